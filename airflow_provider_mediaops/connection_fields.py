@@ -1,0 +1,153 @@
+"""
+The three connection types: their form fields, defined once.
+
+``get_provider_info`` hands them to Airflow 3.2 and later as metadata; for 3.1 the hooks build the same form from them
+in Python. Nothing here imports Airflow, because Airflow reads it while it is itself half imported.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+VIDEO = "mediaops_video"
+CLUSTER = "mediaops_cluster"
+BOOKS = "mediaops_books"
+
+
+def _text(label: str, description: str, **schema: Any) -> dict[str, Any]:
+    return {
+        "label": label,
+        "description": description,
+        "schema": {"type": ["string", "null"], **schema},
+    }
+
+
+def _secret(label: str, description: str) -> dict[str, Any]:
+    return _text(label, description, format="password")
+
+
+_SHARED: dict[str, Any] = {
+    "timeout": _text(
+        "Time limits",
+        "Seconds to connect and to wait for a reply, as 'connect, read'; one figure serves for both. Default: 10, 60.",
+    ),
+    "max_attempts": {
+        "label": "Tries",
+        "description": "How often one call is tried in all. Default: 5.",
+        "schema": {"type": ["integer", "null"], "minimum": 1, "maximum": 100},
+    },
+    "max_wait": {
+        "label": "Time for one call",
+        "description": "Seconds that one call may take with all its tries; a longer wait fails the call. Default: 120.",
+        "schema": {"type": ["number", "null"], "minimum": 0},
+    },
+    "proxies": _text(
+        "Proxies",
+        'One proxy address for all requests, or a JSON object such as {"https": "http://proxy:3128"}.',
+    ),
+    "headers": _text(
+        "Headers",
+        "A JSON object of headers to send with every request. Not for credentials: they are shown here.",
+    ),
+}
+
+_VIDEO_FIELDS: dict[str, Any] = {
+    "auth": _text(
+        "Authentication",
+        "bearer: access token in Password. refresh_token: client id in Login, client secret in Password. "
+        "api_key: key in Password, public data only. none: no credentials. Default: bearer.",
+        enum=["bearer", "refresh_token", "api_key", "none", None],
+    ),
+    "refresh_token": _secret("Refresh token", "The long-lived token of the user who gave access."),
+    "token_url": _text("Token address", "Where refresh tokens are exchanged for access tokens.", format="url"),
+    "scopes": _text("Scopes", "Scopes to ask for at refresh, separated by blanks; empty keeps those granted."),
+    "kind_prefix": _text("Kind prefix", "What stands before # in kinds: svc#video. Default: svc."),
+    **_SHARED,
+}
+
+_CLUSTER_FIELDS: dict[str, Any] = {
+    "auth": _text(
+        "Authentication",
+        "basic: Login and Password. api_key or bearer: the key or token in Password. none: no credentials. "
+        "Default: basic where a login is given, else none.",
+        enum=["basic", "api_key", "bearer", "none", None],
+    ),
+    "ca_cert": _text("CA certificate", "Path of a file with the certificates to trust, on every worker and triggerer."),
+    "verify": {
+        "label": "Verify TLS",
+        "description": "Whether the cluster's certificate is checked.",
+        "schema": {"type": ["boolean", "null"], "default": True},
+    },
+    **_SHARED,
+}
+
+_BOOKS_FIELDS: dict[str, Any] = {
+    "plan": _text(
+        "Plan",
+        "The key's plan, which sets the rate: default 1, premium 3, pro 5 requests a second. Default: default.",
+        enum=["default", "premium", "pro", None],
+    ),
+    "requests_per_second": {
+        "label": "Requests per second",
+        "description": "The key's rate, where it is not that of its plan.",
+        "schema": {"type": ["number", "null"], "exclusiveMinimum": 0},
+    },
+    "canary_isbn": _text(
+        "Canary ISBN",
+        "An ISBN known to be in the database: asked again to tell 'no such book' from 'limit reached'.",
+    ),
+    **_SHARED,
+}
+
+#: Everything Airflow asks of a connection type, in the shape of the provider-info key ``connection-types``.
+CONNECTION_TYPES: dict[str, dict[str, Any]] = {
+    VIDEO: {
+        "connection-type": VIDEO,
+        "hook-class-name": "airflow_provider_mediaops.hooks.video.VideoPlatformHook",
+        "hook-name": "MediaOps video platform",
+        "ui-field-behaviour": {
+            "hidden-fields": [],
+            "relabeling": {
+                "host": "Base address",
+                "schema": "Scheme",
+                "login": "Client ID",
+                "password": "Access token, client secret or API key",
+            },
+            "placeholders": {
+                "host": "https://video.example.com (what stands before /v3)",
+                "schema": "https",
+                "login": "for refresh_token",
+            },
+        },
+        "conn-fields": _VIDEO_FIELDS,
+    },
+    CLUSTER: {
+        "connection-type": CLUSTER,
+        "hook-class-name": "airflow_provider_mediaops.hooks.cluster.SearchClusterHook",
+        "hook-name": "MediaOps search cluster",
+        "ui-field-behaviour": {
+            "hidden-fields": [],
+            "relabeling": {
+                "host": "Base addresses",
+                "schema": "Scheme",
+                "password": "Password, API key or token",
+            },
+            "placeholders": {
+                "host": "https://node1:9200, https://node2:9200",
+                "schema": "https",
+            },
+        },
+        "conn-fields": _CLUSTER_FIELDS,
+    },
+    BOOKS: {
+        "connection-type": BOOKS,
+        "hook-class-name": "airflow_provider_mediaops.hooks.books.BookDatabaseHook",
+        "hook-name": "MediaOps book database",
+        "ui-field-behaviour": {
+            "hidden-fields": ["login"],
+            "relabeling": {"host": "Base address of the plan", "schema": "Scheme", "password": "REST key"},
+            "placeholders": {"host": "https://books.example.com", "schema": "https"},
+        },
+        "conn-fields": _BOOKS_FIELDS,
+    },
+}

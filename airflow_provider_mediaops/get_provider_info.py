@@ -1,0 +1,45 @@
+"""What Airflow asks of a provider at start: its name, connection types and modules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow_provider_mediaops.connection_fields import CONNECTION_TYPES
+
+_SERVICES = {
+    "video": "MediaOps video platform",
+    "cluster": "MediaOps search cluster",
+    "books": "MediaOps book database",
+}
+
+
+def _modules(kind: str) -> list[dict[str, Any]]:
+    return [
+        {"integration-name": name, "python-modules": [f"airflow_provider_mediaops.{kind}.{service}"]}
+        for service, name in _SERVICES.items()
+    ]
+
+
+def get_provider_info() -> dict[str, Any]:
+    """
+    Describe this provider to Airflow (entry point ``apache_airflow_provider``).
+
+    :returns: the provider's metadata, as ``provider_info.schema.json`` of Airflow says.
+    """
+    return {
+        "package-name": "airflow-provider-mediaops",
+        "name": "MediaOps",
+        "description": "Post bulletins, export subscriptions, capture hot threads and enrich lists of ISBNs.",
+        "integrations": [
+            {"integration-name": name, "external-doc-url": "", "tags": ["service"]} for name in _SERVICES.values()
+        ],
+        "connection-types": list(CONNECTION_TYPES.values()),
+        "hooks": _modules("hooks"),
+        "operators": _modules("operators"),
+        "sensors": _modules("sensors"),
+        "triggers": _modules("triggers"),
+        "notifications": [
+            "airflow_provider_mediaops.notifications.PostBulletinNotifier",
+            "airflow_provider_mediaops.notifications.CaptureHotThreadsNotifier",
+        ],
+    }

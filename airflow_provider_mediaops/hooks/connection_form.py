@@ -1,0 +1,44 @@
+"""The connection form of Airflow 3.1, which asks the hook class for it; later versions read the provider's metadata."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from airflow_provider_mediaops.connection_fields import CONNECTION_TYPES
+
+H = TypeVar("H", bound=type)
+
+
+def connection_form(hook_class: H) -> H:
+    """
+    Give a hook class the two methods that Airflow 3.1 looks for in the class itself, made from the one definition.
+
+    :param hook_class: a hook class with a ``conn_type`` of this provider.
+    :returns: the class.
+    """
+    described = CONNECTION_TYPES[hook_class.conn_type]  # type: ignore[attr-defined]
+
+    def get_connection_form_widgets() -> dict[str, Any]:
+        """Give the form's own fields, as Airflow 3.1 takes them."""
+        return {name: _widget(field) for name, field in described["conn-fields"].items()}
+
+    def get_ui_field_behaviour() -> dict[str, Any]:
+        """Give labels, placeholders and hidden fields, as Airflow 3.1 takes them."""
+        return {key.replace("-", "_"): value for key, value in described["ui-field-behaviour"].items()}
+
+    hook_class.get_connection_form_widgets = staticmethod(get_connection_form_widgets)  # type: ignore[attr-defined]
+    hook_class.get_ui_field_behaviour = staticmethod(get_ui_field_behaviour)  # type: ignore[attr-defined]
+    return hook_class
+
+
+def _widget(field: dict[str, Any]) -> Any:
+    # Airflow 3.1 brings wtforms only with its classic user interface; it catches the ImportError of the rest.
+    from wtforms import BooleanField, IntegerField, PasswordField, StringField
+    from wtforms.validators import Optional
+
+    schema = field["schema"]
+    kinds = {"boolean": BooleanField, "integer": IntegerField}
+    kind = PasswordField if schema.get("format") == "password" else kinds.get(schema["type"][0], StringField)
+    return kind(
+        field["label"], validators=[Optional()], description=field["description"], default=schema.get("default")
+    )

@@ -1,0 +1,227 @@
+"""What the hooks of the three services share: the connection fetched lazily, one pooled session, both drivers."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from abc import abstractmethod
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from airflow.providers.common.compat.sdk import AirflowNotFoundException, BaseHook, mask_secret
+
+from airflow_provider_mediaops.exceptions import InvalidConnectionError, MediaOpsError
+from airflow_provider_mediaops.hooks.settings import ConnectionFields
+from airflow_provider_mediaops.http import exchange
+from airflow_provider_mediaops.http.retry import RetryPolicy
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+    from airflow_provider_mediaops.http.client import Client
+    from airflow_provider_mediaops.http.exchange import Call, Conversation, Wait
+    from airflow_provider_mediaops.http.transport import AsyncTransport, SyncTransport, TransportSettings
+
+T = TypeVar("T")
+
+# Shorter pauses are those of the rate, many a second: they would only fill the log.
+_WORTH_A_LINE = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """
+    One service as a connection describes it.
+
+    :param client: makes conversations of its calls.
+    :param transport: what carries them out.
+    """
+
+    client: Client
+    transport: TransportSettings
+
+
+class ServiceHook(BaseHook):
+    """
+    A client of one service, made from an Airflow connection when it is first used.
+
+    A hook is a context manager, synchronous in workers and asynchronous in triggerers, and holds one pooled session
+    until it is closed. Methods with the prefix ``a`` are for the event loop.
+
+    :param conn_id: the connection's id.
+    """
+
+    conn_type: ClassVar[str]
+    conn_name_attr: ClassVar[str]
+    default_conn_name: ClassVar[str]
+    hook_name: ClassVar[str]
+
+    def __init__(self, conn_id: str) -> None:
+        super().__init__()
+        self.conn_id = conn_id
+        self._service: Service | None = None
+        self._transport: SyncTransport | None = None
+        self._atransport: AsyncTransport | None = None
+        self._new_secrets: list[str] = []
+
+    @abstractmethod
+    def _configure(self, fields: ConnectionFields) -> Service:
+        """Read the connection's fields; raise InvalidConnectionError for one that cannot be used."""
+
+    @abstractmethod
+    def _probe(self, client: Client) -> Conversation[str]:
+        """Ask the cheapest thing that shows whether the connection works; return one sentence that says so."""
+
+    @property
+    def service(self) -> Service:
+        """
+        The service as the connection describes it, fetched at first use.
+
+        :raises InvalidConnectionError: where a field of the connection cannot be used.
+        """
+        if self._service is None:
+            with self._naming_the_connection():
+                connection = self.get_connection(self.conn_id)
+            self._service = self._configure(ConnectionFields.of(connection))
+        return self._service
+
+    async def aservice(self) -> Service:
+        """Give the service without blocking the event loop; the asynchronous twin of :attr:`service`."""
+        if self._service is None:
+            from airflow.providers.common.compat.connection import get_async_connection
+
+            with self._naming_the_connection():
+                connection = await get_async_connection(self.conn_id)
+            self._service = self._configure(ConnectionFields.of(connection))
+        return self._service
+
+    def ask(self, call: Call[T]) -> T:
+        """
+        Make one call, with everything that the connection says of time limits, tries and rate.
+
+        :param call: what to ask.
+        :returns: its result.
+        :raises MediaOpsError: the last error met, typed.
+        """
+        return self.run(self.service.client.ask(call))
+
+    async def aask(self, call: Call[T]) -> T:
+        """Make one call on the event loop; the asynchronous twin of :meth:`ask`."""
+        service = await self.aservice()
+        return await self.arun(service.client.ask(call))
+
+    def run(self, conversation: Conversation[T]) -> T:
+        """Carry out a conversation over this hook's session."""
+        try:
+            return exchange.run(conversation, self._session().send, self._sleep)
+        finally:
+            self._mask_new_secrets()
+
+    def stream(self, conversation: Conversation[Any]) -> Iterator[Any]:
+        """Carry out a conversation over this hook's session, and give its items as they come."""
+        try:
+            yield from exchange.stream(conversation, self._session().send, self._sleep)
+        finally:
+            self._mask_new_secrets()
+
+    async def arun(self, conversation: Conversation[T]) -> T:
+        """Carry out a conversation on the event loop; the asynchronous twin of :meth:`run`."""
+        try:
+            return await exchange.arun(conversation, (await self._asession()).send, self._asleep)
+        finally:
+            await asyncio.to_thread(self._mask_new_secrets)
+
+    async def astream(self, conversation: Conversation[Any]) -> AsyncIterator[Any]:
+        """Carry out a conversation on the event loop; the asynchronous twin of :meth:`stream`."""
+        try:
+            async for item in exchange.astream(conversation, (await self._asession()).send, self._asleep):
+                yield item
+        finally:
+            await asyncio.to_thread(self._mask_new_secrets)
+
+    def test_connection(self) -> tuple[bool, str]:
+        """
+        Try the connection, once, for the button in the user interface and ``airflow connections test``.
+
+        :returns: whether it works, and one sentence that says so, or what is wrong and what to change.
+        """
+        try:
+            client = replace(self.service.client, retry=RetryPolicy(max_attempts=1))
+            return True, self.run(self._probe(client))
+        except MediaOpsError as error:
+            return False, error.message
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Close the session; the next call opens another."""
+        if self._transport:
+            self._transport.close()
+            self._transport = None
+
+    async def aclose(self) -> None:
+        """Close the asynchronous session; the twin of :meth:`close`."""
+        if self._atransport:
+            await self._atransport.aclose()
+            self._atransport = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    @contextmanager
+    def _naming_the_connection(self) -> Iterator[None]:
+        try:
+            yield
+        except AirflowNotFoundException:
+            raise InvalidConnectionError(
+                f"There is no connection {self.conn_id!r}: create one of type {self.conn_type}."
+            ) from None
+
+    def _session(self) -> SyncTransport:
+        if self._transport is None:
+            from airflow_provider_mediaops.http.transport import SyncTransport
+
+            self._transport = SyncTransport(self.service.transport)
+        return self._transport
+
+    async def _asession(self) -> AsyncTransport:
+        if self._atransport is None:
+            from airflow_provider_mediaops.http.transport import AsyncTransport
+
+            settings = (await self.aservice()).transport
+            # Loading the certificate authorities takes tens of milliseconds, too long for the event loop.
+            self._atransport = await asyncio.to_thread(AsyncTransport, settings)
+        return self._atransport
+
+    def _mask_new_secrets(self) -> None:
+        while self._new_secrets:
+            mask_secret(self._new_secrets.pop())
+
+    def _sleep(self, wait: Wait) -> None:
+        self._log_wait(wait)
+        time.sleep(wait.seconds)
+
+    async def _asleep(self, wait: Wait) -> None:
+        self._log_wait(wait)
+        await asyncio.sleep(wait.seconds)
+
+    def _log_wait(self, wait: Wait) -> None:
+        if wait.seconds >= _WORTH_A_LINE:
+            self.log.info("Waiting %.1f s: %s", wait.seconds, wait.reason)

@@ -1,0 +1,241 @@
+"""The hook of the video platform."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypedDict
+
+from airflow_provider_mediaops.connection_fields import VIDEO
+from airflow_provider_mediaops.hooks.connection_form import connection_form
+from airflow_provider_mediaops.hooks.service import Service, ServiceHook
+from airflow_provider_mediaops.hooks.settings import ConnectionFields, base_urls, retry_policy, transport_settings
+from airflow_provider_mediaops.http.auth import Auth, HeaderAuth, NoAuth, ParameterAuth, RefreshTokenAuth
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+
+    from typing_extensions import Unpack
+
+    from airflow_provider_mediaops.http.client import Client
+    from airflow_provider_mediaops.http.exchange import Conversation
+    from airflow_provider_mediaops.video.models import Activity, Subscription, SubscriptionPage
+    from airflow_provider_mediaops.video.paging import Walk, WalkedPage
+
+_AUTH_KINDS = ("bearer", "refresh_token", "api_key", "none")
+
+
+class SubscriptionArguments(TypedDict, total=False):
+    """
+    What can be said of a listing; see :class:`~airflow_provider_mediaops.video.api.SubscriptionQuery`.
+
+    Exactly one of ``channel_id``, ``ids`` and ``mine=True`` says whose subscriptions are meant.
+    """
+
+    channel_id: str
+    ids: Sequence[str]
+    mine: bool
+    part: Sequence[str]
+    for_channel_ids: Sequence[str]
+    order: str
+    max_results: int
+
+
+@connection_form
+class VideoPlatformHook(ServiceHook):
+    """
+    Post bulletins and list subscriptions (video-platform.md).
+
+    :param video_conn_id: the connection's id, of type ``mediaops_video``.
+    """
+
+    conn_type = VIDEO
+    conn_name_attr = "video_conn_id"
+    default_conn_name = "mediaops_video_default"
+    hook_name = "MediaOps video platform"
+
+    def __init__(self, video_conn_id: str = default_conn_name) -> None:
+        super().__init__(video_conn_id)
+        self.video_conn_id = video_conn_id
+        self._kind_prefix = "svc"
+
+    def post_bulletin(
+        self, text: str | None = None, video_id: str | None = None, playlist_id: str | None = None
+    ) -> Activity:
+        """
+        Post a bulletin to the channel of the authorised user (section 4.1).
+
+        :param text: its message; may stand alone or with a video or playlist.
+        :param video_id: a video to attach.
+        :param playlist_id: a playlist to attach, instead of a video.
+        :returns: the activity that the service made of it.
+        :raises ValueError: for a bulletin that breaks the rules of section 2, before anything is sent.
+        :raises UncertainDeliveryError: where it may have been posted although no reply says so; it is not repeated.
+        :raises MediaOpsError: where the service refuses it.
+        """
+        from airflow_provider_mediaops.video.api import Bulletin, insert_bulletin
+
+        bulletin = Bulletin(text, video_id, playlist_id)
+        client = self.service.client
+        return self.run(client.ask(insert_bulletin(bulletin, self._kind_prefix)))
+
+    async def apost_bulletin(
+        self, text: str | None = None, video_id: str | None = None, playlist_id: str | None = None
+    ) -> Activity:
+        """Post a bulletin; the asynchronous twin of :meth:`post_bulletin`."""
+        from airflow_provider_mediaops.video.api import Bulletin, insert_bulletin
+
+        bulletin = Bulletin(text, video_id, playlist_id)
+        client = (await self.aservice()).client
+        return await self.arun(client.ask(insert_bulletin(bulletin, self._kind_prefix)))
+
+    def list_subscriptions(
+        self, *, page_token: str | None = None, **query: Unpack[SubscriptionArguments]
+    ) -> SubscriptionPage:
+        """
+        Fetch one page of subscriptions (section 4.2).
+
+        :param page_token: the ``next_page_token`` or ``prev_page_token`` of another page of the same listing.
+        :param query: whose subscriptions, and how; see :class:`SubscriptionArguments`.
+        :returns: the page, its records as they came.
+        :raises ValueError: where the arguments break a rule of the section, before anything is sent.
+        :raises MediaOpsError: where the service refuses.
+        """
+        from airflow_provider_mediaops.video.api import SubscriptionQuery
+
+        return self.ask(SubscriptionQuery(**query).page(page_token))
+
+    async def alist_subscriptions(
+        self, *, page_token: str | None = None, **query: Unpack[SubscriptionArguments]
+    ) -> SubscriptionPage:
+        """Fetch one page; the asynchronous twin of :meth:`list_subscriptions`."""
+        from airflow_provider_mediaops.video.api import SubscriptionQuery
+
+        return await self.aask(SubscriptionQuery(**query).page(page_token))
+
+    def walk_subscriptions(
+        self, *, page_token: str | None = None, **query: Unpack[SubscriptionArguments]
+    ) -> Iterator[WalkedPage]:
+        """
+        Walk all pages, telling of each what of it is new; see :mod:`airflow_provider_mediaops.video.paging`.
+
+        :param page_token: where to begin; the first page if None.
+        :param query: whose subscriptions, and how; without ``max_results`` the largest pages are asked for.
+        :returns: the pages, fetched as they are asked for.
+        """
+        from airflow_provider_mediaops.video.paging import walk_subscriptions
+
+        walk = _whole_walk(query, page_token, self.log.warning)
+        return self.stream(walk_subscriptions(self.service.client.ask, walk))
+
+    async def awalk_subscriptions(
+        self, *, page_token: str | None = None, **query: Unpack[SubscriptionArguments]
+    ) -> AsyncIterator[WalkedPage]:
+        """Walk all pages; the asynchronous twin of :meth:`walk_subscriptions`."""
+        from airflow_provider_mediaops.video.paging import walk_subscriptions
+
+        walk = _whole_walk(query, page_token, self.log.warning)
+        client = (await self.aservice()).client
+        async for walked in self.astream(walk_subscriptions(client.ask, walk)):
+            yield walked
+
+    def iter_subscription_pages(
+        self, *, page_token: str | None = None, **query: Unpack[SubscriptionArguments]
+    ) -> Iterator[SubscriptionPage]:
+        """
+        Give all pages, lazily and as they came; a record that the service sends twice is in two of them.
+
+        :param page_token: where to begin; the first page if None.
+        :param query: whose subscriptions, and how; without ``max_results`` the largest pages are asked for.
+        :returns: the pages.
+        """
+        for walked in self.walk_subscriptions(page_token=page_token, **query):
+            yield walked.page
+
+    async def aiter_subscription_pages(
+        self, *, page_token: str | None = None, **query: Unpack[SubscriptionArguments]
+    ) -> AsyncIterator[SubscriptionPage]:
+        """Give all pages; the asynchronous twin of :meth:`iter_subscription_pages`."""
+        async for walked in self.awalk_subscriptions(page_token=page_token, **query):
+            yield walked.page
+
+    def iter_subscriptions(self, **query: Unpack[SubscriptionArguments]) -> Iterator[Subscription]:
+        """
+        Give all subscriptions, lazily and each once.
+
+        :param query: whose subscriptions, and how; without ``max_results`` the largest pages are asked for.
+        :returns: the subscriptions, in the service's order.
+        """
+        from airflow_provider_mediaops.video.models import Subscription
+
+        for walked in self.walk_subscriptions(**query):
+            yield from map(Subscription.model_validate, walked.fresh)
+
+    async def aiter_subscriptions(self, **query: Unpack[SubscriptionArguments]) -> AsyncIterator[Subscription]:
+        """Give all subscriptions; the asynchronous twin of :meth:`iter_subscriptions`."""
+        from airflow_provider_mediaops.video.models import Subscription
+
+        async for walked in self.awalk_subscriptions(**query):
+            for item in walked.fresh:
+                yield Subscription.model_validate(item)
+
+    def _configure(self, fields: ConnectionFields) -> Service:
+        from airflow_provider_mediaops.http.client import Client
+        from airflow_provider_mediaops.video.api import VIDEO_RULES
+
+        self._kind_prefix = fields.text("kind_prefix", "svc")
+        client = Client(base_urls(fields), VIDEO_RULES, auth=self._auth(fields), retry=retry_policy(fields))
+        return Service(client, transport_settings(fields))
+
+    def _auth(self, fields: ConnectionFields) -> Auth:
+        kind = fields.choice("auth", _AUTH_KINDS, "bearer")
+        if kind == "none":
+            return NoAuth()
+        if not fields.password:
+            meaning = {"bearer": "the access token", "refresh_token": "the client secret", "api_key": "the API key"}
+            raise fields.wrong("password", f"it is empty; with auth={kind} it holds {meaning[kind]}.")
+        if kind == "api_key":
+            return ParameterAuth(fields.password)
+        if kind == "bearer":
+            return HeaderAuth.bearer(fields.password)
+        return self._refresh_auth(fields)
+
+    def _refresh_auth(self, fields: ConnectionFields) -> RefreshTokenAuth:
+        needed = {
+            "login": (fields.login, "the client id"),
+            "refresh_token": (fields.text("refresh_token"), "the user's refresh token"),
+            "token_url": (fields.text("token_url"), "the address that exchanges tokens"),
+        }
+        for name, (value, meaning) in needed.items():
+            if not value:
+                raise fields.wrong(name, f"it is empty; with auth=refresh_token it holds {meaning}.")
+        if not fields.text("token_url").startswith(("https://", "http://")):
+            raise fields.wrong("token_url", "it must begin with https:// or http://.")
+        self._new_secrets.append(fields.text("refresh_token"))
+        return RefreshTokenAuth(
+            token_url=fields.text("token_url"),
+            client_id=fields.login,
+            client_secret=fields.password,
+            refresh_token=fields.text("refresh_token"),
+            scopes=fields.text("scopes"),
+            on_secret=self._new_secrets.append,
+        )
+
+    def _probe(self, client: Client) -> Conversation[str]:
+        from airflow_provider_mediaops.video.api import SubscriptionQuery
+
+        # One unit of quota; an API key may not ask for "mine", and any channel will do for it.
+        mine = not isinstance(client.auth, (ParameterAuth, NoAuth))
+        query = (
+            SubscriptionQuery(mine=True, part=("id",), max_results=1)
+            if mine
+            else SubscriptionQuery(ids=("connection-test",), part=("id",), max_results=1)
+        )
+        yield from client.ask(query.page())
+        return "The video platform answers and accepts the credentials."
+
+
+def _whole_walk(query: SubscriptionArguments, page_token: str | None, warn: Callable[[str], None]) -> Walk:
+    from airflow_provider_mediaops.video.api import LARGEST_PAGE, SubscriptionQuery
+    from airflow_provider_mediaops.video.paging import Walk
+
+    with_size: SubscriptionArguments = {"max_results": LARGEST_PAGE, **query}
+    return Walk(SubscriptionQuery(**with_size), page_token, warn)

@@ -1,0 +1,1 @@
+"""Conversations with a web service and what drives them: transport, retry, rate, authentication, errors."""

@@ -1,0 +1,305 @@
+"""
+Calls and conversations: what is asked of a service, as values, and the drivers that carry it out.
+
+A *call* is a value: a request and a pure function that reads its reply. What takes several steps (a retry, a token
+refresh, paging) is a *conversation*: a generator that yields requests and waits, is sent the responses, and returns
+its result. A conversation does no I/O, so one of them serves a worker (:func:`run`, :func:`stream`), a triggerer
+(:func:`arun`, :func:`astream`), and a test that feeds it a list of replies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Generic, Protocol, TypeVar
+from urllib.parse import quote, urlencode, urlsplit
+
+T = TypeVar("T")
+
+#: The largest reply that is read unless a request says otherwise, in bytes after decompression.
+MAX_REPLY_BYTES = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """
+    One HTTP request.
+
+    :param method: the HTTP method.
+    :param path: the path below the base address; every segment already escaped (see :func:`escape_segment`).
+    :param params: the query, in order; values are escaped when the address is built.
+    :param headers: headers beyond those that every request of the transport carries.
+    :param body: the body, in bytes.
+    :param base: the base address: scheme, host, optional port and path. The client fills it in.
+    :param idempotent: whether sending it twice is the same as sending it once.
+    :param read_timeout: the least number of seconds to wait for the reply; the connection's limit if that is longer.
+    :param max_bytes: the largest reply to read; None reads any.
+    """
+
+    method: str
+    path: str
+    params: tuple[tuple[str, str], ...] = ()
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    body: bytes | None = field(default=None, repr=False)
+    base: str = ""
+    idempotent: bool = True
+    read_timeout: float = 0.0
+    max_bytes: int | None = MAX_REPLY_BYTES
+    #: Parameters that carry a credential; kept apart so that they appear in no message.
+    secret_params: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+
+    @property
+    def url(self) -> str:
+        """The whole address, as it is sent; it may hold a credential, so it belongs in no message."""
+        query = urlencode((*self.params, *self.secret_params))
+        return f"{self.base}{self.path}?{query}" if query else f"{self.base}{self.path}"
+
+    @property
+    def host(self) -> str:
+        """The host that is asked, for messages."""
+        return urlsplit(self.base).netloc.rpartition("@")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """
+    One HTTP reply, read whole.
+
+    :param status: the HTTP status.
+    :param headers: the headers, by name in lower case.
+    :param body: the body, decompressed.
+    """
+
+    status: int
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+
+    @property
+    def text(self) -> str:
+        """The body as UTF-8; a byte that is none becomes a surrogate, so that encoding it gives the byte back."""
+        return self.body.decode("utf-8", errors="surrogateescape")
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """
+    A pause in a conversation.
+
+    :param seconds: how long.
+    :param reason: why, for the log.
+    """
+
+    seconds: float
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Emit(Generic[T]):
+    """An item that a conversation hands out before its end, for example a page."""
+
+    item: T
+
+
+class Failure(Enum):
+    """In what way no reply came."""
+
+    NOT_SENT = "not_sent"
+    """No connection could be made: the service has seen nothing of the request."""
+    TLS = "tls"
+    """The connection was not trusted, or the other side speaks no TLS: nothing of the request was sent."""
+    BROKEN = "broken"
+    """The connection broke: the service may have acted on the request."""
+    TIMEOUT = "timeout"
+    """The reply did not come in time: the service may have acted on the request."""
+    TOO_LARGE = "too_large"
+    """The reply is larger than the request allows."""
+
+
+class TransportError(Exception):
+    """
+    What a transport raises when no whole reply came; the client makes a typed error of it.
+
+    :param failure: in what way.
+    :param detail: the cause in the words of the HTTP library, without addresses or secrets.
+    """
+
+    def __init__(self, failure: Failure, detail: str) -> None:
+        super().__init__(failure, detail)
+        self.failure = failure
+        self.detail = detail
+
+    @property
+    def sent(self) -> bool:
+        """Whether anything of the request may have reached the service."""
+        return self.failure not in (Failure.NOT_SENT, Failure.TLS)
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[T]):
+    """
+    One request and how to read its reply.
+
+    :param request: what is sent.
+    :param parse: makes the result of a reply that is no refusal; raises ``InvalidReplyError`` where it cannot.
+    """
+
+    request: Request
+    parse: Callable[[Response], T]
+
+
+Step = Request | Wait | Emit[object]
+#: A generator of requests, waits and items, which returns its result. It is sent the :class:`Response` to each
+#: request and nothing to the rest, which the type cannot say.
+Conversation = Generator[Step, Any, T]
+Sleep = Callable[["Wait"], None]
+AsyncSleep = Callable[["Wait"], Awaitable[None]]
+
+
+def _sleep(wait: Wait) -> None:
+    time.sleep(wait.seconds)
+
+
+async def _asleep(wait: Wait) -> None:
+    await asyncio.sleep(wait.seconds)
+
+
+class Ask(Protocol):
+    """What makes a conversation of one call: a client with its retries or, in tests, :func:`ask_once`."""
+
+    def __call__(self, call: Call[T], /) -> Conversation[T]:
+        """Converse until the call has its result."""
+        ...
+
+
+def ask_once(call: Call[T]) -> Conversation[T]:
+    """Send the request once and read the reply, with no authentication, check or retry."""
+    response: Response = yield call.request
+    return call.parse(response)
+
+
+def run(
+    conversation: Conversation[T], send: Callable[[Request], Response], sleep: Sleep = _sleep
+) -> T:
+    """
+    Carry out a conversation in this thread.
+
+    :param conversation: what to carry out; items that it emits are dropped.
+    :param send: sends one request; raises :class:`TransportError`.
+    :param sleep: carries out a wait.
+    :returns: what the conversation returns.
+    """
+    items = stream(conversation, send, sleep)
+    while True:
+        try:
+            next(items)
+        except StopIteration as stop:
+            result: T = stop.value
+            return result
+
+
+def stream(
+    conversation: Conversation[T], send: Callable[[Request], Response], sleep: Sleep = _sleep
+) -> Generator[object, None, T]:
+    """
+    Carry out a conversation in this thread and hand out its items as they come.
+
+    :param conversation: what to carry out; nothing is sent before the first item is asked for.
+    :param send: sends one request; raises :class:`TransportError`.
+    :param sleep: carries out a wait.
+    :returns: the items, lazily; then what the conversation returns.
+    """
+    try:
+        step = next(conversation)
+        while True:
+            if isinstance(step, Request):
+                try:
+                    response = send(step)
+                except TransportError as error:
+                    step = conversation.throw(error)
+                else:
+                    step = conversation.send(response)
+            elif isinstance(step, Wait):
+                sleep(step)
+                step = next(conversation)
+            else:
+                yield step.item
+                step = next(conversation)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+    finally:
+        conversation.close()
+
+
+async def arun(
+    conversation: Conversation[T],
+    send: Callable[[Request], Awaitable[Response]],
+    sleep: AsyncSleep = _asleep,
+) -> T:
+    """
+    Carry out a conversation on the event loop; the asynchronous twin of :func:`run`.
+
+    :param conversation: what to carry out; items that it emits are dropped.
+    :param send: sends one request; raises :class:`TransportError`.
+    :param sleep: carries out a wait.
+    :returns: what the conversation returns.
+    """
+    result: list[T] = []
+    async for _ in _drive(conversation, send, sleep, result.append):
+        pass
+    return result[0]
+
+
+async def astream(
+    conversation: Conversation[T],
+    send: Callable[[Request], Awaitable[Response]],
+    sleep: AsyncSleep = _asleep,
+) -> AsyncIterator[object]:
+    """
+    Carry out a conversation on the event loop and hand out its items; the asynchronous twin of :func:`stream`.
+
+    :param conversation: what to carry out; nothing is sent before the first item is asked for.
+    :param send: sends one request; raises :class:`TransportError`.
+    :param sleep: carries out a wait.
+    :returns: the items, lazily.
+    """
+    async for item in _drive(conversation, send, sleep, lambda _: None):
+        yield item
+
+
+async def _drive(
+    conversation: Conversation[T],
+    send: Callable[[Request], Awaitable[Response]],
+    sleep: AsyncSleep,
+    finished: Callable[[T], None],
+) -> AsyncIterator[object]:
+    try:
+        step = next(conversation)
+        while True:
+            if isinstance(step, Request):
+                try:
+                    response = await send(step)
+                except TransportError as error:
+                    step = conversation.throw(error)
+                else:
+                    step = conversation.send(response)
+            elif isinstance(step, Wait):
+                await sleep(step)
+                step = next(conversation)
+            else:
+                yield step.item
+                step = next(conversation)
+    except StopIteration as stop:
+        finished(stop.value)
+    finally:
+        conversation.close()
+
+
+def escape_segment(text: str) -> str:
+    """Escape one path segment; commas stay, because services read lists from them."""
+    return quote(text, safe=",")
+
+

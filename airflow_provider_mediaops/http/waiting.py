@@ -1,0 +1,85 @@
+"""Waiting for something at a service: what one look at it says, and how long until the next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+if TYPE_CHECKING:
+    from airflow_provider_mediaops.http.exchange import Ask, Conversation
+
+# A failing service is asked at least this far apart, however short the interval.
+_LEAST_AFTER_FAILURE = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """
+    It is not there yet.
+
+    :param seen: what was seen, in words that stay the same while nothing changes; for the log.
+    """
+
+    seen: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """
+    It is there.
+
+    :param value: what the sensor returns; plain values, small enough for XCom.
+    """
+
+    value: Any
+
+
+Verdict = Waiting | Done
+
+
+class Watch(Protocol):
+    """What a sensor waits for, in the one form that ``poke`` and the trigger share: a dataclass of plain values."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    def look(self, ask: Ask) -> Conversation[Verdict]:
+        """Look once, and say whether it is there; raise a MediaOpsError where the service did not tell."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """
+    How long to wait between two looks.
+
+    :param interval: seconds, where nothing speaks for another figure.
+    :param exponential: whether the interval doubles with each look.
+    :param longest: the upper bound of a growing interval in seconds; None for none.
+    """
+
+    interval: float
+    exponential: bool = False
+    longest: float | None = None
+
+    def after_look(self, looks: int) -> float:
+        """
+        Give the pause after a look that the service answered.
+
+        :param looks: how many looks there have been, at least 1.
+        :returns: seconds.
+        """
+        if not self.exponential:
+            return self.interval
+        grown = max(self.interval, 1.0) * 2.0 ** min(looks - 1, 60)
+        return grown if self.longest is None else min(grown, self.longest)
+
+    def after_failure(self, failures: int, retry_after: float | None) -> float:
+        """
+        Give the pause after a look that the service did not answer.
+
+        :param failures: how many in a row, at least 1.
+        :param retry_after: the seconds that the service asked for, if any.
+        :returns: seconds; never less than the interval, and growing to eight times of it.
+        """
+        grown = max(self.interval, _LEAST_AFTER_FAILURE) * 2.0 ** min(failures - 1, 3)
+        return max(grown, retry_after or 0.0)

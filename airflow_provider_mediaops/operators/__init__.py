@@ -1,0 +1,1 @@
+"""Operators: one task each of what the services can do."""

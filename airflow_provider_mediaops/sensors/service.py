@@ -1,0 +1,160 @@
+"""What the sensors of all services share: one verdict in poke, reschedule and deferrable form, and one way to end."""
+
+from __future__ import annotations
+
+import logging
+from abc import abstractmethod
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.common.compat.sdk import (
+    AirflowFailException,
+    AirflowSensorTimeout,
+    AirflowSkipException,
+    BaseSensorOperator,
+    PokeReturnValue,
+    conf,
+)
+
+from airflow_provider_mediaops.exceptions import TemporaryError
+from airflow_provider_mediaops.http.waiting import Done, Pace
+from airflow_provider_mediaops.task_failure import PERMANENT, ending_task, use_retry_policy
+from airflow_provider_mediaops.triggers.event import value_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from airflow.sdk import Context
+
+    from airflow_provider_mediaops.hooks.service import ServiceHook
+    from airflow_provider_mediaops.http.waiting import Watch
+    from airflow_provider_mediaops.triggers.service import WatchTrigger
+
+
+class ServiceSensor(BaseSensorOperator):
+    """
+    Waits for something at a service.
+
+    While the service cannot be reached, or refuses for a time, the wait goes on until ``timeout``. A permanent error,
+    for example wrong credentials, fails the task at once; with ``never_fail`` it is skipped instead, after the error
+    was logged. ``soft_fail`` makes a skip of the timeout only, so that it hides no such error.
+
+    :param conn_id: the connection's id.
+    :param deferrable: whether to wait in the triggerer, which holds no worker slot; the default is that of
+        ``[operators] default_deferrable``.
+    :param kwargs: those of ``BaseSensorOperator``: ``poke_interval``, ``timeout``, ``mode``, ``soft_fail``, …
+    """
+
+    def __init__(self, *, conn_id: str, deferrable: bool | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.conn_id = conn_id
+        if deferrable is None:
+            deferrable = conf.getboolean("operators", "default_deferrable", fallback=False)
+        self.deferrable = deferrable
+        self._hook: ServiceHook | None = None
+        self._failures = 0
+        self._pause = 0.0
+        self._state: object = None
+        use_retry_policy(self)
+
+    @abstractmethod
+    def make_hook(self) -> ServiceHook:
+        """Make the hook of the connection."""
+
+    @abstractmethod
+    def make_watch(self) -> Watch:
+        """Make what is waited for of the rendered arguments; ValueError where they are wrong."""
+
+    @abstractmethod
+    def make_trigger(self) -> WatchTrigger:
+        """Make the trigger that waits in this sensor's place."""
+
+    def trigger_arguments(self) -> dict[str, Any]:
+        """Give the trigger's arguments: plain values, with the watch as its fields."""
+        return {
+            "conn_id": self.conn_id,
+            "watch": asdict(self.make_watch()),
+            "poke_interval": self.poke_interval,
+            "exponential_backoff": self.exponential_backoff,
+            "max_wait": self.max_wait.total_seconds() if self.max_wait else None,
+            "silent_fail": self.silent_fail,
+        }
+
+    def execute(self, context: Context) -> Any:
+        """Wait here, or hand the wait to the triggerer."""
+        with self._ending():
+            if not self.deferrable:
+                return super().execute(context)
+            limit = timedelta(seconds=self.timeout)
+            return self.defer(trigger=self.make_trigger(), method_name="execute_complete", timeout=limit)
+
+    def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> Any:
+        """Return what the trigger found, or raise the typed error that it met."""
+        with self._telling_errors():
+            return value_of(event)
+
+    def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
+        """Go on after the triggerer, ending as the other forms do."""
+        with self._ending():
+            return super().resume_execution(next_method, next_kwargs, context)
+
+    def poke(self, context: Context) -> PokeReturnValue | bool:
+        """Look once; a temporary error counts as not there yet."""
+        with self._telling_errors():
+            try:
+                verdict = self._look()
+            except TemporaryError as error:
+                self._failures += 1
+                pace = Pace(self.poke_interval)
+                self._pause = pace.after_failure(self._failures, error.retry_after)
+                self._tell_once(type(error), logging.WARNING, f"The wait goes on: {error.message}")
+                return False
+        self._failures, self._pause = 0, 0.0
+        if isinstance(verdict, Done):
+            return PokeReturnValue(is_done=True, xcom_value=verdict.value)
+        self._tell_once(verdict.seen, logging.INFO, f"Waiting: {verdict.seen}")
+        return False
+
+    def _look(self) -> Any:
+        if self._hook is None:
+            self._hook = self.make_hook()
+        return self._hook.run(self.make_watch().look(self._hook.service.client.ask))
+
+    def _tell_once(self, state: object, level: int, message: str) -> None:
+        if state != self._state:
+            self.log.log(level, message)
+        self._state = state
+
+    def _get_next_poke_interval(
+        self, started_at: datetime | float, run_duration: Callable[[], float], poke_count: int
+    ) -> float:
+        # A service that asked for a pause is given it, but the time limit is kept to.
+        interval: float = super()._get_next_poke_interval(started_at, run_duration, poke_count)
+        return max(interval, min(self._pause, self.timeout - run_duration()))
+
+    @contextmanager
+    def _telling_errors(self) -> Iterator[None]:
+        # Whatever becomes of the task, be it a skip: the log says what was wrong.
+        try:
+            yield
+        except PERMANENT as error:
+            # The traceback comes with the task's own failure; a skip needs the sentence only.
+            self.log.error("%s: %s", type(error).__name__, error)  # noqa: TRY400
+            raise
+
+    @contextmanager
+    def _ending(self) -> Iterator[None]:
+        try:
+            with ending_task():
+                yield
+        # In Airflow itself the forms differ in what never_fail covers; here it is all of this in each of them.
+        except (AirflowSensorTimeout, AirflowFailException, *PERMANENT) as error:
+            if self.never_fail:
+                raise AirflowSkipException(f"Skipped because of never_fail: {error}") from error
+            raise
+        finally:
+            if self._hook is not None:
+                self._hook.close()
+                self._hook = None

@@ -1,0 +1,1 @@
+"""Triggers: the waiting of the sensors, in the triggerer."""

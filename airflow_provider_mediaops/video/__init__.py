@@ -1,0 +1,1 @@
+"""The video platform: models of its records, and its calls."""

@@ -1,0 +1,287 @@
+"""The video platform's calls and errors, as values (video-platform.md)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
+
+from airflow_provider_mediaops.exceptions import (
+    AuthenticationError,
+    BadRequestError,
+    InvalidReplyError,
+    NotFoundError,
+    PermissionDeniedError,
+    QuotaExceededError,
+    RateLimitedError,
+    ServiceUnavailableError,
+)
+from airflow_provider_mediaops.http.errors import ErrorClass, ErrorRules
+from airflow_provider_mediaops.http.exchange import Call, Request, Response
+from airflow_provider_mediaops.http.reply import ErrorDetails, read_json
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from airflow_provider_mediaops.video.models import Activity, SubscriptionPage
+
+#: The properties of a subscription that ``part`` can name.
+SUBSCRIPTION_PARTS = ("id", "snippet", "contentDetails")
+#: The listed orders, and the literal that the document states as the default.
+ORDERS = ("alphabetical", "relevance", "unread", "SUBSCRIPTION_ORDER_RELEVANCE")
+#: The largest page; the service's own default is 5.
+LARGEST_PAGE = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Bulletin:
+    """
+    What is to be posted: a text, a video or a playlist; a text with either; never both of the others.
+
+    :param text: the message.
+    :param video_id: the video to attach.
+    :param playlist_id: the playlist to attach.
+    :raises ValueError: for a bulletin that the service would refuse (section 2, rules 1 to 3).
+    """
+
+    text: str | None = None
+    video_id: str | None = None
+    playlist_id: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.video_id and self.playlist_id:
+            raise ValueError("A bulletin carries a video or a playlist, not both: leave out video_id or playlist_id.")
+        if not ((self.text or "").strip() or self.video_id or self.playlist_id):
+            raise ValueError(
+                "A bulletin needs a text, a video or a playlist (bulletinTextRequired): "
+                "give text, video_id or playlist_id."
+            )
+
+    def resource(self, kind_prefix: str) -> dict[str, Any]:
+        """
+        Give the activity resource that the service takes.
+
+        :param kind_prefix: what stands before ``#`` in kinds, for example ``svc``.
+        :returns: the body, holding only the properties that are set.
+        """
+        body: dict[str, Any] = {}
+        if (self.text or "").strip():
+            body["snippet"] = {"description": self.text}
+        attached = (
+            {"kind": f"{kind_prefix}#video", "videoId": self.video_id}
+            if self.video_id
+            else {"kind": f"{kind_prefix}#playlist", "playlistId": self.playlist_id}
+            if self.playlist_id
+            else None
+        )
+        if attached:
+            body["contentDetails"] = {"bulletin": {"resourceId": attached}}
+        return body
+
+
+def insert_bulletin(bulletin: Bulletin, kind_prefix: str) -> Call[Activity]:
+    """
+    Post a bulletin (section 4.1); ``part`` names exactly what the body holds.
+
+    :param bulletin: what to post.
+    :param kind_prefix: what stands before ``#`` in kinds.
+    :returns: the call; it is not idempotent.
+    """
+    body = bulletin.resource(kind_prefix)
+    request = Request(
+        "POST",
+        "/v3/activities",
+        params=(("part", ",".join(body)),),
+        headers={"Content-Type": "application/json; charset=utf-8"},
+        body=json.dumps(body, ensure_ascii=False).encode(),
+        idempotent=False,
+    )
+    return Call(request, _read_activity)
+
+
+def _read_activity(response: Response) -> Activity:
+    from pydantic import ValidationError
+
+    from airflow_provider_mediaops.video.models import Activity
+
+    try:
+        return Activity.model_validate(read_json(response))
+    except ValidationError as error:
+        raise InvalidReplyError(f"The reply is no activity: {_first_fault(error)}.") from None
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionQuery:
+    """
+    Which subscriptions to list: exactly one of ``channel_id``, ``ids`` and ``mine``, and how (section 4.2).
+
+    :param channel_id: the channel whose subscriptions are listed.
+    :param ids: the identifiers of the subscriptions.
+    :param mine: the authenticated user's own.
+    :param part: the properties to include.
+    :param for_channel_ids: keep only subscriptions to these channels.
+    :param order: ``alphabetical`` (the only stable one beyond a page), ``relevance`` or ``unread``; None leaves it
+        to the service.
+    :param max_results: records a page, 0 to 50; None leaves it to the service (5).
+    :raises ValueError: where a rule of the section is broken.
+    """
+
+    channel_id: str | None = None
+    ids: Sequence[str] | None = None
+    mine: bool = False
+    part: Sequence[str] = SUBSCRIPTION_PARTS
+    for_channel_ids: Sequence[str] | None = None
+    order: str | None = None
+    max_results: int | None = None
+
+    def __post_init__(self) -> None:
+        filters = {"channel_id": self.channel_id, "ids": self.ids, "mine": self.mine or None}
+        given = [name for name, value in filters.items() if value is not None]
+        if len(given) != 1:
+            raise ValueError(
+                f"Give exactly one of channel_id, ids and mine=True, not {' and '.join(given) or 'none of them'}."
+            )
+        for name in ("ids", "part", "for_channel_ids"):
+            _check_list(name, getattr(self, name))
+        if self.channel_id is not None and not self.channel_id.strip():
+            raise ValueError("channel_id is empty: give the channel's identifier.")
+        unknown = [part for part in self.part if part not in SUBSCRIPTION_PARTS]
+        if unknown:
+            raise ValueError(f"part knows {', '.join(SUBSCRIPTION_PARTS)}; not {', '.join(map(repr, unknown))}.")
+        if self.order is not None and self.order not in ORDERS:
+            raise ValueError(f"order is one of {', '.join(ORDERS)}; not {self.order!r}.")
+        if self.max_results is not None and not 0 <= self.max_results <= LARGEST_PAGE:
+            raise ValueError(f"max_results is 0 to {LARGEST_PAGE}; not {self.max_results}.")
+
+    def page(self, token: str | None = None) -> Call[SubscriptionPage]:
+        """
+        Give the call for one page.
+
+        :param token: the ``next_page_token`` or ``prev_page_token`` of another page of this query; None for the first.
+        :returns: the call.
+        """
+        params = [("part", ",".join(self.part))]
+        if self.channel_id is not None:
+            params.append(("channelId", self.channel_id))
+        if self.ids is not None:
+            params.append(("id", ",".join(self.ids)))
+        if self.mine:
+            params.append(("mine", "true"))
+        if self.for_channel_ids is not None:
+            params.append(("forChannelId", ",".join(self.for_channel_ids)))
+        if self.max_results is not None:
+            params.append(("maxResults", str(self.max_results)))
+        if self.order is not None:
+            params.append(("order", self.order))
+        if token:
+            params.append(("pageToken", token))
+        return Call(Request("GET", "/v3/subscriptions", params=tuple(params)), _read_page)
+
+
+def _check_list(name: str, value: Sequence[str] | None) -> None:
+    if value is None:
+        return
+    if isinstance(value, str):
+        raise ValueError(f"{name} is a list of texts, not one text: write [{value!r}].")  # noqa: TRY004
+    if not value or not all(item.strip() for item in value):
+        raise ValueError(f"{name} needs at least one entry, and none of them empty.")
+
+
+def _read_page(response: Response) -> SubscriptionPage:
+    from pydantic import ValidationError
+
+    from airflow_provider_mediaops.video.models import SubscriptionPage
+
+    body = read_json(response)
+    kind = str(body.get("kind", ""))
+    # Replies are seen with a capital S too, and services that share this interface have prefixes of their own.
+    is_list = kind.lower().endswith("#subscriptionlistresponse") if kind else "items" in body
+    if not is_list:
+        raise InvalidReplyError(f"The reply is no subscription list (its kind is {kind!r}).")
+    try:
+        return SubscriptionPage.model_validate(body)
+    except ValidationError as error:
+        raise InvalidReplyError(f"The reply is no subscription list: {_first_fault(error)}.") from None
+
+
+def _first_fault(error: Any) -> str:
+    fault = error.errors(include_input=False, include_url=False)[0]
+    return f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}"
+
+
+def _refine(response: Response, _details: ErrorDetails, found: ErrorClass) -> ErrorClass:
+    # The same reason is used for the rate, which passes, and for the day's quota, which does not: the text tells.
+    if issubclass(found, RateLimitedError) and b"per day" in response.body.lower():
+        return QuotaExceededError
+    return found
+
+
+def _next_reset(now: datetime) -> datetime:
+    # The platform's daily quotas come back at midnight Pacific time.
+    there = now.astimezone(ZoneInfo("America/Los_Angeles"))
+    midnight = (there + timedelta(days=1)).replace(hour=0, minute=0, second=0, microsecond=0)
+    return midnight.astimezone(now.tzinfo)
+
+
+_LOOK_AT_TOKEN = "The access token is missing, wrong or expired: check it, or use auth=refresh_token."  # noqa: S105
+_LOOK_AT_SCOPE = "The token lacks the scope for this: have the user grant it and use the new token."
+
+#: How the video platform says no (section 7, and the refusals documented for the public service).
+VIDEO_RULES = ErrorRules(
+    service="video platform",
+    by_reason={
+        "playlistnotfound": NotFoundError,
+        "videonotfound": NotFoundError,
+        "subscribernotfound": NotFoundError,
+        "channelnotfound": NotFoundError,
+        "notfound": NotFoundError,
+        "bulletintextrequired": BadRequestError,
+        "invalidmetadata": BadRequestError,
+        "invalidpagetoken": BadRequestError,
+        "badrequest": BadRequestError,
+        "ratelimitexceeded": RateLimitedError,
+        "userratelimitexceeded": RateLimitedError,
+        "quotaexceeded": QuotaExceededError,
+        "dailylimitexceeded": QuotaExceededError,
+        "autherror": AuthenticationError,
+        "required": AuthenticationError,
+        "invalid_grant": AuthenticationError,
+        "invalid_client": AuthenticationError,
+        "unauthorized_client": AuthenticationError,
+        "unauthenticated": AuthenticationError,
+        "youtubesignuprequired": PermissionDeniedError,
+        "svcsignuprequired": PermissionDeniedError,
+        "insufficientpermissions": PermissionDeniedError,
+        "access_token_scope_insufficient": PermissionDeniedError,
+        "permission_denied": PermissionDeniedError,
+        "accountclosed": PermissionDeniedError,
+        "accountsuspended": PermissionDeniedError,
+        "subscriptionforbidden": PermissionDeniedError,
+        "forbidden": PermissionDeniedError,
+        "backenderror": ServiceUnavailableError,
+    },
+    advice={
+        "playlistnotfound": "Check playlist_id.",
+        "videonotfound": "Check video_id.",
+        "subscribernotfound": "Check channel_id: the service knows no such subscriber.",
+        "bulletintextrequired": "Give the bulletin a text.",
+        "invalidmetadata": "Check kind_prefix in the connection: the kind does not fit the identifier.",
+        "invalidpagetoken": "The page token is not one of this listing, or has expired: start from the first page.",
+        "invalid_grant": "The refresh token was revoked or is too old: have the user grant access again.",
+        "invalid_client": "Check the client id (Login) and client secret (Password) in the connection.",
+        "required": _LOOK_AT_TOKEN,
+        "autherror": _LOOK_AT_TOKEN,
+        "svcsignuprequired": "The account has no channel: sign it up at the service; another token does not help.",
+        "youtubesignuprequired": "The account has no channel: sign it up at the service; another token does not help.",
+        "insufficientpermissions": _LOOK_AT_SCOPE,
+        "access_token_scope_insufficient": _LOOK_AT_SCOPE,
+        "subscriptionforbidden": "The channel does not show its subscriptions: use mine=True as its owner.",
+        "accountclosed": "The account is closed.",
+        "accountsuspended": "The account is suspended.",
+    },
+    advice_by_class={AuthenticationError: _LOOK_AT_TOKEN},
+    refine=_refine,
+    quota_reset=_next_reset,
+)

@@ -1,0 +1,103 @@
+"""Records of the video platform, as it sends them: known fields typed, unknown ones kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+
+class _Record(BaseModel):
+    # Unknown fields stay: what the service adds tomorrow is not lost today.
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="allow", frozen=True)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the record under the service's own field names, with every field that it sent."""
+        return self.model_dump(by_alias=True, exclude_unset=True, mode="json")
+
+
+class Activity(_Record):
+    """
+    A posted bulletin (video-platform.md, section 2).
+
+    :param id: the activity's identifier, where the service gives one.
+    :param kind: for example ``svc#activity``.
+    :param snippet: its properties, among them ``description``.
+    :param content_details: the attached video or playlist.
+    """
+
+    id: str | None = None
+    kind: str | None = None
+    etag: str | None = None
+    snippet: dict[str, Any] = Field(default_factory=dict)
+    content_details: dict[str, Any] = Field(default_factory=dict)
+
+    @property
+    def text(self) -> str | None:
+        """The bulletin's text."""
+        text = self.snippet.get("description")
+        return text if isinstance(text, str) else None
+
+
+class Subscription(_Record):
+    """
+    One subscription (video-platform.md, section 2).
+
+    :param id: the subscription's identifier.
+    :param snippet: its properties, among them ``title`` and ``resourceId``; empty where ``part`` left it out.
+    :param content_details: figures of the channel; empty where ``part`` left it out.
+    """
+
+    id: str | None = None
+    kind: str | None = None
+    etag: str | None = None
+    snippet: dict[str, Any] = Field(default_factory=dict)
+    content_details: dict[str, Any] = Field(default_factory=dict)
+
+    @property
+    def title(self) -> str | None:
+        """The display title."""
+        title = self.snippet.get("title")
+        return title if isinstance(title, str) else None
+
+    @property
+    def channel_id(self) -> str | None:
+        """The channel that is subscribed to."""
+        resource = self.snippet.get("resourceId")
+        channel = resource.get("channelId") if isinstance(resource, dict) else None
+        return channel if isinstance(channel, str) else None
+
+
+class PageInfo(_Record):
+    """
+    The service's own count, which is known to be wrong in both directions: for people, never a stop condition.
+
+    :param total_results: results in the whole set.
+    :param results_per_page: results in this reply.
+    """
+
+    total_results: int | None = None
+    results_per_page: int | None = None
+
+
+class SubscriptionPage(_Record):
+    """
+    One page of subscriptions (video-platform.md, section 2).
+
+    :param items: the records as they came.
+    :param next_page_token: leads to the next page; None on the last.
+    :param prev_page_token: leads to the page before; None on the first.
+    """
+
+    kind: str | None = None
+    etag: str | None = None
+    page_info: PageInfo = Field(default_factory=PageInfo)
+    next_page_token: str | None = None
+    prev_page_token: str | None = None
+    items: list[dict[str, Any]] = Field(default_factory=list)
+
+    @property
+    def subscriptions(self) -> list[Subscription]:
+        """The records, typed."""
+        return [Subscription.model_validate(item) for item in self.items]

@@ -1,0 +1,63 @@
+"""Waiting for a subscription to exist."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from airflow_provider_mediaops.http.waiting import Done, Waiting
+from airflow_provider_mediaops.video.api import LARGEST_PAGE, SubscriptionQuery
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from airflow_provider_mediaops.http.exchange import Ask, Conversation
+    from airflow_provider_mediaops.http.waiting import Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionWatch:
+    """
+    A subscription that matches a filter.
+
+    :param channel_id: the channel whose subscriptions are looked through.
+    :param ids: the identifiers of the subscriptions.
+    :param mine: the authenticated user's own.
+    :param for_channel_ids: only subscriptions to these channels count.
+    :raises ValueError: where not exactly one of the first three is given.
+    """
+
+    channel_id: str | None = None
+    ids: Sequence[str] | None = None
+    mine: bool = False
+    for_channel_ids: Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        self._query()
+
+    def _query(self) -> SubscriptionQuery:
+        return SubscriptionQuery(
+            channel_id=self.channel_id,
+            ids=self.ids,
+            mine=self.mine,
+            for_channel_ids=self.for_channel_ids,
+            part=("id", "snippet"),
+            max_results=LARGEST_PAGE,
+        )
+
+    def look(self, ask: Ask) -> Conversation[Verdict]:
+        """
+        Look through the listing until a page holds a record.
+
+        :param ask: makes a conversation of a call.
+        :returns: a conversation; done with the ``id`` and ``title`` of the first record.
+        """
+        from airflow_provider_mediaops.video.models import Subscription
+        from airflow_provider_mediaops.video.paging import Walk
+
+        walk = Walk(self._query())
+        while (walked := (yield from walk.next_page(ask))) is not None:
+            if walked.fresh:
+                found = Subscription.model_validate(walked.fresh[0])
+                return Done({"id": found.id, "title": found.title})
+        return Waiting("no subscription matches")
