@@ -1,0 +1,53 @@
+"""Time as the sandbox sees it, so that a test can turn it by hand."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import datetime, timezone
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """What the sandbox needs of a clock."""
+
+    def now(self) -> float:
+        """Give the seconds since 1970-01-01 UTC, never running backwards."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+        ...
+
+
+class SystemClock:
+    """The machine's clock, kept from jumping when the machine's date is set."""
+
+    def __init__(self) -> None:
+        self._epoch = time.time() - time.monotonic()
+
+    def now(self) -> float:
+        """Give the seconds since 1970-01-01 UTC."""
+        return self._epoch + time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait without blocking other requests."""
+        await asyncio.sleep(seconds)
+
+
+def moment(seconds: float) -> datetime:
+    """Turn a clock's figure into a date and time.
+
+    :param seconds: seconds since 1970-01-01 UTC.
+    :returns: the moment, in UTC.
+    """
+    return datetime.fromtimestamp(seconds, tz=timezone.utc)
+
+
+def iso_milliseconds(seconds: float) -> str:
+    """Write a clock's figure as services do: ``2025-01-31T08:30:00.250Z``.
+
+    :param seconds: seconds since 1970-01-01 UTC.
+    :returns: the moment in ISO 8601 with milliseconds and ``Z``.
+    """
+    return moment(seconds).isoformat(timespec="milliseconds").replace("+00:00", "Z")

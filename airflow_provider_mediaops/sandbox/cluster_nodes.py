@@ -1,0 +1,193 @@
+"""The search cluster's three nodes: who they are, how busy they are, and which of them a request means."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import math
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from pydantic import BaseModel, ConfigDict, Field
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from airflow_provider_mediaops.sandbox.clock import Clock
+
+HOST = "127.0.0.1"
+_QUARTER = 0.25
+
+
+def _opaque_id(text: str) -> str:
+    """Give an id in the form of the cluster's: 22 letters, digits, dashes and underscores."""
+    return base64.urlsafe_b64encode(hashlib.blake2b(text.encode(), digest_size=16).digest()).decode().rstrip("=")
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node of the cluster.
+
+    :param name: its name.
+    :param port: the port on which nodes talk to each other.
+    :param roles: what it does.
+    :param zone: its attribute of that name.
+    """
+
+    name: str
+    port: int
+    roles: tuple[str, ...]
+    zone: str
+
+    @property
+    def id(self) -> str:
+        """Its id, which outlives restarts."""
+        return _opaque_id(self.name)
+
+    @property
+    def address(self) -> str:
+        """Where other nodes find it."""
+        return f"{HOST}:{self.port}"
+
+    @property
+    def attributes(self) -> dict[str, str]:
+        """What its configuration says of it."""
+        return {"shard_indexing_pressure_enabled": "true", "zone": self.zone}
+
+    @property
+    def header(self) -> str:
+        """The node as the head of a hot-threads section shows it, in the form of OpenSearch 1 to 3."""
+        slots = (
+            self.name,
+            self.id,
+            _opaque_id(f"{self.name} this time"),
+            HOST,
+            self.address,
+            "".join(_ROLE_LETTERS[role] for role in self.roles),
+            ", ".join(f"{name}={value}" for name, value in self.attributes.items()),
+        )
+        return "".join(f"{{{slot}}}" for slot in slots)
+
+    def is_meant_by(self, selector: str) -> bool:
+        """Tell whether a part of a node filter names this node.
+
+        :param selector: an id, name (``*`` stands for anything), address, ``attribute:value`` or ``role:true``.
+        :returns: whether it does.
+        """
+        name, colon, value = selector.partition(":")
+        if colon and value == "true" and name in self.roles:
+            return True
+        if colon and fnmatchcase(self.attributes.get(name, ""), value):
+            return True
+        return selector in (self.id, HOST, self.address) or fnmatchcase(self.name, selector)
+
+
+_ROLE_LETTERS = {"data": "d", "ingest": "i", "cluster_manager": "m", "remote_cluster_client": "r"}
+NODES = (
+    Node("sandbox-1", 9301, tuple(_ROLE_LETTERS), zone="north"),
+    Node("sandbox-2", 9302, tuple(_ROLE_LETTERS), zone="south"),
+    Node("sandbox-3", 9303, tuple(_ROLE_LETTERS), zone="south"),
+)
+_BY_NAME = {node.name: (node,) for node in NODES}
+# The node that answers, which is the manager as well.
+_SPECIAL = {"_all": NODES, "_local": NODES[:1], "_master": NODES[:1], "_cluster_manager": NODES[:1]}
+
+
+def select(filters: str | None) -> list[Node]:
+    """Find the nodes that a request means.
+
+    :param filters: the comma-separated list of its path; None means all.
+    :returns: each node once; nothing where no node is meant.
+    """
+    selectors = ["_all"] if filters is None else filters.split(",")
+    return [
+        node
+        for node in NODES
+        if any(node in _SPECIAL.get(selector, ()) or node.is_meant_by(selector) for selector in selectors)
+    ]
+
+
+def _steady(base: float, swing: float) -> Callable[[float], float]:
+    return lambda turns: base + swing * math.sin(2 * math.pi * turns)
+
+
+def _spiking(turns: float) -> float:
+    """Rise above 90 for a good quarter of each turn, first 0.36 turns after the start."""
+    return min(97.0, max(11.0, 15 + 120 * math.sin(2 * math.pi * (turns - _QUARTER))))
+
+
+_CURVES = {"sandbox-1": _steady(24, 7), "sandbox-2": _spiking, "sandbox-3": _steady(6, 3)}
+
+
+class CpuPin(BaseModel):
+    """CPU figures that stay as they are set."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    node: str | None = Field(default=None, description="The node's name; without one, all nodes.")
+    percent: int = Field(ge=-1, le=100, description="CPU of the machine; -1 means that it is not known.")
+    process_percent: int | None = Field(
+        default=None, ge=-1, le=100, description="CPU of the node's own process; nine tenths of `percent` if not given."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLoad:
+    """How busy a node is.
+
+    :param machine: CPU of the machine in percent; -1 where it is not known.
+    :param process: CPU of the node's process in percent; -1 where it is not known.
+    """
+
+    machine: float
+    process: float
+
+
+class Cluster:
+    """The nodes' CPU over time: a function of the clock, unless it is pinned.
+
+    :param clock: what time it is; the first cycle begins now.
+    :param cycle: seconds from one spike of ``sandbox-2`` to the next.
+    """
+
+    def __init__(self, clock: Clock, *, cycle: float) -> None:
+        self._clock = clock
+        self._cycle = cycle
+        self._start = clock.now()
+        self._pins: dict[str, CpuPin] = {}
+
+    @property
+    def pins(self) -> list[CpuPin]:
+        """The figures that are pinned, one entry a node."""
+        return list(self._pins.values())
+
+    def pin(self, pin: CpuPin) -> bool:
+        """Hold a node's CPU where it is set.
+
+        :param pin: which node, and which figures.
+        :returns: whether there is such a node.
+        """
+        nodes = NODES if pin.node is None else _BY_NAME.get(pin.node, ())
+        for node in nodes:
+            self._pins[node.name] = pin.model_copy(update={"node": node.name})
+        return bool(nodes)
+
+    def unpin(self) -> None:
+        """Let CPU rise and fall again."""
+        self._pins.clear()
+
+    def load(self, node: Node) -> NodeLoad:
+        """Tell how busy a node is now.
+
+        :param node: one of :data:`NODES`.
+        :returns: its CPU figures.
+        """
+        pin = self._pins.get(node.name)
+        if pin is None:
+            machine = _CURVES[node.name]((self._clock.now() - self._start) / self._cycle)
+            return NodeLoad(machine, machine * 0.9)
+        process = pin.process_percent
+        if process is None:
+            return NodeLoad(pin.percent, pin.percent * 0.9 if pin.percent >= 0 else -1)
+        return NodeLoad(pin.percent, process)

@@ -1,0 +1,72 @@
+"""The two limits that services keep: calls in a second, units in a day."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from typing import TYPE_CHECKING
+
+from airflow_provider_mediaops.sandbox.clock import moment
+
+if TYPE_CHECKING:
+    from datetime import date
+
+
+class SlidingWindow:
+    """At most so many calls in any one second, kept for each key.
+
+    Refused calls do not count, so a client that backs off is let in again.
+    """
+
+    def __init__(self) -> None:
+        self._calls: defaultdict[str, deque[float]] = defaultdict(deque)
+
+    def admit(self, key: str, *, limit: int, now: float) -> bool:
+        """Let a call in, or refuse it.
+
+        :param key: whose limit it is.
+        :param limit: calls in a second.
+        :param now: seconds on the sandbox's clock.
+        :returns: whether the call is within the limit.
+        """
+        calls = self._calls[key]
+        while calls and calls[0] + 1.0 <= now:
+            calls.popleft()
+        if len(calls) >= limit:
+            return False
+        calls.append(now)
+        return True
+
+
+class DailyQuota:
+    """So many units a day for each key; the day begins at 00:00 UTC."""
+
+    def __init__(self) -> None:
+        self._day: date | None = None
+        self._spent: defaultdict[str, int] = defaultdict(int)
+
+    def spent(self, key: str, *, now: float) -> int:
+        """Tell what a key has spent today.
+
+        :param key: whose quota it is.
+        :param now: seconds since 1970-01-01 UTC.
+        :returns: units.
+        """
+        today = moment(now).date()
+        if today != self._day:
+            self._day = today
+            self._spent.clear()
+        return self._spent[key]
+
+    def spend(self, key: str, *, units: int, limit: int, now: float) -> bool:
+        """Take units from today's quota, or refuse.
+
+        :param key: whose quota it is.
+        :param units: what the call costs.
+        :param limit: units in a day.
+        :param now: seconds since 1970-01-01 UTC.
+        :returns: whether there was enough left; nothing is taken where there was not.
+        """
+        if self.spent(key, now=now) + units > limit:
+            return False
+        self._spent[key] += units
+        return True

@@ -1,0 +1,155 @@
+"""The sandbox as a server of its own, in a thread of the program that wants it."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from airflow_provider_mediaops.sandbox import books, catalogue, cluster, services, video_tokens
+from airflow_provider_mediaops.sandbox.app import create_app
+from airflow_provider_mediaops.sandbox.gate import HANG_UP
+from airflow_provider_mediaops.sandbox.state import SandboxState, Settings
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from typing_extensions import Self
+    from uvicorn._types import ASGIReceiveCallable, ASGISendCallable, Scope
+
+    from airflow_provider_mediaops.sandbox.clock import Clock
+
+VideoAuth = Literal["bearer", "refresh_token", "api_key"]
+
+_STARTING = 10.0
+_STOPPING = 10.0
+
+
+class _HangUpProtocol(H11Protocol):
+    """HTTP, with a way for the application to close the connection under a reply."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        app = self.app
+
+        async def app_that_can_hang_up(scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+            cast("dict[str, Any]", scope).setdefault("extensions", {})[HANG_UP] = self.transport.close
+            await app(scope, receive, send)
+
+        self.app = app_that_can_hang_up
+
+
+class SandboxServer:
+    """A sandbox that runs for as long as its ``with`` block lasts; it starts once.
+
+    :param host: the name or IPv4 address to listen on; the sandbox's credentials are public, so keep it to this
+        machine.
+    :param port: the port to listen on; 0 picks a free one.
+    :param settings: how the sandbox behaves.
+    :param clock: what time it is; a test may bring its own.
+    """
+
+    def __init__(
+        self,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        settings: Settings | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        #: Its faults, its record of requests, its bulletins: all that the switchboard shows.
+        self.state = SandboxState(settings, clock=clock)
+        self._host = host
+        self._port = port
+        config = uvicorn.Config(
+            create_app(self.state),
+            http=_HangUpProtocol,
+            ws="none",
+            lifespan="off",
+            log_level="warning",
+            access_log=False,
+            timeout_graceful_shutdown=1,
+        )
+        self._server = uvicorn.Server(config)
+
+    def __enter__(self) -> Self:
+        """Start it; requests are answered from here on.
+
+        :raises OSError: if the port is taken or the host is not one of this machine's.
+        """
+        self._socket = socket.create_server((self._host, self._port))
+        self._port = self._socket.getsockname()[1]
+        self._thread = threading.Thread(
+            target=self._server.run, kwargs={"sockets": [self._socket]}, name="mediaops-sandbox", daemon=True
+        )
+        self._thread.start()
+        deadline = time.monotonic() + _STARTING
+        while not self._server.started:
+            if not self._thread.is_alive() or time.monotonic() > deadline:
+                self._stop()
+                raise RuntimeError("The sandbox did not start; the log above this says why.")
+            time.sleep(0.005)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop it, breaking off what is not answered within a second."""
+        self._stop()
+
+    def _stop(self) -> None:
+        self._server.should_exit = True
+        self._thread.join(_STOPPING)
+        self._socket.close()
+
+    @property
+    def url(self) -> str:
+        """Its address, without a slash at the end."""
+        return f"http://{self._host}:{self._port}"
+
+    def connections(self, *, video_auth: VideoAuth = "bearer") -> dict[str, str]:
+        """Give the Airflow connections with which the provider finds it.
+
+        :param video_auth: how the video platform is shown who asks.
+        :returns: the names of environment variables, each with a connection in JSON.
+        """
+        prefix = self.state.settings.kind_prefix
+        video = {"conn_type": "mediaops_video", "host": f"{self.url}/video", **self._video_login(video_auth)}
+        video["extra"] |= {"auth": video_auth, "kind_prefix": prefix}
+        connections = {
+            "AIRFLOW_CONN_MEDIAOPS_VIDEO_DEFAULT": video,
+            "AIRFLOW_CONN_MEDIAOPS_CLUSTER_DEFAULT": {
+                "conn_type": "mediaops_cluster",
+                "host": f"{self.url}/cluster",
+                "login": cluster.LOGIN,
+                "password": cluster.PASSWORD,
+                "extra": {"auth": "basic"},
+            },
+            "AIRFLOW_CONN_MEDIAOPS_BOOKS_DEFAULT": {
+                "conn_type": "mediaops_books",
+                "host": f"{self.url}{books.PRO.root}",
+                "password": books.PRO.key,
+                "extra": {"plan": books.PRO.name, "canary_isbn": catalogue.KNOWN_ISBNS[0]},
+            },
+        }
+        return {name: json.dumps(connection) for name, connection in connections.items()}
+
+    def _video_login(self, auth: VideoAuth) -> dict[str, Any]:
+        if auth == "bearer":
+            return {"password": video_tokens.BEARER_TOKEN, "extra": {}}
+        if auth == "api_key":
+            return {"password": video_tokens.API_KEY, "extra": {}}
+        return {
+            "login": video_tokens.CLIENT_ID,
+            "password": video_tokens.CLIENT_SECRET,
+            "extra": {
+                "refresh_token": video_tokens.REFRESH_TOKEN,
+                "token_url": f"{self.url}{services.TOKEN_PATH}",
+                "scopes": video_tokens.WRITE_SCOPE,
+            },
+        }

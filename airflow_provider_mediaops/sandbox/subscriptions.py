@@ -1,0 +1,164 @@
+"""The video platform's subscriptions: invented, always the same, and in pages."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+#: The channel of the user to whom the bearer tokens belong, with many subscriptions.
+MINE = "UCsandbox-mine"
+FEW = "UCsandbox-few"
+NONE = "UCsandbox-none"
+#: Channels whose subscriptions are not shown, with the reason that the platform gives.
+WITHHELD = {
+    "UCsandbox-private": "subscriptionForbidden",
+    "UCsandbox-suspended": "accountSuspended",
+    "UCsandbox-closed": "accountClosed",
+}
+_FEW_COUNT = 7
+
+_ADJECTIVES = ("Amber", "Brisk", "Café", "Distant", "Élan", "Frosty", "Gentle", "Hidden", "Īwa", "Jolly", "静かな")
+_NOUNS = ("Archive", "Bakery", "Chess ♞", "Dispatch", "Engines", "Films", "Gardens", "History", "& Co.")
+_FIRST_DAY = datetime(2014, 1, 1, tzinfo=timezone.utc)
+
+
+def etag_of(content: object) -> str:
+    """Give the ETag of a resource: the same for the same content.
+
+    :param content: the resource, as JSON values.
+    :returns: a short text.
+    """
+    text = json.dumps(content, sort_keys=True)
+    return base64.urlsafe_b64encode(hashlib.blake2b(text.encode(), digest_size=15).digest()).decode()
+
+
+def _number(*what: object) -> int:
+    """Draw a number that looks random and is always the same."""
+    return int.from_bytes(hashlib.blake2b(repr(what).encode(), digest_size=8).digest(), "big")
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some of the subscriptions that match a request.
+
+    :param items: the subscriptions of this page, all parts.
+    :param total: how many match in all.
+    :param next_token: leads to the next page; None on the last.
+    :param prev_token: leads to the page before; None on the first.
+    """
+
+    items: list[dict[str, Any]]
+    total: int
+    next_token: str | None
+    prev_token: str | None
+
+
+class Subscriptions:
+    """The subscriptions of every channel of the sandbox.
+
+    :param kind_prefix: what stands before ``#`` in kinds.
+    :param many: how many the channel :data:`MINE` has.
+    """
+
+    def __init__(self, *, kind_prefix: str, many: int) -> None:
+        self._prefix = kind_prefix
+        counts = {MINE: many, FEW: _FEW_COUNT, NONE: 0}
+        self._channels = {
+            channel: [self._subscription(channel, position) for position in range(count)]
+            for channel, count in counts.items()
+        }
+        self._by_id = {item["id"]: item for items in self._channels.values() for item in items}
+
+    def of_channel(self, channel: str) -> list[dict[str, Any]] | None:
+        """Give what a channel has subscribed to.
+
+        :param channel: the subscriber's channel id.
+        :returns: its subscriptions, all parts; None where there is no such channel.
+        """
+        return self._channels.get(channel)
+
+    def with_ids(self, ids: list[str]) -> list[dict[str, Any]]:
+        """Give the subscriptions with these ids; unknown ids are left out.
+
+        :param ids: subscription ids.
+        :returns: the subscriptions, all parts.
+        """
+        return [self._by_id[known] for known in dict.fromkeys(ids) if known in self._by_id]
+
+    def _subscription(self, channel: str, position: int) -> dict[str, Any]:
+        draw = _number(channel, position)
+        total = draw % 5_000
+        published = _FIRST_DAY + timedelta(seconds=draw % 300_000_000, milliseconds=draw % 1_000)
+        title = f"{_ADJECTIVES[draw % len(_ADJECTIVES)]} {_NOUNS[draw // 100 % len(_NOUNS)]} {position + 1}"
+        subscription = {
+            "kind": f"{self._prefix}#subscription",
+            "id": f"SUB-{channel.removeprefix('UCsandbox-')}-{position + 1:06d}",
+            "snippet": {
+                "publishedAt": published.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+                "title": title,
+                "description": "" if draw % 3 == 0 else f"Invented channel number {position + 1}.",
+                "resourceId": {"kind": f"{self._prefix}#channel", "channelId": f"UCtopic-{position + 1:06d}"},
+                "channelId": channel,
+                "thumbnails": {"default": {"url": f"https://images.sandbox.example/{position + 1}.jpg"}},
+            },
+            "contentDetails": {
+                "totalItemCount": total,
+                "newItemCount": draw // 7 % 20 if total else 0,
+                "activityType": "all" if draw % 2 else "uploads",
+            },
+        }
+        return {"etag": etag_of(subscription), **subscription}
+
+
+def in_order(items: list[dict[str, Any]], order: str) -> list[dict[str, Any]]:
+    """Sort subscriptions as a request asks.
+
+    :param items: subscriptions, all parts.
+    :param order: ``alphabetical``, ``unread``, or anything else for relevance, which here is arbitrary but stable.
+    :returns: a new list.
+    """
+    if order == "alphabetical":
+        return sorted(items, key=lambda item: (item["snippet"]["title"].casefold(), item["id"]))
+    if order == "unread":
+        return sorted(items, key=lambda item: (-item["contentDetails"]["newItemCount"], item["id"]))
+    return sorted(items, key=lambda item: item["etag"])
+
+
+def page_of(items: list[dict[str, Any]], *, size: int, token: str | None, query: list[Any]) -> Page | None:
+    """Cut one page.
+
+    :param items: all that match, in order.
+    :param size: subscriptions a page.
+    :param token: the page token of the request.
+    :param query: what the request asks for, as JSON values: a token is good for the same question only.
+    :returns: the page; None where the token does not belong to this question and page size.
+    """
+    seal = [*query, size]
+    start = 0 if token is None else _read_token(token, seal)
+    if start is None:
+        return None
+    following, preceding = start + size, max(0, start - size)
+    return Page(
+        items=items[start:following],
+        total=len(items),
+        next_token=_make_token(following, seal) if size and following < len(items) else None,
+        prev_token=_make_token(preceding, seal) if size and start else None,
+    )
+
+
+def _make_token(start: int, seal: list[Any]) -> str:
+    digest = hashlib.blake2b(json.dumps([start, *seal]).encode(), digest_size=6).digest()
+    return base64.urlsafe_b64encode(start.to_bytes(3, "big") + digest).decode()
+
+
+def _read_token(token: str, seal: list[Any]) -> int | None:
+    try:
+        start = int.from_bytes(base64.b64decode(token, altchars=b"-_", validate=True)[:3], "big")
+    except (binascii.Error, ValueError):  # ValueError: letters outside ASCII
+        return None
+    return start if token == _make_token(start, seal) else None

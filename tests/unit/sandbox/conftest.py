@@ -1,0 +1,54 @@
+"""A sandbox without a network, whose clock stands still until a test moves it."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from airflow_provider_mediaops.sandbox.app import create_app
+from airflow_provider_mediaops.sandbox.state import SandboxState, Settings
+
+# 2025-03-01 12:00:00 UTC
+NOON = 1_740_830_400.0
+
+
+class FakeClock:
+    """A clock that moves when it is told to, or when somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.seconds = NOON
+        self.naps: list[float] = []
+
+    def now(self) -> float:
+        return self.seconds
+
+    async def sleep(self, seconds: float) -> None:
+        self.naps.append(seconds)
+        self.seconds += seconds
+
+
+class Sandbox:
+    """A sandbox and what a test needs to talk to it.
+
+    :param settings: settings other than the defaults.
+    """
+
+    def __init__(self, **settings: object) -> None:
+        self.clock = FakeClock()
+        self.state = SandboxState(Settings.model_validate(settings), clock=self.clock)
+        self._transport = httpx.ASGITransport(create_app(self.state))
+        self._client = httpx.AsyncClient(transport=self._transport, base_url="http://sandbox.test")
+        self.get = self._client.get
+        self.post = self._client.post
+        self.delete = self._client.delete
+
+
+@pytest.fixture
+def make_sandbox() -> type[Sandbox]:
+    """Builds a sandbox with settings of one's own."""
+    return Sandbox
+
+
+@pytest.fixture
+def sandbox() -> Sandbox:
+    return Sandbox()

@@ -1,0 +1,193 @@
+"""The book database's endpoint, keys, plans and limits (book specification, sections 4, 5, 7 and 8)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_provider_mediaops.sandbox import books
+from airflow_provider_mediaops.sandbox.catalogue import KNOWN_ISBNS
+from airflow_provider_mediaops.sandbox.isbn import sample_isbns
+
+if TYPE_CHECKING:
+    import httpx
+
+    from airflow_provider_mediaops.sandbox.books import Plan
+    from tests.unit.sandbox.conftest import Sandbox
+
+KNOWN = KNOWN_ISBNS[0]
+UNKNOWN = "9791090000025"
+LIMIT_REPLIES = [(404, {"errorMessage": "Not Found"}), (429, {"message": "Limit Exceeded"})]
+
+
+async def ask(sandbox: Sandbox, path: str, *, plan: Plan = books.PRO, key: str | None = None) -> httpx.Response:
+    return await sandbox.get(f"{plan.root}{path}", headers={"Authorization": key or plan.key})
+
+
+def answer(reply: httpx.Response) -> tuple[int, Any]:
+    return reply.status_code, reply.json()
+
+
+async def test_a_record_comes_in_its_envelope(sandbox: Sandbox) -> None:
+    status, body = answer(await ask(sandbox, f"/book/{KNOWN}"))
+
+    assert status == 200
+    assert body.keys() == {"book"}
+    assert body["book"]["isbn13"] == KNOWN
+
+
+@pytest.mark.parametrize("plan", books.PLANS)
+async def test_each_plan_has_its_address_its_key_and_its_rate(sandbox: Sandbox, plan: Plan) -> None:
+    granted = [await ask(sandbox, f"/book/{KNOWN}", plan=plan) for _ in range(plan.requests_per_second)]
+
+    assert {reply.status_code for reply in granted} == {200}
+    assert answer(await ask(sandbox, f"/book/{KNOWN}", plan=plan)) in LIMIT_REPLIES
+
+
+def test_the_rates_are_those_of_the_specification() -> None:
+    assert {plan.name: plan.requests_per_second for plan in books.PLANS} == {"default": 1, "premium": 3, "pro": 5}
+
+
+async def test_the_limit_is_a_sliding_second_over_all_endpoints(sandbox: Sandbox) -> None:
+    paths = [f"/book/{KNOWN}", "/key", f"/book/{UNKNOWN}"]
+    for path in paths:
+        await ask(sandbox, path, plan=books.PREMIUM)
+        sandbox.clock.seconds += 0.25
+
+    assert answer(await ask(sandbox, "/key", plan=books.PREMIUM)) in LIMIT_REPLIES
+    # A second after the first one there is room for one more, not for three.
+    sandbox.clock.seconds += 0.25
+    assert (await ask(sandbox, "/key", plan=books.PREMIUM)).status_code == 200
+    assert answer(await ask(sandbox, "/key", plan=books.PREMIUM)) in LIMIT_REPLIES
+
+
+async def test_one_key_s_limit_leaves_the_others_alone(sandbox: Sandbox) -> None:
+    for _ in range(6):
+        await ask(sandbox, f"/book/{KNOWN}", plan=books.PRO)
+
+    assert (await ask(sandbox, f"/book/{KNOWN}", plan=books.PREMIUM)).status_code == 200
+
+
+async def test_the_two_limit_replies_take_turns(sandbox: Sandbox) -> None:
+    await ask(sandbox, "/key", plan=books.DEFAULT)
+    replies = [answer(await ask(sandbox, "/key", plan=books.DEFAULT)) for _ in range(4)]
+
+    assert replies == LIMIT_REPLIES * 2
+
+
+@pytest.mark.parametrize(("setting", "expected"), [("404", LIMIT_REPLIES[0]), ("429", LIMIT_REPLIES[1])])
+async def test_a_setting_picks_one_limit_reply(
+    make_sandbox: type[Sandbox], setting: str, expected: tuple[int, Any]
+) -> None:
+    sandbox = make_sandbox(books_limit_reply=setting)
+    await ask(sandbox, "/key", plan=books.DEFAULT)
+
+    assert [answer(await ask(sandbox, "/key", plan=books.DEFAULT)) for _ in range(2)] == [expected] * 2
+
+
+async def test_an_unknown_book_is_not_said_as_the_limit_is(sandbox: Sandbox) -> None:
+    status, body = answer(await ask(sandbox, f"/book/{UNKNOWN}"))
+
+    assert status == 404
+    assert body.keys() == {"message", "error_message"}
+
+
+@pytest.mark.parametrize("isbn", ["9780140449137", "0140449132", "978-0-14-044913-6", "9790000000001", "x"])
+async def test_what_is_no_13_digit_isbn_of_a_book_is_refused(sandbox: Sandbox, isbn: str) -> None:
+    status, body = answer(await ask(sandbox, f"/book/{isbn}"))
+
+    assert status == 400
+    assert isbn in body["message"]
+
+
+@pytest.mark.parametrize(
+    ("headers", "status", "said"),
+    [
+        ({}, 401, "missing"),
+        ({"Authorization": books.INACTIVE_KEY}, 401, "not active"),
+        ({"Authorization": "unheard-of"}, 403, "not known"),
+        ({"Authorization": f"Bearer {books.PRO.key}"}, 403, "not known"),
+        ({"Authorization": books.PREMIUM.key}, 403, "premium"),
+    ],
+)
+async def test_a_wrong_key_is_denied(sandbox: Sandbox, headers: dict[str, str], status: int, said: str) -> None:
+    reply = await sandbox.get(f"/books/pro/book/{KNOWN}", headers=headers)
+
+    assert reply.status_code == status
+    assert said in reply.json()["message"]
+
+
+async def test_a_key_in_the_address_is_not_looked_at(sandbox: Sandbox) -> None:
+    reply = await sandbox.get(f"/books/pro/book/{KNOWN}", params={"Authorization": books.PRO.key})
+
+    assert reply.status_code == 401
+
+
+@pytest.mark.parametrize("address", books.PLANS)
+@pytest.mark.parametrize("owner", books.PLANS)
+async def test_a_key_is_good_on_its_own_plan_s_address_only(sandbox: Sandbox, address: Plan, owner: Plan) -> None:
+    reply = await ask(sandbox, f"/book/{KNOWN}", plan=address, key=owner.key)
+
+    assert reply.status_code == (200 if owner is address else 403)
+
+
+async def test_the_day_s_quota_counts_failed_calls_and_starts_anew_at_midnight(make_sandbox: type[Sandbox]) -> None:
+    sandbox = make_sandbox(books_daily_requests=2)
+    await ask(sandbox, f"/book/{UNKNOWN}")
+    await ask(sandbox, "/book/nonsense")
+
+    status, body = answer(await ask(sandbox, f"/book/{KNOWN}"))
+    assert status == 403
+    assert "daily" in body["message"].lower()
+    sandbox.clock.seconds += 12 * 3600 - 1
+    assert (await ask(sandbox, f"/book/{KNOWN}")).status_code == 403
+    sandbox.clock.seconds += 1
+    assert (await ask(sandbox, f"/book/{KNOWN}")).status_code == 200
+
+
+async def test_the_key_endpoint_tells_what_is_left(make_sandbox: type[Sandbox]) -> None:
+    sandbox = make_sandbox(books_daily_requests=100)
+    await ask(sandbox, f"/book/{KNOWN}")
+
+    assert answer(await ask(sandbox, "/key")) == (
+        200,
+        {"api_host": "sandbox.test/books/pro", "plan_limit": {"total": 100, "spent": 2, "left": 98}},
+    )
+
+
+async def bulk(sandbox: Sandbox, body: Any, plan: Plan = books.PRO) -> httpx.Response:
+    return await sandbox.post(f"{plan.root}/books", json=body, headers={"Authorization": plan.key})
+
+
+async def test_a_bulk_request_leaves_unknown_ones_out_and_costs_one_unit_each(make_sandbox: type[Sandbox]) -> None:
+    sandbox = make_sandbox(books_daily_requests=10)
+    status, body = answer(await bulk(sandbox, {"isbns": [KNOWN, UNKNOWN, "nonsense", sample_isbns(1)[0]]}))
+
+    assert status == 200
+    assert (body["total"], body["requested"]) == (2, 4)
+    assert [record["isbn13"] for record in body["data"]] == [KNOWN, sample_isbns(1)[0]]
+    assert (await ask(sandbox, "/key")).json()["plan_limit"]["spent"] == 5
+    assert (await bulk(sandbox, {"isbns": sample_isbns(6)})).status_code == 403
+
+
+@pytest.mark.parametrize("plan", books.PLANS)
+async def test_a_bulk_request_has_a_size_that_the_plan_sets(sandbox: Sandbox, plan: Plan) -> None:
+    assert (await bulk(sandbox, {"isbns": sample_isbns(plan.bulk_size)}, plan)).json()["total"] == plan.bulk_size
+    sandbox.clock.seconds += 1
+    assert (await bulk(sandbox, {"isbns": sample_isbns(plan.bulk_size + 1)}, plan)).status_code == 400
+
+
+@pytest.mark.parametrize("body", [{}, {"isbns": []}, {"isbns": "9780140449136"}, {"isbns": [1]}, []])
+async def test_a_bulk_request_of_another_shape_is_refused(sandbox: Sandbox, body: Any) -> None:
+    status, said = answer(await bulk(sandbox, body))
+
+    assert status == 400
+    assert said["message"]
+
+
+async def test_an_unknown_address_is_refused(sandbox: Sandbox) -> None:
+    assert answer(await ask(sandbox, "/author/anybody")) == (
+        404,
+        {"message": "There is no endpoint GET /books/pro/author/anybody."},
+    )

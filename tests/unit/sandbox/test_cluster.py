@@ -1,0 +1,293 @@
+"""The cluster's operations: who may ask, for which nodes, with which parameters, and what CPU they show."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_provider_mediaops.sandbox import cluster
+from airflow_provider_mediaops.sandbox.cluster_nodes import NODES
+
+if TYPE_CHECKING:
+    import httpx
+
+    from tests.unit.sandbox.conftest import Sandbox
+
+OPERATOR = (cluster.LOGIN, cluster.PASSWORD)
+NAMES = {"sandbox-1", "sandbox-2", "sandbox-3"}
+
+
+async def ask(sandbox: Sandbox, path: str, **query: Any) -> httpx.Response:
+    return await sandbox.get(f"/cluster{path}", params=query, auth=OPERATOR)
+
+
+def error_of(reply: httpx.Response) -> tuple[int, str, str]:
+    body = reply.json()
+    assert body["status"] == reply.status_code
+    assert body["error"]["root_cause"] == [{name: body["error"][name] for name in ("type", "reason")}]
+    return reply.status_code, body["error"]["type"], body["error"]["reason"]
+
+
+def sections(reply: httpx.Response) -> set[str]:
+    """The names of the nodes with a section in a report."""
+    assert reply.status_code == 200
+    return {line.partition("}")[0].partition("{")[2] for line in reply.text.splitlines() if line.startswith(":::")}
+
+
+async def cpu(sandbox: Sandbox) -> dict[str, tuple[int, int]]:
+    nodes = (await ask(sandbox, "/_nodes/stats/os,process")).json()["nodes"].values()
+    return {node["name"]: (node["os"]["cpu"]["percent"], node["process"]["cpu"]["percent"]) for node in nodes}
+
+
+@pytest.mark.parametrize(
+    "authorization",
+    [
+        "Basic " + base64.b64encode(":".join(OPERATOR).encode()).decode(),
+        f"ApiKey {cluster.API_KEY}",
+        f"Bearer {cluster.BEARER_TOKEN}",
+    ],
+)
+async def test_three_kinds_of_credentials_are_good(sandbox: Sandbox, authorization: str) -> None:
+    reply = await sandbox.get("/cluster/", headers={"Authorization": authorization})
+
+    assert reply.status_code == 200
+    assert reply.json()["version"]["distribution"] == "opensearch"
+
+
+@pytest.mark.parametrize(
+    "authorization",
+    [None, "Basic d3Jvbmc6d3Jvbmc=", "Basic ???", "Basic /w==", "ApiKey wrong", "Bearer wrong", "Digest x"],
+)
+async def test_others_are_refused(sandbox: Sandbox, authorization: str | None) -> None:
+    headers = {} if authorization is None else {"Authorization": authorization}
+    reply = await sandbox.get("/cluster/_nodes/hot_threads", headers=headers)
+
+    assert error_of(reply)[:2] == (401, "security_exception")
+    assert reply.headers["WWW-Authenticate"].startswith("Basic")
+
+
+@pytest.mark.parametrize(
+    ("path", "action"),
+    [
+        ("/_nodes/hot_threads", "cluster:monitor/nodes/hot_threads"),
+        ("/_nodes/sandbox-1/hot_threads", "cluster:monitor/nodes/hot_threads"),
+        ("/_nodes/stats/os,process", "cluster:monitor/nodes/stats"),
+        ("/", "cluster:monitor/main"),
+    ],
+)
+async def test_a_user_without_the_privilege_is_told_which(sandbox: Sandbox, path: str, action: str) -> None:
+    reply = await sandbox.get(f"/cluster{path}", auth=(cluster.GUEST_LOGIN, cluster.GUEST_PASSWORD))
+
+    status, type_, reason = error_of(reply)
+    assert (status, type_) == (403, "security_exception")
+    assert f"[{action}]" in reason
+
+
+async def test_the_base_address_is_good_without_its_slash(sandbox: Sandbox) -> None:
+    assert (await ask(sandbox, "")).json() == (await ask(sandbox, "/")).json()
+
+
+async def test_hot_threads_come_as_plain_text_from_every_node(sandbox: Sandbox) -> None:
+    reply = await ask(sandbox, "/_nodes/hot_threads")
+
+    assert reply.headers["Content-Type"].startswith("text/plain")
+    assert sections(reply) == NAMES
+
+
+async def test_nodes_come_in_no_fixed_order(sandbox: Sandbox) -> None:
+    firsts = set()
+    for _ in range(3):
+        firsts.add((await ask(sandbox, "/_nodes/hot_threads")).text.splitlines()[0])
+        sandbox.clock.seconds += 0.4
+
+    assert len(firsts) > 1
+
+
+@pytest.mark.parametrize(
+    ("selector", "names"),
+    [
+        ("sandbox-2", {"sandbox-2"}),
+        (NODES[1].id, {"sandbox-2"}),
+        ("sandbox-1,sandbox-3", {"sandbox-1", "sandbox-3"}),
+        ("sandbox-1,nobody", {"sandbox-1"}),
+        ("sandbox-1,sandbox-1", {"sandbox-1"}),
+        ("sandbox-*", NAMES),
+        ("_all", NAMES),
+        ("_local", {"sandbox-1"}),
+        ("_master", {"sandbox-1"}),
+        ("_cluster_manager", {"sandbox-1"}),
+        ("zone:south", {"sandbox-2", "sandbox-3"}),
+        ("zone:n*", {"sandbox-1"}),
+        ("ingest:true", NAMES),
+        ("127.0.0.1:9303", {"sandbox-3"}),
+        ("127.0.0.1", NAMES),
+        ("nobody", set()),
+        ("rack:7", set()),
+    ],
+)
+async def test_nodes_are_named_in_every_way(sandbox: Sandbox, selector: str, names: set[str]) -> None:
+    assert sections(await ask(sandbox, f"/_nodes/{selector}/hot_threads")) == names
+    statistics = (await ask(sandbox, f"/_nodes/{selector}/stats/os")).json()
+    assert {node["name"] for node in statistics["nodes"].values()} == names
+    assert statistics["_nodes"] == {"total": len(names), "successful": len(names), "failed": 0}
+
+
+async def test_unknown_nodes_give_an_empty_body_at_once(sandbox: Sandbox) -> None:
+    reply = await ask(sandbox, "/_nodes/nobody/hot_threads")
+
+    assert (reply.status_code, reply.content) == (200, b"")
+    assert sandbox.clock.naps == []
+
+
+@pytest.mark.parametrize(
+    ("query", "seconds"),
+    [
+        ({}, 0.6),
+        ({"interval": "1s", "snapshots": 50}, 1.5),
+        ({"interval": "250000micros", "snapshots": 1}, 0.26),
+        ({"interval": "1h", "timeout": "2h"}, 5.0),
+    ],
+)
+async def test_a_report_takes_its_time_within_bounds(sandbox: Sandbox, query: dict[str, Any], seconds: float) -> None:
+    assert (await ask(sandbox, "/_nodes/hot_threads", **query)).status_code == 200
+    assert sandbox.clock.naps == [pytest.approx(seconds)]
+
+
+async def test_a_sampling_longer_than_the_timeout_fails(sandbox: Sandbox) -> None:
+    reply = await ask(sandbox, "/_nodes/sandbox-2/hot_threads", interval="2s", timeout="1500ms")
+
+    status, type_, reason = error_of(reply)
+    assert (status, type_) == (503, "receive_timeout_transport_exception")
+    assert "sandbox-2" in reason
+    assert "[1500ms]" in reason
+    assert sandbox.clock.naps == [1.5]
+
+
+@pytest.mark.parametrize(
+    ("query", "named"),
+    [
+        ({"interval": "500"}, "interval"),
+        ({"interval": "1.5s"}, "interval"),
+        ({"interval": "-1s"}, "interval"),
+        ({"interval": "5 s"}, "interval"),
+        ({"interval": "5w"}, "interval"),
+        ({"timeout": "soon"}, "timeout"),
+        ({"master_timeout": "٣s"}, "master_timeout"),
+        ({"snapshots": "ten"}, "snapshots"),
+        ({"snapshots": "0"}, "snapshots"),
+        ({"threads": "3.0"}, "threads"),
+        ({"threads": "-1"}, "threads"),
+        ({"ignore_idle_threads": "True"}, "ignore_idle_threads"),
+        ({"type": "gpu"}, "type"),
+        ({"sort": "cpu"}, "sort"),
+        ({"Interval": "1s"}, "Interval"),
+    ],
+)
+async def test_a_wrong_or_unknown_parameter_is_refused(sandbox: Sandbox, query: dict[str, str], named: str) -> None:
+    status, type_, reason = error_of(await ask(sandbox, "/_nodes/hot_threads", **query))
+
+    assert (status, type_) == (400, "illegal_argument_exception")
+    assert f"[{named}]" in reason
+
+
+@pytest.mark.parametrize("time", ["1000000nanos", "1000micros", "1ms", "1s", "1m", "1h", "1d", "0ms"])
+async def test_every_unit_of_time_is_taken(sandbox: Sandbox, time: str) -> None:
+    query = {"interval": "1ms", "master_timeout": time}
+    assert (await ask(sandbox, "/_nodes/hot_threads", **query)).status_code == 200
+
+
+async def test_statistics_show_the_sets_asked_for(sandbox: Sandbox) -> None:
+    reply = (await ask(sandbox, "/_nodes/sandbox-1/stats/process", timeout="5s")).json()
+
+    (node,) = reply["nodes"].values()
+    assert node["name"] == "sandbox-1"
+    assert "cluster_manager" in node["roles"]
+    assert "process" in node
+    assert "os" not in node
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "named"),
+    [
+        ("/_nodes/stats/os,jvm", {}, "[jvm]"),
+        ("/_nodes/stats/os", {"level": "node"}, "[level]"),
+        ("/_nodes/stats/os", {"timeout": "5"}, "[timeout]"),
+    ],
+)
+async def test_wrong_statistics_requests_are_refused(
+    sandbox: Sandbox, path: str, query: dict[str, str], named: str
+) -> None:
+    status, type_, reason = error_of(await ask(sandbox, path, **query))
+
+    assert (status, type_) == (400, "illegal_argument_exception")
+    assert named in reason
+
+
+async def test_an_unknown_address_is_refused(sandbox: Sandbox) -> None:
+    assert error_of(await ask(sandbox, "/_cat/nodes"))[:2] == (400, "illegal_argument_exception")
+
+
+async def test_one_node_spikes_once_a_cycle_and_the_others_stay_calm(sandbox: Sandbox) -> None:
+    readings = []
+    for _ in range(80):
+        readings.append(await cpu(sandbox))
+        sandbox.clock.seconds += 0.5
+
+    hot = [reading["sandbox-2"][0] > 90 for reading in readings]
+    assert 20 <= sum(hot) <= 24
+    assert sum(before != after for before, after in itertools.pairwise(hot)) == 2
+    assert not hot[0]
+    assert max(reading[name][0] for reading in readings for name in ("sandbox-1", "sandbox-3")) < 50
+    assert all(0 <= figure <= 100 for reading in readings for pair in reading.values() for figure in pair)
+
+
+async def test_the_cycle_is_a_setting_and_repeats(make_sandbox: type[Sandbox]) -> None:
+    sandbox = make_sandbox(cpu_cycle=10)
+    sandbox.clock.seconds += 5
+    first = await cpu(sandbox)
+    sandbox.clock.seconds += 10
+
+    assert first["sandbox-2"][0] > 90
+    assert await cpu(sandbox) == first
+
+
+async def test_cpu_can_be_pinned_and_let_go(sandbox: Sandbox) -> None:
+    before = await cpu(sandbox)
+    pinned = await sandbox.post("/_sandbox/cpu", json={"node": "sandbox-3", "percent": 99})
+    assert pinned.status_code == 201
+    assert await cpu(sandbox) == before | {"sandbox-3": (99, 89)}
+
+    await sandbox.post("/_sandbox/cpu", json={"percent": -1, "process_percent": 93})
+    assert await cpu(sandbox) == dict.fromkeys(NAMES, (-1, 93))
+    assert len((await sandbox.get("/_sandbox/cpu")).json()) == 3
+
+    await sandbox.delete("/_sandbox/cpu")
+    assert await cpu(sandbox) == before
+    assert (await sandbox.get("/_sandbox/cpu")).json() == []
+
+
+async def test_a_process_is_unknown_with_its_machine(sandbox: Sandbox) -> None:
+    await sandbox.post("/_sandbox/cpu", json={"percent": -1})
+
+    assert await cpu(sandbox) == dict.fromkeys(NAMES, (-1, -1))
+
+
+@pytest.mark.parametrize(
+    ("pin", "status"),
+    [({"node": "sandbox-9", "percent": 5}, 404), ({"percent": 101}, 422), ({"percent": 5, "for": 3}, 422)],
+)
+async def test_a_wrong_pin_is_refused(sandbox: Sandbox, pin: dict[str, Any], status: int) -> None:
+    reply = await sandbox.post("/_sandbox/cpu", json=pin)
+
+    assert reply.status_code == status
+    assert reply.json()["detail"]
+
+
+async def test_the_report_follows_the_pinned_cpu(sandbox: Sandbox) -> None:
+    await sandbox.post("/_sandbox/cpu", json={"node": "sandbox-1", "percent": 88})
+
+    report = (await ask(sandbox, "/_nodes/sandbox-1/hot_threads")).text
+    assert "   88.0% (440ms out of 500ms) cpu usage by thread 'opensearch[sandbox-1][search][T#5]'\n" in report

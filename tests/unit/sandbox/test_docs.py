@@ -1,0 +1,72 @@
+"""The page about the sandbox tells the truth."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from airflow_provider_mediaops.sandbox import books, cluster, subscriptions, video, video_tokens
+from airflow_provider_mediaops.sandbox.faults import Fault
+from airflow_provider_mediaops.sandbox.state import Settings
+
+if TYPE_CHECKING:
+    from tests.unit.sandbox.conftest import Sandbox
+
+PAGE = (Path(__file__).parents[3] / "docs" / "sandbox.md").read_text(encoding="utf-8")
+CURL = re.compile(r"^\$ curl (-X DELETE )?\"?\$SANDBOX(/_sandbox/[^ \"\n]+)\"?(?: --json '(.+)')?$", re.MULTILINE)
+
+
+async def test_every_command_on_the_page_works(sandbox: Sandbox) -> None:
+    commands = CURL.findall(PAGE)
+    assert len(commands) == PAGE.count("$ curl ")
+
+    for delete, address, body in commands:
+        if delete:
+            reply = await sandbox.delete(address)
+        elif body:
+            reply = await sandbox.post(address, json=json.loads(body))
+        else:
+            reply = await sandbox.get(address)
+        assert reply.is_success, (address, body, reply.text)
+
+
+def test_every_kind_of_fault_is_on_the_page() -> None:
+    shown = {json.loads(body).get("kind") for _, _, body in CURL.findall(PAGE) if body}
+
+    assert shown >= {kind.model_fields["kind"].default for kind in Fault.__args__}
+
+
+def test_every_setting_is_on_the_page_with_its_default() -> None:
+    for name, field in Settings.model_fields.items():
+        row = next(line for line in PAGE.splitlines() if line.startswith(f"| `--{name.replace('_', '-')}`"))
+        shown = row.rstrip("| ").rpartition("| ")[2].strip("` ")
+        assert shown in (str(field.default), f"{field.default:g}" if isinstance(field.default, float) else None)
+
+
+def test_credentials_and_data_on_the_page_are_the_sandbox_s() -> None:
+    names = [
+        video_tokens.BEARER_TOKEN,
+        video_tokens.READ_ONLY_TOKEN,
+        video_tokens.CLIENT_ID,
+        video_tokens.CLIENT_SECRET,
+        video_tokens.REFRESH_TOKEN,
+        video_tokens.API_KEY,
+        cluster.LOGIN,
+        cluster.PASSWORD,
+        cluster.BEARER_TOKEN,
+        cluster.GUEST_LOGIN,
+        cluster.GUEST_PASSWORD,
+        books.INACTIVE_KEY,
+        *(plan.key for plan in books.PLANS),
+        *(plan.root for plan in books.PLANS),
+        subscriptions.MINE,
+        subscriptions.FEW,
+        subscriptions.NONE,
+        *subscriptions.WITHHELD,
+        *subscriptions.WITHHELD.values(),
+        video.VIDEOS[0],
+        video.PLAYLISTS[0],
+    ]
+    assert [name for name in names if f"`{name}`" not in PAGE] == []

@@ -1,0 +1,283 @@
+"""The switchboard's faults: what each does, whom it befalls, and how often."""
+
+from __future__ import annotations
+
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_provider_mediaops.sandbox import books, cluster, video_tokens
+from airflow_provider_mediaops.sandbox.catalogue import KNOWN_ISBNS
+from airflow_provider_mediaops.sandbox.faults import ContentTypeFault, DropFault, LimitFault, StatusFault
+
+if TYPE_CHECKING:
+    import httpx
+
+    from tests.unit.sandbox.conftest import Sandbox
+
+SERVICES = ["video", "token", "cluster", "books"]
+BEARER = {"Authorization": f"Bearer {video_tokens.BEARER_TOKEN}"}
+FORM = {
+    "grant_type": "refresh_token",
+    "client_id": video_tokens.CLIENT_ID,
+    "client_secret": video_tokens.CLIENT_SECRET,
+    "refresh_token": video_tokens.REFRESH_TOKEN,
+}
+
+
+async def arm(sandbox: Sandbox, **fault: Any) -> None:
+    reply = await sandbox.post("/_sandbox/faults", json=fault)
+    assert reply.status_code == 201, reply.text
+
+
+async def ask(sandbox: Sandbox, service: str) -> httpx.Response:
+    """Make a good request to a service; a second passes before, so that no limit is met."""
+    sandbox.clock.seconds += 1
+    if service == "token":
+        return await sandbox.post("/video/oauth2/token", data=FORM)
+    if service == "video":
+        return await sandbox.get("/video/v3/subscriptions", params={"part": "id", "mine": "true"}, headers=BEARER)
+    if service == "cluster":
+        return await sandbox.get("/cluster/_nodes/stats/os", auth=(cluster.LOGIN, cluster.PASSWORD))
+    return await sandbox.get(f"/books/pro/book/{KNOWN_ISBNS[0]}", headers={"Authorization": books.PRO.key})
+
+
+async def post_bulletin(sandbox: Sandbox) -> httpx.Response:
+    return await sandbox.post(
+        "/video/v3/activities", params={"part": "snippet"}, json={"snippet": {"description": "x"}}, headers=BEARER
+    )
+
+
+@pytest.mark.parametrize("service", SERVICES)
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 429, 500, 503])
+async def test_a_status_comes_in_the_service_s_own_shape_once(sandbox: Sandbox, service: str, status: int) -> None:
+    await arm(sandbox, service=service, kind="status", status=status)
+
+    reply = await ask(sandbox, service)
+    assert reply.status_code == status
+    field = {"video": "error", "token": "error", "cluster": "error", "books": "message"}[service]
+    assert reply.json()[field]
+    assert (await ask(sandbox, service)).status_code == 200
+
+
+async def test_a_status_can_bring_a_body_of_one_s_own(sandbox: Sandbox) -> None:
+    await arm(sandbox, service="cluster", kind="status", status=502, body="<h1>Bad gateway</h1>")
+    await arm(sandbox, service="cluster", kind="status", status=500, body={"why": ["unknown"]})
+
+    first, second = [await ask(sandbox, "cluster") for _ in range(2)]
+    assert (first.text, first.headers["Content-Type"]) == ("<h1>Bad gateway</h1>", "text/plain; charset=utf-8")
+    assert second.json() == {"why": ["unknown"]}
+
+
+async def test_retry_after_is_given_in_seconds_or_as_a_date(sandbox: Sandbox) -> None:
+    await arm(sandbox, service="books", kind="status", status=503, retry_after=90)
+    await arm(sandbox, service="books", kind="status", status=503, retry_after=90, retry_after_as="date")
+
+    first, second = [await ask(sandbox, "books") for _ in range(2)]
+    assert first.headers["Retry-After"] == "90"
+    due = parsedate_to_datetime(second.headers["Retry-After"])
+    assert due.timestamp() == sandbox.clock.seconds + 90
+    assert second.headers["Retry-After"].endswith("GMT")
+
+
+async def test_a_delay_comes_before_the_work(sandbox: Sandbox) -> None:
+    await arm(sandbox, service="video", kind="delay", seconds=12.5)
+
+    assert (await ask(sandbox, "video")).status_code == 200
+    assert sandbox.clock.naps == [12.5]
+
+
+@pytest.mark.parametrize(
+    ("service", "status", "said"),
+    [
+        ("video", 403, "userRateLimitExceeded"),
+        ("token", 429, "slow_down"),
+        ("cluster", 429, "rejected_execution_exception"),
+        ("books", 404, "errorMessage"),
+    ],
+)
+async def test_the_limit_is_said_as_the_service_says_it(sandbox: Sandbox, service: str, status: int, said: str) -> None:
+    await arm(sandbox, service=service, kind="limit")
+
+    reply = await ask(sandbox, service)
+    assert reply.status_code == status
+    assert said in reply.text
+
+
+async def test_a_login_page_comes_with_status_200_and_nothing_is_done(sandbox: Sandbox) -> None:
+    await arm(sandbox, service="video", kind="content_type")
+
+    reply = await post_bulletin(sandbox)
+    assert (reply.status_code, reply.headers["Content-Type"]) == (200, "text/html; charset=utf-8")
+    assert "<form>" in reply.text
+    assert sandbox.state.bulletins == []
+
+
+async def test_the_true_reply_can_come_wrongly_labelled(sandbox: Sandbox) -> None:
+    plain = await ask(sandbox, "token")
+    await arm(sandbox, service="token", kind="content_type", content_type="text/x-odd", login_page=False)
+
+    reply = await ask(sandbox, "token")
+    assert reply.headers["Content-Type"] == "text/x-odd"
+    assert reply.json().keys() == plain.json().keys()
+
+
+@pytest.mark.parametrize("keep", [0, 0.5, 0.9])
+async def test_a_reply_can_be_cut(sandbox: Sandbox, keep: float) -> None:
+    whole = (await ask(sandbox, "books")).content
+    await arm(sandbox, service="books", kind="truncate", keep=keep)
+
+    reply = await ask(sandbox, "books")
+    assert reply.status_code == 200
+    assert reply.content == whole[: int(len(whole) * keep)]
+    assert reply.headers["Content-Length"] == str(len(reply.content))
+
+
+@pytest.mark.parametrize("service", SERVICES)
+async def test_a_credential_can_run_out(sandbox: Sandbox, service: str) -> None:
+    await arm(sandbox, service=service, kind="expire_token")
+
+    assert (await ask(sandbox, service)).status_code == 401
+    assert (await ask(sandbox, service)).status_code == 200
+
+
+async def test_an_issued_token_that_ran_out_stays_so_until_it_is_refreshed(sandbox: Sandbox) -> None:
+    async def status(token: str) -> int:
+        reply = await sandbox.get(
+            "/video/v3/subscriptions",
+            params={"part": "id", "mine": "true"},
+            headers={"Authorization": f"Bearer {token}"},
+        )
+        return reply.status_code
+
+    first = (await ask(sandbox, "token")).json()["access_token"]
+    await arm(sandbox, service="video", kind="expire_token")
+    assert [await status(first), await status(first)] == [401, 401]
+    second = (await ask(sandbox, "token")).json()["access_token"]
+    assert await status(second) == 200
+
+
+async def test_faults_come_in_the_order_in_which_they_were_armed(sandbox: Sandbox) -> None:
+    await arm(sandbox, service="cluster", kind="status", status=500, count=2)
+    await arm(sandbox, service="cluster", kind="status", status=503)
+
+    assert [(await ask(sandbox, "cluster")).status_code for _ in range(4)] == [500, 500, 503, 200]
+
+
+async def test_a_fault_can_let_requests_pass_first(sandbox: Sandbox) -> None:
+    await arm(sandbox, service="cluster", kind="status", status=500, after=2)
+    await arm(sandbox, service="cluster", kind="status", status=503)
+
+    assert [(await ask(sandbox, "cluster")).status_code for _ in range(4)] == [503, 200, 500, 200]
+
+
+async def test_a_fault_befalls_its_service_and_path_only(sandbox: Sandbox) -> None:
+    await arm(sandbox, service="video", kind="status", status=500, path="/activities")
+
+    assert [(await ask(sandbox, service)).status_code for service in SERVICES] == [200] * 4
+    assert (await post_bulletin(sandbox)).status_code == 500
+
+
+async def test_armed_faults_are_shown_with_what_is_left_and_can_be_disarmed(sandbox: Sandbox) -> None:
+    await arm(sandbox, service="books", kind="limit", count=3)
+    await arm(sandbox, service="video", kind="limit", after=2)
+    await ask(sandbox, "books")
+    await ask(sandbox, "video")
+
+    armed = (await sandbox.get("/_sandbox/faults")).json()
+    assert [(fault["service"], fault["count"], fault["after"]) for fault in armed] == [
+        ("books", 2, 0),
+        ("video", 1, 1),
+    ]
+    assert (await sandbox.delete("/_sandbox/faults")).status_code == 204
+    assert (await sandbox.get("/_sandbox/faults")).json() == []
+    assert (await ask(sandbox, "books")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("fault", "field"),
+    [
+        ({"service": "cluster", "kind": "explode"}, "kind"),
+        ({"service": "cluster"}, "kind"),
+        ({"service": "weather", "kind": "limit"}, "service"),
+        ({"service": "cluster", "kind": "status", "status": 200}, "status"),
+        ({"service": "cluster", "kind": "limit", "count": 0}, "count"),
+        ({"service": "cluster", "kind": "limit", "seconds": 3}, "seconds"),
+        ({"service": "cluster", "kind": "truncate", "keep": 1}, "keep"),
+    ],
+)
+async def test_a_wrong_fault_is_refused_with_its_field_named(
+    sandbox: Sandbox, fault: dict[str, Any], field: str
+) -> None:
+    reply = await sandbox.post("/_sandbox/faults", json=fault)
+
+    assert reply.status_code == 422
+    assert field in reply.text
+    assert sandbox.state.faults.armed == []
+
+
+async def test_programs_arm_faults_without_the_switchboard(sandbox: Sandbox) -> None:
+    sandbox.state.faults.arm(StatusFault(service="books", status=503))
+    sandbox.state.faults.arm(ContentTypeFault(service="cluster"))
+    sandbox.state.faults.arm(LimitFault(service="video"))
+
+    assert [(await ask(sandbox, service)).status_code for service in ("books", "cluster", "video")] == [503, 200, 403]
+
+
+async def test_a_server_that_cannot_drop_connections_says_so(sandbox: Sandbox) -> None:
+    sandbox.state.faults.arm(DropFault(service="cluster"))
+
+    with pytest.raises(ConnectionResetError, match="SandboxServer"):
+        await ask(sandbox, "cluster")
+
+
+async def test_requests_are_written_down_without_secrets(sandbox: Sandbox) -> None:
+    await ask(sandbox, "video")
+    await ask(sandbox, "token")
+    await arm(sandbox, service="cluster", kind="status", status=503)
+    await ask(sandbox, "cluster")
+    await sandbox.get(
+        "/video/v3/subscriptions", params={"part": "id", "channelId": "UCsandbox-few", "key": video_tokens.API_KEY}
+    )
+    await sandbox.get(f"/books/pro/book/{KNOWN_ISBNS[0]}", params={"Authorization": books.PRO.key})
+
+    reply = await sandbox.get("/_sandbox/requests")
+    seen = reply.json()
+    assert [(entry["service"], entry["method"], entry["status"], entry["fault"]) for entry in seen] == [
+        ("video", "GET", 200, None),
+        ("token", "POST", 200, None),
+        ("cluster", "GET", 503, "status"),
+        ("video", "GET", 200, None),
+        ("books", "GET", 401, None),
+    ]
+    assert seen[0]["at"].startswith("2025-03-01T12:00:01")
+    assert seen[0]["query"] == {"part": "id", "mine": "true"}
+    assert seen[3]["query"] == {"part": "id", "channelId": "UCsandbox-few", "key": "***"}
+    assert seen[4]["query"] == {"Authorization": "***"}
+    for secret in (*FORM.values(), video_tokens.BEARER_TOKEN, video_tokens.API_KEY, cluster.PASSWORD, books.PRO.key):
+        assert secret == "refresh_token" or secret not in reply.text
+
+
+async def test_requests_are_shown_by_service_and_can_be_forgotten(sandbox: Sandbox) -> None:
+    for service in SERVICES:
+        await ask(sandbox, service)
+
+    of_books = (await sandbox.get("/_sandbox/requests", params={"service": "books"})).json()
+    assert [entry["path"] for entry in of_books] == [f"/books/pro/book/{KNOWN_ISBNS[0]}"]
+    assert (await sandbox.delete("/_sandbox/requests")).status_code == 204
+    assert (await sandbox.get("/_sandbox/requests")).json() == []
+
+
+async def test_the_manual_describes_every_parameter_and_the_switchboard(sandbox: Sandbox) -> None:
+    manual = (await sandbox.get("/openapi.json")).json()
+    listing = manual["paths"]["/video/v3/subscriptions"]["get"]["parameters"]
+    posting = manual["paths"]["/video/v3/activities"]["post"]
+    faults = manual["paths"]["/_sandbox/faults"]["post"]["requestBody"]
+
+    assert {(entry["name"], entry["required"]) for entry in listing} >= {("part", True), ("maxResults", False)}
+    assert all(entry["description"] for entry in listing)
+    assert "contentDetails" in posting["requestBody"]["content"]["application/json"]["schema"]["properties"]
+    assert "expire_token" in str(faults)
+    assert (await sandbox.get("/docs")).status_code == 200
+    assert (await sandbox.get("/elsewhere")).json() == {"detail": "Not Found"}

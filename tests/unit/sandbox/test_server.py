@@ -1,0 +1,250 @@
+"""The sandbox as a server: real connections, dropped ones among them, and the command that starts it."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+from airflow_provider_mediaops.sandbox import books, cluster, video_tokens
+from airflow_provider_mediaops.sandbox.__main__ import main
+from airflow_provider_mediaops.sandbox.faults import DelayFault, DropFault
+from airflow_provider_mediaops.sandbox.server import SandboxServer
+from airflow_provider_mediaops.sandbox.state import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+COMMAND = [sys.executable, "-m", "airflow_provider_mediaops.sandbox", "--port", "0"]
+BULLETIN = {"snippet": {"description": "x"}}
+
+
+@pytest.fixture
+def server() -> Iterator[SandboxServer]:
+    with SandboxServer() as server:
+        yield server
+
+
+@pytest.fixture
+def client(server: SandboxServer) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=server.url, timeout=10, trust_env=False) as client:
+        yield client
+
+
+def post_bulletin(client: httpx.Client) -> httpx.Response:
+    return client.post(
+        "/video/v3/activities",
+        params={"part": "snippet"},
+        json=BULLETIN,
+        headers={"Authorization": f"Bearer {video_tokens.BEARER_TOKEN}"},
+    )
+
+
+def test_it_answers_on_a_free_port_and_stops(server: SandboxServer, client: httpx.Client) -> None:
+    assert server.url.startswith("http://127.0.0.1:")
+    assert client.get("/cluster/", auth=(cluster.LOGIN, cluster.PASSWORD)).status_code == 200
+
+    with SandboxServer() as another:
+        assert another.url != server.url
+        gone = another.url
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(gone, trust_env=False)
+
+
+def test_a_taken_port_is_an_error(server: SandboxServer) -> None:
+    port = int(server.url.rpartition(":")[2])
+
+    with pytest.raises(OSError, match="in use"), SandboxServer(port=port):
+        pytest.fail("It must not start.")
+
+
+def test_a_server_that_does_not_come_up_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("uvicorn.Server.run", lambda *_, **__: None)
+
+    with pytest.raises(RuntimeError, match="did not start"), SandboxServer():
+        pytest.fail("It must not start.")
+
+
+@pytest.mark.parametrize(("point", "posted"), [("before_work", 0), ("before_reply", 1), ("mid_body", 1)])
+def test_a_connection_is_dropped_before_or_after_the_work(
+    server: SandboxServer, client: httpx.Client, point: Any, posted: int
+) -> None:
+    server.state.faults.arm(DropFault(service="video", point=point))
+
+    with pytest.raises(httpx.RemoteProtocolError, match=r"incomplete|without sending"):
+        post_bulletin(client)
+    assert len(server.state.bulletins) == posted
+    assert post_bulletin(client).status_code == 200
+
+
+def test_a_dropped_body_announces_more_than_comes(server: SandboxServer, client: httpx.Client) -> None:
+    server.state.faults.arm(DropFault(service="books"))
+
+    with client.stream("GET", "/books/pro/key", headers={"Authorization": books.PRO.key}) as reply:
+        with pytest.raises(httpx.RemoteProtocolError):
+            reply.read()
+        assert reply.status_code == 200
+        assert 0 < reply.num_bytes_downloaded < int(reply.headers["Content-Length"])
+
+
+def test_an_empty_reply_is_dropped_too(server: SandboxServer, client: httpx.Client) -> None:
+    server.state.faults.arm(DropFault(service="cluster"))
+
+    with pytest.raises(httpx.RemoteProtocolError):
+        client.get("/cluster/_nodes/nobody/hot_threads", auth=(cluster.LOGIN, cluster.PASSWORD))
+
+
+def test_what_was_dropped_is_written_down(server: SandboxServer, client: httpx.Client) -> None:
+    server.state.faults.arm(DropFault(service="video", point="before_reply"))
+    server.state.faults.arm(DropFault(service="video", point="mid_body"))
+    for _ in range(2):
+        with pytest.raises(httpx.RemoteProtocolError):
+            post_bulletin(client)
+
+    assert [(record.status, record.fault) for record in server.state.requests] == [(None, "drop"), (200, "drop")]
+
+
+def test_a_delayed_reply_outlasts_a_short_time_limit(server: SandboxServer, client: httpx.Client) -> None:
+    server.state.faults.arm(DelayFault(service="cluster", seconds=600))
+
+    with pytest.raises(httpx.ReadTimeout):
+        client.get("/cluster/", auth=(cluster.LOGIN, cluster.PASSWORD), timeout=0.2)
+
+
+def test_hot_threads_take_real_time(client: httpx.Client) -> None:
+    reply = client.get(
+        "/cluster/_nodes/hot_threads",
+        params={"interval": "50ms", "snapshots": 5},
+        auth=(cluster.LOGIN, cluster.PASSWORD),
+    )
+
+    assert reply.text.count("::: ") == 3
+    assert reply.elapsed.total_seconds() >= 0.1
+
+
+def test_its_connections_open_each_service(server: SandboxServer, client: httpx.Client) -> None:
+    names = {"VIDEO", "CLUSTER", "BOOKS"}
+    connections = {name: json.loads(text) for name, text in server.connections().items()}
+    assert connections.keys() == {f"AIRFLOW_CONN_MEDIAOPS_{name}_DEFAULT" for name in names}
+
+    video, search, database = [
+        connections[f"AIRFLOW_CONN_MEDIAOPS_{name}_DEFAULT"] for name in ("VIDEO", "CLUSTER", "BOOKS")
+    ]
+    assert (video["conn_type"], video["extra"]) == ("mediaops_video", {"auth": "bearer", "kind_prefix": "svc"})
+    listed = client.get(
+        f"{video['host']}/v3/subscriptions",
+        params={"part": "id", "mine": "true"},
+        headers={"Authorization": f"Bearer {video['password']}"},
+    )
+    assert (search["conn_type"], search["extra"]) == ("mediaops_cluster", {"auth": "basic"})
+    stats = client.get(f"{search['host']}/_nodes/stats/os", auth=(search["login"], search["password"]))
+    assert (database["conn_type"], database["extra"]["plan"]) == ("mediaops_books", "pro")
+    found = client.get(
+        f"{database['host']}/book/{database['extra']['canary_isbn']}", headers={"Authorization": database["password"]}
+    )
+    assert [reply.status_code for reply in (listed, stats, found)] == [200, 200, 200]
+
+
+def test_the_video_connection_comes_in_other_kinds(client: httpx.Client, server: SandboxServer) -> None:
+    by_refresh = json.loads(server.connections(video_auth="refresh_token")["AIRFLOW_CONN_MEDIAOPS_VIDEO_DEFAULT"])
+    extra = by_refresh["extra"]
+    token = client.post(
+        extra["token_url"],
+        data={
+            "grant_type": "refresh_token",
+            "client_id": by_refresh["login"],
+            "client_secret": by_refresh["password"],
+            "refresh_token": extra["refresh_token"],
+            "scope": extra["scopes"],
+        },
+    )
+    assert extra["auth"] == "refresh_token"
+    assert token.json()["scope"] == video_tokens.WRITE_SCOPE
+
+    by_key = json.loads(server.connections(video_auth="api_key")["AIRFLOW_CONN_MEDIAOPS_VIDEO_DEFAULT"])
+    assert (by_key["password"], by_key["extra"]["auth"]) == (video_tokens.API_KEY, "api_key")
+
+
+def test_the_prefix_of_kinds_is_told_to_the_provider() -> None:
+    server = SandboxServer(settings=Settings(kind_prefix="youtube"))
+
+    video = json.loads(server.connections()["AIRFLOW_CONN_MEDIAOPS_VIDEO_DEFAULT"])
+    assert video["extra"]["kind_prefix"] == "youtube"
+
+
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_the_command_prints_the_connections_and_runs_until_it_is_stopped(stop: signal.Signals) -> None:
+    command = [*COMMAND, "--subscriptions", "3", "--video-auth", "api_key"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            lines = [shlex.split(process.stdout.readline()) for _ in range(3)]
+            assert [line[0] for line in lines] == ["export"] * 3
+            variables = dict(line[1].split("=", 1) for line in lines)
+            video = json.loads(variables["AIRFLOW_CONN_MEDIAOPS_VIDEO_DEFAULT"])
+            reply = httpx.get(
+                f"{video['host']}/v3/subscriptions",
+                params={"part": "id", "channelId": "UCsandbox-mine", "key": video["password"]},
+                timeout=10,
+                trust_env=False,
+            )
+            assert reply.json()["pageInfo"]["totalResults"] == 3
+            process.send_signal(stop)
+            rest, messages = process.communicate(timeout=10)
+        finally:
+            process.kill()
+    assert process.returncode == 0
+    assert rest == ""
+    assert messages.startswith("The sandbox's manual is at http://127.0.0.1:")
+    assert "Traceback" not in messages
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--subscriptions", "many"], "--subscriptions: Input should be a valid integer"),
+        (["--books-limit-reply", "418"], "--books-limit-reply: Input should be 'alternate', '404' or '429'"),
+        (["--video-auth", "magic"], "--video-auth"),
+    ],
+)
+def test_a_wrong_option_is_explained(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(arguments)
+
+    assert stopped.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+def test_every_setting_is_an_option(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+
+    shown = capsys.readouterr().out
+    assert all(f"--{name.replace('_', '-')}" in shown for name in Settings.model_fields)
+
+
+def test_the_command_says_that_the_port_is_taken(server: SandboxServer, capsys: pytest.CaptureFixture[str]) -> None:
+    port = server.url.rpartition(":")[2]
+
+    assert main(["--port", port]) == 1
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert f"port {port}" in shown.err
+    assert "Choose another --port" in shown.err
+
+
+def test_it_stands_apart_from_the_provider_and_its_clients() -> None:
+    program = (
+        "import sys, airflow_provider_mediaops.sandbox.__main__; "
+        "print(*[n for n in sys.modules if n.split('.')[0] in ('airflow', 'requests', 'httpx') "
+        "or n.startswith('airflow_provider_mediaops.') and not n.startswith('airflow_provider_mediaops.sandbox')])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+
+    assert done.stdout.split() == []

@@ -1,0 +1,106 @@
+"""Getting access tokens for a refresh token (RFC 6749 section 6)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_provider_mediaops.sandbox import video_tokens
+
+if TYPE_CHECKING:
+    import httpx
+
+    from tests.unit.sandbox.conftest import Sandbox
+
+FORM = {
+    "grant_type": "refresh_token",
+    "client_id": video_tokens.CLIENT_ID,
+    "client_secret": video_tokens.CLIENT_SECRET,
+    "refresh_token": video_tokens.REFRESH_TOKEN,
+}
+
+
+async def refresh(sandbox: Sandbox, **changes: str | None) -> httpx.Response:
+    form = {name: value for name, value in {**FORM, **changes}.items() if value is not None}
+    return await sandbox.post("/video/oauth2/token", data=form)
+
+
+async def status_with(sandbox: Sandbox, token: str) -> int:
+    reply = await sandbox.get(
+        "/video/v3/subscriptions",
+        params={"part": "id", "mine": "true"},
+        headers={"Authorization": f"Bearer {token}"},
+    )
+    return reply.status_code
+
+
+async def test_a_token_is_good_until_it_runs_out(sandbox: Sandbox) -> None:
+    reply = (await refresh(sandbox)).json()
+
+    assert (reply["token_type"], reply["expires_in"]) == ("Bearer", 3_599)
+    assert "refresh_token" not in reply
+    sandbox.clock.seconds += 3_598
+    assert await status_with(sandbox, reply["access_token"]) == 200
+    sandbox.clock.seconds += 1
+    assert await status_with(sandbox, reply["access_token"]) == 401
+
+
+async def test_its_life_is_a_setting(make_sandbox: type[Sandbox]) -> None:
+    sandbox = make_sandbox(token_lifetime=60)
+    reply = (await refresh(sandbox)).json()
+
+    assert reply["expires_in"] == 60
+    sandbox.clock.seconds += 61
+    assert await status_with(sandbox, reply["access_token"]) == 401
+
+
+async def test_each_refresh_gives_another_token_and_leaves_the_first_good(sandbox: Sandbox) -> None:
+    first, second = [(await refresh(sandbox)).json()["access_token"] for _ in range(2)]
+
+    assert first != second
+    assert [await status_with(sandbox, token) for token in (first, second)] == [200, 200]
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "error"),
+    [
+        ({"refresh_token": "revoked"}, 400, "invalid_grant"),
+        ({"client_secret": "wrong"}, 401, "invalid_client"),
+        ({"client_id": "wrong"}, 401, "invalid_client"),
+        ({"grant_type": "password"}, 400, "unsupported_grant_type"),
+        ({"client_id": None}, 400, "invalid_request"),
+        ({"scope": f"{video_tokens.WRITE_SCOPE} https://elsewhere.example/auth/all"}, 400, "invalid_scope"),
+    ],
+)
+async def test_a_wrong_request_gets_no_token(
+    sandbox: Sandbox, changes: dict[str, str | None], status: int, error: str
+) -> None:
+    reply = await refresh(sandbox, **changes)
+
+    assert (reply.status_code, reply.json()["error"]) == (status, error)
+
+
+async def test_the_request_must_be_a_form(sandbox: Sandbox) -> None:
+    reply = await sandbox.post("/video/oauth2/token", json=FORM)
+
+    assert (reply.status_code, reply.json()["error"]) == (400, "invalid_request")
+
+
+async def test_only_a_post_is_answered(sandbox: Sandbox) -> None:
+    reply = await sandbox.get("/video/oauth2/token")
+
+    assert (reply.status_code, reply.json()["error"]) == (405, "invalid_request")
+
+
+async def test_a_token_has_the_scopes_asked_for(sandbox: Sandbox) -> None:
+    reply = (await refresh(sandbox, scope=video_tokens.READ_SCOPE)).json()
+    refused = await sandbox.post(
+        "/video/v3/activities",
+        params={"part": "snippet"},
+        json={"snippet": {"description": "x"}},
+        headers={"Authorization": f"Bearer {reply['access_token']}"},
+    )
+
+    assert reply["scope"] == video_tokens.READ_SCOPE
+    assert refused.json()["error"]["errors"][0]["reason"] == "insufficientPermissions"
