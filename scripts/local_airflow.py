@@ -1,0 +1,317 @@
+"""A real Airflow on this machine, for the demo and for tests: started, used over its REST API, stopped."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import os
+import secrets
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import requests
+
+from scripts.processes import Processes, free_port, tail
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+COMPONENTS: dict[str, tuple[str, ...]] = {
+    "dag-processor": ("dag-processor",),
+    # Task logs are files that the API server can read itself: no log server is needed.
+    "scheduler": ("scheduler", "--skip-serve-logs"),
+    "triggerer": ("triggerer", "--skip-serve-logs"),
+    "api-server": ("api-server",),
+}
+START_SECONDS = 180.0
+DAG_SECONDS = 90.0
+REQUEST_SECONDS = 30.0
+POLL_SECONDS = 0.5
+FINAL_STATES = frozenset({"success", "failed"})
+
+
+class LocalAirflowError(RuntimeError):
+    """The local Airflow did not do what was asked of it."""
+
+
+@dataclass(frozen=True)
+class TaskInstance:
+    """One task of one DAG run, as the REST API shows it."""
+
+    task_id: str
+    map_index: int
+    state: str | None
+    try_number: int
+    duration: float | None
+
+    @property
+    def name(self) -> str:
+        """The task's id, with its number where it is mapped."""
+        return self.task_id if self.map_index < 0 else f"{self.task_id}[{self.map_index}]"
+
+
+class LocalAirflow:
+    """A scheduler, a DAG processor, a triggerer and an API server of the installed Airflow.
+
+    SQLite holds the metadata, a local executor runs the tasks, and everybody who can reach the loopback address
+    is an administrator. Used in a `with` block; what is left afterwards are the files below `home`.
+
+    :param home: the scratch folder for its database and logs; made where missing.
+    :param dags: the folder of DAG files.
+    :param env: environment variables to add for all components, such as `AIRFLOW_CONN_...`.
+    :param parallelism: how many tasks run at the same time.
+    """
+
+    def __init__(self, home: Path, *, dags: Path, env: Mapping[str, str] | None = None, parallelism: int = 4) -> None:
+        self.home = home.resolve()
+        self.dags = dags.resolve()
+        self.port = free_port()
+        self._env = {**_environment(self.home, self.dags, self.port, parallelism), **(env or {})}
+        self._processes = Processes()
+        self._session = requests.Session()
+        self._session.trust_env = False  # no proxy stands between this machine and itself
+
+    def __enter__(self) -> Self:
+        self._processes.__enter__()
+        try:
+            self._start()
+        except BaseException:
+            self.__exit__(*sys.exc_info())
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._session.close()
+        self._processes.__exit__(kind, error, traceback)
+
+    @property
+    def url(self) -> str:
+        """The address of its pages."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def check(self) -> None:
+        """Make sure that all components are running.
+
+        :raises ProcessEndedError: where one is not, with the end of its log.
+        """
+        self._processes.check()
+
+    def log_of(self, component: str) -> Path:
+        """Find the log of one of the four components.
+
+        :param component: `dag-processor`, `scheduler`, `triggerer` or `api-server`.
+        :returns: the file.
+        """
+        return self.home / f"{component}.log"
+
+    def cli(self, *arguments: str, timeout: float = 120.0) -> str:
+        """Run a command of this Airflow's command line.
+
+        :param arguments: what follows `airflow`.
+        :param timeout: the seconds it may take.
+        :returns: what it printed.
+        :raises LocalAirflowError: where it fails, with what it said.
+        """
+        done = subprocess.run(
+            [sys.executable, "-m", "airflow", *arguments],
+            env=self._env,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+        if done.returncode:
+            raise LocalAirflowError(f"airflow {' '.join(arguments)} failed:\n{done.stdout}{done.stderr}")
+        return done.stdout
+
+    def trigger(self, dag_id: str, conf: Mapping[str, Any] | None = None) -> str:
+        """Start a run of a DAG, once its file is parsed, and let its tasks be scheduled.
+
+        :param dag_id: the DAG.
+        :param conf: the run's configuration.
+        :returns: the id of the run.
+        :raises LocalAirflowError: where there is no such DAG, with the reason where its file has one.
+        """
+        self._wait_until(lambda: self._knows(dag_id), DAG_SECONDS, f"the DAG {dag_id} is there")
+        self._call("PATCH", f"api/v2/dags/{dag_id}", json={"is_paused": False})
+        run = self._call("POST", f"api/v2/dags/{dag_id}/dagRuns", json={"logical_date": None, "conf": conf or {}})
+        return str(run["dag_run_id"])
+
+    def state(self, dag_id: str, run_id: str) -> str:
+        """Look up the state of a run.
+
+        :param dag_id: the DAG.
+        :param run_id: the run.
+        :returns: `queued`, `running`, `success` or `failed`.
+        """
+        return str(self._call("GET", f"api/v2/dags/{dag_id}/dagRuns/{run_id}")["state"])
+
+    def wait(self, dag_id: str, run_id: str, timeout: float = 120.0) -> str:
+        """Wait for the end of a run.
+
+        :param dag_id: the DAG.
+        :param run_id: the run.
+        :param timeout: the seconds to wait.
+        :returns: `success` or `failed`.
+        :raises LocalAirflowError: where it has not ended by then.
+        """
+        self._wait_until(
+            lambda: self.state(dag_id, run_id) in FINAL_STATES,
+            timeout,
+            f"the run {run_id} of {dag_id} has ended",
+        )
+        return self.state(dag_id, run_id)
+
+    def task_instances(self, dag_id: str, run_id: str) -> list[TaskInstance]:
+        """List the tasks of a run.
+
+        :param dag_id: the DAG.
+        :param run_id: the run.
+        :returns: one entry a task and map index, in the order in which they started.
+        """
+        reply = self._call("GET", f"api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances")
+        rows = sorted(reply["task_instances"], key=lambda row: row["start_date"] or "9999")
+        return [
+            TaskInstance(
+                task_id=row["task_id"],
+                map_index=row["map_index"],
+                state=row["state"],
+                try_number=row["try_number"],
+                duration=row["duration"],
+            )
+            for row in rows
+        ]
+
+    def xcom(self, dag_id: str, run_id: str, task_id: str, *, key: str = "return_value", map_index: int = -1) -> Any:
+        """Read what a task left for others.
+
+        :param dag_id: the DAG.
+        :param run_id: the run.
+        :param task_id: the task.
+        :param key: the entry; by default what the task returned.
+        :param map_index: the number of a mapped task.
+        :returns: the value.
+        """
+        path = f"api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/xcomEntries/{key}"
+        return self._call("GET", path, params={"map_index": map_index, "deserialize": True})["value"]
+
+    def task_log(self, dag_id: str, run_id: str, task_id: str, *, try_number: int = 1, map_index: int = -1) -> str:
+        """Read the log of a task, with what its trigger wrote.
+
+        :param dag_id: the DAG.
+        :param run_id: the run.
+        :param task_id: the task.
+        :param try_number: which try, from 1.
+        :param map_index: the number of a mapped task.
+        :returns: one line an event; errors with their stack.
+        """
+        path = f"api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/logs/{try_number}"
+        reply = self._call("GET", path, params={"map_index": map_index, "full_content": True})
+        lines = (_log_line(event) for event in reply["content"])
+        return "\n".join(line for line in lines if "::group::" not in line and "::endgroup::" not in line)
+
+    def _start(self) -> None:
+        self.home.mkdir(parents=True, exist_ok=True)
+        self.cli("db", "migrate")
+        for component, arguments in COMPONENTS.items():
+            command = [sys.executable, "-m", "airflow", *arguments]
+            self._processes.start(component, command, env=self._env, log=self.log_of(component))
+        self._wait_until(self._is_healthy, START_SECONDS, "Airflow is healthy")
+        token = self._call("GET", "auth/token")["access_token"]
+        self._session.headers["Authorization"] = f"Bearer {token}"
+
+    def _is_healthy(self) -> bool:
+        with contextlib.suppress(LocalAirflowError):
+            health = self._call("GET", "api/v2/monitor/health")
+            parts = ("metadatabase", "scheduler", "triggerer", "dag_processor")
+            return all(health[part]["status"] == "healthy" for part in parts)
+        return False
+
+    def _knows(self, dag_id: str) -> bool:
+        if any(dag["dag_id"] == dag_id for dag in self._call("GET", "api/v2/dags", params={"limit": 100})["dags"]):
+            return True
+        errors = self._call("GET", "api/v2/importErrors")["import_errors"]
+        if errors:
+            reasons = "\n".join(f"{error['filename']}:\n{error['stack_trace']}" for error in errors)
+            raise LocalAirflowError(f"There is no DAG {dag_id}, and these files could not be read:\n{reasons}")
+        return False
+
+    def _wait_until(self, condition: Callable[[], bool], seconds: float, what: str) -> None:
+        deadline = time.monotonic() + seconds
+        while not condition():
+            self._processes.check()
+            if time.monotonic() > deadline:
+                logs = "\n".join(f"{name}:\n{tail(self.log_of(name))}" for name in COMPONENTS)
+                raise LocalAirflowError(f"Waited {seconds:.0f} s in vain until {what}.\n{logs}")
+            time.sleep(POLL_SECONDS)
+
+    def _call(self, method: str, path: str, **request: Any) -> Any:
+        try:
+            reply = self._session.request(method, f"{self.url}/{path}", timeout=REQUEST_SECONDS, **request)
+        except requests.RequestException as error:
+            raise LocalAirflowError(f"{method} {path} was not answered: {error}") from error
+        if not reply.ok:
+            raise LocalAirflowError(f"{method} {path} was answered {reply.status_code}: {reply.text[:500]}")
+        return reply.json()
+
+
+def _log_line(event: dict[str, Any] | str) -> str:
+    if isinstance(event, str):
+        return event
+    line = f"{event.get('timestamp') or '':.19} {event.get('level') or '':8} {event['event']}".strip()
+    for error in event.get("error_detail") or ():
+        line += "".join(f"\n    {frame['filename']}:{frame['lineno']} in {frame['name']}" for frame in error["frames"])
+        line += f"\n{error['exc_type']}: {error['exc_value']}"
+    return line
+
+
+def _environment(home: Path, dags: Path, port: int, parallelism: int) -> dict[str, str]:
+    """Make the environment of all components: the caller's own, without its Airflow settings, and these."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW_")}
+    settings = {
+        "CORE__DAGS_FOLDER": str(dags),
+        "CORE__EXECUTOR": "LocalExecutor",
+        "CORE__PARALLELISM": str(parallelism),
+        "CORE__LOAD_EXAMPLES": "False",
+        "CORE__FERNET_KEY": base64.urlsafe_b64encode(secrets.token_bytes(32)).decode(),
+        "CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "True",
+        "CORE__EXECUTION_API_SERVER_URL": f"http://127.0.0.1:{port}/execution/",
+        "CORE__TEST_CONNECTION": "Enabled",
+        "DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home / 'airflow.db'}",
+        "LOGGING__BASE_LOG_FOLDER": str(home / "logs"),
+        "API__HOST": "127.0.0.1",
+        "API__PORT": str(port),
+        "API__BASE_URL": f"http://127.0.0.1:{port}",
+        "API__SECRET_KEY": secrets.token_hex(32),
+        "API_AUTH__JWT_SECRET": secrets.token_hex(32),
+        "USAGE_DATA_COLLECTION__ENABLED": "False",
+        # What is quick here would be wasteful elsewhere: nobody wants to watch an idle screen.
+        "SCHEDULER__JOB_HEARTBEAT_SEC": "1",
+        "SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.2",
+        "TRIGGERER__JOB_HEARTBEAT_SEC": "1",
+        "DAG_PROCESSOR__REFRESH_INTERVAL": "2",
+        # So late does a worker notice, at worst, that a task's process has ended. If the task was deferred and has
+        # been resumed by then, the scheduler takes the late news for the end of the resumed one and fails it.
+        "WORKERS__MIN_HEARTBEAT_INTERVAL": "1",
+    }
+    return {
+        **inherited,
+        "AIRFLOW_HOME": str(home),
+        "NO_PROXY": "127.0.0.1,localhost",
+        "no_proxy": "127.0.0.1,localhost",
+        # Airflow looks for its own command.
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
+        **{f"AIRFLOW__{name}": value for name, value in settings.items()},
+    }

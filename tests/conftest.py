@@ -1,0 +1,113 @@
+"""What every suite shares: a scratch Airflow, the recorded replies, and the rule about skipped tests.
+
+The suite of a test is the folder below `tests/` that holds it. `REQUIRE=all`, or a comma-separated list of
+suites, turns a skip in those suites into a failure. A test for some versions of Airflow only is marked
+`@pytest.mark.airflow(">=3.3")` and left out elsewhere: that is no skip, another environment runs it.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import secrets
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import hypothesis
+import pytest
+from packaging.specifiers import SpecifierSet
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+TESTS = Path(__file__).parent
+REQUIRED = {name.strip() for name in os.environ.get("REQUIRE", "").split(",") if name.strip()}
+
+
+def _use_scratch_airflow() -> Path:
+    """Point Airflow, before anything imports it, at a folder and a database of this process alone."""
+    for name in [name for name in os.environ if name.startswith(("AIRFLOW_", "MEDIAOPS_OUTPUT"))]:
+        del os.environ[name]
+    home = Path(tempfile.mkdtemp(prefix="mediaops-tests-"))
+    os.environ.update(
+        AIRFLOW_HOME=str(home),
+        AIRFLOW__API_AUTH__JWT_SECRET=secrets.token_hex(32),
+        AIRFLOW__CORE__DAGS_FOLDER=str(TESTS.parent / "example_dags"),
+        AIRFLOW__CORE__LOAD_EXAMPLES="False",
+        AIRFLOW__DATABASE__SQL_ALCHEMY_CONN=f"sqlite:///{home}/airflow.db",
+        AIRFLOW__USAGE_DATA_COLLECTION__ENABLED="False",
+    )
+    return home
+
+
+AIRFLOW_HOME = _use_scratch_airflow()
+
+hypothesis.settings.register_profile("mediaops", deadline=None, derandomize="CI" in os.environ)
+hypothesis.settings.load_profile("mediaops")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "airflow(versions): run only where Airflow's version is one of these")
+
+
+def pytest_unconfigure() -> None:
+    shutil.rmtree(AIRFLOW_HOME, ignore_errors=True)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    version = importlib.metadata.version("apache-airflow")
+    elsewhere = [
+        item for item in items if any(version not in SpecifierSet(*mark.args) for mark in item.iter_markers("airflow"))
+    ]
+    if elsewhere:
+        items[:] = [item for item in items if item not in elsewhere]
+        config.hook.pytest_deselected(items=elsewhere)
+
+
+def _suite_is_required(path: Path) -> bool:
+    suite = path.relative_to(TESTS).parts[0] if path.is_relative_to(TESTS) else ""
+    return "all" in REQUIRED or suite in REQUIRED
+
+
+def _fail_instead(report: pytest.TestReport | pytest.CollectReport) -> None:
+    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    report.outcome = "failed"
+    report.longrepr = f"This suite is required (REQUIRE={','.join(sorted(REQUIRED))}), yet: {reason}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.skipped and not hasattr(report, "wasxfail") and _suite_is_required(item.path):
+        _fail_instead(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    report = yield
+    if report.skipped and _suite_is_required(collector.path):
+        _fail_instead(report)
+    return report
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """Recorded replies of the real services, which stand beside a checkout where they may be used."""
+    folder = TESTS.parents[1] / "shared" / "data"
+    if not folder.is_dir():
+        pytest.skip("no recorded replies: ../shared/data does not exist beside this checkout")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def airflow_db() -> Path:
+    """Airflow's metadata database, created on first use; its address is already configured."""
+    from airflow.utils import db
+
+    db.initdb()
+    return AIRFLOW_HOME / "airflow.db"

@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+
+from scripts.processes import ProcessEndedError, Processes, free_port, tail
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROOT = Path(__file__).parents[3]
+# Starts a child in a process group of its own; both ignore polite requests to end.
+STUBBORN = """
+import os, signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if os.fork() == 0:
+    os.setpgid(0, 0)
+    print(os.getpid(), flush=True)
+time.sleep(60)
+"""
+# Takes what follows `-c`, so that a signal can be sent to the block that watches over it.
+WATCHER = """
+import os, sys, time
+from pathlib import Path
+from scripts.processes import Processes
+with Processes(grace=0.1) as processes:
+    processes.start("sleeper", [sys.executable, "-c", sys.argv[1]], env=os.environ, log=Path(sys.argv[2]))
+    time.sleep(60)
+"""
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.05)
+
+
+def printed_pid(log: Path) -> int:
+    wait_for(lambda: log.exists() and log.read_text().endswith("\n"))
+    return int(log.read_text())
+
+
+def is_gone(pid: int) -> bool:
+    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+def test_what_a_program_started_is_ended_with_it(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    processes = Processes(grace=0.1)
+    processes.start("stubborn", [sys.executable, "-c", STUBBORN], env=os.environ, log=log)
+    grandchild = printed_pid(log)
+
+    processes.stop()
+
+    wait_for(lambda: is_gone(grandchild))
+
+
+def test_a_program_that_ended_is_told_with_the_end_of_its_log(tmp_path: Path) -> None:
+    def is_over() -> bool:
+        try:
+            processes.check()
+        except ProcessEndedError:
+            return True
+        return False
+
+    command = [sys.executable, "-c", "print('no port left'); raise SystemExit(3)"]
+    with Processes() as processes:
+        processes.start("the server", command, env=os.environ, log=tmp_path / "log")
+        wait_for(is_over)
+        with pytest.raises(ProcessEndedError, match=r"the server ended with exit code 3[^$]*no port left"):
+            processes.check()
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, -signal.SIGINT)])
+def test_a_signal_ends_the_block_and_what_runs_in_it(tmp_path: Path, number: signal.Signals, code: int) -> None:
+    log = tmp_path / "log"
+    watcher = subprocess.Popen([sys.executable, "-c", WATCHER, STUBBORN, str(log)], cwd=ROOT, stderr=subprocess.DEVNULL)
+    try:
+        grandchild = printed_pid(log)
+        watcher.send_signal(number)
+        assert watcher.wait(30) == code
+    finally:
+        watcher.kill()
+    wait_for(lambda: is_gone(grandchild))
+
+
+def test_a_free_port_can_be_listened_on() -> None:
+    with socket.create_server(("127.0.0.1", free_port())) as server:
+        assert server.getsockname()[1] > 0
+
+
+def test_the_tail_is_the_last_lines(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    assert "never written" in tail(log)
+    log.write_text("1\n2\n3\n")
+    assert tail(log, lines=2) == "2\n3"
