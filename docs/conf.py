@@ -1,0 +1,30 @@
+"""How Sphinx builds the documentation; every warning is an error."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+
+# Airflow writes its configuration where it is first imported: not into the home of whoever builds the pages.
+os.environ.setdefault("AIRFLOW_HOME", tempfile.mkdtemp(prefix="mediaops-docs-"))
+
+from airflow_provider_mediaops import __version__
+
+project = "airflow-provider-mediaops"
+author = "mediaops"
+release = version = __version__
+html_title = "airflow-provider-mediaops"
+html_theme = "furo"
+html_copy_source = False
+html_show_sphinx = False
+
+extensions = ["myst_parser", "sphinx.ext.autodoc"]
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_heading_anchors = 3
+exclude_patterns = ["_build"]
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "description"
+autodoc_typehints_description_target = "documented"
+autodoc_default_options = {"members": True, "show-inheritance": True}
+autodoc_inherit_docstrings = False

@@ -1,0 +1,13 @@
+import sys
+
+from airflow_provider_mediaops.http.auth import HeaderAuth
+from airflow_provider_mediaops.http.client import Client
+from airflow_provider_mediaops.http.exchange import run
+from airflow_provider_mediaops.http.transport import SyncTransport, TransportSettings
+from airflow_provider_mediaops.video.api import VIDEO_RULES, SubscriptionQuery
+
+address, token = sys.argv[1:]
+client = Client((address,), VIDEO_RULES, auth=HeaderAuth.bearer(token))
+with SyncTransport(TransportSettings()) as transport:
+    page = run(client.ask(SubscriptionQuery(mine=True).page()), transport.send)
+print(len(page.items))
