@@ -90,7 +90,7 @@ _BOOKS_FIELDS: dict[str, Any] = {
     "requests_per_second": {
         "label": "Requests per second",
         "description": "The key's rate, where it is not that of its plan.",
-        "schema": {"type": ["number", "null"], "exclusiveMinimum": 0},
+        "schema": {"type": ["number", "null"], "minimum": 0.001},
     },
     "canary_isbn": _text(
         "Canary ISBN",

@@ -30,9 +30,7 @@ def get_provider_info() -> dict[str, Any]:
         "package-name": "airflow-provider-mediaops",
         "name": "MediaOps",
         "description": "Post bulletins, export subscriptions, capture hot threads and enrich lists of ISBNs.",
-        "integrations": [
-            {"integration-name": name, "external-doc-url": "", "tags": ["service"]} for name in _SERVICES.values()
-        ],
+        "integrations": [{"integration-name": name, "tags": ["service"]} for name in _SERVICES.values()],
         "connection-types": list(CONNECTION_TYPES.values()),
         "hooks": _modules("hooks"),
         "operators": _modules("operators"),

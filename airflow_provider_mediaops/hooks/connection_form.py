@@ -34,11 +34,15 @@ def connection_form(hook_class: H) -> H:
 def _widget(field: dict[str, Any]) -> Any:
     # Airflow 3.1 brings wtforms only with its classic user interface; it catches the ImportError of the rest.
     from wtforms import BooleanField, IntegerField, PasswordField, StringField
-    from wtforms.validators import Optional
+    from wtforms.validators import Optional, any_of
 
     schema = field["schema"]
     kinds = {"boolean": BooleanField, "integer": IntegerField}
     kind = PasswordField if schema.get("format") == "password" else kinds.get(schema["type"][0], StringField)
+    choices = [choice for choice in schema.get("enum", ()) if choice is not None]
     return kind(
-        field["label"], validators=[Optional()], description=field["description"], default=schema.get("default")
+        field["label"],
+        validators=[Optional(), any_of(choices)] if choices else [Optional()],
+        description=field["description"],
+        default=schema.get("default"),
     )

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from abc import abstractmethod
-from contextlib import contextmanager
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from airflow.providers.common.compat.sdk import AirflowNotFoundException, BaseHook, mask_secret
+from airflow.providers.common.compat.sdk import AirflowNotFoundException, BaseHook
+from airflow.sdk.log import mask_secret
 
 from airflow_provider_mediaops.exceptions import InvalidConnectionError, MediaOpsError
 from airflow_provider_mediaops.hooks.settings import ConnectionFields
@@ -17,7 +18,7 @@ from airflow_provider_mediaops.http import exchange
 from airflow_provider_mediaops.http.retry import RetryPolicy
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncGenerator, Iterator
     from types import TracebackType
 
     from typing_extensions import Self
@@ -66,6 +67,8 @@ class ServiceHook(BaseHook):
         self._service: Service | None = None
         self._transport: SyncTransport | None = None
         self._atransport: AsyncTransport | None = None
+        # Tasks that share a hook share its session and the state of its credentials.
+        self._one_at_a_time = asyncio.Lock()
         self._new_secrets: list[str] = []
 
     @abstractmethod
@@ -91,13 +94,14 @@ class ServiceHook(BaseHook):
 
     async def aservice(self) -> Service:
         """Give the service without blocking the event loop; the asynchronous twin of :attr:`service`."""
-        if self._service is None:
-            from airflow.providers.common.compat.connection import get_async_connection
+        from airflow.providers.common.compat.connection import get_async_connection
 
-            with self._naming_the_connection():
-                connection = await get_async_connection(self.conn_id)
-            self._service = self._configure(ConnectionFields.of(connection))
-        return self._service
+        async with self._one_at_a_time:
+            if self._service is None:
+                with self._naming_the_connection():
+                    connection = await get_async_connection(self.conn_id)
+                self._service = self._configure(ConnectionFields.of(connection))
+            return self._service
 
     def ask(self, call: Call[T]) -> T:
         """
@@ -133,24 +137,27 @@ class ServiceHook(BaseHook):
         try:
             return await exchange.arun(conversation, (await self._asession()).send, self._asleep)
         finally:
-            await asyncio.to_thread(self._mask_new_secrets)
+            await self._amask_new_secrets()
 
-    async def astream(self, conversation: Conversation[Any]) -> AsyncIterator[Any]:
+    async def astream(self, conversation: Conversation[Any]) -> AsyncGenerator[Any, None]:
         """Carry out a conversation on the event loop; the asynchronous twin of :meth:`stream`."""
         try:
-            async for item in exchange.astream(conversation, (await self._asession()).send, self._asleep):
-                yield item
+            send = (await self._asession()).send
+            async with aclosing(exchange.astream(conversation, send, self._asleep)) as items:
+                async for item in items:
+                    yield item
         finally:
-            await asyncio.to_thread(self._mask_new_secrets)
+            await self._amask_new_secrets()
 
     def test_connection(self) -> tuple[bool, str]:
         """
-        Try the connection, once, for the button in the user interface and ``airflow connections test``.
+        Try the connection, once a host, for the button in the user interface and ``airflow connections test``.
 
         :returns: whether it works, and one sentence that says so, or what is wrong and what to change.
         """
         try:
-            client = replace(self.service.client, retry=RetryPolicy(max_attempts=1))
+            client = self.service.client
+            client = replace(client, retry=RetryPolicy(max_attempts=len(client.base_urls)))
             return True, self.run(self._probe(client))
         except MediaOpsError as error:
             return False, error.message
@@ -202,17 +209,22 @@ class ServiceHook(BaseHook):
         return self._transport
 
     async def _asession(self) -> AsyncTransport:
-        if self._atransport is None:
-            from airflow_provider_mediaops.http.transport import AsyncTransport
+        from airflow_provider_mediaops.http.transport import AsyncTransport
 
-            settings = (await self.aservice()).transport
-            # Loading the certificate authorities takes tens of milliseconds, too long for the event loop.
-            self._atransport = await asyncio.to_thread(AsyncTransport, settings)
-        return self._atransport
+        settings = (await self.aservice()).transport
+        async with self._one_at_a_time:
+            if self._atransport is None:
+                # Loading the certificate authorities takes tens of milliseconds, too long for the event loop.
+                self._atransport = await asyncio.to_thread(AsyncTransport, settings)
+            return self._atransport
 
     def _mask_new_secrets(self) -> None:
         while self._new_secrets:
             mask_secret(self._new_secrets.pop())
+
+    async def _amask_new_secrets(self) -> None:
+        if self._new_secrets:
+            await asyncio.to_thread(self._mask_new_secrets)
 
     def _sleep(self, wait: Wait) -> None:
         self._log_wait(wait)

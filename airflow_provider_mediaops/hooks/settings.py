@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from airflow_provider_mediaops.exceptions import InvalidConnectionError
+from airflow_provider_mediaops.http.auth import is_header_text
 from airflow_provider_mediaops.http.retry import RetryPolicy
 
 if TYPE_CHECKING:
+    from urllib.parse import SplitResult
+
     from airflow_provider_mediaops.http.transport import TransportSettings
 
 _SCHEMES = ("http", "https")
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +76,24 @@ class ConnectionFields:
     def text(self, name: str, default: str = "") -> str:
         """Give a field of extra as text."""
         value = self.extra.get(name)
-        return default if value is None or value == "" else str(value).strip()
+        return ("" if value is None else str(value).strip()) or default
+
+    def credential(self, meaning: str) -> str:
+        """
+        Give the password, which must be there.
+
+        :param meaning: what it has to be, for the message; for example ``the REST key``.
+        :returns: the password.
+        :raises InvalidConnectionError: where it is empty, or cannot be sent in a header.
+        """
+        if not self.password:
+            raise self.wrong("password", f"it is empty; it must be {meaning}.")
+        if not is_header_text(self.password):
+            raise self.wrong(
+                "password",
+                f"it must be {meaning}, but has a blank or line break at an end, or a character beyond plain ASCII.",
+            )
+        return self.password
 
     def choice(self, name: str, choices: tuple[str, ...], default: str) -> str:
         """Give a field of extra that is one of a few words."""
@@ -87,7 +109,7 @@ class ConnectionFields:
             return default
         try:
             number = float(value) if not isinstance(value, bool) else float("nan")
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             number = float("nan")
         if not least <= number < float("inf") or (whole and number != int(number)):
             kind = "a whole number" if whole else "a number"
@@ -107,15 +129,15 @@ class ConnectionFields:
     def mapping(self, name: str) -> dict[str, str]:
         """Give a field of extra as an object of texts, be it an object or the JSON text of one."""
         value = self.extra.get(name)
-        if isinstance(value, str) and value.strip():
+        if isinstance(value, str):
             try:
-                value = json.loads(value)
+                value = json.loads(value.strip() or "{}")
             except ValueError:
                 value = name
-        if value in (None, ""):
+        if value is None:
             return {}
-        if not isinstance(value, Mapping):
-            raise self.wrong(name, "it must be a JSON object.")
+        if not isinstance(value, Mapping) or not all(isinstance(item, (str, int, float)) for item in value.values()):
+            raise self.wrong(name, "it must be a JSON object of texts.")
         return {str(key): str(item) for key, item in value.items()}
 
 
@@ -125,7 +147,7 @@ def _extra_of(connection: Any) -> Mapping[str, Any]:
         # The URI form nests an object of any depth as the text of one field.
         nested = extra.pop("__extra__", None) if isinstance(extra, dict) else None
         extra = {**extra, **json.loads(nested)} if isinstance(nested, str) else extra
-    except ValueError:
+    except (TypeError, ValueError):
         extra = None
     if not isinstance(extra, dict):
         raise InvalidConnectionError(f"Connection {connection.conn_id!r}, field 'extra': it must be a JSON object.")
@@ -149,21 +171,41 @@ def base_urls(fields: ConnectionFields) -> tuple[str, ...]:
 def _base_url(fields: ConnectionFields, host: str) -> str:
     if fields.schema and fields.schema not in _SCHEMES:
         raise fields.wrong("schema", "it must be http or https.")
-    whole = host if "://" in host else f"{fields.schema or 'https'}://{host}"
-    try:
-        parts = urlsplit(whole)
-        port = parts.port or fields.port
-    except ValueError:
-        raise fields.wrong("host", "it is no address; write scheme://host[:port][/path].") from None
-    if parts.scheme not in _SCHEMES:
-        raise fields.wrong("host", "its scheme must be http or https.")
-    if not parts.hostname or " " in parts.netloc:
-        raise fields.wrong("host", "it names no host; write scheme://host[:port][/path].")
-    if parts.username is not None or parts.query or parts.fragment:
-        raise fields.wrong("host", "it holds more than an address; credentials belong in login and password.")
-    name = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    if host.count(":") > 1 and not {"[", "/"} & set(host):
+        # Airflow takes the brackets off an IPv6 address in a URI.
+        host = f"[{host}]"
+    parts = split_address(fields, "host", host if "://" in host else f"{fields.schema or 'https'}://{host}")
+    if parts.query or parts.fragment:
+        raise fields.wrong("host", "it holds more than an address; write scheme://host[:port][/path].")
+    name = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    port = parts.port or fields.port
     address = f"{name}:{port}" if port else name
     return f"{parts.scheme}://{address}{parts.path.rstrip('/')}"
+
+
+def split_address(fields: ConnectionFields, name: str, address: str) -> SplitResult:
+    """
+    Check the address that a field holds.
+
+    :param fields: the connection.
+    :param name: the field.
+    :param address: what it holds.
+    :returns: the address's parts; it is ``http`` or ``https``, names a host and holds no credentials.
+    :raises InvalidConnectionError: where it is no such address.
+    """
+    form = "write scheme://host[:port][/path]."
+    try:
+        parts = urlsplit(address)
+        _ = parts.port
+    except ValueError:
+        raise fields.wrong(name, f"it is no address; {form}") from None
+    if parts.scheme not in _SCHEMES:
+        raise fields.wrong(name, "its scheme must be http or https.")
+    if not parts.hostname or parts.netloc.split() != [parts.netloc]:
+        raise fields.wrong(name, f"it names no host; {form}")
+    if parts.username is not None:
+        raise fields.wrong(name, "it holds more than an address; credentials belong in login and password.")
+    return parts
 
 
 def transport_settings(fields: ConnectionFields, *, verify: bool | str = True) -> TransportSettings:
@@ -175,8 +217,15 @@ def transport_settings(fields: ConnectionFields, *, verify: bool | str = True) -
     :returns: the settings.
     :raises InvalidConnectionError: for a field that cannot be used.
     """
-    from airflow_provider_mediaops.http.transport import TransportSettings
+    from airflow_provider_mediaops.http.transport import TransportSettings, trust_context
 
+    if isinstance(verify, str):
+        try:
+            trust_context(verify)
+        except OSError:
+            raise fields.wrong(
+                "ca_cert", "on this machine it is the path of no file of certificates (PEM), or of none readable."
+            ) from None
     connect, read = _time_limits(fields)
     return TransportSettings(
         connect_timeout=connect,
@@ -202,11 +251,9 @@ def _time_limits(fields: ConnectionFields) -> tuple[float, float]:
 
 
 def _proxies(fields: ConnectionFields) -> dict[str, str]:
-    value = fields.extra.get("proxies")
-    if isinstance(value, str) and "://" in value and not value.lstrip().startswith("{"):
-        return dict.fromkeys(_SCHEMES, value.strip())
-    proxies = fields.mapping("proxies")
-    if any(scheme not in _SCHEMES or "://" not in address for scheme, address in proxies.items()):
+    value = fields.text("proxies") if isinstance(fields.extra.get("proxies"), str) else ""
+    proxies = dict.fromkeys(_SCHEMES, value) if "://" in value and value[0] != "{" else fields.mapping("proxies")
+    if any(scheme not in _SCHEMES or urlsplit(proxy).scheme not in _SCHEMES for scheme, proxy in proxies.items()):
         raise fields.wrong("proxies", 'it must be one proxy address, or an object such as {"https": "http://proxy:3128"}.')
     return proxies
 
@@ -216,8 +263,8 @@ def _headers(fields: ConnectionFields) -> dict[str, str]:
     for name, value in headers.items():
         if name.lower() == "authorization":
             raise fields.wrong("headers", "credentials belong in password, where they are kept secret.")
-        if any(char in name + value for char in "\r\n"):
-            raise fields.wrong("headers", "a header holds a line break.")
+        if not _HEADER_NAME.fullmatch(name) or not is_header_text(value):
+            raise fields.wrong("headers", "names and values must be plain ASCII, without line breaks and not empty.")
     return headers
 
 

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from contextlib import aclosing
 from typing import TYPE_CHECKING, TypedDict
 
 from airflow_provider_mediaops.connection_fields import VIDEO
 from airflow_provider_mediaops.hooks.connection_form import connection_form
 from airflow_provider_mediaops.hooks.service import Service, ServiceHook
-from airflow_provider_mediaops.hooks.settings import ConnectionFields, base_urls, retry_policy, transport_settings
+from airflow_provider_mediaops.hooks.settings import (
+    ConnectionFields,
+    base_urls,
+    retry_policy,
+    split_address,
+    transport_settings,
+)
 from airflow_provider_mediaops.http.auth import Auth, HeaderAuth, NoAuth, ParameterAuth, RefreshTokenAuth
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+    from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 
     from typing_extensions import Unpack
 
@@ -128,14 +135,15 @@ class VideoPlatformHook(ServiceHook):
 
     async def awalk_subscriptions(
         self, *, page_token: str | None = None, **query: Unpack[SubscriptionArguments]
-    ) -> AsyncIterator[WalkedPage]:
+    ) -> AsyncGenerator[WalkedPage, None]:
         """Walk all pages; the asynchronous twin of :meth:`walk_subscriptions`."""
         from airflow_provider_mediaops.video.paging import walk_subscriptions
 
         walk = _whole_walk(query, page_token, self.log.warning)
         client = (await self.aservice()).client
-        async for walked in self.astream(walk_subscriptions(client.ask, walk)):
-            yield walked
+        async with aclosing(self.astream(walk_subscriptions(client.ask, walk))) as pages:
+            async for walked in pages:
+                yield walked
 
     def iter_subscription_pages(
         self, *, page_token: str | None = None, **query: Unpack[SubscriptionArguments]
@@ -152,10 +160,11 @@ class VideoPlatformHook(ServiceHook):
 
     async def aiter_subscription_pages(
         self, *, page_token: str | None = None, **query: Unpack[SubscriptionArguments]
-    ) -> AsyncIterator[SubscriptionPage]:
+    ) -> AsyncGenerator[SubscriptionPage, None]:
         """Give all pages; the asynchronous twin of :meth:`iter_subscription_pages`."""
-        async for walked in self.awalk_subscriptions(page_token=page_token, **query):
-            yield walked.page
+        async with aclosing(self.awalk_subscriptions(page_token=page_token, **query)) as pages:
+            async for walked in pages:
+                yield walked.page
 
     def iter_subscriptions(self, **query: Unpack[SubscriptionArguments]) -> Iterator[Subscription]:
         """
@@ -169,13 +178,14 @@ class VideoPlatformHook(ServiceHook):
         for walked in self.walk_subscriptions(**query):
             yield from map(Subscription.model_validate, walked.fresh)
 
-    async def aiter_subscriptions(self, **query: Unpack[SubscriptionArguments]) -> AsyncIterator[Subscription]:
+    async def aiter_subscriptions(self, **query: Unpack[SubscriptionArguments]) -> AsyncGenerator[Subscription, None]:
         """Give all subscriptions; the asynchronous twin of :meth:`iter_subscriptions`."""
         from airflow_provider_mediaops.video.models import Subscription
 
-        async for walked in self.awalk_subscriptions(**query):
-            for item in walked.fresh:
-                yield Subscription.model_validate(item)
+        async with aclosing(self.awalk_subscriptions(**query)) as pages:
+            async for walked in pages:
+                for item in walked.fresh:
+                    yield Subscription.model_validate(item)
 
     def _configure(self, fields: ConnectionFields) -> Service:
         from airflow_provider_mediaops.http.client import Client
@@ -189,32 +199,30 @@ class VideoPlatformHook(ServiceHook):
         kind = fields.choice("auth", _AUTH_KINDS, "bearer")
         if kind == "none":
             return NoAuth()
-        if not fields.password:
-            meaning = {"bearer": "the access token", "refresh_token": "the client secret", "api_key": "the API key"}
-            raise fields.wrong("password", f"it is empty; with auth={kind} it holds {meaning[kind]}.")
+        if kind == "refresh_token":
+            return self._refresh_auth(fields)
         if kind == "api_key":
-            return ParameterAuth(fields.password)
-        if kind == "bearer":
-            return HeaderAuth.bearer(fields.password)
-        return self._refresh_auth(fields)
+            return ParameterAuth(fields.credential("the API key, with auth=api_key"))
+        return HeaderAuth.bearer(fields.credential("the access token, with auth=bearer"))
 
     def _refresh_auth(self, fields: ConnectionFields) -> RefreshTokenAuth:
+        refresh_token, token_url = fields.text("refresh_token"), fields.text("token_url")
         needed = {
             "login": (fields.login, "the client id"),
-            "refresh_token": (fields.text("refresh_token"), "the user's refresh token"),
-            "token_url": (fields.text("token_url"), "the address that exchanges tokens"),
+            "password": (fields.password, "the client secret"),
+            "refresh_token": (refresh_token, "the user's refresh token"),
+            "token_url": (token_url, "the address that exchanges tokens"),
         }
         for name, (value, meaning) in needed.items():
             if not value:
-                raise fields.wrong(name, f"it is empty; with auth=refresh_token it holds {meaning}.")
-        if not fields.text("token_url").startswith(("https://", "http://")):
-            raise fields.wrong("token_url", "it must begin with https:// or http://.")
-        self._new_secrets.append(fields.text("refresh_token"))
+                raise fields.wrong(name, f"it is empty; with auth=refresh_token it must be {meaning}.")
+        split_address(fields, "token_url", token_url)
+        self._new_secrets.append(refresh_token)
         return RefreshTokenAuth(
-            token_url=fields.text("token_url"),
+            token_url=token_url,
             client_id=fields.login,
             client_secret=fields.password,
-            refresh_token=fields.text("refresh_token"),
+            refresh_token=refresh_token,
             scopes=fields.text("scopes"),
             on_secret=self._new_secrets.append,
         )

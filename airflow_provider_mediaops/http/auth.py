@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from airflow_provider_mediaops.exceptions import InvalidReplyError
 from airflow_provider_mediaops.http.exchange import Call, Request, Response
@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 
 # A token that would run out on the way is refreshed before it is used: a minute, or a tenth of a shorter life.
 _LEEWAY = 60.0
+
+
+def is_header_text(text: str) -> bool:
+    """Say whether a text can stand in a header as it is: printable ASCII, with no blank at its ends, not empty."""
+    return text.isascii() and text.isprintable() and text == text.strip() != ""
 
 
 class Auth(Protocol):
@@ -177,10 +182,12 @@ class RefreshTokenAuth:
         }
         if self.scopes:
             form["scope"] = self.scopes
+        parts = urlsplit(self.token_url)
         request = Request(
             "POST",
-            "",
-            base=self.token_url,
+            parts.path or "/",
+            params=tuple(parse_qsl(parts.query)),
+            base=f"{parts.scheme}://{parts.netloc}",
             headers={"Content-Type": "application/x-www-form-urlencoded"},
             body=urlencode(form).encode(),
         )
@@ -189,11 +196,11 @@ class RefreshTokenAuth:
     def _accept(self, response: Response) -> None:
         reply = read_json(response)
         token = reply.get("access_token")
-        if not isinstance(token, str) or not token:
-            raise InvalidReplyError("The token address answered without an access_token.")
+        if not isinstance(token, str) or not is_header_text(token):
+            raise InvalidReplyError("The token address answered without an access_token that can be sent.")
         try:
             lifetime = float(reply.get("expires_in", 3600))
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             lifetime = 3600.0
         self._access_token = token
         self._expires = self.clock.monotonic() + lifetime - min(_LEEWAY, lifetime / 10)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from http import HTTPStatus
 from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import quote, quote_plus
 
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
@@ -11,6 +13,7 @@ from airflow_provider_mediaops.exceptions import (
     InvalidReplyError,
     MediaOpsError,
     RateLimitedError,
+    ReplyTimeoutError,
     ServiceUnavailableError,
     TemporaryError,
 )
@@ -26,13 +29,18 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+# A redirect and a refusal say that nothing was done; 303 says that it was, and 408 does not know.
+_NOTHING_DONE = frozenset(range(300, 500)) - {HTTPStatus.SEE_OTHER, HTTPStatus.REQUEST_TIMEOUT}
+# After these another host of the service may do better.
+_FAIL_OVER = (ConnectionFailedError, ReplyTimeoutError, ServiceUnavailableError)
+
 
 @dataclass(slots=True)
 class Client:
     """
     Makes whole conversations of single calls.
 
-    :param base_urls: the service's base addresses; the first that answers is kept (fail over).
+    :param base_urls: the service's base addresses; one is kept until it fails, then the next is asked (fail over).
     :param rules: how the service says no.
     :param auth: the credentials.
     :param retry: the bounds of trying again.
@@ -62,64 +70,75 @@ class Client:
         attempts = self.retry.start(self.clock)
         may_renew = True
         while True:
+            host = self._current
             try:
-                return (yield from self._try_once(call))
+                return (yield from self._try_once(call, self.base_urls[host]))
             except AuthenticationError as error:
                 # A refusal of the token call itself is final: it has another path.
-                expired = error.status == 401 and error.path == call.request.path
+                expired = error.status == HTTPStatus.UNAUTHORIZED and error.path == call.request.path
                 if not (may_renew and expired and self.auth.renew()):
                     raise
                 may_renew = False
             except TemporaryError as error:
-                if isinstance(error, ConnectionFailedError):
-                    self._current = (self._current + 1) % len(self.base_urls)
+                # Unless another call has moved on from this host already.
+                if isinstance(error, _FAIL_OVER) and self._current == host:
+                    self._current = (host + 1) % len(self.base_urls)
                 pause = attempts.pause_after(error)
                 if pause is None:
                     raise
                 yield Wait(pause, f"{type(error).__name__}, try {attempts.failed + 1}: {error.message}")
 
-    def _try_once(self, call: Call[T]) -> Conversation[T]:
+    def _try_once(self, call: Call[T], base_url: str) -> Conversation[T]:
         if self.limiter and (pause := self.limiter.reserve()) > 0:
             yield Wait(pause, "the key's rate")
         # After any wait, so that the token is fresh when it is used.
         token_call = self.auth.preliminary()
         if token_call is not None:
             yield from self._exchange(token_call, token_call.request)
-        request = self.auth.sign(replace(call.request, base=call.request.base or self.base_urls[self._current]))
+        request = self.auth.sign(replace(call.request, base=call.request.base or base_url))
         return (yield from self._exchange(call, request))
 
     def _exchange(self, call: Call[T], request: Request) -> Conversation[T]:
         try:
             response: Response = yield request
         except TransportError as failure:
-            error = self._without_secrets(self.rules.no_reply(request, failure))
+            error = self.rules.no_reply(request, failure)
             raise self._final(request, error, certain=not failure.sent) from None
-        refusal = self.rules.refusal(request, response, self.clock.now())
+        refusal = self.rules.refusal(request, self._shown(response), self.clock.now())
         if refusal:
             if isinstance(refusal, RateLimitedError) and self.limiter:
-                self.limiter.postpone(refusal.retry_after or 0.0)
-            certain = not isinstance(refusal, ServiceUnavailableError)
-            raise self._final(request, self._without_secrets(refusal), certain=certain)
+                # No longer than a call may wait: after that, each caller hears of the limit from the service itself.
+                self.limiter.postpone(min(refusal.retry_after or 0.0, self.retry.max_wait))
+            certain = response.status in _NOTHING_DONE and not isinstance(refusal, ServiceUnavailableError)
+            raise self._final(request, refusal, certain=certain)
         try:
             return call.parse(response)
         except InvalidReplyError as error:
-            explained = self._without_secrets(self.rules.in_context(request, response, error))
-            raise self._final(request, explained, certain=False) from error
+            error.message = _struck_out(error.message, self._secret_forms())
+            explained = self.rules.in_context(request, self._shown(response), error)
+            raise self._final(request, explained, certain=False) from None
 
     @staticmethod
     def _final(request: Request, error: MediaOpsError, *, certain: bool) -> MediaOpsError:
         return error if certain or request.idempotent else uncertain(error)
 
-    def _without_secrets(self, error: MediaOpsError) -> MediaOpsError:
-        error.message = _struck_out(error.message, self.auth.secrets)
-        error.args = (error.message,)
-        if error.excerpt:
-            error.excerpt = _struck_out(error.excerpt, self.auth.secrets)
-        return error
+    def _shown(self, response: Response) -> Response:
+        # Struck out before a message is made and cut to length, so that no part of a secret is left at the cut.
+        secrets = self._secret_forms()
+        headers = {name: _struck_out(value, secrets) for name, value in response.headers.items()}
+        body = response.body
+        for secret in secrets:
+            body = body.replace(secret.encode(), b"***")
+        return replace(response, headers=headers, body=body)
+
+    def _secret_forms(self) -> list[str]:
+        # As they are, and as they stand in an address; the longest first, for one may be part of another.
+        secrets = [secret for secret in self.auth.secrets if secret]
+        forms = {form for secret in secrets for form in (secret, quote(secret, safe=""), quote_plus(secret))}
+        return sorted(forms, key=len, reverse=True)
 
 
 def _struck_out(text: str, secrets: Iterable[str]) -> str:
     for secret in secrets:
-        if secret:
-            text = text.replace(secret, "***")
+        text = text.replace(secret, "***")
     return text

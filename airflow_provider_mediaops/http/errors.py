@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
@@ -21,7 +22,7 @@ from airflow_provider_mediaops.exceptions import (
     UncertainDeliveryError,
 )
 from airflow_provider_mediaops.http.exchange import Failure, Request, Response, TransportError
-from airflow_provider_mediaops.http.reply import ErrorDetails, excerpt, read_error
+from airflow_provider_mediaops.http.reply import ErrorDetails, excerpt, plain_text, read_error
 from airflow_provider_mediaops.http.retry import retry_after_seconds
 
 if TYPE_CHECKING:
@@ -47,7 +48,12 @@ _WHAT_TO_DO: dict[ErrorClass, str] = {
     RateLimitedError: "It is tried again after a pause; ask less often if this goes on.",
     QuotaExceededError: "Nothing succeeds before the quota's reset; ask for a larger one if this goes on.",
     ServiceUnavailableError: "The fault is on the service's side; it is tried again after a pause.",
+    ReplyTimeoutError: "Raise the time limit if the service needs longer.",
 }
+_SUCCESS = range(200, 300)
+_REDIRECTS = range(300, 400)
+_REFUSALS = range(400, 500)
+
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +65,7 @@ class ErrorRules:
     :param by_reason: error classes by the service's reason or name, in lower case.
     :param advice: what to do, by reason in lower case, where the class's own advice is too general.
     :param advice_by_class: what to do, by error class, in this service's words.
-    :param refine: corrects the class by what only this service means; None keeps it.
+    :param refine: corrects the class by what only this service means.
     :param quota_reset: when the quota that ran out at the given time comes back.
     """
 
@@ -80,7 +86,7 @@ class ErrorRules:
         :returns: the error, or None for a reply of success (2xx).
         """
         status = response.status
-        if 200 <= status < 300:
+        if status in _SUCCESS:
             return None
         details = read_error(response)
         cls = self.refine(response, details, self._class_of(status, details))
@@ -111,12 +117,12 @@ class ErrorRules:
                 return found
         if status in _BY_STATUS:
             return _BY_STATUS[status]
-        if status >= 500:
-            return ServiceUnavailableError
-        return BadRequestError if 400 <= status < 500 else InvalidReplyError
+        if status in _REFUSALS:
+            return BadRequestError
+        return ServiceUnavailableError if status >= _REFUSALS.stop else InvalidReplyError
 
     def _what_to_do(self, cls: ErrorClass, details: ErrorDetails, response: Response) -> str:
-        if 300 <= response.status < 400:
+        if response.status in _REDIRECTS:
             return (
                 f"The service redirects to {_redirect_target(response)}; redirects are not followed, so that no "
                 "credential reaches another host. Put the right base address into the connection."
@@ -181,8 +187,8 @@ def uncertain(error: MediaOpsError) -> UncertainDeliveryError:
 
 
 def _redirect_target(response: Response) -> str:
-    # The query may hold a credential that the service echoed.
-    return response.headers.get("location", "an address it does not name").partition("?")[0]
+    # What comes after the path may hold a credential that the service echoed.
+    return plain_text(re.split("[?#]", response.headers.get("location", ""))[0]) or "an address it does not name"
 
 
 _NO_REPLY: dict[Failure, tuple[ErrorClass, str]] = {
@@ -191,7 +197,11 @@ _NO_REPLY: dict[Failure, tuple[ErrorClass, str]] = {
         ConnectionFailedError,
         "Check the scheme (http or https) and the certificate authority in the connection.",
     ),
-    Failure.BROKEN: (ConnectionFailedError, "The connection broke before the reply was whole."),
+    Failure.BROKEN: (
+        ConnectionFailedError,
+        "The connection broke before the reply was whole; if it always does, check scheme (http or https) and port.",
+    ),
     Failure.TIMEOUT: (ReplyTimeoutError, "Raise the read time limit in the connection if the service needs longer."),
     Failure.TOO_LARGE: (InvalidReplyError, "Ask for less at a time."),
+    Failure.UNREADABLE: (InvalidReplyError, "Check what stands between here and the service, for example a proxy."),
 }

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Generic, Protocol, TypeVar
@@ -116,6 +116,8 @@ class Failure(Enum):
     """The reply did not come in time: the service may have acted on the request."""
     TOO_LARGE = "too_large"
     """The reply is larger than the request allows."""
+    UNREADABLE = "unreadable"
+    """The reply's compression is not what its header says."""
 
 
 class TransportError(Exception):
@@ -253,21 +255,20 @@ async def arun(
     return result[0]
 
 
-async def astream(
+def astream(
     conversation: Conversation[T],
     send: Callable[[Request], Awaitable[Response]],
     sleep: AsyncSleep = _asleep,
-) -> AsyncIterator[object]:
+) -> AsyncGenerator[object, None]:
     """
     Carry out a conversation on the event loop and hand out its items; the asynchronous twin of :func:`stream`.
 
     :param conversation: what to carry out; nothing is sent before the first item is asked for.
     :param send: sends one request; raises :class:`TransportError`.
     :param sleep: carries out a wait.
-    :returns: the items, lazily.
+    :returns: the items, lazily; ``aclose`` ends the conversation where it is.
     """
-    async for item in _drive(conversation, send, sleep, lambda _: None):
-        yield item
+    return _drive(conversation, send, sleep, lambda _: None)
 
 
 async def _drive(
@@ -275,7 +276,7 @@ async def _drive(
     send: Callable[[Request], Awaitable[Response]],
     sleep: AsyncSleep,
     finished: Callable[[T], None],
-) -> AsyncIterator[object]:
+) -> AsyncGenerator[object, None]:
     try:
         step = next(conversation)
         while True:

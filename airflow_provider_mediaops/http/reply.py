@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 _EXCERPT_LENGTH = 300
 _TAG = re.compile(r"<[^<>]*>")
-_BLANKS = re.compile(r"\s+")
+_BLANKS = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
+_WORD = re.compile(r"[\w.:-]{1,100}")
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,7 @@ def read_json(response: Response) -> dict[str, Any]:
     if not response.body.strip():
         raise InvalidReplyError("The reply is empty where a JSON object was expected.")
     try:
-        value = pydantic_core.from_json(response.body)
+        value = pydantic_core.from_json(response.body.removeprefix(_BYTE_ORDER_MARK))
     except ValueError as error:
         kind = "a web page" if looks_like_html(response) else "no valid JSON"
         raise InvalidReplyError(f"The reply is {kind} where a JSON object was expected ({error}).") from None
@@ -57,7 +59,7 @@ def read_json(response: Response) -> dict[str, Any]:
 
 def looks_like_html(response: Response) -> bool:
     """Say whether the body is a web page, for example the login page of a proxy."""
-    start = response.body[:512].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    start = response.body[:512].removeprefix(_BYTE_ORDER_MARK).lstrip().lower()
     return start.startswith((b"<!doctype html", b"<html", b"<head", b"<body"))
 
 
@@ -67,7 +69,7 @@ def excerpt(response: Response) -> str:
 
 
 def plain_text(text: str) -> str:
-    """Strip markup, fold blanks and cut to what fits a log line."""
+    """Strip markup, fold blanks and control characters, and cut to what fits a log line."""
     folded = _BLANKS.sub(" ", html.unescape(_TAG.sub("", text))).strip()
     return folded if len(folded) <= _EXCERPT_LENGTH else folded[: _EXCERPT_LENGTH - 1] + "…"
 
@@ -86,31 +88,32 @@ def read_error(response: Response) -> ErrorDetails:
     error = body.get("error")
     if isinstance(error, Mapping):
         return _nested(error)
+    word = _word(body, "error")
     message = _first_text(body, "message", "errorMessage", "error_message", "error_description", "detail")
-    word = error if isinstance(error, str) else None
+    if not (word or message):
+        message = _first_text(body, "error")
     return ErrorDetails(reason=word, message=plain_text(message) if message else None)
 
 
 def _nested(error: Mapping[str, Any]) -> ErrorDetails:
-    # Google: errors[0].reason, then details[0].reason, then status. Elasticsearch: root_cause[0].type, then type.
-    first = _first_object(error.get("errors"))
-    cause = _first_object(error.get("root_cause"))
-    reason = (
-        _first_text(first, "reason")
-        or _first_text(_first_object(error.get("details")), "reason")
-        or _first_text(cause, "type")
-        or _first_text(error, "type")
-    )
-    name = _first_text(error, "status") or _first_text(first, "name")
-    message = _first_text(error, "message") or _first_text(cause, "reason") or _first_text(error, "reason")
+    # Google: errors[].reason, then details[].reason, then status. Elasticsearch: root_cause[].type, then type.
+    errors, details, causes = (_objects(error.get(name)) for name in ("errors", "details", "root_cause"))
+    reasons = (*(_word(item, "reason") for item in (*errors, *details)), *(_word(item, "type") for item in causes))
+    reason = next(filter(None, reasons), None) or _word(error, "type")
+    name = _word(error, "status") or next(filter(None, (_word(item, "name") for item in errors)), None)
+    messages = (_first_text(error, "message"), *(_first_text(item, "reason") for item in (*causes, error)))
+    message = next(filter(None, messages), None)
     return ErrorDetails(reason or name, name, plain_text(message) if message else None)
 
 
-def _first_object(value: object) -> Mapping[str, Any]:
-    if isinstance(value, list):
-        return next((item for item in value if isinstance(item, Mapping)), {})
-    return {}
+def _objects(value: object) -> list[Mapping[str, Any]]:
+    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
 
 
 def _first_text(fields: Mapping[str, Any], *names: str) -> str | None:
     return next((text for name in names if isinstance(text := fields.get(name), str) and text), None)
+
+
+def _word(fields: Mapping[str, Any], name: str) -> str | None:
+    text = _first_text(fields, name)
+    return text if text and _WORD.fullmatch(text) else None

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import random
+import re
 import time
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,11 @@ from airflow_provider_mediaops.exceptions import MediaOpsError, QuotaExceededErr
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+
+_SECONDS = re.compile(r"[0-9]+(\.[0-9]*)?")
+# A year: no date that can be reckoned with lies beyond it, whatever a service says.
+_LONGEST = 366 * 86_400.0
 
 
 def _utc_now() -> datetime:
@@ -40,7 +46,7 @@ class RetryPolicy:
     Truncated exponential backoff with full jitter, under two upper bounds.
 
     :param max_attempts: how often one call is tried in all.
-    :param max_wait: seconds that one call may take with all its tries.
+    :param max_wait: seconds after the start of a call in which another try may begin.
     :param base: the upper bound of the first pause, in seconds; it doubles with each try.
     :param cap: the upper bound of any pause that the service did not ask for, in seconds.
     """
@@ -68,8 +74,8 @@ class Attempts:
         """
         Count a failed try and say how long to wait before the next.
 
-        What the service asks for with ``Retry-After`` is waited in full; a pause that would go past the time limit is
-        not begun, so that the caller learns of it at once.
+        What the service asks for with ``Retry-After`` is waited in full (0 counts as nothing asked); a
+        pause that would go past the time limit is not begun, so that the caller learns of it at once.
 
         :param error: what the try ended with.
         :returns: seconds to wait, or None where another try would be wrong, or past the limits.
@@ -79,7 +85,7 @@ class Attempts:
             return None
         if self.failed >= self.policy.max_attempts:
             return None
-        pause = self._backoff() if error.retry_after is None else error.retry_after
+        pause = error.retry_after or self._backoff()
         elapsed = self.clock.monotonic() - self.started
         return pause if elapsed + pause <= self.policy.max_wait else None
 
@@ -97,21 +103,16 @@ def retry_after_seconds(headers: Mapping[str, str], now: datetime) -> float | No
 
     :param headers: the reply's headers, by name in lower case.
     :param now: this machine's time in UTC.
-    :returns: seconds to wait, never negative; None where the header is absent or not understood.
+    :returns: seconds to wait, from 0 to a year; None where the header is absent or not understood.
     """
     value = headers.get("retry-after", "").strip()
-    if not value:
+    if _SECONDS.fullmatch(value):
+        return min(float(value), _LONGEST)
+    until = _http_date(value)
+    if until is None:
         return None
-    try:
-        seconds = float(value)
-    except ValueError:
-        until = _http_date(value)
-        if until is None:
-            return None
-        sent = _http_date(headers.get("date", "")) or now
-        return max(0.0, (until - sent).total_seconds())
-    # "inf" and "nan" are floats to Python, but no number of seconds.
-    return max(0.0, seconds) if seconds == seconds and abs(seconds) < timedelta.max.total_seconds() else None
+    sent = _http_date(headers.get("date", "")) or now
+    return min(max(0.0, (until - sent).total_seconds()), _LONGEST)
 
 
 def _http_date(value: str) -> datetime | None:

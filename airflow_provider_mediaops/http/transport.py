@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import ssl
 import time
+import traceback
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import httpx
@@ -14,13 +17,20 @@ import urllib3.exceptions
 
 from airflow_provider_mediaops import __version__
 from airflow_provider_mediaops.http.exchange import Failure, Request, Response, TransportError
+from airflow_provider_mediaops.http.library_logs import hiding_credentials
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
     from types import TracebackType
+
+    from typing_extensions import Self
 
 _CHUNK_BYTES = 64 * 1024
 _CONNECTIONS = 16
+# httpx would drop an idle connection after 5 seconds, and a sensor looks less often than that.
+_KEEP_ALIVE_SECONDS = 300.0
+_NO_CONNECTION = "no connection within the time limit"
+_NO_REPLY = "no reply within the time limit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +60,13 @@ class TransportSettings:
         agent = f"airflow-provider-mediaops/{__version__} (gzip)"
         return {"User-Agent": agent, "Accept-Encoding": "gzip, deflate", **self.headers}
 
+    def trust(self) -> bool | str:
+        """Give ``verify``, or the file that the environment names for all programs, so that both transports agree."""
+        if self.verify is not True:
+            return self.verify
+        files = map(os.environ.get, ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"))
+        return next((file for file in files if file), True)
+
 
 class _Reading:
     """Collects a body under its limits of size and time."""
@@ -69,9 +86,9 @@ class _Reading:
         if time.monotonic() > self._deadline:
             raise TransportError(Failure.TIMEOUT, "the reply was still coming in at the time limit")
 
-    @property
-    def body(self) -> bytes:
-        return b"".join(self._chunks)
+    def response(self, status: int, headers: Mapping[str, str]) -> Response:
+        named = {name.lower(): value for name, value in headers.items()}
+        return Response(status, named, b"".join(self._chunks))
 
 
 class SyncTransport:
@@ -88,10 +105,9 @@ class SyncTransport:
         self._session.mount("http://", adapter)
         self._session.mount("https://", adapter)
         self._session.headers.update(settings.default_headers())
-        self._session.proxies.update(settings.proxies)
-        self._session.verify = settings.verify
         # Without this, requests replaces our Authorization by what it finds in a ~/.netrc.
         self._session.auth = _leave_as_it_is
+        self._trust = settings.trust()
 
     def send(self, request: Request) -> Response:
         """
@@ -102,9 +118,9 @@ class SyncTransport:
         :raises TransportError: where no whole reply came.
         """
         limit = self._settings.read_limit(request)
-        reading = _Reading(request, limit)
         try:
-            with self._session.request(
+            # Proxies and trust are given here because the environment would override those of the session.
+            with hiding_credentials(request), self._session.request(
                 request.method,
                 request.url,
                 headers=dict(request.headers),
@@ -112,19 +128,23 @@ class SyncTransport:
                 timeout=(self._settings.connect_timeout, limit),
                 allow_redirects=False,
                 stream=True,
+                proxies=dict(self._settings.proxies),
+                verify=self._trust,
             ) as reply:
+                reading = _Reading(request, limit)
                 for chunk in _chunks(reply):
                     reading.add(chunk)
-                headers = {name.lower(): value for name, value in reply.headers.items()}
-                return Response(reply.status_code, headers, reading.body)
-        except requests.RequestException as error:
-            raise _from_requests(error) from None
+                return reading.response(reply.status_code, reply.headers)
+        except (OSError, urllib3.exceptions.HTTPError, ValueError) as error:
+            failure = _from_requests(error)
+        # Outside the handler, so that the library's error is not kept: its text holds the address with its query.
+        raise failure
 
     def close(self) -> None:
         """Close the session's connections."""
         self._session.close()
 
-    def __enter__(self) -> SyncTransport:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -134,60 +154,68 @@ class SyncTransport:
 
 
 def _chunks(reply: requests.Response) -> Iterator[bytes]:
-    yield from reply.iter_content(_CHUNK_BYTES)
+    # read1 gives what has come; the library's own iterator waits for a full chunk, for as long as it takes.
+    while chunk := reply.raw.read1(_CHUNK_BYTES, decode_content=True):
+        yield chunk
 
 
 def _leave_as_it_is(prepared: requests.PreparedRequest) -> requests.PreparedRequest:
     return prepared
 
 
-def _from_requests(error: requests.RequestException) -> TransportError:
-    if isinstance(error, (requests.exceptions.SSLError, requests.exceptions.ProxyError)):
-        is_tls = isinstance(error, requests.exceptions.SSLError)
-        return TransportError(Failure.TLS if is_tls else Failure.NOT_SENT, _cause(error))
-    if isinstance(error, requests.exceptions.ConnectTimeout):
-        return TransportError(Failure.NOT_SENT, "no connection within the time limit")
-    if isinstance(error, requests.exceptions.ReadTimeout) or _is_read_timeout(error):
-        return TransportError(Failure.TIMEOUT, "no reply within the time limit")
-    # Addresses and headers that no request can be made of are ValueErrors too.
-    if isinstance(error, ValueError) or _never_connected(error):
-        return TransportError(Failure.NOT_SENT, _cause(error))
-    return TransportError(Failure.BROKEN, _cause(error))
+def _from_requests(error: Exception) -> TransportError:
+    chain = list(_chain(error))
+    if any(isinstance(link, urllib3.exceptions.DecodeError) for link in chain):
+        return TransportError(Failure.UNREADABLE, "its compression cannot be undone")
+    timed_out = any(isinstance(link, _TIME_LIMITS) for link in chain)
+    # Addresses and headers that no request can be made of are ValueErrors.
+    if isinstance(error, (requests.ConnectTimeout, ValueError)) or any(map(_was_connecting, chain)):
+        if timed_out:
+            return TransportError(Failure.NOT_SENT, _NO_CONNECTION)
+        is_tls = any(isinstance(link, ssl.SSLError) for link in chain)
+        return TransportError(Failure.TLS if is_tls else Failure.NOT_SENT, _detail(chain))
+    if timed_out:
+        return TransportError(Failure.TIMEOUT, _NO_REPLY)
+    return TransportError(Failure.BROKEN, _detail(chain))
 
 
-def _wrapped(error: requests.RequestException) -> object:
-    inner = error.args[0] if error.args else None
-    return getattr(inner, "reason", None) or inner
+# Not urllib3's ConnectTimeoutError: it counts refused connections among them.
+_TIME_LIMITS = (TimeoutError, requests.Timeout, urllib3.exceptions.ReadTimeoutError)
 
 
-def _is_read_timeout(error: requests.RequestException) -> bool:
-    # A time limit that passes in the middle of a body comes as a plain ConnectionError.
-    return isinstance(_wrapped(error), urllib3.exceptions.ReadTimeoutError)
+def _was_connecting(error: BaseException) -> bool:
+    # requests names the same TLS, proxy and time-out errors before and after the request was sent; what was raised
+    # while urllib3 connected (TCP, proxy tunnel, TLS handshake) came before.
+    return any(
+        frame.f_code.co_name == "connect" and frame.f_globals.get("__name__") == "urllib3.connection"
+        for frame, _ in traceback.walk_tb(error.__traceback__)
+    )
 
 
-def _never_connected(error: requests.RequestException) -> bool:
-    return isinstance(_wrapped(error), urllib3.exceptions.NewConnectionError)
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """Give an error and those beneath it, from the library's own to the system's."""
+    found: list[BaseException] = [error]
+    for link in found:
+        yield link
+        beneath = (*link.args, getattr(link, "reason", None), link.__cause__)
+        found += [part for part in beneath if isinstance(part, BaseException) and part not in found]
 
 
-def _cause(error: requests.RequestException) -> str:
-    # The library's own text holds the whole address with its query, so only the kind and the system's words are kept.
-    inner = _wrapped(error)
-    system = _system_error(inner if isinstance(inner, BaseException) else error)
-    name = type(inner).__name__ if inner is not None else type(error).__name__
-    return f"{name}: {system}" if system else name
+def _detail(chain: list[BaseException]) -> str:
+    # The libraries' own texts hold the whole address with its query, so only kinds and the system's words are kept.
+    told = next(filter(_system_words, chain), None)
+    return f"{type(told).__name__}: {_system_words(told)}" if told else type(chain[-1]).__name__
 
 
-def _system_error(error: BaseException | None) -> str:
-    for _ in range(6):
-        if error is None:
-            return ""
-        if isinstance(error, ssl.SSLError):
-            return getattr(error, "verify_message", "") or error.reason or "TLS failed"
-        if isinstance(error, OSError) and error.strerror:
-            return error.strerror
-        nested = next((part for part in error.args if isinstance(part, BaseException)), None)
-        error = nested or error.__cause__ or error.__context__
-    return ""
+def _system_words(error: BaseException) -> str:
+    if isinstance(error, ssl.SSLError):
+        return getattr(error, "verify_message", "") or error.reason or "TLS failed"
+    if isinstance(error, httpx.ProxyError) or str(error).startswith("Tunnel connection failed"):
+        return str(error)
+    if not isinstance(error, OSError):
+        return ""
+    # asyncio puts words of its own, with the address, in place of the system's.
+    return os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or ""
 
 
 class AsyncTransport:
@@ -199,19 +227,20 @@ class AsyncTransport:
 
     def __init__(self, settings: TransportSettings) -> None:
         self._settings = settings
-        verify: bool | ssl.SSLContext = settings.verify if isinstance(settings.verify, bool) else (
-            ssl.create_default_context(cafile=settings.verify)
-        )
+        trust = trust_context(settings.trust())
+        limits = httpx.Limits(max_connections=_CONNECTIONS, keepalive_expiry=_KEEP_ALIVE_SECONDS)
         mounts = {
-            f"{scheme}://": httpx.AsyncHTTPTransport(proxy=address, verify=verify)
+            f"{scheme}://": httpx.AsyncHTTPTransport(proxy=address, verify=trust, limits=limits)
             for scheme, address in settings.proxies.items()
         }
         self._client = httpx.AsyncClient(
             headers=settings.default_headers(),
-            verify=verify,
+            verify=trust,
             mounts=mounts,
             follow_redirects=False,
-            limits=httpx.Limits(max_connections=_CONNECTIONS),
+            limits=limits,
+            # The environment's exceptions from its proxies would override the proxies given here.
+            trust_env=not mounts,
         )
 
     async def send(self, request: Request) -> Response:
@@ -223,56 +252,66 @@ class AsyncTransport:
         :raises TransportError: where no whole reply came.
         """
         limit = self._settings.read_limit(request)
-        reading = _Reading(request, limit)
         try:
-            async with self._client.stream(
-                request.method,
-                request.url,
-                headers=dict(request.headers),
-                content=request.body,
-                timeout=httpx.Timeout(limit, connect=self._settings.connect_timeout),
-                auth=_untouched,
-            ) as reply:
-                async for chunk in _achunks(reply):
-                    reading.add(chunk)
-                headers = {name.lower(): value for name, value in reply.headers.items()}
-                return Response(reply.status_code, headers, reading.body)
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise _from_httpx(error) from None
+            with hiding_credentials(request):
+                async with self._client.stream(
+                    request.method,
+                    request.url,
+                    headers=dict(request.headers),
+                    content=request.body,
+                    timeout=httpx.Timeout(limit, connect=self._settings.connect_timeout),
+                    auth=_untouched,
+                ) as reply:
+                    reading = _Reading(request, limit)
+                    async for chunk in reply.aiter_bytes():
+                        reading.add(chunk)
+                    return reading.response(reply.status_code, reply.headers)
+        except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
+            failure = _from_httpx(error)
+        # Outside the handler, as above.
+        raise failure
 
     async def aclose(self) -> None:
         """Close the client's connections."""
         await self._client.aclose()
 
 
-async def _achunks(reply: httpx.Response) -> AsyncIterator[bytes]:
-    async for chunk in reply.aiter_bytes(_CHUNK_BYTES):
-        yield chunk
+def trust_context(trust: bool | str) -> bool | ssl.SSLContext:  # noqa: FBT001
+    """
+    Load the certificates to trust.
+
+    :param trust: whether certificates are checked, or the path of a file or folder of those to trust.
+    :returns: the same, with a path made into what httpx takes.
+    :raises OSError: where the path cannot be read, or holds no certificates.
+    """
+    if isinstance(trust, bool):
+        return trust
+    is_folder = Path(trust).is_dir()
+    return ssl.create_default_context(capath=trust) if is_folder else ssl.create_default_context(cafile=trust)
 
 
 def _untouched(request: httpx.Request) -> httpx.Request:
     return request
 
 
-def _from_httpx(error: httpx.HTTPError | httpx.InvalidURL) -> TransportError:
-    system = _system_error(error)
-    detail = f"{type(error).__name__}: {system}" if system else type(error).__name__
+def _from_httpx(error: Exception) -> TransportError:
+    chain = list(_chain(error))
+    if isinstance(error, httpx.DecodingError):
+        return TransportError(Failure.UNREADABLE, "its compression cannot be undone")
     if isinstance(error, (httpx.ConnectTimeout, httpx.PoolTimeout)):
-        return TransportError(Failure.NOT_SENT, "no connection within the time limit")
+        return TransportError(Failure.NOT_SENT, _NO_CONNECTION)
     if isinstance(error, httpx.TimeoutException):
-        return TransportError(Failure.TIMEOUT, "no reply within the time limit")
-    if isinstance(error, httpx.ConnectError):
-        is_tls = isinstance(_root(error), ssl.SSLError)
-        return TransportError(Failure.TLS if is_tls else Failure.NOT_SENT, detail)
-    if isinstance(error, (httpx.ProxyError, httpx.UnsupportedProtocol, httpx.InvalidURL)):
-        return TransportError(Failure.NOT_SENT, detail)
-    return TransportError(Failure.BROKEN, detail)
+        return TransportError(Failure.TIMEOUT, _NO_REPLY)
+    if isinstance(error, httpx.ConnectError) and any(isinstance(link, ssl.SSLError) for link in chain):
+        return TransportError(Failure.TLS, _detail(chain))
+    return TransportError(Failure.NOT_SENT if isinstance(error, _NEVER_SENT) else Failure.BROKEN, _detail(chain))
 
 
-def _root(error: BaseException) -> BaseException:
-    for _ in range(6):
-        inner = error.__cause__ or error.__context__
-        if inner is None:
-            return error
-        error = inner
-    return error
+_NEVER_SENT = (
+    httpx.ConnectError,
+    httpx.ProxyError,
+    httpx.LocalProtocolError,
+    httpx.UnsupportedProtocol,
+    httpx.InvalidURL,
+    ValueError,
+)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from airflow_provider_mediaops.http.exchange import TransportError, Wait
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from airflow_provider_mediaops.http.exchange import Ask, Conversation
 
 # A failing service is asked at least this far apart, however short the interval.
@@ -45,6 +50,36 @@ class Watch(Protocol):
     def look(self, ask: Ask) -> Conversation[Verdict]:
         """Look once, and say whether it is there; raise a MediaOpsError where the service did not tell."""
         ...
+
+
+def look_until(
+    deadline: float, look: Conversation[Verdict], monotonic: Callable[[], float] = time.monotonic
+) -> Conversation[Verdict]:
+    """
+    Keep a look that waits in between from going on past a time limit.
+
+    :param deadline: when to stop, as ``monotonic`` counts.
+    :param look: the look; it is given up in the wait that would end after the deadline.
+    :param monotonic: seconds that never run backwards.
+    :returns: a conversation with the look's verdict, or ``Waiting`` at the deadline.
+    """
+    try:
+        step = next(look)
+        while True:
+            if isinstance(step, Wait) and (rest := deadline - monotonic()) < step.seconds:
+                yield Wait(max(rest, 0.0), step.reason)
+                return Waiting("the time limit has come")
+            try:
+                reply = yield step
+            except TransportError as error:
+                step = look.throw(error)
+            else:
+                step = look.send(reply)
+    except StopIteration as stop:
+        verdict: Verdict = stop.value
+        return verdict
+    finally:
+        look.close()
 
 
 @dataclass(frozen=True, slots=True)

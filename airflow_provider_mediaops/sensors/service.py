@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+import time
 from abc import abstractmethod
 from contextlib import contextmanager
 from dataclasses import asdict
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import (
@@ -19,7 +20,7 @@ from airflow.providers.common.compat.sdk import (
 )
 
 from airflow_provider_mediaops.exceptions import TemporaryError
-from airflow_provider_mediaops.http.waiting import Done, Pace
+from airflow_provider_mediaops.http.waiting import Done, Pace, look_until
 from airflow_provider_mediaops.task_failure import PERMANENT, ending_task, use_retry_policy
 from airflow_provider_mediaops.triggers.event import value_of
 
@@ -29,8 +30,16 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_provider_mediaops.hooks.service import ServiceHook
-    from airflow_provider_mediaops.http.waiting import Watch
+    from airflow_provider_mediaops.http.waiting import Verdict, Watch
     from airflow_provider_mediaops.triggers.service import WatchTrigger
+
+try:
+    from airflow.sdk.exceptions import TaskDeferralError, TaskDeferralTimeout
+except ImportError:  # Airflow below 3.2
+    from airflow.exceptions import TaskDeferralError, TaskDeferralTimeout  # type: ignore[no-redef]
+
+# A look is given up this much after the time limit, so that Airflow sees that it has passed.
+_JUST_PAST = 0.1
 
 
 class ServiceSensor(BaseSensorOperator):
@@ -57,6 +66,7 @@ class ServiceSensor(BaseSensorOperator):
         self._failures = 0
         self._pause = 0.0
         self._state: object = None
+        self._deadline = float("inf")
         use_retry_policy(self)
 
     @abstractmethod
@@ -86,6 +96,7 @@ class ServiceSensor(BaseSensorOperator):
         """Wait here, or hand the wait to the triggerer."""
         with self._ending():
             if not self.deferrable:
+                self._deadline = time.monotonic() + self._time_left(context) + _JUST_PAST
                 return super().execute(context)
             limit = timedelta(seconds=self.timeout)
             return self.defer(trigger=self.make_trigger(), method_name="execute_complete", timeout=limit)
@@ -98,7 +109,12 @@ class ServiceSensor(BaseSensorOperator):
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
         """Go on after the triggerer, ending as the other forms do."""
         with self._ending():
-            return super().resume_execution(next_method, next_kwargs, context)
+            try:
+                # Not as every sensor: below 3.2 that knows no soft_fail here, and later it hides a failed trigger.
+                return super(BaseSensorOperator, self).resume_execution(next_method, next_kwargs, context)
+            except TaskDeferralTimeout as error:
+                message = f"Sensor has timed out; it waited for longer than its timeout of {self.timeout:g} seconds."
+                raise AirflowSensorTimeout(message) from error
 
     def poke(self, context: Context) -> PokeReturnValue | bool:
         """Look once; a temporary error counts as not there yet."""
@@ -117,10 +133,15 @@ class ServiceSensor(BaseSensorOperator):
         self._tell_once(verdict.seen, logging.INFO, f"Waiting: {verdict.seen}")
         return False
 
-    def _look(self) -> Any:
+    def _look(self) -> Verdict:
         if self._hook is None:
             self._hook = self.make_hook()
-        return self._hook.run(self.make_watch().look(self._hook.service.client.ask))
+        look = self.make_watch().look(self._hook.service.client.ask)
+        return self._hook.run(look_until(self._deadline, look))
+
+    def _time_left(self, context: Context) -> float:
+        started = context["ti"].get_first_reschedule_date(context) if self.reschedule else None
+        return self.timeout - ((datetime.now(timezone.utc) - started).total_seconds() if started else 0.0)
 
     def _tell_once(self, state: object, level: int, message: str) -> None:
         if state != self._state:
@@ -150,9 +171,11 @@ class ServiceSensor(BaseSensorOperator):
             with ending_task():
                 yield
         # In Airflow itself the forms differ in what never_fail covers; here it is all of this in each of them.
-        except (AirflowSensorTimeout, AirflowFailException, *PERMANENT) as error:
+        except (AirflowSensorTimeout, AirflowFailException, TaskDeferralError, *PERMANENT) as error:
             if self.never_fail:
                 raise AirflowSkipException(f"Skipped because of never_fail: {error}") from error
+            if self.soft_fail and isinstance(error, AirflowSensorTimeout):
+                raise AirflowSkipException(f"Skipped because of soft_fail: {error}") from error
             raise
         finally:
             if self._hook is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -137,6 +138,8 @@ class SubscriptionQuery:
     max_results: int | None = None
 
     def __post_init__(self) -> None:
+        if self.mine not in (True, False):
+            raise ValueError(f"mine is True or False; not {self.mine!r}.")
         filters = {"channel_id": self.channel_id, "ids": self.ids, "mine": self.mine or None}
         given = [name for name, value in filters.items() if value is not None]
         if len(given) != 1:
@@ -152,8 +155,10 @@ class SubscriptionQuery:
             raise ValueError(f"part knows {', '.join(SUBSCRIPTION_PARTS)}; not {', '.join(map(repr, unknown))}.")
         if self.order is not None and self.order not in ORDERS:
             raise ValueError(f"order is one of {', '.join(ORDERS)}; not {self.order!r}.")
-        if self.max_results is not None and not 0 <= self.max_results <= LARGEST_PAGE:
-            raise ValueError(f"max_results is 0 to {LARGEST_PAGE}; not {self.max_results}.")
+        if self.max_results is not None and (
+            type(self.max_results) is not int or self.max_results not in range(LARGEST_PAGE + 1)
+        ):
+            raise ValueError(f"max_results is 0 to {LARGEST_PAGE}; not {self.max_results!r}.")
 
     def page(self, token: str | None = None) -> Call[SubscriptionPage]:
         """
@@ -180,13 +185,13 @@ class SubscriptionQuery:
         return Call(Request("GET", "/v3/subscriptions", params=tuple(params)), _read_page)
 
 
-def _check_list(name: str, value: Sequence[str] | None) -> None:
+def _check_list(name: str, value: Any) -> None:
     if value is None:
         return
-    if isinstance(value, str):
-        raise ValueError(f"{name} is a list of texts, not one text: write [{value!r}].")  # noqa: TRY004
-    if not value or not all(item.strip() for item in value):
-        raise ValueError(f"{name} needs at least one entry, and none of them empty.")
+    if not isinstance(value, (list, tuple)):
+        raise ValueError(f"{name} is a list of texts, not {value!r}.")  # noqa: TRY004
+    if not value or not all(isinstance(item, str) and item.strip() for item in value):
+        raise ValueError(f"{name} needs at least one entry, all of them texts and none empty.")
 
 
 def _read_page(response: Response) -> SubscriptionPage:
@@ -211,10 +216,16 @@ def _first_fault(error: Any) -> str:
     return f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}"
 
 
+_PER_DAY = re.compile(rb"per[\s_-]?day", re.IGNORECASE)
+
+
 def _refine(response: Response, _details: ErrorDetails, found: ErrorClass) -> ErrorClass:
     # The same reason is used for the rate, which passes, and for the day's quota, which does not: the text tells.
-    if issubclass(found, RateLimitedError) and b"per day" in response.body.lower():
+    if issubclass(found, RateLimitedError) and _PER_DAY.search(response.body):
         return QuotaExceededError
+    # A wrong API key is told in the second place only; the first says badRequest.
+    if issubclass(found, BadRequestError) and b"API_KEY_INVALID" in response.body:
+        return AuthenticationError
     return found
 
 
@@ -225,7 +236,10 @@ def _next_reset(now: datetime) -> datetime:
     return midnight.astimezone(now.tzinfo)
 
 
-_LOOK_AT_TOKEN = "The access token is missing, wrong or expired: check it, or use auth=refresh_token."  # noqa: S105
+_LOOK_AT_TOKEN = (
+    "The access token or API key is missing, wrong or expired: check the connection's password, or use "  # noqa: S105
+    "auth=refresh_token."
+)
 _LOOK_AT_SCOPE = "The token lacks the scope for this: have the user grant it and use the new token."
 
 #: How the video platform says no (section 7, and the refusals documented for the public service).
@@ -247,6 +261,7 @@ VIDEO_RULES = ErrorRules(
         "dailylimitexceeded": QuotaExceededError,
         "autherror": AuthenticationError,
         "required": AuthenticationError,
+        "keyinvalid": AuthenticationError,
         "invalid_grant": AuthenticationError,
         "invalid_client": AuthenticationError,
         "unauthorized_client": AuthenticationError,

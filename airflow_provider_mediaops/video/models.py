@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
+
+# A property that is null says no more than one that is absent.
+_Properties = Annotated[dict[str, Any], BeforeValidator(lambda value: {} if value is None else value)]
 
 
 class _Record(BaseModel):
@@ -30,8 +33,8 @@ class Activity(_Record):
     id: str | None = None
     kind: str | None = None
     etag: str | None = None
-    snippet: dict[str, Any] = Field(default_factory=dict)
-    content_details: dict[str, Any] = Field(default_factory=dict)
+    snippet: _Properties = Field(default_factory=dict)
+    content_details: _Properties = Field(default_factory=dict)
 
     @property
     def text(self) -> str | None:
@@ -52,8 +55,8 @@ class Subscription(_Record):
     id: str | None = None
     kind: str | None = None
     etag: str | None = None
-    snippet: dict[str, Any] = Field(default_factory=dict)
-    content_details: dict[str, Any] = Field(default_factory=dict)
+    snippet: _Properties = Field(default_factory=dict)
+    content_details: _Properties = Field(default_factory=dict)
 
     @property
     def title(self) -> str | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import json
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.exceptions import BadRequestError
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 _TOKEN_PAUSES = (1.0, 2.0, 4.0)
 # One page of nothing but known records happens when the order shifts; several in a row are a circle.
 _STALE_PAGES = 3
+# Empty pages that name a next one are part of a listing, but an endless row of them is not.
+_EMPTY_PAGES = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,7 @@ class Walk:
     in a circle ends, with everything that came before, and says so.
 
     :param query: what to list; its page size must not change during the walk.
-    :param token: leads to the page to fetch next; None for the first.
+    :param token: leads to the page to fetch next; None for the first. A walk that has to start over does so here.
     :param warn: told what a person should know of a service that stumbles.
     :param pages: pages received.
     :param duplicates: records that came again and were left out of ``fresh``.
@@ -61,6 +64,14 @@ class Walk:
     _ids_this_round: set[str] = field(default_factory=set, repr=False)
     _tokens: set[str] = field(default_factory=set, repr=False)
     _stale: int = 0
+    _empty: int = 0
+    _start: str | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._start = self.token
+        if "id" not in self.query.part:
+            # Records are told apart by their id.
+            self.query = replace(self.query, part=("id", *self.query.part))
 
     def next_page(self, ask: Ask) -> Conversation[WalkedPage | None]:
         """
@@ -74,7 +85,7 @@ class Walk:
             try:
                 page = yield from _ask_patiently(ask, self.query, self.token)
             except BadRequestError as error:
-                if not _is_token_refusal(error) or self.token is None or self.restarts:
+                if not _is_token_refusal(error) or self.token == self._start or self.restarts:
                     raise
                 self._start_over()
             else:
@@ -89,14 +100,17 @@ class Walk:
         fresh = [item for item in page.items if self._is_new(item)]
         self.pages += 1
         self.duplicates += len(page.items) - len(fresh)
-        stale = page.items and not fresh and len(self._ids_this_round) == before
+        stale = page.items and len(self._ids_this_round) == before
         self._stale = self._stale + 1 if stale else 0
+        self._empty = 0 if page.items else self._empty + 1
         return WalkedPage(page, fresh)
 
     def _is_new(self, item: dict[str, Any]) -> bool:
-        # A record without an id cannot be told from another, so it is kept.
         identifier = item.get("id")
         if not isinstance(identifier, str):
+            # One record without an id cannot be told from another, so all are kept; but a page that holds only what
+            # was there before, letter by letter, is a sign of a circle.
+            self._ids_this_round.add(json.dumps(item, sort_keys=True))
             return True
         known = identifier in self._ids
         self._ids.add(identifier)
@@ -108,6 +122,8 @@ class Walk:
             why = "the service gave a page token for the second time"
         elif self._stale >= _STALE_PAGES:
             why = f"{self._stale} pages in a row held nothing new under new page tokens"
+        elif self._empty >= _EMPTY_PAGES:
+            why = f"{self._empty} pages in a row were empty"
         else:
             self._tokens.add(token)
             return False
@@ -117,8 +133,8 @@ class Walk:
     def _start_over(self) -> None:
         self.warn("The service no longer accepts the page token: the walk starts over, leaving out what it has.")
         self.restarts += 1
-        self.token = None
-        self._stale = 0
+        self.token = self._start
+        self._stale = self._empty = 0
         self._tokens.clear()
         self._ids_this_round.clear()
 

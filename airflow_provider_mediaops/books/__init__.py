@@ -1,0 +1,1 @@
+"""The book database: ISBNs, models of its records, its calls, and enrichment of lists."""

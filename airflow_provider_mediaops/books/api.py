@@ -1,0 +1,129 @@
+"""The book database's calls and errors, as values (book-database.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from airflow_provider_mediaops.exceptions import (
+    AuthenticationError,
+    InvalidReplyError,
+    NotFoundError,
+    PermanentError,
+    PermissionDeniedError,
+    QuotaExceededError,
+    RateLimitedError,
+)
+from airflow_provider_mediaops.http.errors import ErrorClass, ErrorRules
+from airflow_provider_mediaops.http.exchange import Call, Request, Response, escape_segment
+from airflow_provider_mediaops.http.reply import ErrorDetails, looks_like_html, read_json
+
+if TYPE_CHECKING:
+    from airflow_provider_mediaops.books.models import Book
+
+#: Requests a second by plan (section 8).
+PLAN_RATES: Mapping[str, float] = {"default": 1.0, "premium": 3.0, "pro": 5.0}
+
+
+class DoubtfulNotFoundError(PermanentError):
+    """
+    A 404 that may be about the book, or say that the key's limit is reached (section 7).
+
+    :class:`~airflow_provider_mediaops.books.lookup.Finder` finds out which.
+    """
+
+
+def get_book(isbn13: str) -> Call[Book]:
+    """
+    Ask for a book's record (section 4).
+
+    :param isbn13: thirteen digits.
+    :returns: the call; it raises :class:`DoubtfulNotFoundError` for a 404 that is not known to be about the book.
+    """
+    return Call(Request("GET", f"/book/{escape_segment(isbn13)}"), _read_book)
+
+
+def _read_book(response: Response) -> Book:
+    from airflow_provider_mediaops.books.models import Book
+
+    record = read_json(response).get("book")
+    if not isinstance(record, Mapping):
+        raise InvalidReplyError("The reply holds no book.")
+    return Book(record)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyUsage:
+    """
+    What a key may still ask today.
+
+    :param total: requests a day.
+    :param left: those not yet made.
+    """
+
+    total: int
+    left: int
+
+
+def get_key_usage() -> Call[KeyUsage]:
+    """
+    Ask for the key's daily quota; not in the specification, but the public service answers it.
+
+    :returns: the call.
+    """
+    return Call(Request("GET", "/key"), _read_key_usage)
+
+
+def _read_key_usage(response: Response) -> KeyUsage:
+    reply = read_json(response)
+    try:
+        return KeyUsage(total=int(reply["plan_limit"]["total"]), left=int(reply["plan_limit"]["left"]))
+    except (KeyError, TypeError, ValueError):
+        raise InvalidReplyError("The reply tells of no quota.") from None
+
+
+def _refine(response: Response, _details: ErrorDetails, found: ErrorClass) -> ErrorClass:
+    if issubclass(found, (PermissionDeniedError, RateLimitedError)) and b"daily" in response.body.lower():
+        return QuotaExceededError
+    return _class_of_404(response) if response.status == HTTPStatus.NOT_FOUND else found
+
+
+def _class_of_404(response: Response) -> ErrorClass:
+    if looks_like_html(response):
+        return InvalidReplyError
+    try:
+        body = read_json(response)
+    except InvalidReplyError:
+        return DoubtfulNotFoundError
+    # The specification has this field for the limit; what is not found has names in snake case.
+    return DoubtfulNotFoundError if "errorMessage" in body else NotFoundError
+
+
+def _next_reset(now: datetime) -> datetime:
+    # Daily quotas come back at midnight UTC.
+    return (now + timedelta(days=1)).replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+#: How the book database says no (section 7, and what is known of the public service).
+BOOK_RULES = ErrorRules(
+    service="book database",
+    advice_by_class={
+        AuthenticationError: "The key is missing or not active: check the connection's password.",
+        PermissionDeniedError: (
+            "Either the base address is that of another plan than the key's, or the key is wrong, or its daily quota "
+            "is used up: check the connection's host, plan and password."
+        ),
+        NotFoundError: "There is no record of this book.",
+        DoubtfulNotFoundError: "That may say that the key's limit is reached, or that there is no such book.",
+        RateLimitedError: (
+            "The key's limit is reached; it is tried again after a pause. Check that the connection's plan is the "
+            "key's, and that nothing else uses the key, if this goes on."
+        ),
+        QuotaExceededError: "The key's daily quota is used up: nothing succeeds until 00:00 UTC.",
+    },
+    refine=_refine,
+    quota_reset=_next_reset,
+)

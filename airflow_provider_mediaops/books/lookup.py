@@ -1,0 +1,189 @@
+"""Looking up books: the rule about 404, and the walk through a list."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, TypeVar
+
+from airflow_provider_mediaops.books.api import DoubtfulNotFoundError, get_book
+from airflow_provider_mediaops.books.isbn import InvalidIsbnError, normalise
+from airflow_provider_mediaops.books.models import Book, Lookup
+from airflow_provider_mediaops.exceptions import (
+    AuthenticationError,
+    InvalidConnectionError,
+    MediaOpsError,
+    NotFoundError,
+    PermissionDeniedError,
+    QuotaExceededError,
+    RateLimitedError,
+)
+from airflow_provider_mediaops.http.exchange import Ask, Conversation, Emit, Request, TransportError, Wait
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from airflow_provider_mediaops.http.retry import Attempts
+
+T = TypeVar("T")
+E = TypeVar("E", bound=MediaOpsError)
+
+# These are about the key, not about one book: every other ISBN would meet them too.
+_ABOUT_THE_KEY = (AuthenticationError, PermissionDeniedError, QuotaExceededError, InvalidConnectionError)
+
+
+@dataclass(slots=True)
+class Finder:
+    """
+    Finds books, and does not believe a 404 until it is known to be about the book.
+
+    The service says 404 of a book that it does not have, and of a key that has reached its limit. The witness is an
+    ISBN known to have a record: the last one found, else the canary. Where the witness is found and the book, asked
+    once more, is not, the book is not there; otherwise the limit is waited out.
+
+    :param ask: makes a conversation of a call.
+    :param start_attempts: begins to count the tries of one look-up.
+    :param canary: an ISBN-13 known to have a record, if any is.
+    """
+
+    ask: Ask
+    start_attempts: Callable[[], Attempts]
+    canary: str | None = None
+    _last_found: str | None = field(default=None, init=False)
+
+    def find(self, isbn13: str) -> Conversation[Book]:
+        """
+        Find a book.
+
+        :param isbn13: thirteen digits.
+        :returns: a conversation whose result is its record.
+        :raises NotFoundError: where the service has no record of it.
+        :raises RateLimitedError: where it cannot be told whether there is no record or the limit is reached.
+        :raises MediaOpsError: what else the service refuses.
+        """
+        attempts = self.start_attempts()
+        key_works = False
+        while True:
+            try:
+                book = yield from self.ask(get_book(isbn13))
+            except DoubtfulNotFoundError as doubt:
+                if key_works:
+                    raise _as(NotFoundError, doubt, "Another book is found, so it is this one that is not.") from None
+                witness = self._witness(isbn13)
+                # The limit may have passed before the witness was asked, so the book is asked once more after it.
+                key_works = witness is not None and (yield from self._is_found(witness))
+                if key_works:
+                    continue
+                error = _limited(doubt, witness)
+                pause = attempts.pause_after(error)
+                if pause is None:
+                    raise error from None
+                yield Wait(pause, error.message)
+            else:
+                self._last_found = isbn13
+                return book
+
+    def look_up(self, text: str, *, tolerant: bool = False) -> Conversation[Lookup]:
+        """
+        Look up one ISBN.
+
+        :param text: the ISBN in any usual writing.
+        :param tolerant: whether a service that does not tell makes the look-up ``failed``, instead of an error. What is
+            about the key and not about this book is an error all the same.
+        :returns: a conversation whose result says what became of it.
+        :raises MediaOpsError: where the service does not tell.
+        """
+        try:
+            isbn13 = normalise(text)
+        except InvalidIsbnError as error:
+            return Lookup(text, None, "invalid", error=str(error))
+        tally = _Tally()
+        try:
+            book = yield from tally.counting(self.find(isbn13))
+        except NotFoundError:
+            return Lookup(text, isbn13, "not_found", requests=tally.requests)
+        except MediaOpsError as error:
+            if not tolerant or isinstance(error, _ABOUT_THE_KEY):
+                raise
+            return Lookup(text, isbn13, "failed", error=error.message, requests=tally.requests)
+        return Lookup(text, isbn13, "found", book=book, requests=tally.requests)
+
+    def look_up_all(self, texts: Iterable[str], *, max_failures: int = 0) -> Conversation[None]:
+        """
+        Look up a list of ISBNs in its order; one that comes again costs no request.
+
+        :param texts: the ISBNs in any usual writing.
+        :param max_failures: how many may be ``failed`` before the next one's error ends the walk.
+        :returns: a conversation that emits a :class:`~airflow_provider_mediaops.books.models.Lookup` a text.
+        :raises MediaOpsError: where the service does not tell of more than ``max_failures`` ISBNs.
+        """
+        known: dict[str, Lookup] = {}
+        failures = 0
+        for text in texts:
+            lookup = _known(known, text)
+            if lookup is None:
+                lookup = yield from self.look_up(text, tolerant=failures < max_failures)
+                if lookup.status == "failed":
+                    failures += 1
+                elif lookup.isbn13:
+                    known[lookup.isbn13] = lookup
+            yield Emit(lookup)
+
+    def _witness(self, isbn13: str) -> str | None:
+        return next((isbn for isbn in (self._last_found, self.canary) if isbn and isbn != isbn13), None)
+
+    def _is_found(self, witness: str) -> Conversation[bool]:
+        try:
+            yield from self.ask(get_book(witness))
+        except (DoubtfulNotFoundError, NotFoundError):
+            return False
+        return True
+
+
+def _known(known: Mapping[str, Lookup], text: str) -> Lookup | None:
+    try:
+        lookup = known.get(normalise(text))
+    except InvalidIsbnError:
+        return None
+    return replace(lookup, input=text, requests=0) if lookup else None
+
+
+def _limited(doubt: DoubtfulNotFoundError, witness: str | None) -> RateLimitedError:
+    if witness is None:
+        return _as(RateLimitedError, doubt, "To learn which, set canary_isbn in the connection to a book that exists.")
+    return _as(RateLimitedError, doubt, f"It is the limit if {witness} exists, for that is not found either.")
+
+
+def _as(cls: type[E], doubt: DoubtfulNotFoundError, what: str) -> E:
+    return cls(
+        f"{doubt.message} {what}",
+        service=doubt.service,
+        method=doubt.method,
+        path=doubt.path,
+        status=doubt.status,
+        retry_after=doubt.retry_after,
+        excerpt=doubt.excerpt,
+    )
+
+
+class _Tally:
+    """Counts the requests of a conversation, those that got no reply included."""
+
+    def __init__(self) -> None:
+        self.requests = 0
+
+    def counting(self, conversation: Conversation[T]) -> Conversation[T]:
+        try:
+            step = next(conversation)
+            while True:
+                self.requests += isinstance(step, Request)
+                try:
+                    reply = yield step
+                except TransportError as error:
+                    step = conversation.throw(error)
+                else:
+                    step = conversation.send(reply)
+        except StopIteration as stop:
+            result: T = stop.value
+            return result
+        finally:
+            conversation.close()

@@ -1,0 +1,1 @@
+"""The search cluster: its calls, node CPU, and hot-threads reports."""

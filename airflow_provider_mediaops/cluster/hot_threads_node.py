@@ -1,0 +1,149 @@
+"""The header of a node's section, from every version that writes one.
+
+Elasticsearch 1 writes `[name][id][host][inet[/ip:port]]{attributes}`; later versions and OpenSearch write slots
+in braces: `{name}{id}{ephemeral id}{external id}{host}{ip:port}{roles}{version}{index versions}{attributes}`, of
+which each version knows a part and leaves out what is empty. Nothing is escaped, and names and attributes may
+hold braces, so slots are told apart by their places around the address and by what ids look like.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TypedDict
+
+_ADDRESS = re.compile(r"(?:[^\s{}\[\]:=]{1,253}|\[[^\s{}\[\]]{1,80}\]):[0-9]{1,5}")
+_ID = re.compile(r"(?=.*[A-Z])(?=.*[a-z0-9])[A-Za-z0-9_-]{20,22}")
+_ROLES = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,200}")
+_VERSION = re.compile(r"[0-9]{1,4}\.[0-9]{1,4}\.[0-9]{1,4}\S{0,40}")
+_INDEX_VERSIONS = re.compile(r"[0-9]{1,12}-[0-9]{1,12}")
+
+
+class NodeHeader(TypedDict, total=False):
+    """What a header states (`HotNode`'s fields of the same names)."""
+
+    header: str
+    name: str
+    node_id: str
+    ephemeral_id: str
+    external_id: str
+    host: str
+    address: str
+    roles: str
+    version: str
+    index_versions: str
+    attributes: dict[str, str]
+
+
+def is_whole_header(line: str) -> bool:
+    """Whether the last slot of a header, with or without `:::`, is closed."""
+    return line.endswith("}") or (line.lstrip(": ").startswith("[") and line.endswith("]"))
+
+
+def read_header(header: str) -> tuple[NodeHeader, str | None]:
+    """The values of a header, as far as it gives them.
+
+    :param header: the line without `:::`; a part of it gives the values of the slots that are closed.
+    :returns: the values, with the header itself, and the reason why it was not understood as a whole, if so.
+    """
+    whole = is_whole_header(header)
+    closed = header if whole else header[: max(header.rfind("}"), header.rfind("]")) + 1]
+    fields, unknown = _read_brackets(closed) if closed.startswith("[") else _read_braces(closed)
+    fields["header"] = header
+    if not whole:
+        return fields, "a node's header that is not complete"
+    return fields, f"unknown in a node's header: {unknown[:80]!r}" if unknown else None
+
+
+def _read_braces(header: str) -> tuple[NodeHeader, str]:
+    """The values, and what stands after the address but is none of the known slots."""
+    slots = header.removeprefix("{").removesuffix("}").split("}{")
+    places = [i for i, slot in enumerate(slots) if i and _ADDRESS.fullmatch(slot)]
+    place = places[0] if places else _first_attribute(slots)
+    fields = _read_identity(slots[:place])
+    rest = slots[place:]
+    if rest and _ADDRESS.fullmatch(rest[0]):
+        fields["address"] = rest.pop(0)
+    if rest and _ROLES.fullmatch(rest[0]):
+        fields["roles"] = rest.pop(0)
+    if rest and _VERSION.fullmatch(rest[0]):
+        fields["version"] = rest.pop(0)
+    if rest and _INDEX_VERSIONS.fullmatch(rest[0]):
+        fields["index_versions"] = rest.pop(0)
+    # Attributes come last and start with a key; their values may hold what looks like the end of a slot.
+    start = _first_attribute(rest)
+    if start < len(rest):
+        fields["attributes"] = _read_attributes("}{".join(rest[start:]))
+    return fields, "}{".join(rest[:start])
+
+
+def _first_attribute(slots: list[str]) -> int:
+    return next((i for i, slot in enumerate(slots) if "=" in slot), len(slots))
+
+
+def _read_identity(slots: list[str]) -> NodeHeader:
+    """Name, ids and host, which stand before the address.
+
+    Elasticsearch 1 and 2 have one id, later versions two in a row, which tell where the name ends.
+    """
+    ids = [_ID.fullmatch(slot) is not None for slot in slots]
+    pairs = [i for i in range(len(slots) - 1) if ids[i] and ids[i + 1]]
+    # A name may look like an id, hence the first pair that leaves room for a name, if there is one.
+    first = next((i for i in pairs if i), pairs[0] if pairs else None)
+    if first is None:
+        nameless = len(slots) == len(("id", "host")) and ids[0]
+        first = 0 if nameless else 1
+        has_ephemeral = len(slots) > len(("name", "id", "host"))
+    else:
+        has_ephemeral = True
+    name, rest = "}{".join(slots[:first]), slots[first:]
+    fields: NodeHeader = {"name": name} if name else {}
+    if rest:
+        fields["node_id"] = rest.pop(0)
+    if rest and has_ephemeral:
+        fields["ephemeral_id"] = rest.pop(0)
+    if rest:
+        fields["host"] = rest.pop()
+    if rest:
+        fields["external_id"] = "}{".join(rest)
+    return fields
+
+
+def _read_brackets(header: str) -> tuple[NodeHeader, str]:
+    head, inet_mark, rest = header.partition("[inet[")
+    inet, closed, attributes = rest.partition("]]")
+    slots = head.removeprefix("[").removesuffix("]").split("][")
+    nameless = len(slots) == len(("id", "host")) and _ID.fullmatch(slots[0]) and not _ID.fullmatch(slots[1])
+    fields: NodeHeader = {}
+    if not nameless:
+        # A name may hold what looks like the end of a slot.
+        last = max(1, len(slots) - len(("id", "host")))
+        fields["name"], slots = "][".join(slots[:last]), slots[last:]
+    if slots:
+        fields["node_id"] = slots.pop(0)
+    if slots:
+        fields["host"] = slots.pop(0)
+    if inet_mark and not closed:
+        return fields, inet_mark + inet
+    if closed:
+        inet_host, _, fields["address"] = inet.rpartition("/")
+        if inet_host:
+            fields.setdefault("host", inet_host)
+    if not attributes:
+        return fields, ""
+    if not attributes.startswith("{"):
+        return fields, attributes
+    fields["attributes"] = _read_attributes(attributes.removeprefix("{").removesuffix("}"))
+    return fields, ""
+
+
+def _read_attributes(text: str) -> dict[str, str]:
+    """`key=value, key=value`; a part without `=` continues the value before it, which held a comma."""
+    values: dict[str, list[str]] = {}
+    value: list[str] = []
+    for part in text.split(","):
+        key, mark, start = part.strip().partition("=")
+        if mark:
+            value = values[key] = [start]
+        elif key:
+            value.append(part)
+    return {key: ",".join(parts) for key, parts in values.items()}

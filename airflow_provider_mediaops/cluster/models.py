@@ -1,0 +1,160 @@
+"""What the cluster's node statistics say, read leniently: versions differ in which figures they give, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from fnmatch import fnmatchcase
+from typing import Any, Literal
+
+# Selectors that the cluster resolves itself; `*`, `?` and `:` mark patterns and attribute filters.
+_SPECIAL = ("_all", "_local", "_master", "_cluster_manager")
+# What is beyond is a fault, and may not fit a float.
+_LARGEST = 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCpu:
+    """
+    One node and how busy its processor is.
+
+    :param node_id: the id that stays with the node's data.
+    :param name: its name.
+    :param host: host name or address.
+    :param ip: address, with a port on most versions.
+    :param roles: such as ``data`` and ``ingest``.
+    :param percent: CPU in percent; None where the node does not tell, which is not the same as zero.
+    :param source: ``os`` for the whole machine or container, ``process`` for the node's own process, which stands in
+        where the first is not known; None where neither is.
+    :param load_average: the machine's load by period (``1m``, ``5m``, ``15m``), as far as it is given.
+    """
+
+    node_id: str
+    name: str | None = None
+    host: str | None = None
+    ip: str | None = None
+    roles: tuple[str, ...] = ()
+    percent: float | None = None
+    source: Literal["os", "process"] | None = None
+    load_average: Mapping[str, float] | None = None
+
+    @property
+    def label(self) -> str:
+        """What people call the node: its name, else its id."""
+        return self.name or self.node_id
+
+    def is_meant_by(self, selector: str) -> bool:
+        """
+        Say whether one entry of a list of nodes means this node.
+
+        :param selector: an id, name, host or address, which may hold wildcards. What only the cluster can resolve
+            (``_local``, ``attribute:value``) counts as meaning every node that it was resolved to.
+        :returns: whether it does.
+        """
+        names = [name for name in (self.name, self.host, self.ip) if name]
+        return (
+            selector in (self.node_id, *names)
+            or selector in _SPECIAL
+            or ":" in selector
+            or any(fnmatchcase(name, selector) for name in (*names, (self.ip or "").rpartition(":")[0]))
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """
+        Give the node as plain values.
+
+        :returns: every field by its name.
+        """
+        return {**asdict(self), "roles": list(self.roles)}
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStats:
+    """
+    The statistics of several nodes.
+
+    :param nodes: those that answered.
+    :param failures: one sentence for each node that did not.
+    :param cluster_name: the cluster's name.
+    """
+
+    nodes: tuple[NodeCpu, ...]
+    failures: tuple[str, ...] = ()
+    cluster_name: str | None = None
+
+    @classmethod
+    def read(cls, body: Mapping[str, Any]) -> NodeStats:
+        """
+        Read the reply of ``/_nodes/stats``.
+
+        :param body: the JSON object.
+        :returns: what it says of CPU; what has another form than expected is left out.
+        """
+        nodes = _mapping(body.get("nodes"))
+        failures = _mapping(body.get("_nodes")).get("failures")
+        return cls(
+            nodes=tuple(_read_node(node_id, _mapping(node)) for node_id, node in nodes.items()),
+            failures=tuple(_read_failure(_mapping(failure)) for failure in _list(failures)),
+            cluster_name=_text(body.get("cluster_name")),
+        )
+
+    def unknown(self, selectors: tuple[str, ...] | None) -> list[str]:
+        """
+        Find what was asked for and means no node.
+
+        :param selectors: the entries of the list of nodes; None for all nodes.
+        :returns: the entries without a node.
+        """
+        return [entry for entry in selectors or () if not any(node.is_meant_by(entry) for node in self.nodes)]
+
+
+def _read_node(node_id: str, node: Mapping[str, Any]) -> NodeCpu:
+    machine = _mapping(_mapping(node.get("os")).get("cpu"))
+    own = _mapping(_mapping(node.get("process")).get("cpu"))
+    percent = _percent(machine.get("percent"))
+    source: Literal["os", "process"] = "os"
+    if percent is None:
+        percent, source = _percent(own.get("percent")), "process"
+    loads = {period: _number(load) for period, load in _mapping(machine.get("load_average")).items()}
+    return NodeCpu(
+        node_id=node_id,
+        name=_text(node.get("name")),
+        host=_text(node.get("host")),
+        ip=_text(node.get("ip")),
+        roles=tuple(role for role in _list(node.get("roles")) if isinstance(role, str)),
+        percent=percent,
+        source=None if percent is None else source,
+        load_average={period: load for period, load in loads.items() if load is not None} or None,
+    )
+
+
+def _read_failure(failure: Mapping[str, Any]) -> str:
+    cause = _mapping(failure.get("caused_by"))
+    reason = _text(cause.get("reason")) or _text(failure.get("reason")) or "no reason given"
+    node = _text(failure.get("node_id"))
+    return f"node {node}: {reason}" if node else reason
+
+
+def _percent(value: object) -> float | None:
+    # -1 is how a node says that it cannot tell.
+    number = _number(value)
+    return number if number is not None and number >= 0 else None
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    # False for NaN, too.
+    return float(value) if abs(value) < _LARGEST else None
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []

@@ -1,0 +1,230 @@
+"""The hook of the search cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from typing import TYPE_CHECKING, TypedDict
+
+from airflow_provider_mediaops.connection_fields import CLUSTER
+from airflow_provider_mediaops.hooks.connection_form import connection_form
+from airflow_provider_mediaops.hooks.service import Service, ServiceHook
+from airflow_provider_mediaops.hooks.settings import ConnectionFields, base_urls, retry_policy, transport_settings
+from airflow_provider_mediaops.http.auth import Auth, HeaderAuth, NoAuth
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from typing_extensions import Unpack
+
+    from airflow_provider_mediaops.cluster.capture import Capture
+    from airflow_provider_mediaops.cluster.hot_threads_report import HotThreadsReport
+    from airflow_provider_mediaops.cluster.models import NodeCpu, NodeStats
+    from airflow_provider_mediaops.http.client import Client
+    from airflow_provider_mediaops.http.exchange import Conversation
+
+_AUTH_KINDS = ("basic", "api_key", "bearer", "none")
+
+
+class HotThreadsArguments(TypedDict, total=False):
+    """The parameters of a report; see :class:`~airflow_provider_mediaops.cluster.api.HotThreadsQuery`."""
+
+    ignore_idle_threads: bool
+    interval: str
+    snapshots: int
+    threads: int
+    type: str
+    master_timeout: str
+    timeout: str
+
+
+@connection_form
+class SearchClusterHook(ServiceHook):
+    """
+    Read the hot threads and the CPU of a search cluster's nodes (search-cluster.md).
+
+    :param cluster_conn_id: the connection's id, of type ``mediaops_cluster``.
+    """
+
+    conn_type = CLUSTER
+    conn_name_attr = "cluster_conn_id"
+    default_conn_name = "mediaops_cluster_default"
+    hook_name = "MediaOps search cluster"
+
+    def __init__(self, cluster_conn_id: str = default_conn_name) -> None:
+        super().__init__(cluster_conn_id)
+        self.cluster_conn_id = cluster_conn_id
+
+    def hot_threads(
+        self,
+        nodes: str | Sequence[str] | None = None,
+        *,
+        ignore_idle_threads: bool = True,
+        interval: str = "500ms",
+        snapshots: int = 10,
+        threads: int = 3,
+        type: str = "cpu",
+        master_timeout: str = "30s",
+        timeout: str = "30s",
+    ) -> str:
+        """
+        Report the hot threads of nodes (section 4).
+
+        :param nodes: ids or names of nodes, in a list or in one text with commas; None for all.
+        :param ignore_idle_threads: whether known idle threads are left out.
+        :param interval: the time between the samplings: a whole number and a unit (nanos, micros, ms, s, m, h, d).
+        :param snapshots: how many samples are taken of each thread's stack.
+        :param threads: how many threads are reported for each node; a large number reports all.
+        :param type: ``cpu``, ``wait`` or ``block``.
+        :param master_timeout: how long the cluster may look for its master.
+        :param timeout: how long it may wait for its nodes.
+        :returns: exactly what the cluster sent, decoded as UTF-8; a byte that is none becomes a surrogate, so that
+            ``text.encode("utf-8", "surrogateescape")`` gives the bytes back.
+        :raises ValueError: for what the service would refuse, before anything is sent.
+        :raises NotFoundError: where no node that was asked for is in the report.
+        :raises MediaOpsError: where the service refuses, or fails.
+        """
+        from airflow_provider_mediaops.cluster.api import HotThreadsQuery
+
+        query = HotThreadsQuery(
+            nodes,
+            ignore_idle_threads=ignore_idle_threads,
+            interval=interval,
+            snapshots=snapshots,
+            threads=threads,
+            type=type,
+            master_timeout=master_timeout,
+            timeout=timeout,
+        )
+        return self.ask(query.call())
+
+    async def ahot_threads(self, nodes: str | Sequence[str] | None = None, **query: Unpack[HotThreadsArguments]) -> str:
+        """Report the hot threads of nodes; the asynchronous twin of :meth:`hot_threads`."""
+        from airflow_provider_mediaops.cluster.api import HotThreadsQuery
+
+        return await self.aask(HotThreadsQuery(nodes, **query).call())
+
+    def hot_threads_report(
+        self, nodes: str | Sequence[str] | None = None, **query: Unpack[HotThreadsArguments]
+    ) -> HotThreadsReport:
+        """
+        Report the hot threads of nodes, read into typed values.
+
+        :param nodes: ids or names of nodes, in a list or in one text with commas; None for all.
+        :param query: the parameters of :meth:`hot_threads`.
+        :returns: the report; its ``render()`` gives the text back.
+        :raises MediaOpsError: where the service refuses, or fails.
+        """
+        from airflow_provider_mediaops.cluster.hot_threads import parse
+
+        return parse(self.hot_threads(nodes, **query))
+
+    async def ahot_threads_report(
+        self, nodes: str | Sequence[str] | None = None, **query: Unpack[HotThreadsArguments]
+    ) -> HotThreadsReport:
+        """Report the hot threads of nodes, typed; the asynchronous twin of :meth:`hot_threads_report`."""
+        from airflow_provider_mediaops.cluster.hot_threads import parse
+
+        # Reading a large report takes longer than the event loop should stand still.
+        return await asyncio.to_thread(parse, await self.ahot_threads(nodes, **query))
+
+    def cpu(self, nodes: str | Sequence[str] | None = None) -> list[NodeCpu]:
+        """
+        Read the CPU of nodes from their statistics; a node that does not tell has None, never zero.
+
+        :param nodes: ids or names of nodes, in a list or in one text with commas; None for all.
+        :returns: the nodes that answered; of the others the log tells.
+        :raises NotFoundError: where the cluster knows none of the nodes.
+        :raises MediaOpsError: where the service refuses, or fails.
+        """
+        from airflow_provider_mediaops.cluster.api import node_stats
+
+        return self._told(self.ask(node_stats(nodes)), nodes)
+
+    async def acpu(self, nodes: str | Sequence[str] | None = None) -> list[NodeCpu]:
+        """Read the CPU of nodes; the asynchronous twin of :meth:`cpu`."""
+        from airflow_provider_mediaops.cluster.api import node_stats
+
+        return self._told(await self.aask(node_stats(nodes)), nodes)
+
+    def capture(self, nodes: str | Sequence[str] | None = None, **query: Unpack[HotThreadsArguments]) -> Capture:
+        """
+        Read the CPU of nodes and, right after it, their hot threads.
+
+        :param nodes: ids or names of nodes, in a list or in one text with commas; None for all.
+        :param query: the parameters of :meth:`hot_threads`.
+        :returns: both, with what is missing in them; see :mod:`airflow_provider_mediaops.cluster.capture`.
+        :raises MediaOpsError: where the cluster gives no hot threads.
+        """
+        from airflow_provider_mediaops.cluster.api import HotThreadsQuery
+        from airflow_provider_mediaops.cluster.capture import take_capture
+
+        asked = HotThreadsQuery(nodes, **query)
+        return self.run(take_capture(self.service.client.ask, asked))
+
+    async def acapture(self, nodes: str | Sequence[str] | None = None, **query: Unpack[HotThreadsArguments]) -> Capture:
+        """Read CPU and hot threads; the asynchronous twin of :meth:`capture`."""
+        from airflow_provider_mediaops.cluster.api import HotThreadsQuery
+        from airflow_provider_mediaops.cluster.capture import take_capture
+
+        asked = HotThreadsQuery(nodes, **query)
+        client = (await self.aservice()).client
+        return await self.arun(take_capture(client.ask, asked))
+
+    def _told(self, stats: NodeStats, nodes: str | Sequence[str] | None) -> list[NodeCpu]:
+        from airflow_provider_mediaops.cluster.api import node_list
+
+        for failure in stats.failures:
+            self.log.warning("A node did not give its statistics: %s.", failure)
+        if unknown := stats.unknown(node_list(nodes)):
+            self.log.warning("The search cluster knows no node %s.", ", ".join(unknown))
+        return list(stats.nodes)
+
+    def _configure(self, fields: ConnectionFields) -> Service:
+        from airflow_provider_mediaops.cluster.api import CLUSTER_RULES
+        from airflow_provider_mediaops.http.client import Client
+
+        client = Client(base_urls(fields), CLUSTER_RULES, auth=_auth(fields), retry=retry_policy(fields))
+        return Service(client, transport_settings(fields, verify=_verify(fields)))
+
+    def _probe(self, client: Client) -> Conversation[str]:
+        from airflow_provider_mediaops.cluster.api import node_stats
+
+        # The statistics of one node need the privilege that hot threads need; the root page does not.
+        stats = yield from client.ask(node_stats("_local"))
+        name = f" {stats.cluster_name!r}" if stats.cluster_name else ""
+        return f"The search cluster{name} answers, accepts the credentials and lets them read its nodes."
+
+
+def _auth(fields: ConnectionFields) -> Auth:
+    if fields.password and not fields.login and not fields.text("auth"):
+        raise fields.wrong(
+            "auth", "it is empty and so is login: write api_key or bearer, whichever the password holds."
+        )
+    kind = fields.choice("auth", _AUTH_KINDS, "basic" if fields.login else "none")
+    if kind == "none":
+        return NoAuth()
+    if not fields.password:
+        meaning = {"basic": "the password", "api_key": "the encoded API key", "bearer": "the token"}[kind]
+        raise fields.wrong("password", f"it is empty; with auth={kind} it holds {meaning}.")
+    if kind == "api_key":
+        return HeaderAuth.api_key(fields.password)
+    if kind == "bearer":
+        return HeaderAuth.bearer(fields.password)
+    if not fields.login:
+        raise fields.wrong("login", "it is empty; with auth=basic it holds the user name.")
+    return HeaderAuth.basic(fields.login, fields.password)
+
+
+def _verify(fields: ConnectionFields) -> bool | str:
+    path = fields.text("ca_cert")
+    if not fields.flag("verify", default=True):
+        return False
+    if not path:
+        return True
+    try:
+        ssl.create_default_context(cafile=path)
+    except OSError as error:
+        what = error.strerror if not isinstance(error, ssl.SSLError) else "it holds no certificates"
+        raise fields.wrong("ca_cert", f"{path} cannot be used on this machine: {what}.") from None
+    return path

@@ -1,0 +1,98 @@
+"""The sensor of the search cluster."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Literal
+
+from airflow_provider_mediaops.sensors.service import ServiceSensor
+from airflow_provider_mediaops.task_failure import is_templated
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from airflow_provider_mediaops.cluster.watch import CpuWatch
+    from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
+    from airflow_provider_mediaops.triggers.cluster import HighCpuTrigger
+
+
+class ClusterCpuSensor(ServiceSensor):
+    """
+    Wait until nodes of a search cluster run hot, and return them with their CPU, the hottest first.
+
+    Each is a dictionary with ``node_id``, ``name``, ``host``, ``percent`` and ``source`` (``os`` for the machine,
+    ``process`` where only the node's own process is known). A node that does not tell its CPU is never taken for one
+    at rest. From the first high reading on, the sensor stays with the cluster until it is sure, also with
+    ``mode="reschedule"``: one poke then takes up to ``sustained_for``.
+
+    :param threshold: CPU in percent, above 0 and up to 100.
+    :param sustained_for: for how long, in seconds or as a ``timedelta``, every reading must be at or above it; 0 is
+        content with one, but single readings spike.
+    :param nodes: ids or names of the nodes to look at, in a list or in one text with commas; None for all.
+    :param require: ``any``: one node suffices; ``all``: all nodes at the same time.
+    :param reading_interval: the most seconds between two readings while nodes are hot.
+    :param cluster_conn_id: the connection's id.
+    :param kwargs: those of :class:`~airflow_provider_mediaops.sensors.service.ServiceSensor`.
+    :raises ValueError: for what can never be: here, unless an argument is templated.
+    """
+
+    template_fields: Sequence[str] = ("threshold", "sustained_for", "nodes", "conn_id")
+
+    def __init__(
+        self,
+        *,
+        threshold: float | str = 85.0,
+        sustained_for: float | str | timedelta = 0,
+        nodes: str | Sequence[str] | None = None,
+        require: Literal["any", "all"] = "any",
+        reading_interval: float = 10.0,
+        cluster_conn_id: str = "mediaops_cluster_default",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(conn_id=cluster_conn_id, **kwargs)
+        self.threshold = threshold
+        self.sustained_for = sustained_for
+        self.nodes = nodes
+        self.require = require
+        self.reading_interval = reading_interval
+        if not is_templated(threshold, sustained_for, nodes):
+            self.make_watch()
+
+    def make_hook(self) -> SearchClusterHook:
+        """Make the hook of the connection."""
+        from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
+
+        return SearchClusterHook(self.conn_id)
+
+    def make_watch(self) -> CpuWatch:
+        """Make what is waited for of the rendered arguments."""
+        from airflow_provider_mediaops.cluster.watch import CpuWatch
+
+        watch = CpuWatch(
+            threshold=_number("threshold", self.threshold),
+            sustained_for=_number("sustained_for", self.sustained_for),
+            nodes=self.nodes,
+            require=self.require,
+            reading_interval=self.reading_interval,
+        )
+        if watch.sustained_for and watch.sustained_for >= self.timeout:
+            raise ValueError(
+                f"sustained_for ({watch.sustained_for:g} s) must be shorter than the sensor's timeout "
+                f"({self.timeout:g} s), or the wait can only time out."
+            )
+        return watch
+
+    def make_trigger(self) -> HighCpuTrigger:
+        """Make the trigger that waits in this sensor's place."""
+        from airflow_provider_mediaops.triggers.cluster import HighCpuTrigger
+
+        return HighCpuTrigger(**self.trigger_arguments())
+
+
+def _number(name: str, value: float | str | timedelta) -> float:
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    try:
+        return float(value)
+    except ValueError:
+        raise ValueError(f"{name} is a number; not {value!r}.") from None

@@ -1,0 +1,1 @@
+"""Datasets: records written beside their destination and published whole."""
