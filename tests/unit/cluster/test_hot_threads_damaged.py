@@ -1,0 +1,381 @@
+"""Texts that are cut, edited, or no report at all: nothing raised, nothing lost, and a word on all of it."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from airflow_provider_mediaops.cluster.hot_threads import parse
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from airflow_provider_mediaops.cluster.hot_threads_report import HotThreadsReport
+
+HEADER = "::: {n1}{qT7xH2b0Qm6UdXo5cVnK1w}{Z3cR9pLkTgyW4vHs8uNeJA}{es1}{10.0.0.1:9300}{dimr}{a=b}\n"
+SAMPLING = "   Hot threads at 2022-04-01T15:15:27.658Z, interval=500ms, busiestThreads=3, ignoreIdleThreads=true:\n"
+THREAD = "   10.0% (50ms out of 500ms) cpu usage by thread 'opensearch[n1][search][T#1]'\n"
+UNIQUE = "     unique snapshot\n"
+FRAME = "       a.B.c(B.java:1)\n"
+STACK = "     9/10 snapshots sharing following 2 elements\n       a.B.c(B.java:1)\n       a.B.d(B.java:2)\n"
+REPORT = HEADER + SAMPLING + "   \n" + THREAD + STACK + "\n"
+
+# Words by which the lines of a report are known, so that arbitrary text comes near to one.
+PIECES = [
+    *(
+        ":::",
+        "{",
+        "}",
+        "[",
+        "]",
+        "'",
+        "\n",
+        "\r\n",
+        "\r",
+        " ",
+        "  ",
+        "#",
+        "inet[/",
+        "=",
+        ",",
+        "(",
+        ")",
+        ".",
+        "%",
+        "\x85",
+    ),
+    *(
+        " by thread '",
+        "Hot threads at ",
+        "interval=500ms",
+        "unique snapshot",
+        "cpu usage",
+        "memory allocated",
+        "9" * 5000,
+    ),
+    *(
+        "10/10 snapshots sharing following ",
+        " elements",
+        "1.0% (",
+        " out of ",
+        "500ms",
+        "a.b.C.d(E.java:1)",
+        "not supported",
+    ),
+    *(HEADER, SAMPLING, THREAD, STACK),
+]
+
+
+def stated(report: HotThreadsReport) -> list[list[list[tuple[str, ...]]]]:
+    """The frames of each group of each thread of each node."""
+    return [[[group.frames for group in thread.groups] for thread in node.threads] for node in report.nodes]
+
+
+def remarks(report: HotThreadsReport) -> list[tuple[int, str]]:
+    return [(found.line, found.reason) for found in report.unparsed]
+
+
+UNKNOWN = "not a line of a hot-threads report"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (HEADER[:30], [(1, "a node's header that is not complete")]),
+        ("::: [n1][id1][es1][inet[/10.0\n", [(1, "a node's header that is not complete")]),
+        ("::: [n1][id1][inet[/10.0.0.1:9300]\n", [(1, "unknown in a node's header: '[inet[/10.0.0.1:9300]'")]),
+        ("::: [n1][id1][inet[/10.0.0.1:9300]]x}\n", [(1, "unknown in a node's header: 'x}'")]),
+        (HEADER.replace("{a=b}", "{some thing}") + SAMPLING, [(1, "unknown in a node's header: 'some thing'")]),
+        (":::\n" + SAMPLING, [(1, "a node's header that is not complete")]),
+        (HEADER, [(1, "no 'Hot threads at' line follows this node's header")]),
+        (HEADER + SAMPLING[:-3], [(2, "a 'Hot threads at' line that is not complete")]),
+        (HEADER + SAMPLING.replace("500ms", "soon"), [(2, "unknown in a 'Hot threads at' line: 'interval=soon'")]),
+        (HEADER + SAMPLING[:35], [(2, "a 'Hot threads at' line that is not complete")]),
+        (HEADER + SAMPLING.replace("=3", "=many"), [(2, "unknown in a 'Hot threads at' line: 'busiestThreads=many'")]),
+        (HEADER + SAMPLING + SAMPLING, [(3, "a second 'Hot threads at' line")]),
+        (THREAD[:20] + "\n" + STACK, [(1, "a thread's line that ends before the thread's name")]),
+        (THREAD[:-3] + "\n" + STACK, [(1, "a thread's name without its closing quote")]),
+        (THREAD.replace("cpu", "gpu") + STACK, [(1, "a thread's line in an unknown form")]),
+        (THREAD, [(1, "the text ends before this thread's stack")]),
+        (THREAD + STACK[:-6], [(2, "2 stack frames announced, 1 found"), (4, UNKNOWN)]),
+        (THREAD + STACK + "       a.B.d(B.java:2)\n", [(5, "a stack frame beyond the end of its stack")]),
+        (THREAD + UNIQUE + "...\n" + FRAME, [(3, UNKNOWN), (4, "a stack frame beyond the end of its stack")]),
+        (STACK, [(1, "a stack without a thread"), (2, "a stack frame outside a stack")]),
+        ("hot_threads is not supported on FreeBSD", [(1, UNKNOWN)]),
+        ("::: [n1][id1]\n" + THREAD + STACK + "not supported\n", [(6, UNKNOWN)]),
+        ("<html>\n<body>\n", [(1, UNKNOWN)]),
+        ('{"error": "no"}', [(1, UNKNOWN)]),
+    ],
+)  # fmt: skip
+def test_what_is_not_understood_is_told(text: str, expected: list[tuple[int, str]]) -> None:
+    report = parse(text)
+    assert remarks(report) == expected
+    assert report.render() == text
+
+
+@pytest.mark.parametrize("text", ["", "\n", "  \r\n\n", "   "])
+def test_blank_text_is_a_report_of_nothing(text: str) -> None:
+    report = parse(text)
+    assert (report.nodes, report.unparsed, report.render()) == ((), (), text)
+
+
+def test_a_page_instead_of_a_report_stands_under_a_nameless_node() -> None:
+    report = parse("\n<html>\n  <p>Log in</p>\n</html>\n")
+    assert [(node.name, node.header, node.threads) for node in report.nodes] == [(None, None, ())]
+    (found,) = report.unparsed
+    assert (found.line, found.text) == (2, "<html>\n  <p>Log in</p>\n</html>")
+
+
+def test_slots_of_a_cut_header_are_those_that_are_closed() -> None:
+    (node,) = parse(HEADER.partition(".0.0.1:9300}")[0]).nodes
+    assert (node.name, node.ephemeral_id, node.host, node.address) == (
+        "n1",
+        "Z3cR9pLkTgyW4vHs8uNeJA",
+        "es1",
+        None,
+    )
+
+
+def test_a_section_that_lost_its_header_is_not_taken_for_the_node_before() -> None:
+    report = parse(REPORT + REPORT.removeprefix(HEADER))
+    assert [(node.name, len(node.threads)) for node in report.nodes] == [("n1", 1), (None, 1)]
+
+
+def test_blank_lines_before_two_sections_without_headers_are_kept() -> None:
+    text = "\n" + THREAD + SAMPLING
+    report = parse(text)
+    assert [len(node.threads) for node in report.nodes] == [1, 0]
+    assert (report.source, report.render()) == ("\n", text)
+
+
+def test_a_thread_of_unknown_form_keeps_its_stacks() -> None:
+    report = parse(REPORT + THREAD.replace("(50ms out of 500ms)", "[gpu=10.0%]") + STACK)
+    last = report.nodes[0].threads[-1]
+    assert (last.kind, last.share, last.pool, len(last.groups)) == (None, None, "search", 1)
+
+
+def test_an_unknown_line_stays_where_it_stood() -> None:
+    report = parse(REPORT.replace("       a.B.d", "  (elided)\n       a.B.d"))
+    (group,) = report.nodes[0].threads[0].groups
+    assert group.frames == ("a.B.c(B.java:1)", "a.B.d(B.java:2)")
+    assert "  (elided)\n" in group.source
+    assert [(found.line, found.text, found.reason) for found in report.unparsed] == [(7, "  (elided)", UNKNOWN)]
+
+
+def test_a_name_is_not_joined_over_lines_that_say_something_else() -> None:
+    text = THREAD[:-2] + "\n" + STACK + THREAD + STACK
+    report = parse(text)
+    assert [len(thread.groups) for thread in report.nodes[0].threads] == [1, 1]
+    assert remarks(report) == [(1, "a thread's name without its closing quote")]
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a made-up report; `ends` is whether a report may end behind it without a word."""
+
+    text: str
+    ends: bool = True
+
+
+names = st.text(
+    st.characters(exclude_characters="\n\r'", exclude_categories=["Cs", "Cc", "Z"]), min_size=1, max_size=12
+)
+frames = st.builds(
+    "a.{}$B.{}({}.java:{})".format, *[st.from_regex(r"[a-z]{1,6}", fullmatch=True)] * 3, st.integers(1, 999)
+)
+shares = st.floats(-10, 900).map("{:.1f}".format)
+measures = st.one_of(
+    st.builds("{:>4}% (5.1ms out of 500ms) {} usage".format, shares, st.sampled_from(["cpu", "wait", "block"])),
+    st.builds(
+        "{:>4}% [cpu={}%, {}={}%] (5.1ms out of 500ms) cpu usage".format,
+        *[shares, shares, st.sampled_from(["other", "idle"]), shares],
+    ),
+    st.integers(0, 10**9).map("{}b memory allocated".format),
+)
+
+
+@st.composite
+def groups(draw: st.DrawFn) -> list[Line]:
+    stack = [Line(f"       {frame}", ends=False) for frame in draw(st.lists(frames, max_size=4))]
+    if draw(st.booleans()):
+        return [Line("     unique snapshot"), *(replace(line, ends=True) for line in stack)]
+    head = Line(f"     {draw(st.integers(2, 10))}/10 snapshots sharing following {len(stack)} elements", ends=not stack)
+    return [head, *stack[:-1], *(replace(line, ends=True) for line in stack[-1:])]
+
+
+@st.composite
+def threads(draw: st.DrawFn) -> list[Line]:
+    head = Line(f"   {draw(measures)} by thread 'opensearch[{draw(names)}][search][T#1]'", ends=False)
+    stacks = draw(st.lists(groups(), min_size=1, max_size=3))
+    return [Line("   "), head, *(line for stack in stacks for line in stack)]
+
+
+@st.composite
+def nodes(draw: st.DrawFn) -> list[Line]:
+    name = draw(names)
+    return [
+        Line(f"::: {{{name}}}" + HEADER.strip().removeprefix("::: {n1}"), ends=False),
+        Line(SAMPLING.rstrip("\n")),
+        *(line for thread in draw(st.lists(threads(), max_size=3)) for line in thread),
+        Line(""),
+    ]
+
+
+@st.composite
+def reports(draw: st.DrawFn) -> list[Line]:
+    """A well-formed report."""
+    return [line for node in draw(st.lists(nodes(), min_size=1, max_size=3)) for line in node]
+
+
+def write(lines: list[Line], end: str = "\n") -> str:
+    return "".join(line.text + end for line in lines)
+
+
+def is_frame(line: str) -> bool:
+    return line.startswith("       a.")
+
+
+@given(
+    st.one_of(
+        st.text(),
+        st.lists(st.sampled_from(PIECES)).map("".join),
+        st.lists(st.sampled_from(PIECES) | st.text()).map("".join),
+    )
+)
+@example("::: {\ud800}\n")
+@example("1.0% (" + THREAD)
+def test_any_text_comes_back_whole(text: str) -> None:
+    report = parse(text)
+    assert report.render() == text
+    assert [found.line for found in report.unparsed] == sorted(found.line for found in report.unparsed)
+    assert all(found.text in text and found.reason for found in report.unparsed)
+    report.to_dict()
+
+
+@given(reports(), st.sampled_from(["\n", "\r\n"]))
+def test_a_well_formed_report_is_understood_as_a_whole(lines: list[Line], end: str) -> None:
+    text = write(lines, end)
+    report = parse(text)
+    assert report.render() == text
+    assert report.unparsed == ()
+
+    found = stated(report)
+    texts = [line.text for line in lines]
+    assert len(found) == sum(text.startswith(":::") for text in texts)
+    assert sum(len(node) for node in found) == sum(" by thread '" in text for text in texts)
+    assert sum(len(thread) for node in found for thread in node) == sum("snapshot" in text for text in texts)
+    read = [frame for node in found for thread in node for group in thread for frame in group]
+    assert read == [text.strip() for text in texts if is_frame(text)]
+
+
+@given(reports(), st.data())
+def test_a_report_cut_anywhere_says_so_unless_it_could_have_ended_there(lines: list[Line], data: st.DataObject) -> None:
+    whole = data.draw(st.integers(0, len(lines) - 1))
+    part = lines[whole].text[: data.draw(st.integers(0, len(lines[whole].text)))]
+    text = write(lines[:whole]) + part
+    report = parse(text)
+    assert report.render() == text
+
+    last = Line(part, ends=lines[whole].ends and part == lines[whole].text)
+    said = [line for line in [*lines[:whole], last] if line.text.strip()]
+    could_end = not said or said[-1].ends
+    assert (report.unparsed == ()) == could_end
+
+
+@given(reports(), st.data())
+def test_a_line_put_in_anywhere_is_told_and_takes_nothing_with_it(lines: list[Line], data: st.DataObject) -> None:
+    place = data.draw(st.integers(0, len(lines)))
+    text = write([*lines[:place], Line("  ~ who wrote this?"), *lines[place:]])
+    report = parse(text)
+    assert report.render() == text
+
+    told = [found for found in report.unparsed if found.reason == UNKNOWN]
+    assert [(found.line, found.text) for found in told] == [(place + 1, "  ~ who wrote this?")]
+    read = [frame for node in stated(report) for thread in node for group in thread for frame in group]
+    outside = [line.strip() for found in report.unparsed for line in found.text.split("\n") if is_frame(line)]
+    assert sorted(read + outside) == sorted(line.text.strip() for line in lines if is_frame(line.text))
+
+
+@given(reports().flatmap(lambda lines: st.lists(st.sampled_from(lines), max_size=30)))
+def test_lines_in_any_order_lose_no_frame(lines: list[Line]) -> None:
+    text = write(lines)
+    report = parse(text)
+    assert report.render() == text
+    read = [frame for node in stated(report) for thread in node for group in thread for frame in group]
+    outside = [line.strip() for found in report.unparsed for line in found.text.split("\n") if is_frame(line)]
+    assert sorted(read + outside) == sorted(line.text.strip() for line in lines if is_frame(line.text))
+
+
+LONG = 300_000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "::: {" + "a}{" * LONG,
+        "::: {" + "a}{" * LONG + "a}",
+        "::: {a}{b}{1.1.1.1:1}{k=" + "v," * LONG + "}",
+        "::: [" + "a][" * LONG + "inet[/",
+        "Hot threads at " + "x=1," * LONG + ":",
+        "1.0% (" * LONG,
+        "9" * LONG + "% (",
+        "1.0% (" + " " * LONG + " by thread '" + "'" * LONG,
+        THREAD[:-3] + "[" * LONG + "'",
+        THREAD[:-3] + "[]" * LONG + "'",
+        "a.b(" * LONG + ")",
+        "a" * LONG + ".b" + ")" * LONG,
+        " " * LONG + "#" * LONG + " " * LONG,
+        "9/9 snapshots sharing following " + "9" * LONG,
+    ],
+    ids=lambda text: f"{text[:20].strip()}...",
+)
+def test_one_long_line_is_read_in_a_few_passes(text: str) -> None:
+    # Anything quadratic in these lengths would take minutes here.
+    assert parse(text).render() == text
+
+
+def work(text: str) -> int:
+    """How many calls, of Python and of C functions, it takes to read a text."""
+    calls = 0
+
+    def count(_frame: FrameType, event: str, _argument: Any) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        parse(text)
+    finally:
+        sys.setprofile(before)
+    return calls
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        REPORT,
+        HEADER,
+        HEADER[:40] + "\n",
+        SAMPLING,
+        SAMPLING[:40] + "\n",
+        THREAD,
+        THREAD[:30] + "\n",
+        THREAD[:-3] + "\nand more\n",
+        STACK,
+        "       a.B.c(B.java:1)\n",
+        "~\n",
+        "\n",
+        THREAD + "     unique snapshot\n~\n       a.B.c(B.java:1)\n",
+        THREAD + "     1/9 snapshots sharing following 999999999 elements\n\n~\n",
+    ],
+    ids=lambda text: text.strip()[:40] or "blank",
+)
+def test_work_grows_with_the_number_of_lines_and_no_faster(text: str) -> None:
+    few, many = work(text * 100), work(text * 400)
+    assert many <= 4 * few
