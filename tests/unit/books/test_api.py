@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_provider_mediaops.books.api import BOOK_RULES, DoubtfulNotFoundError, KeyUsage, get_book, get_key_usage
+from airflow_provider_mediaops.exceptions import (
+    AuthenticationError,
+    BadRequestError,
+    InvalidReplyError,
+    MediaOpsError,
+    NotFoundError,
+    PermissionDeniedError,
+    QuotaExceededError,
+    RateLimitedError,
+    ServiceUnavailableError,
+)
+from airflow_provider_mediaops.http.auth import HeaderAuth
+from airflow_provider_mediaops.http.client import Client
+from airflow_provider_mediaops.http.exchange import Response
+from airflow_provider_mediaops.http.retry import RetryPolicy
+from tests.unit.book_database import CRIME, KEY, LIMIT_404, LIMIT_429, NO_SUCH_BOOK, book, replied
+from tests.unit.conversations import FakeClock, replay, requests_of
+
+if TYPE_CHECKING:
+    from airflow_provider_mediaops.http.exchange import Step
+
+
+def client(clock: FakeClock | None = None) -> Client:
+    return Client(
+        ("https://books.example",),
+        BOOK_RULES,
+        auth=HeaderAuth.raw(KEY),
+        retry=RetryPolicy(max_attempts=1),
+        clock=(clock or FakeClock()).clock,
+    )
+
+
+def test_a_book_is_asked_for_with_the_key_in_the_header_only() -> None:
+    steps: list[Step] = []
+
+    found = replay(client().ask(get_book(CRIME)), [replied(book(CRIME, unknown=[1]))], steps=steps)
+
+    [request] = requests_of(steps)
+    assert (request.method, request.url) == ("GET", f"https://books.example/book/{CRIME}")
+    assert request.headers == {"Authorization": KEY}
+    assert request.body is None
+    assert found.record == book(CRIME, unknown=[1])["book"]
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "cls", "advice"),
+    [
+        (400, {"message": "no"}, BadRequestError, ""),
+        (401, {"message": "Unauthorized"}, AuthenticationError, "missing or not active"),
+        (403, {"message": "Forbidden"}, PermissionDeniedError, "another plan than the key's, or the key is wrong, or"),
+        (403, {"message": "Daily quota exceeded"}, QuotaExceededError, "until 00:00 UTC"),
+        (429, LIMIT_429, RateLimitedError, "limit is reached"),
+        (429, {"message": "Per minute quota exceeded"}, RateLimitedError, "limit is reached"),
+        (429, {"message": "Daily quota exceeded, come back"}, QuotaExceededError, "until 00:00 UTC"),
+        (404, LIMIT_404, DoubtfulNotFoundError, "limit is reached, or that there is no such book"),
+        (404, {"errorMessage": "Not Found", "message": "x"}, DoubtfulNotFoundError, ""),
+        (404, b"", DoubtfulNotFoundError, ""),
+        (404, b"Not Found", DoubtfulNotFoundError, ""),
+        (404, b'{"errorMess', DoubtfulNotFoundError, ""),
+        (404, NO_SUCH_BOOK, NotFoundError, "no record of this book"),
+        (404, {"message": "Not Found"}, NotFoundError, "no record of this book"),
+        (404, b"<!DOCTYPE html><html>", InvalidReplyError, "base address"),
+        (500, {}, ServiceUnavailableError, ""),
+    ],
+)
+def test_a_refusal_is_typed_and_says_what_to_do(
+    status: int, body: dict[str, str] | bytes, cls: type[MediaOpsError], advice: str
+) -> None:
+    with pytest.raises(MediaOpsError) as caught:
+        replay(client().ask(get_book(CRIME)), [replied(body, status)])
+
+    error = caught.value
+    assert type(error) is cls
+    assert (error.service, error.status, error.path) == ("book database", status, f"/book/{CRIME}")
+    assert advice in error.message
+
+
+def test_a_daily_quota_comes_back_at_midnight_utc() -> None:
+    with pytest.raises(QuotaExceededError) as caught:
+        replay(client(FakeClock(seconds=600.0)).ask(get_book(CRIME)), [replied({"message": "daily"}, 429)])
+
+    # Ten past eight in the evening.
+    assert caught.value.retry_after == (3 * 60 + 50) * 60
+
+
+def test_what_the_service_asks_for_goes_before_its_midnight() -> None:
+    with pytest.raises(QuotaExceededError) as caught:
+        replay(client().ask(get_book(CRIME)), [replied({"message": "daily"}, 403, retry_after="60")])
+
+    assert caught.value.retry_after == 60
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"book":null}', b'{"book":["x"]}', b'{"book":', b"<html>"])
+def test_a_reply_without_a_book_is_no_reply(body: bytes) -> None:
+    with pytest.raises(InvalidReplyError, match=f"GET /book/{CRIME} with 200"):
+        replay(client().ask(get_book(CRIME)), [Response(200, {}, body)])
+
+
+def test_a_key_tells_of_its_quota() -> None:
+    reply = {"api_host": "api.example", "plan_limit": {"total": 5000, "spent": "10", "left": "4990"}}
+
+    assert replay(client().ask(get_key_usage()), [replied(reply)]) == KeyUsage(total=5000, left=4990)
+
+
+@pytest.mark.parametrize("reply", [{}, {"plan_limit": 5}, {"plan_limit": {"total": 1}}, {"plan_limit": {"total": "x"}}])
+def test_a_key_that_tells_of_no_quota_is_no_reply(reply: dict[str, object]) -> None:
+    with pytest.raises(InvalidReplyError, match="tells of no quota"):
+        replay(client().ask(get_key_usage()), [replied(reply)])

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import copy
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from stdnum import isbn as stdnum_isbn
+
+from airflow_provider_mediaops.books.isbn import InvalidIsbnError, normalise
+
+EXAMPLE = "9780131103627"
+
+
+def isbn13_of(body: str) -> str:
+    """ISO 2108: weights 1 and 3 in turn, to a multiple of ten."""
+    return body + str(-sum(int(digit) * (3 if place % 2 else 1) for place, digit in enumerate(body)) % 10)
+
+
+def isbn10_of(body: str) -> str:
+    """ISO 2108: weights 10 to 2, to a multiple of eleven; ten is X."""
+    return body + "0123456789X"[-sum((10 - place) * int(digit) for place, digit in enumerate(body)) % 11]
+
+
+nine_digits = st.text("0123456789", min_size=9, max_size=9)
+isbns13 = st.builds(
+    lambda prefix, body: isbn13_of(prefix[:3] + (prefix[3:] + body)[:9]),
+    st.sampled_from(["978", "9791", "9798", "9799"]),
+    nine_digits,
+)
+separators = st.text(" \t\n-\u00a0\u00ad\u2009\u200b\u2010\u2011\u2012\u2013\u2014\u2212\u3000\ufeff\uff0d", max_size=2)
+FULL_WIDTH = "ISBN:".translate({code: code + 0xFEE0 for code in range(0x21, 0x7F)})
+labels = st.sampled_from(
+    ["", "ISBN", "isbn ", "ISBN-13: ", "ISBN 13 ", "ISBN13:", "ISBN:", "eISBN ", "urn:isbn:", "URN:ISBN:", FULL_WIDTH]
+)
+
+
+def spread(text: str, between: list[str]) -> str:
+    return "".join(char + gap for char, gap in zip(text, between, strict=False))
+
+
+@given(nine_digits)
+def test_an_isbn10_and_its_isbn13_are_one_book(body: str) -> None:
+    isbn13 = isbn13_of("978" + body)
+
+    assert normalise(isbn10_of(body)) == normalise(isbn13) == isbn13
+    assert stdnum_isbn.to_isbn10(isbn13) == isbn10_of(body)
+
+
+@given(isbns13, labels, st.lists(separators, min_size=13, max_size=13))
+def test_any_separators_and_labels_are_accepted(isbn13: str, label: str, between: list[str]) -> None:
+    assert normalise(label + spread(isbn13, between)) == isbn13
+
+
+@given(
+    nine_digits, st.lists(separators, min_size=10, max_size=10), st.sampled_from(["ISBN-10: ", "ISBN 10 ", "isbn10"])
+)
+def test_an_isbn10_may_have_them_too(body: str, between: list[str], label: str) -> None:
+    isbn10 = isbn10_of(body).replace("X", "x")
+
+    assert normalise(label + spread(isbn10, between)) == isbn13_of("978" + body)
+    assert normalise("ISBN" + spread(isbn10, between)) == isbn13_of("978" + body)
+
+
+@given(isbns13, st.integers(0, 12), st.integers(1, 9))
+def test_one_wrong_digit_of_an_isbn13_is_refused(isbn13: str, place: int, shift: int) -> None:
+    wrong = str((int(isbn13[place]) + shift) % 10)
+
+    with pytest.raises(InvalidIsbnError):
+        normalise(isbn13[:place] + wrong + isbn13[place + 1 :])
+
+
+@given(nine_digits, st.integers(0, 9), st.integers(1, 10))
+def test_one_wrong_digit_of_an_isbn10_is_refused(body: str, place: int, shift: int) -> None:
+    isbn10 = isbn10_of(body)
+    digits = "0123456789X" if place == 9 else "0123456789"
+    wrong = digits[(digits.index(isbn10[place]) + shift) % len(digits)]
+    if wrong != isbn10[place]:
+        with pytest.raises(InvalidIsbnError):
+            normalise(isbn10[:place] + wrong + isbn10[place + 1 :])
+
+
+@given(st.one_of(st.text(), st.text("0123456789X-: ISBN", max_size=20), st.from_regex(r"97[89][0-9X]{5,12}")))
+def test_any_text_is_an_isbn_or_a_reasoned_refusal(text: str) -> None:
+    refused: InvalidIsbnError | None = None
+    try:
+        isbn13 = normalise(text)
+    except InvalidIsbnError as error:
+        refused = error
+    if refused:
+        assert str(refused).endswith(f" is no ISBN: {refused.reason}.")
+    else:
+        assert isbn13.startswith(("978", "979"))
+        assert isbn13 == isbn13_of(isbn13[:12])
+
+
+@given(isbns13, st.sampled_from(["٠١٢٣٤٥٦٧٨٩", "०१२३४५६७८९", "0123456789"]))
+def test_digits_of_other_scripts_count(isbn13: str, digits: str) -> None:
+    assert normalise(isbn13.translate(str.maketrans("0123456789", digits))) == isbn13
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "it holds no digits"),
+        (" -\u200b ", "it holds no digits"),
+        ("ISBN:", "it holds no digits"),
+        ("013110362", "it has 9 digits, as an SBN or an ISBN-10 that lost its first 0; write all ten"),
+        ("97801311036", "it must have 10 or 13 digits, not 11"),
+        ("9780131103627.0", "'.' does not belong in one"),
+        ("9.78013E+12", "'.' does not belong in one"),
+        ("unknown", "'U' does not belong in one"),
+        ("08044X2957", "X can only be the last character of an ISBN-10"),
+        ("978013110362X", "X can only be the last character of an ISBN-10"),
+        ("9770131103628", "its 13 digits begin with neither 978 nor 979"),
+        ("979-0-2600-0043-8", "numbers that begin with 979-0 belong to printed music (ISMN)"),
+        ("9780131103628", "its check digit does not fit the other digits, so one of them is wrong"),
+        ("0131103629", "its check digit does not fit the other digits, so one of them is wrong"),
+        ("9780131103627 9780131103627", "it must have 10 or 13 digits, not 26"),
+    ],
+)
+def test_the_refusal_says_what_is_wrong(text: str, reason: str) -> None:
+    with pytest.raises(InvalidIsbnError) as caught:
+        normalise(text)
+
+    assert caught.value.reason == reason
+    assert str(caught.value) == f"{text!r} is no ISBN: {reason}."
+
+
+def test_a_long_text_is_shown_in_part() -> None:
+    with pytest.raises(InvalidIsbnError) as caught:
+        normalise("9" * 1_000_000)
+
+    assert len(str(caught.value)) < 200
+    assert caught.value.text == "9" * 1_000_000
+
+
+def test_the_refusal_can_be_copied() -> None:
+    error = copy.deepcopy(InvalidIsbnError("x", "it is a letter"))
+
+    assert (type(error), str(error), error.text) == (InvalidIsbnError, "'x' is no ISBN: it is a letter.", "x")
+
+
+def test_a_refusal_is_a_value_error() -> None:
+    with pytest.raises(ValueError, match="is no ISBN"):
+        normalise(EXAMPLE[:-1])
+
+
+def test_a_number_counts_as_its_digits() -> None:
+    assert normalise(9780131103627) == EXAMPLE

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider_mediaops.books.models import Book
+from tests.unit.book_database import CRIME
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PROPERTIES = [name for name, value in vars(Book).items() if isinstance(value, property)]
+plain = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
+json_values = st.recursive(plain, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=5)
+
+
+@pytest.mark.parametrize(
+    ("name", "record", "value"),
+    [
+        ("isbn13", {"isbn13": CRIME, "isbn": "0140449132"}, CRIME),
+        ("isbn13", {"isbn": CRIME}, CRIME),
+        ("isbn13", {"isbn": "0140449132"}, None),
+        ("isbn13", {"isbn13": 9780140449136}, CRIME),
+        ("title", {"title": " A Calendar\0 "}, "A Calendar"),
+        ("title", {"title": ""}, None),
+        ("title", {"title": None}, None),
+        ("title", {"title": 1984}, "1984"),
+        ("title", {"title": ["A", "B"]}, "A"),
+        ("authors", {"authors": ["A", None, "B", ""]}, ["A", "B"]),
+        ("authors", {"authors": {"0": "A", "1": "B"}}, ["A", "B"]),
+        ("authors", {"authors": "A"}, ["A"]),
+        ("authors", {}, []),
+        ("dewey_decimal", {"dewey_decimal": "823/.914"}, ["823/.914"]),
+        ("dewey_decimal", {"dewey_decimal": ["[Fic]", 823.914]}, ["[Fic]", "823.914"]),
+        (
+            "dimensions",
+            {"dimensions": ["Height: 6 Inches", "Width: 6 Inches"]},
+            ["Height: 6 Inches", "Width: 6 Inches"],
+        ),
+        ("dimensions", {"dimensions": "97 p."}, ["97 p."]),
+        ("pages", {"pages": 8}, 8),
+        ("pages", {"pages": "8"}, 8),
+        ("pages", {"pages": "viii, 8"}, None),
+        ("pages", {"pages": -1}, None),
+        ("pages", {"pages": True}, None),
+        ("msrp", {"msrp": "0.00"}, 0.0),
+        ("msrp", {"msrp": 1.99}, 1.99),
+        ("msrp", {"msrp": "$1.99"}, None),
+        ("msrp", {"msrp": "nan"}, None),
+        ("date_published", {"date_published": 2003}, "2003"),
+        ("date_published", {"date_published": "2003-04"}, "2003-04"),
+        ("date_published", {"date_published": "2003-04-30"}, "2003-04-30"),
+        ("date_published", {"date_published": "1999-06-02t00:00:01z"}, "1999-06-02"),
+        ("date_published", {"date_published": "-"}, None),
+        ("date_published", {}, None),
+    ],
+)
+def test_a_field_is_read_whatever_its_type(name: str, record: dict[str, Any], value: object) -> None:
+    assert getattr(Book(record), name) == value
+
+
+@given(st.dictionaries(st.sampled_from([*PROPERTIES, "isbn"]), json_values))
+def test_no_record_makes_a_property_raise(record: dict[str, Any]) -> None:
+    book = Book(record)
+
+    for name in PROPERTIES:
+        getattr(book, name)
+    assert book.record is record
+
+
+def test_recorded_records_are_read(shared_data: Path) -> None:
+    lines = (shared_data / "book_records.jsonl").read_text(encoding="utf-8").splitlines()
+    books = [Book(json.loads(line)["book"]) for line in lines]
+
+    assert [book.isbn13 for book in books] == [
+        "9780140449136",
+        "9784062748681",
+        "9780306406157",
+        "9780439064873",
+        "9781234567897",
+    ]
+    assert [book.date_published for book in books] == ["2003", None, "2000", "1999-06-02", None]
+    assert [book.authors for book in books] == [
+        ["Fyodor Dostoyevsky"],
+        ["村上 春樹 ~autofilled~"],
+        ["Nelson, B.", "Doe, J."],
+        ["J. K. R."],
+        [],
+    ]
+    assert [book.msrp for book in books] == [0.0, None, 1.99, None, None]
+    assert [book.title for book in books][2] == "A Calendar"

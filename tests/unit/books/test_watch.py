@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_provider_mediaops.books.api import BOOK_RULES
+from airflow_provider_mediaops.books.isbn import InvalidIsbnError
+from airflow_provider_mediaops.books.watch import BookWatch
+from airflow_provider_mediaops.exceptions import AuthenticationError, QuotaExceededError
+from airflow_provider_mediaops.http.client import Client
+from airflow_provider_mediaops.http.retry import RetryPolicy
+from airflow_provider_mediaops.http.waiting import Done, Verdict, Waiting
+from tests.unit.book_database import CRIME, book, found, limit_404, no_such_book, replied
+from tests.unit.conversations import FakeClock, replay
+
+if TYPE_CHECKING:
+    from airflow_provider_mediaops.http.exchange import Response
+
+
+def look(reply: Response) -> Verdict:
+    client = Client(("https://books.example",), BOOK_RULES, retry=RetryPolicy(max_attempts=1), clock=FakeClock().clock)
+    return replay(BookWatch("0-14-044913-2").look(client.ask), [reply])
+
+
+def test_it_is_done_with_the_record() -> None:
+    assert look(found(CRIME)) == Done(book(CRIME)["book"])
+
+
+def test_it_waits_while_there_is_no_record() -> None:
+    assert look(no_such_book()) == Waiting(f"no record of {CRIME}")
+
+
+def test_it_waits_where_a_404_may_mean_the_limit() -> None:
+    assert look(limit_404()) == Waiting(f"no record of {CRIME}, or the key's limit is reached")
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "cls"), [(401, "", AuthenticationError), (403, "daily quota", QuotaExceededError)]
+)
+def test_what_the_service_refuses_is_an_error(status: int, message: str, cls: type[Exception]) -> None:
+    with pytest.raises(cls):
+        look(replied({"message": message}, status))
+
+
+def test_an_isbn_that_is_none_cannot_be_waited_for() -> None:
+    with pytest.raises(InvalidIsbnError):
+        BookWatch("9780131103628")
+
+
+def test_nul_is_left_out_because_databases_refuse_it() -> None:
+    record = {"title": "a\0b", "n\0": [{"deep": "\0"}, 1, None]}
+
+    assert look(replied({"book": record})) == Done({"title": "ab", "n": [{"deep": ""}, 1, None]})
+
+
+def test_the_largest_fields_of_a_large_record_are_left_out() -> None:
+    record: dict[str, Any] = {"isbn13": CRIME, "synopsis": "s" * 20_000, "prices": [1] * 20_000, "title": "t" * 9_000}
+
+    verdict = look(replied({"book": record}))
+
+    assert isinstance(verdict, Done)
+    assert verdict.value == {name: record[name] for name in ("isbn13", "synopsis", "title")}
+    assert len(json.dumps(verdict.value)) <= 32 * 1024

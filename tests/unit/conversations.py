@@ -1,0 +1,104 @@
+"""Conversations without a service: a list of replies, and a clock that only waits move on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from airflow_provider_mediaops.http.exchange import Call, Emit, Request, Response, TransportError, Wait
+from airflow_provider_mediaops.http.retry import Clock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from airflow_provider_mediaops.http.exchange import Conversation, Step
+
+T = TypeVar("T")
+
+#: When every fake clock starts: an evening in UTC, the middle of the day where the video platform counts its quotas.
+START = datetime(2026, 3, 14, 20, 0, tzinfo=timezone.utc)
+
+
+@dataclass
+class FakeClock:
+    """
+    Time that stands still but for :meth:`wait`, and chance that is a fixed share of its range.
+
+    :param share: where between its bounds a random figure lies.
+    """
+
+    share: float = 1.0
+    seconds: float = 0.0
+    drawn: list[tuple[float, float]] = field(default_factory=list)
+
+    def wait(self, seconds: float) -> None:
+        self.seconds += seconds
+
+    def _draw(self, low: float, high: float) -> float:
+        self.drawn.append((low, high))
+        return low + (high - low) * self.share
+
+    @property
+    def clock(self) -> Clock:
+        return Clock(
+            monotonic=lambda: self.seconds,
+            now=lambda: START + timedelta(seconds=self.seconds),
+            uniform=self._draw,
+        )
+
+
+def replay(
+    conversation: Conversation[T],
+    replies: Iterable[Response | TransportError],
+    *,
+    steps: list[Step] | None = None,
+    clock: FakeClock | None = None,
+) -> T:
+    """
+    Carry out a conversation whose requests get the given replies, one after the other.
+
+    :param conversation: what to carry out.
+    :param replies: what comes back; all of them must be asked for.
+    :param steps: filled with every step that the conversation takes.
+    :param clock: moved on by the conversation's waits.
+    :returns: what the conversation returns.
+    """
+    steps = [] if steps is None else steps
+    left = list(replies)
+    try:
+        step = next(conversation)
+        while True:
+            steps.append(step)
+            if isinstance(step, Request):
+                assert left, f"the conversation sends more than was expected: {step}"
+                reply = left.pop(0)
+                step = conversation.throw(reply) if isinstance(reply, TransportError) else conversation.send(reply)
+                continue
+            if isinstance(step, Wait) and clock:
+                clock.wait(step.seconds)
+            step = next(conversation)
+    except StopIteration as stop:
+        assert not left, f"the conversation ended with {len(left)} replies left"
+        result: T = stop.value
+        return result
+
+
+def requests_of(steps: list[Step]) -> list[Request]:
+    """Give the requests among the steps."""
+    return [step for step in steps if isinstance(step, Request)]
+
+
+def pauses_of(steps: list[Step]) -> list[float]:
+    """Give the seconds of each wait among the steps."""
+    return [step.seconds for step in steps if isinstance(step, Wait)]
+
+
+def items_of(steps: list[Step]) -> list[Any]:
+    """Give the items that were emitted among the steps."""
+    return [step.item for step in steps if isinstance(step, Emit)]
+
+
+def text_call(method: str = "GET", path: str = "/thing", *, idempotent: bool = True) -> Call[str]:
+    """Give a call whose result is the text of its reply."""
+    return Call(Request(method, path, idempotent=idempotent), lambda response: response.text)

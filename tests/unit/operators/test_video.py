@@ -1,0 +1,323 @@
+"""The operators of the video platform: what they send, what they leave, and how they fail."""
+
+from __future__ import annotations
+
+import csv
+import json
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+import pytest
+import requests
+from airflow.providers.common.compat.sdk import AirflowFailException, ObjectStoragePath
+
+from airflow_provider_mediaops.exceptions import (
+    BadRequestError,
+    PermissionDeniedError,
+    QuotaExceededError,
+    TemporaryError,
+    UncertainDeliveryError,
+)
+from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator, PostBulletinOperator
+from airflow_provider_mediaops.task_failure import HAS_RETRY_POLICY
+from tests.unit.log_lines import log_lines
+from tests.unit.video_platform import KEY, connection, error, page, subscription
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import requests_mock
+
+pytestmark = pytest.mark.usefixtures("supervisor")
+
+BASE = "https://video.example"
+ACTIVITIES = f"{BASE}/v3/activities"
+SUBSCRIPTIONS = f"{BASE}/v3/subscriptions"
+
+
+def permanent(cls: type[Exception]) -> type[Exception]:
+    """What a permanent error ends the task as."""
+    return cls if HAS_RETRY_POLICY else AirflowFailException
+
+
+@pytest.fixture(autouse=True)
+def platform(monkeypatch: pytest.MonkeyPatch, requests_mock: requests_mock.Mocker) -> requests_mock.Mocker:
+    """Have a platform that answers nothing yet."""
+    monkeypatch.setenv("AIRFLOW_CONN_MEDIAOPS_VIDEO_DEFAULT", connection(BASE))
+    return requests_mock
+
+
+class TestPostBulletin:
+    def post(self, **arguments: Any) -> dict[str, Any]:
+        return PostBulletinOperator(task_id="post", **arguments).execute({})
+
+    def test_the_activity_is_returned_as_it_came(self, platform: requests_mock.Mocker) -> None:
+        activity = {"id": "act-1", "kind": "svc#activity", "snippet": {"description": "Hi", "new": [1]}, "more": None}
+        platform.post(ACTIVITIES, json=activity)
+
+        assert self.post(text="Hi", video_id="v-1") == activity
+        request = platform.last_request
+        assert request is not None
+        assert request.json() == {
+            "snippet": {"description": "Hi"},
+            "contentDetails": {"bulletin": {"resourceId": {"kind": "svc#video", "videoId": "v-1"}}},
+        }
+        assert request.qs == {"part": ["snippet,contentdetails"]}
+        assert request.headers["Authorization"] == f"Bearer {KEY}"
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            ({}, "needs a text"),
+            ({"text": "  "}, "needs a text"),
+            ({"video_id": "v", "playlist_id": "p"}, "not both"),
+            ({"text": "Hi", "on_uncertain": "guess"}, "on_uncertain is fail or retry"),
+        ],
+    )
+    def test_a_bulletin_against_the_rules_is_refused_at_parse_time(
+        self, arguments: dict[str, Any], message: str
+    ) -> None:
+        with pytest.raises(ValueError, match=message):
+            self.post(**arguments)
+
+    def test_a_templated_one_is_refused_before_it_is_sent(self, platform: requests_mock.Mocker) -> None:
+        operator = PostBulletinOperator(task_id="post", text="{{ x }}")
+        operator.text = ""
+
+        with pytest.raises(permanent(ValueError), match="needs a text"):
+            operator.execute({})
+
+        assert not platform.called
+
+    @pytest.mark.parametrize(
+        "loss", [{"exc": requests.ConnectionError}, {"exc": requests.ReadTimeout}, {"text": "<html>"}]
+    )
+    def test_a_lost_reply_ends_the_task_and_is_sent_once(
+        self, platform: requests_mock.Mocker, loss: dict[str, Any]
+    ) -> None:
+        platform.post(ACTIVITIES, **loss)
+
+        with pytest.raises(permanent(UncertainDeliveryError), match="not known whether POST"):
+            self.post(text="Hi")
+
+        assert platform.call_count == 1
+
+    def test_a_lost_reply_can_be_left_to_the_tasks_retries(self, platform: requests_mock.Mocker) -> None:
+        platform.post(ACTIVITIES, exc=requests.ReadTimeout)
+
+        with pytest.raises(TemporaryError, match="on_uncertain='retry'"):
+            self.post(text="Hi", on_uncertain="retry")
+
+        assert platform.call_count == 1
+
+    def test_a_refusal_is_typed(self, platform: requests_mock.Mocker) -> None:
+        platform.post(ACTIVITIES, status_code=400, json=error(400, "bulletinTextRequired"))
+
+        with pytest.raises(permanent(BadRequestError), match="Give the bulletin a text"):
+            self.post(video_id="v")
+
+    def test_the_log_names_the_activity_and_no_token(
+        self, platform: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        lines = log_lines(monkeypatch, PostBulletinOperator)
+        platform.post(ACTIVITIES, json={"id": "act-1"})
+
+        self.post(text="Hi")
+
+        assert "INFO: Posted bulletin act-1." in lines
+        assert KEY not in str(lines)
+
+
+def export(destination: object, **arguments: Any) -> dict[str, Any]:
+    target = destination if isinstance(destination, ObjectStoragePath) else str(destination)
+    operator = ExportSubscriptionsOperator(task_id="export", destination=target, **({"mine": True} | arguments))
+    return operator.execute({})
+
+
+class TestExport:
+    @pytest.fixture(autouse=True)
+    def pages(self, platform: requests_mock.Mocker) -> None:
+        """Have three pages, of which the second repeats a record of the first."""
+        replies = [page(1, 2, next_token="T2"), page(2, 3, next_token="T3"), page(4)]
+        platform.get(SUBSCRIPTIONS, [{"json": reply} for reply in replies])
+
+    def test_each_record_is_written_once_as_it_came(self, tmp_path: Path, platform: requests_mock.Mocker) -> None:
+        summary = export(tmp_path / "day" / "subs.jsonl")
+
+        file = tmp_path / "day" / "subs.jsonl"
+        assert [json.loads(line) for line in file.read_text().splitlines()] == list(map(subscription, (1, 2, 3, 4)))
+        assert summary == {
+            "path": str(file),
+            "rows": 4,
+            "pages": 3,
+            "duplicates": 1,
+            "bytes": file.stat().st_size,
+        }
+        tokens = [request.qs.get("pagetoken") for request in platform.request_history]
+        assert tokens == [None, ["t2"], ["t3"]]
+
+    def test_unknown_fields_are_kept(self, tmp_path: Path, platform: requests_mock.Mocker) -> None:
+        item = subscription(1, subscriberSnippet={"title": "✓", "deep": [None]}, etag="x")
+        platform.get(SUBSCRIPTIONS, json={"items": [item]})
+
+        export(tmp_path / "subs.jsonl")
+
+        assert json.loads((tmp_path / "subs.jsonl").read_text(encoding="utf-8")) == item
+
+    def test_csv_has_the_documented_fields_and_the_whole_record(self, tmp_path: Path) -> None:
+        export(tmp_path / "subs.csv")
+        with (tmp_path / "subs.csv").open(encoding="utf-8", newline="") as file:
+            first = next(csv.DictReader(file))
+        record = first.pop("record")
+        assert first == {
+            "id": "sub-1",
+            "title": "Channel 1",
+            "channel_id": "UC-1",
+            "description": "",
+            "published_at": "2024-03-14T20:00:00Z",
+            "total_item_count": "10",
+            "new_item_count": "1",
+            "activity_type": "all",
+        }
+        assert json.loads(record) == subscription(1)
+
+    def test_parquet_leaves_empty_what_a_record_does_not_have(
+        self, tmp_path: Path, platform: requests_mock.Mocker
+    ) -> None:
+        items = [{"id": "bare"}, {"snippet": None, "contentDetails": {"totalItemCount": "7", "newItemCount": "many"}}]
+        platform.get(SUBSCRIPTIONS, json={"items": items})
+
+        export(tmp_path / "subs.parquet")
+
+        rows = pq.read_table(tmp_path / "subs.parquet").to_pylist()
+        assert [json.loads(row.pop("record")) for row in rows] == items
+        assert [{name: value for name, value in row.items() if value is not None} for row in rows] == [
+            {"id": "bare"},
+            {"total_item_count": 7},
+        ]
+
+    @pytest.mark.parametrize("name", ["subs.jsonl", "subs.csv", "subs.parquet"])
+    def test_no_subscriptions_make_a_valid_empty_file(
+        self, tmp_path: Path, platform: requests_mock.Mocker, name: str
+    ) -> None:
+        platform.get(SUBSCRIPTIONS, json={"items": []})
+
+        summary = export(tmp_path / name)
+
+        assert (summary["rows"], summary["pages"]) == (0, 1)
+        if name.endswith("parquet"):
+            assert pq.read_table(tmp_path / name).num_rows == 0
+        else:
+            assert len((tmp_path / name).read_text().splitlines()) == (1 if name.endswith("csv") else 0)
+
+    @pytest.mark.parametrize(
+        ("arguments", "query"),
+        [
+            ({}, {"mine": "true", "part": "id,snippet,contentDetails", "maxResults": "50", "order": "alphabetical"}),
+            (
+                {"mine": False, "channel_id": "UC-1", "order": None, "page_size": 5},
+                {"channelId": "UC-1", "part": "id,snippet,contentDetails", "maxResults": "5"},
+            ),
+            (
+                {"mine": False, "ids": ["a", "b"], "part": ["id"], "for_channel_ids": ["c"], "order": "unread"},
+                {"id": "a,b", "part": "id", "forChannelId": "c", "maxResults": "50", "order": "unread"},
+            ),
+        ],
+    )
+    def test_the_arguments_reach_the_service(
+        self, tmp_path: Path, platform: requests_mock.Mocker, arguments: dict[str, Any], query: dict[str, str]
+    ) -> None:
+        export(tmp_path / "subs.jsonl", **arguments)
+
+        first = platform.request_history[0]
+        assert first.qs == {name.lower(): [value.lower()] for name, value in query.items()}
+
+    def test_an_object_storage_path_is_a_destination(self, tmp_path: Path) -> None:
+        target = (tmp_path / "subs.data").as_uri()
+
+        assert export(ObjectStoragePath(target), format="jsonl")["path"] == target
+        assert len((tmp_path / "subs.data").read_text().splitlines()) == 4
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            ({"mine": False}, "exactly one of channel_id, ids and mine"),
+            ({"channel_id": "UC-1"}, "exactly one"),
+            ({"order": "newest"}, "order is one of"),
+            ({"part": ["subscriberSnippet"]}, "part knows"),
+            ({"page_size": 51}, "max_results is 0 to 50"),
+            ({"page_size": 0}, "page_size is 1 to 50"),
+            ({"destination": "subs.xml"}, "ends in none of"),
+            ({"format": "xml"}, "format is one of"),
+        ],
+    )
+    def test_what_cannot_be_used_is_refused_at_parse_time(self, arguments: dict[str, Any], message: str) -> None:
+        with pytest.raises(ValueError, match=message):
+            ExportSubscriptionsOperator(task_id="export", **{"destination": "subs.csv", "mine": True, **arguments})
+
+    def test_what_is_templated_is_checked_before_the_first_request(
+        self, tmp_path: Path, platform: requests_mock.Mocker
+    ) -> None:
+        for rendered in ({"channel_id": ""}, {"destination": "subs.xml"}):
+            operator = ExportSubscriptionsOperator(
+                task_id="export", destination="{{ path }}.csv", channel_id="{{ channel }}"
+            )
+            for name, value in {"destination": str(tmp_path / "subs.csv"), "channel_id": "UC-1", **rendered}.items():
+                setattr(operator, name, value)
+            with pytest.raises(permanent(ValueError)):
+                operator.execute({})
+
+        assert not platform.called
+        assert list(tmp_path.iterdir()) == []
+
+    def test_a_destination_that_cannot_be_written_is_found_before_the_first_request(
+        self, tmp_path: Path, platform: requests_mock.Mocker
+    ) -> None:
+        with pytest.raises(IsADirectoryError, match="it is a folder"):
+            export(tmp_path, format="csv")
+
+        assert not platform.called
+
+    def test_a_failure_in_the_middle_keeps_the_older_dataset(
+        self, tmp_path: Path, platform: requests_mock.Mocker
+    ) -> None:
+        export(tmp_path / "subs.jsonl")
+        older = (tmp_path / "subs.jsonl").read_bytes()
+        refusal = {"status_code": 403, "json": error(403, "quotaExceeded")}
+        platform.get(SUBSCRIPTIONS, [{"json": page(9, next_token="T2")}, refusal])
+
+        with pytest.raises(QuotaExceededError):
+            export(tmp_path / "subs.jsonl")
+
+        assert (tmp_path / "subs.jsonl").read_bytes() == older
+        assert [path.name for path in tmp_path.iterdir()] == ["subs.jsonl"]
+
+    def test_a_refusal_is_typed_and_tells_no_token(self, tmp_path: Path, platform: requests_mock.Mocker) -> None:
+        platform.get(SUBSCRIPTIONS, status_code=403, json=error(403, "subscriptionForbidden", f"No for {KEY}."))
+
+        with pytest.raises(permanent(PermissionDeniedError), match="mine=True as its owner") as caught:
+            export(tmp_path / "subs.jsonl")
+
+        assert KEY not in str(caught.value)
+
+    def test_the_log_tells_how_much_was_written(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        lines = log_lines(monkeypatch, ExportSubscriptionsOperator)
+
+        export(tmp_path / "subs.jsonl")
+
+        assert f"INFO: Wrote 4 subscriptions of 3 pages to {tmp_path / 'subs.jsonl'}." in lines
+        assert KEY not in str(lines)
+
+    def test_the_recorded_page_is_exported(
+        self, tmp_path: Path, platform: requests_mock.Mocker, shared_data: Path
+    ) -> None:
+        recorded = json.loads((shared_data / "subscription_page.json").read_text(encoding="utf-8"))
+        platform.get(SUBSCRIPTIONS, [{"json": recorded}, {"json": {"items": []}}])
+
+        export(tmp_path / "subs.parquet")
+
+        rows = pq.read_table(tmp_path / "subs.parquet").to_pylist()
+        assert [(row["title"], row["channel_id"], row["total_item_count"]) for row in rows] == [
+            ("Alpha", "UCa", 5937),
+            ("Beta ✓", "UCb", 3780),
+        ]

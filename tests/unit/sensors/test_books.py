@@ -1,0 +1,158 @@
+"""The sensor of the book database: what it waits for, and what it returns, in each of its forms."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+from airflow.providers.common.compat.sdk import (
+    AirflowFailException,
+    AirflowSensorTimeout,
+    PokeReturnValue,
+    TaskDeferred,
+)
+
+from airflow_provider_mediaops.books.isbn import InvalidIsbnError
+from airflow_provider_mediaops.exceptions import AuthenticationError
+from airflow_provider_mediaops.sensors.books import BookSensor
+from airflow_provider_mediaops.task_failure import HAS_RETRY_POLICY
+from airflow_provider_mediaops.triggers.books import BookTrigger
+from tests.unit.book_database import CRIME, KEY, book, connection, found, http, limit_404, no_such_book, replied
+from tests.unit.log_lines import log_lines
+from tests.unit.loopback import Loopback, answering
+from tests.unit.sensor_forms import FORMS, run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from airflow.sdk import Context
+
+    from airflow_provider_mediaops.http.exchange import Response
+
+pytestmark = pytest.mark.usefixtures("supervisor")
+every_form = pytest.mark.parametrize("form", FORMS)
+
+
+@pytest.fixture
+def database(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., list[bytes]]]:
+    """Start the database of the default connection, which gives these answers in turn and the last for ever."""
+    started: list[Loopback] = []
+
+    def start(*answers: Response) -> list[bytes]:
+        seen: list[bytes] = []
+        server = Loopback(answering(*map(http, answers), seen=seen))
+        started.append(server)
+        server.__enter__()
+        monkeypatch.setenv("AIRFLOW_CONN_MEDIAOPS_BOOKS_DEFAULT", connection(server.base))
+        return seen
+
+    yield start
+    for server in started:
+        server.__exit__(None, None, None)
+
+
+def sensor(**arguments: Any) -> Callable[..., BookSensor]:
+    """Give what makes a sensor of the form's arguments."""
+
+    def make(**form: Any) -> BookSensor:
+        return BookSensor(
+            task_id="wait", **{"isbn": "0-14-044913-2", "poke_interval": 0.01, "timeout": 20, **arguments, **form}
+        )
+
+    return make
+
+
+@every_form
+def test_it_waits_until_there_is_a_record_and_returns_it(database: Any, form: str) -> None:
+    seen = database(no_such_book(), limit_404(), replied({"book": {"isbn13": CRIME, "title": "C\0", "more": [None]}}))
+
+    assert run(sensor(), form) == {"isbn13": CRIME, "title": "C", "more": [None]}
+    assert [request.split()[1] for request in seen] == [f"/book/{CRIME}".encode()] * 3
+    assert all(f"authorization: {KEY}".encode() in request.lower() for request in seen)
+
+
+@every_form
+def test_it_times_out_where_there_is_none(database: Any, form: str) -> None:
+    database(no_such_book())
+
+    with pytest.raises(AirflowSensorTimeout):
+        run(sensor(timeout=0.3), form)
+
+
+@every_form
+def test_a_refused_key_fails_it_at_once(database: Any, form: str) -> None:
+    seen = database(replied({"message": f"no such key: {KEY}"}, 401))
+
+    with pytest.raises(AuthenticationError if HAS_RETRY_POLICY else AirflowFailException, match="not active") as caught:
+        run(sensor(), form)
+
+    assert len(seen) == 1
+    assert KEY not in str(caught.value)
+
+
+def test_what_it_waits_for_is_told_once(database: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = log_lines(monkeypatch, BookSensor)
+    database(no_such_book(), no_such_book(), limit_404(), found(CRIME))
+
+    run(sensor(), "poke")
+
+    assert [line for line in lines if "Waiting" in line] == [
+        f"INFO: Waiting: no record of {CRIME}",
+        f"INFO: Waiting: no record of {CRIME}, or the key's limit is reached",
+    ]
+
+
+@pytest.mark.parametrize("isbn", ["9780140449137", "", "978-0"])
+def test_a_text_that_is_no_isbn_is_refused_at_parse_time(isbn: str) -> None:
+    with pytest.raises(InvalidIsbnError):
+        BookSensor(task_id="wait", isbn=isbn)
+
+
+@every_form
+def test_a_templated_one_is_refused_when_it_is_known(database: Any, form: str) -> None:
+    seen = database(found(CRIME))
+
+    def make(**arguments: Any) -> BookSensor:
+        wait = sensor(isbn="{{ isbn }}")(**arguments)
+        wait.isbn = "978-0"
+        return wait
+
+    with pytest.raises(InvalidIsbnError if HAS_RETRY_POLICY else AirflowFailException, match="is no ISBN"):
+        run(make, form)
+
+    assert seen == []
+
+
+def test_the_trigger_gets_plain_values() -> None:
+    with pytest.raises(TaskDeferred) as caught:
+        sensor(deferrable=True, timeout=90, books_conn_id="shelf")().execute({})
+
+    trigger = caught.value.trigger
+    assert isinstance(trigger, BookTrigger)
+    path, arguments = trigger.serialize()
+    assert path == "airflow_provider_mediaops.triggers.books.BookTrigger"
+    assert (arguments["conn_id"], arguments["watch"]) == ("shelf", {"isbn": "0-14-044913-2"})
+
+
+def test_the_isbn_is_rendered() -> None:
+    wait = BookSensor(task_id="wait", isbn="{{ isbn }}")
+
+    wait.render_template_fields(cast("Context", {"isbn": CRIME}))
+
+    assert wait.isbn == CRIME
+
+
+def test_every_template_field_is_an_attribute() -> None:
+    wait = sensor()()
+
+    assert all(hasattr(wait, name) for name in wait.template_fields)
+
+
+def test_a_direct_poke_answers_with_the_record(database: Any) -> None:
+    database(no_such_book(), found(CRIME))
+    wait = sensor()()
+
+    assert not wait.poke({})
+    done = wait.poke({})
+    assert isinstance(done, PokeReturnValue)
+    assert done.xcom_value == book(CRIME)["book"]

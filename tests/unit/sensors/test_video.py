@@ -1,0 +1,135 @@
+"""The sensor of the video platform: what it waits for, and what it returns, in each of its forms."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSensorTimeout, TaskDeferred
+
+from airflow_provider_mediaops.exceptions import PermissionDeniedError
+from airflow_provider_mediaops.sensors.video import SubscriptionSensor
+from airflow_provider_mediaops.task_failure import HAS_RETRY_POLICY
+from airflow_provider_mediaops.triggers.video import SubscriptionTrigger
+from tests.unit.loopback import Loopback, answering, http_reply
+from tests.unit.sensor_forms import FORMS, run
+from tests.unit.video_platform import KEY, connection, error, page
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from airflow.sdk import Context
+
+pytestmark = pytest.mark.usefixtures("supervisor")
+every_form = pytest.mark.parametrize("form", FORMS)
+
+
+@pytest.fixture
+def platform(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., list[bytes]]]:
+    """Start the platform of the default connection, which gives these answers in turn and the last for ever."""
+    started: list[Loopback] = []
+
+    def start(*answers: dict[str, Any]) -> list[bytes]:
+        seen: list[bytes] = []
+        status = [answer.get("error", {}).get("code", 200) for answer in answers]
+        replies = [http_reply(*pair) for pair in zip(status, (json.dumps(a).encode() for a in answers), strict=True)]
+        server = Loopback(answering(*replies, seen=seen))
+        started.append(server)
+        server.__enter__()
+        monkeypatch.setenv("AIRFLOW_CONN_MEDIAOPS_VIDEO_DEFAULT", connection(server.base))
+        return seen
+
+    yield start
+    for server in started:
+        server.__exit__(None, None, None)
+
+
+def sensor(**arguments: Any) -> Callable[..., SubscriptionSensor]:
+    """Give what makes a sensor of the form's arguments."""
+
+    def make(**form: Any) -> SubscriptionSensor:
+        return SubscriptionSensor(
+            task_id="wait", **{"mine": True, "poke_interval": 0.01, "timeout": 20, **arguments, **form}
+        )
+
+    return make
+
+
+@every_form
+def test_it_waits_until_one_matches_and_returns_its_id_and_title(platform: Any, form: str) -> None:
+    seen = platform(page(), page(), page(3, 4))
+
+    assert run(sensor(for_channel_ids=["UC-3", "UC-4"]), form) == {"id": "sub-3", "title": "Channel 3"}
+    assert len(seen) == 3
+    assert all(b"mine=true&forChannelId=UC-3%2CUC-4&" in request for request in seen)
+    assert all(f"authorization: bearer {KEY}".encode() in request.lower() for request in seen)
+
+
+@every_form
+def test_an_empty_page_that_names_a_next_one_is_not_the_end(platform: Any, form: str) -> None:
+    seen = platform(page(next_token="T2"), page(7, next_token="T3"))
+
+    assert run(sensor(), form) == {"id": "sub-7", "title": "Channel 7"}
+    assert len(seen) == 2
+
+
+@every_form
+def test_it_times_out_where_none_matches(platform: Any, form: str) -> None:
+    platform(page())
+
+    with pytest.raises(AirflowSensorTimeout):
+        run(sensor(timeout=0.3), form)
+
+
+@every_form
+def test_a_refusal_fails_it_at_once(platform: Any, form: str) -> None:
+    seen = platform(error(403, "subscriptionForbidden", f"No for {KEY}."))
+    cls = PermissionDeniedError if HAS_RETRY_POLICY else AirflowFailException
+
+    with pytest.raises(cls, match="mine=True as its owner") as caught:
+        run(sensor(mine=False, channel_id="UC-1"), form)
+
+    assert len(seen) == 1
+    assert KEY not in str(caught.value)
+
+
+@pytest.mark.parametrize("arguments", [{"mine": False}, {"channel_id": "UC-1"}, {"mine": False, "ids": []}])
+def test_anything_but_one_filter_is_refused_at_parse_time(arguments: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"exactly one|at least one"):
+        sensor(**arguments)()
+
+
+@every_form
+def test_a_templated_filter_is_refused_when_it_is_known(platform: Any, form: str) -> None:
+    seen = platform(page(1))
+
+    def make(**arguments: Any) -> SubscriptionSensor:
+        wait = sensor(mine=False, channel_id="{{ channel }}")(**arguments)
+        wait.channel_id = " "
+        return wait
+
+    with pytest.raises(ValueError if HAS_RETRY_POLICY else AirflowFailException, match="channel_id is empty"):
+        run(make, form)
+
+    assert seen == []
+
+
+def test_the_trigger_gets_plain_values() -> None:
+    with pytest.raises(TaskDeferred) as caught:
+        sensor(mine=False, ids=["a", "b"], deferrable=True, video_conn_id="studio")().execute({})
+
+    trigger = caught.value.trigger
+    assert isinstance(trigger, SubscriptionTrigger)
+    path, arguments = trigger.serialize()
+    assert path == "airflow_provider_mediaops.triggers.video.SubscriptionTrigger"
+    assert arguments["conn_id"] == "studio"
+    assert arguments["watch"] == {"channel_id": None, "ids": ["a", "b"], "mine": False, "for_channel_ids": None}
+
+
+def test_the_filter_is_rendered() -> None:
+    wait = SubscriptionSensor(task_id="wait", ids=["{{ a }}", "x"], for_channel_ids=["{{ b }}"])
+
+    wait.render_template_fields(cast("Context", {"a": "A", "b": "B"}))
+
+    assert (wait.ids, wait.for_channel_ids) == (["A", "x"], ["B"])

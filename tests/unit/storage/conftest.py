@@ -1,0 +1,55 @@
+"""An object store in memory, as Airflow would attach one of a cloud."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from airflow.sdk.io import attach
+from airflow.sdk.io.store import _STORE_CACHE
+from fsspec.implementations.memory import MemoryFileSystem  # type: ignore[import-untyped]
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Store(MemoryFileSystem):  # type: ignore[misc]  # fsspec publishes no types
+    """Objects in memory, that can be told to refuse."""
+
+    cachable = False
+    store: dict[str, Any]
+    pseudo_dirs: list[str]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.store = {}
+        self.pseudo_dirs = [""]
+        self.refusal: OSError | None = None
+        self.puts: list[str] = []
+
+    def pipe_file(self, path: str, value: bytes, **options: Any) -> None:
+        self._admit(path)
+        super().pipe_file(path, value, **options)
+
+    def put_file(self, lpath: str, rpath: str, **options: Any) -> None:
+        self._admit(rpath)
+        super().put_file(lpath, rpath, **options)
+
+    def _admit(self, path: str) -> None:
+        if self.refusal:
+            raise self.refusal
+        self.puts.append(path)
+
+    @property
+    def names(self) -> list[str]:
+        """Give the names of all objects."""
+        return sorted(self.store)
+
+
+@pytest.fixture
+def store() -> Iterator[Store]:
+    """Attach the store as `memory://shelf@…`."""
+    store = Store()
+    attach("memory", "shelf", fs=store)
+    yield store
+    del _STORE_CACHE["memory-shelf"]

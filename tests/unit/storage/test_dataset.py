@@ -1,0 +1,203 @@
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+import pytest
+from airflow.providers.common.compat.sdk import ObjectStoragePath
+
+from airflow_provider_mediaops.exceptions import PermanentError
+from airflow_provider_mediaops.storage.dataset import Dataset
+from airflow_provider_mediaops.storage.formats import FlatView
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tests.unit.storage.conftest import Store
+
+FORMATS = ("jsonl", "csv", "parquet")
+SCHEMA = {"name": "string", "pages": "int64", "price": "double"}
+
+
+def flatten(record: Mapping[str, Any]) -> dict[str, object]:
+    return {name: record.get(name) for name in SCHEMA}
+
+
+VIEW = FlatView(columns={"name": str, "pages": int, "price": float}, flatten=flatten)
+
+
+def write(destination: str | Path | ObjectStoragePath, *pages: list[dict[str, Any]], **options: Any) -> int:
+    target = str(destination) if isinstance(destination, Path) else destination
+    with Dataset(target, view=VIEW, **options).writing() as rows:
+        for page in pages:
+            rows.write(page)
+    return rows.count
+
+
+def csv_rows(path: Path) -> list[list[str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.reader(file))
+
+
+def test_json_lines_hold_the_records_as_they_came(tmp_path: Path) -> None:
+    records: list[dict[str, Any]] = [
+        {"name": "Ä\u2028\n", "unknown": {"deep": [1, None, 2.5]}},
+        {"pages": 12345678901234567890},
+        {"name": "nul\0", "price": None},
+    ]
+    assert write(tmp_path / "d.jsonl", records[:2], records[2:]) == 3
+
+    lines = (tmp_path / "d.jsonl").read_text(encoding="utf-8").split("\n")
+    assert [json.loads(line) for line in lines[:-1]] == records
+    assert lines[-1] == ""
+
+
+def test_json_lines_keep_half_a_surrogate_pair_as_an_escape(tmp_path: Path) -> None:
+    write(tmp_path / "d.jsonl", [{"name": "a\ud800Ä"}])
+
+    assert (tmp_path / "d.jsonl").read_bytes() == b'{"name":"a\\ud800\xc3\x84"}\n'
+
+
+def test_csv_has_the_columns_of_the_view(tmp_path: Path) -> None:
+    write(tmp_path / "d.csv", [{"name": 'a "b", c\nd', "pages": 3, "price": 1.5, "unknown": 1}, {}])
+
+    assert csv_rows(tmp_path / "d.csv") == [["name", "pages", "price"], ['a "b", c\nd', "3", "1.5"], ["", "", ""]]
+
+
+def test_parquet_has_the_columns_of_the_view(tmp_path: Path) -> None:
+    write(tmp_path / "d.parquet", [{"name": "a", "pages": 3, "price": 1.5}], [{}])
+
+    table = pq.read_table(tmp_path / "d.parquet")
+    assert {field.name: str(field.type) for field in table.schema} == SCHEMA
+    assert table.to_pylist() == [
+        {"name": "a", "pages": 3, "price": 1.5},
+        {"name": None, "pages": None, "price": None},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "name", "pages", "price"),
+    [
+        (7, "7", 7, 7.0),
+        ("7", "7", 7, 7.0),
+        (" 7.50 ", " 7.50 ", None, 7.5),
+        (2**62 + 1, str(2**62 + 1), 2**62 + 1, float(2**62)),
+        (2**63, str(2**63), None, float(2**63)),
+        (10**400, str(10**400), None, None),
+        ("nan", "nan", None, None),
+        ("-inf", "-inf", None, None),
+        ("many", "many", None, None),
+        ("a\0b", "ab", None, None),
+        ("\ud800", "\\ud800", None, None),
+        (True, None, None, None),
+        (["a"], None, None, None),
+        ({"a": 1}, None, None, None),
+        (None, None, None, None),
+    ],
+)
+def test_a_value_that_does_not_fit_its_column_leaves_it_empty(
+    tmp_path: Path, value: object, name: str | None, pages: int | None, price: float | None
+) -> None:
+    write(tmp_path / "d.parquet", [dict.fromkeys(SCHEMA, value)])
+    write(tmp_path / "d.csv", [dict.fromkeys(SCHEMA, value)])
+
+    assert pq.read_table(tmp_path / "d.parquet").to_pylist() == [{"name": name, "pages": pages, "price": price}]
+    texts = ["" if cell is None else str(cell) for cell in (name, pages, price)]
+    assert csv_rows(tmp_path / "d.csv")[1] == texts
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+def test_an_empty_dataset_is_a_valid_file(tmp_path: Path, format_: str) -> None:
+    path = tmp_path / f"d.{format_}"
+    assert write(path) == 0
+
+    if format_ == "jsonl":
+        assert path.read_bytes() == b""
+    elif format_ == "csv":
+        assert csv_rows(path) == [list(SCHEMA)]
+    else:
+        table = pq.read_table(path)
+        assert table.num_rows == 0
+        assert {field.name: str(field.type) for field in table.schema} == SCHEMA
+
+
+def test_parquet_gathers_small_pages_into_large_row_groups(tmp_path: Path) -> None:
+    write(tmp_path / "d.parquet", *([{"pages": number}] * 50 for number in range(500)))
+
+    file = pq.ParquetFile(tmp_path / "d.parquet")
+    groups = [file.metadata.row_group(number).num_rows for number in range(file.metadata.num_row_groups)]
+    assert groups == [10_000, 10_000, 5_000]
+    assert file.read().column("pages").to_pylist() == [number for number in range(500) for _ in range(50)]
+
+
+def test_the_format_can_be_named(tmp_path: Path) -> None:
+    write(tmp_path / "d.data", [{"name": "a"}], format="csv")
+
+    assert csv_rows(tmp_path / "d.data") == [["name", "pages", "price"], ["a", "", ""]]
+
+
+@pytest.mark.parametrize("destination", ["d", "d.json", "d.jsonl/", "d.jsonl.gz", "a.csv/d", "", "s3://bucket/d.xlsx"])
+def test_an_unknown_suffix_is_refused(destination: str) -> None:
+    with pytest.raises(ValueError, match=r"ends in none of \.jsonl, \.csv, \.parquet"):
+        Dataset(destination, view=VIEW)
+
+
+def test_an_unknown_format_is_refused() -> None:
+    with pytest.raises(ValueError, match="format is one of jsonl, csv, parquet; not 'xlsx'"):
+        Dataset("d.csv", view=VIEW, format="xlsx")
+
+
+def test_the_suffix_may_be_in_capitals(tmp_path: Path) -> None:
+    write(tmp_path / "D.CSV", [{"name": "a"}])
+
+    assert len(csv_rows(tmp_path / "D.CSV")) == 2
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+def test_after_a_failure_the_older_dataset_stays(tmp_path: Path, format_: str) -> None:
+    path = tmp_path / f"d.{format_}"
+    write(path, [{"name": "older"}])
+    older = path.read_bytes()
+
+    def fail_in_the_middle() -> None:
+        with Dataset(str(path), view=VIEW).writing() as rows:
+            rows.write([{"name": "newer"}])
+            raise KeyError("the reason")
+
+    with pytest.raises(KeyError, match="the reason"):
+        fail_in_the_middle()
+
+    assert path.read_bytes() == older
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+def test_the_size_of_the_published_file_is_known(tmp_path: Path, format_: str) -> None:
+    path = tmp_path / f"d.{format_}"
+    with Dataset(str(path), view=VIEW).writing() as rows:
+        rows.write([{"name": "a"}, {"name": "b"}])
+
+    assert (rows.count, rows.bytes) == (2, path.stat().st_size)
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+def test_a_dataset_goes_to_an_object_store_by_its_connection(tmp_path: Path, store: Store, format_: str) -> None:
+    write(tmp_path / f"d.{format_}", [{"name": "a"}])
+    write(ObjectStoragePath(f"memory://shelf@bucket/day/d.{format_}"), [{"name": "a"}])
+    write(f"memory://shelf@bucket/text.{format_}", [{"name": "a"}])
+
+    assert store.names == [f"/bucket/day/d.{format_}", f"/bucket/text.{format_}"]
+    assert {store.cat_file(name) for name in store.names} == {(tmp_path / f"d.{format_}").read_bytes()}
+
+
+def test_parquet_without_pyarrow_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+
+    with pytest.raises(PermanentError, match=r"install airflow-provider-mediaops\[parquet\]"):
+        write(tmp_path / "d.parquet")
+
+    assert list(tmp_path.iterdir()) == []
