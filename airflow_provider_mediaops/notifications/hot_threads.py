@@ -83,10 +83,7 @@ class CaptureHotThreadsNotifier(ServiceNotifier):
         from airflow_provider_mediaops.storage.captures import write_capture
 
         paths = capture_paths(self.destination or _own_place(context), self.formats)
-        write_capture(capture, paths)
-        for warning in capture.warnings():
-            self.log.warning("%s", warning)
-        self.log.info("Captured the hot threads of %d nodes: %s", len(capture.report.nodes), ", ".join(paths.values()))
+        write_capture(capture, paths, self.log)
 
 
 def _own_place(context: Mapping[str, Any]) -> str:

@@ -99,10 +99,7 @@ class CaptureHotThreadsOperator(BaseOperator):
         with ending_task(), SearchClusterHook(self.cluster_conn_id) as hook:
             paths = self._paths()
             capture = hook.capture(self.nodes, **self._arguments())
-            write_capture(capture, paths)
-        for warning in capture.warnings():
-            self.log.warning("%s", warning)
-        self.log.info("Captured the hot threads of %d nodes: %s", len(capture.report.nodes), ", ".join(paths.values()))
+            write_capture(capture, paths, self.log)
         return {"paths": paths, **capture.summary()}
 
     def _paths(self) -> dict[str, str]:

@@ -1,0 +1,258 @@
+"""The cluster's calls: what is sent, how replies are read, and how the cluster says no."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider_mediaops.cluster.api import CLUSTER_RULES, HotThreadsQuery, node_list, node_stats
+from airflow_provider_mediaops.exceptions import (
+    AuthenticationError,
+    BadRequestError,
+    InvalidReplyError,
+    MediaOpsError,
+    NotFoundError,
+    PermissionDeniedError,
+    RateLimitedError,
+    ReplyTimeoutError,
+    ServiceUnavailableError,
+)
+from airflow_provider_mediaops.http.client import Client
+from airflow_provider_mediaops.http.exchange import Call, Response
+from airflow_provider_mediaops.http.retry import RetryPolicy
+from tests.unit.conversations import replay
+from tests.unit.search_cluster import error, replied, report, stats
+
+
+def answer(call: Call[Any], reply: Response) -> Any:
+    """Give what a client makes of one reply."""
+    client = Client(("https://cluster.example:9200",), CLUSTER_RULES, retry=RetryPolicy(max_attempts=1))
+    return replay(client.ask(call), [reply])
+
+
+class TestHotThreadsRequest:
+    def test_all_nodes_with_the_defaults_need_no_parameter(self) -> None:
+        request = HotThreadsQuery().call().request
+        assert (request.method, request.path, request.params) == ("GET", "/_nodes/hot_threads", ())
+
+    @pytest.mark.parametrize(
+        ("name", "value", "sent"),
+        [
+            ("ignore_idle_threads", False, "false"),
+            ("interval", "2s", "2s"),
+            ("snapshots", 4, "4"),
+            ("threads", 9999, "9999"),
+            ("type", "wait", "wait"),
+            ("type", "block", "block"),
+            ("master_timeout", "1m", "1m"),
+            ("timeout", "0s", "0s"),
+        ],
+    )
+    def test_only_what_differs_from_the_default_is_sent(self, name: str, value: Any, sent: str) -> None:
+        assert HotThreadsQuery(**{name: value}).call().request.params == ((name, sent),)
+
+    def test_the_stated_defaults_are_those_of_the_service(self) -> None:
+        query = HotThreadsQuery(
+            ignore_idle_threads=True,
+            interval="500ms",
+            snapshots=10,
+            threads=3,
+            type="cpu",
+            master_timeout="30s",
+            timeout="30s",
+        )
+        assert query.call().request.params == ()
+
+    @pytest.mark.parametrize(
+        ("nodes", "segment"),
+        [
+            (["node-1", "node-2"], "node-1,node-2"),
+            ("node-1, node-2", "node-1,node-2"),
+            (("_local",), "_local"),
+            (["rack:r1?x=/.."], "rack%3Ar1%3Fx%3D%2F.."),
+            (["Knoten 1", "ü#*"], "Knoten%201,%C3%BC%23%2A"),
+        ],
+    )
+    def test_nodes_are_escaped_in_the_path(self, nodes: Any, segment: str) -> None:
+        assert HotThreadsQuery(nodes).call().request.path == f"/_nodes/{segment}/hot_threads"
+        assert node_stats(nodes).request.path == f"/_nodes/{segment}/stats/os,process"
+
+    @pytest.mark.parametrize("nodes", [[], (), "", " ", ["a", ""], ["."], [".."], "a,,b", [7]])
+    def test_a_list_that_names_no_node_is_not_taken_for_all_nodes(self, nodes: Any) -> None:
+        with pytest.raises(ValueError, match="nodes"):
+            HotThreadsQuery(nodes)
+        with pytest.raises(ValueError, match="nodes"):
+            node_stats(nodes)
+
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [
+            ("interval", "500"),
+            ("interval", "0.5s"),
+            ("interval", "-1ms"),
+            ("interval", "5 s"),
+            ("interval", "5s\n"),
+            ("interval", "\u0665s"),
+            ("timeout", ""),
+            ("timeout", 30),
+            ("timeout", "30S"),
+            ("timeout", "9" * 40 + "d"),
+            ("master_timeout", "1w"),
+            ("snapshots", 0),
+            ("snapshots", True),
+            ("snapshots", "10"),
+            ("threads", -1),
+            ("threads", 1.5),
+            ("type", "mem"),
+            ("type", "CPU"),
+            ("ignore_idle_threads", "false"),
+        ],
+    )
+    def test_what_the_service_would_refuse_is_refused_before(self, name: str, value: Any) -> None:
+        with pytest.raises(ValueError, match=rf"^{name} is "):
+            HotThreadsQuery(**{name: value})
+
+    @pytest.mark.parametrize("unit", ["nanos", "micros", "ms", "s", "m", "h", "d"])
+    def test_every_time_unit_of_the_service_is_taken(self, unit: str) -> None:
+        assert HotThreadsQuery(interval=f"7{unit}").call().request.params == (("interval", f"7{unit}"),)
+
+    @pytest.mark.parametrize(
+        ("query", "least"),
+        [
+            (HotThreadsQuery(), 0.5 * 10 + 30 + 30),
+            (HotThreadsQuery(interval="2s", snapshots=100), 200),
+            (HotThreadsQuery(timeout="5m"), 300),
+            (HotThreadsQuery(master_timeout="1h"), 3600),
+            (HotThreadsQuery(timeout="1d", interval="1micros", snapshots=1), 86400),
+        ],
+    )
+    def test_the_client_waits_for_longer_than_the_cluster_may_take(self, query: HotThreadsQuery, least: float) -> None:
+        assert least < query.call().request.read_timeout < least * 2 + 120
+
+    def test_a_time_limit_beyond_what_sockets_take_is_cut(self) -> None:
+        query = HotThreadsQuery(interval="999999999999999999d", snapshots=10**9)
+        assert query.call().request.read_timeout == 1e9
+
+    def test_a_report_may_be_of_any_size(self) -> None:
+        assert HotThreadsQuery().call().request.max_bytes is None
+
+
+class TestHotThreadsReply:
+    @pytest.mark.parametrize("label", [{"content-type": "application/json"}, {}, {"content-type": "text/plain"}])
+    def test_the_text_is_kept_whatever_its_label(self, label: dict[str, str]) -> None:
+        text = report("node-1", "node-2").replace("\n", "\r\n")
+        assert answer(HotThreadsQuery().call(), Response(200, label, text.encode())) == text
+
+    @given(st.binary(min_size=1))
+    def test_every_byte_comes_back(self, tail: bytes) -> None:
+        body = b"::: {node\xff}" + tail
+        text = answer(HotThreadsQuery().call(), Response(200, {}, body))
+        assert text.encode("utf-8", "surrogateescape") == body
+
+    def test_text_that_only_begins_like_json_is_text(self) -> None:
+        assert answer(HotThreadsQuery().call(), replied("{node-1} is cut off")) == "{node-1} is cut off"
+
+    @pytest.mark.parametrize(
+        ("body", "what"),
+        [
+            ("\n<!DOCTYPE html><html><body>Sign in</body></html>", "a web page"),
+            ('{"error": {"type": "odd"}, "status": 200}', "JSON"),
+            ("", "empty"),
+            ("  \n", "empty"),
+        ],
+    )
+    def test_a_reply_that_is_no_report_is_a_failure(self, body: str, what: str) -> None:
+        with pytest.raises(InvalidReplyError, match=what) as caught:
+            answer(HotThreadsQuery().call(), replied(body))
+        assert caught.value.path == "/_nodes/hot_threads"
+        assert caught.value.status == 200
+
+    def test_an_empty_report_names_the_nodes_that_were_asked_for(self) -> None:
+        with pytest.raises(NotFoundError, match=r"'node-8' or 'node-9'.*timeout=5s") as caught:
+            answer(HotThreadsQuery("node-8,node-9", timeout="5s").call(), replied(""))
+        assert caught.value.service == "search cluster"
+        assert caught.value.path == "/_nodes/node-8,node-9/hot_threads"
+
+
+class TestNodeStats:
+    def test_the_nodes_are_read(self) -> None:
+        found = answer(node_stats(), replied(stats({"node-1": 12, "node-2": None})))
+        assert [(node.name, node.percent) for node in found.nodes] == [("node-1", 12.0), ("node-2", None)]
+        assert found.cluster_name == "docs"
+
+    def test_nodes_that_do_not_exist_are_named(self) -> None:
+        with pytest.raises(NotFoundError, match="'node-9'") as caught:
+            answer(node_stats(["node-9"]), replied(stats({})))
+        assert caught.value.path == "/_nodes/node-9/stats/os,process"
+
+    def test_no_node_that_answered_may_pass(self) -> None:
+        with pytest.raises(ServiceUnavailableError, match=r"Failed node \[abc\]"):
+            answer(node_stats(), replied(stats({}, failures=("Failed node [abc]",))))
+
+    @pytest.mark.parametrize("body", [stats({}), {"nodes": []}, {"cluster_name": "docs"}, "[]", "<html>", ""])
+    def test_a_reply_that_tells_of_no_node_is_a_failure(self, body: Any) -> None:
+        with pytest.raises(InvalidReplyError):
+            answer(node_stats(), replied(body))
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("status", "type_", "reason", "cls", "advice"),
+        [
+            (
+                401,
+                "security_exception",
+                "missing authentication credentials",
+                AuthenticationError,
+                "login and password",
+            ),
+            (
+                403,
+                "security_exception",
+                "no permissions for [cluster:monitor/nodes/hot_threads]",
+                PermissionDeniedError,
+                "monitor or manage",
+            ),
+            (400, "illegal_argument_exception", "unrecognized parameter: [x]", BadRequestError, "keeping its default"),
+            (429, "es_rejected_execution_exception", "queue is full", RateLimitedError, "after a pause"),
+            (429, "circuit_breaking_exception", "data too large", ServiceUnavailableError, "short of memory"),
+            (503, "circuit_breaking_exception", "data too large", ServiceUnavailableError, "short of memory"),
+            (503, "master_not_discovered_exception", "no master", ServiceUnavailableError, "master_timeout"),
+            (503, "cluster_manager_not_discovered_exception", "none", ServiceUnavailableError, "master_timeout"),
+            (503, "receive_timeout_transport_exception", "[node-1] timed out", ReplyTimeoutError, "Raise timeout"),
+            (503, "process_cluster_event_timeout_exception", "30s", ReplyTimeoutError, "Raise timeout"),
+            (500, "timeout_exception", "30s", ReplyTimeoutError, "Raise timeout"),
+            (500, "null_pointer_exception", "", ServiceUnavailableError, "tried again"),
+            (404, "index_not_found_exception", "no such index [_nodes]", NotFoundError, "base address"),
+        ],
+    )
+    def test_each_becomes_its_error_and_says_what_to_do(
+        self, status: int, type_: str, reason: str, cls: type[MediaOpsError], advice: str
+    ) -> None:
+        with pytest.raises(cls) as caught:
+            answer(HotThreadsQuery().call(), replied(error(status, type_, reason), status))
+        assert type(caught.value) is cls
+        assert (caught.value.status, caught.value.reason) == (status, type_)
+        assert reason in caught.value.message
+        assert advice in caught.value.message
+
+    @pytest.mark.parametrize(
+        ("status", "body", "cls"),
+        [
+            (401, "Unauthorized", AuthenticationError),
+            (403, "", PermissionDeniedError),
+            (502, "<html><h1>Bad gateway</h1></html>", ServiceUnavailableError),
+            (400, '{"error": "Incorrect HTTP method"}', BadRequestError),
+        ],
+    )
+    def test_other_bodies_are_told_by_their_status(self, status: int, body: str, cls: type[MediaOpsError]) -> None:
+        with pytest.raises(cls):
+            answer(node_stats(), replied(body, status))
+
+
+def test_a_list_of_nodes_is_read_from_a_list_or_a_text() -> None:
+    assert node_list(None) is None
+    assert node_list(" a ,b") == node_list(["a", "b "]) == ("a", "b")

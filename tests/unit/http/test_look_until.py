@@ -1,0 +1,57 @@
+"""A look that waits in between, and the time limit that it may not pass."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow_provider_mediaops.http.exchange import Failure, Request, Response, TransportError, Wait
+from airflow_provider_mediaops.http.waiting import Done, Waiting, look_until
+from tests.unit.conversations import FakeClock, pauses_of, replay, requests_of
+
+if TYPE_CHECKING:
+    from airflow_provider_mediaops.http.exchange import Conversation, Step
+    from airflow_provider_mediaops.http.waiting import Verdict
+
+
+def three_readings(closed: list[bool]) -> Conversation[Verdict]:
+    """Read three times, ten seconds apart; a reading that fails counts as empty."""
+    try:
+        seen = []
+        for _ in range(3):
+            try:
+                response: Response = yield Request("GET", "/reading")
+                seen.append(response.text)
+            except TransportError as error:
+                seen.append(error.detail)
+            yield Wait(10, "the next reading")
+        return Done(seen)
+    finally:
+        closed.append(True)
+
+
+def look(deadline: float, *replies: str | TransportError, steps: list[Step] | None = None) -> Verdict:
+    clock, closed = FakeClock(), list[bool]()
+    answers = [Response(200, {}, reply.encode()) if isinstance(reply, str) else reply for reply in replies]
+    conversation = look_until(deadline, three_readings(closed), clock.clock.monotonic)
+    verdict = replay(conversation, answers, steps=steps, clock=clock)
+    assert closed == [True]
+    return verdict
+
+
+def test_a_look_that_ends_in_time_is_not_touched() -> None:
+    steps: list[Step] = []
+    assert look(31, "a", TransportError(Failure.BROKEN, "broken"), "c", steps=steps) == Done(["a", "broken", "c"])
+    assert pauses_of(steps) == [10, 10, 10]
+
+
+def test_a_wait_is_cut_at_the_time_limit_and_the_look_given_up() -> None:
+    steps: list[Step] = []
+    assert look(14, "a", "b", steps=steps) == Waiting("the time limit has come")
+    assert pauses_of(steps) == [10, 4]
+    assert len(requests_of(steps)) == 2
+
+
+def test_after_the_time_limit_a_look_may_ask_and_not_wait() -> None:
+    steps: list[Step] = []
+    assert isinstance(look(-5, "a", steps=steps), Waiting)
+    assert pauses_of(steps) == [0]

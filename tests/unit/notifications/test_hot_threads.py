@@ -1,0 +1,164 @@
+"""The notifier that captures hot threads: where it writes, what, and that its failure stays its own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_provider_mediaops.notifications import CaptureHotThreadsNotifier
+from tests.unit.log_lines import log_lines
+from tests.unit.loopback import Loopback, answering
+from tests.unit.search_cluster import connection, http, replied, report, stats
+
+if TYPE_CHECKING:
+    import requests_mock
+
+    from tests.unit.conftest import Supervisor
+
+BASE = "http://cluster.example:9200"
+
+
+class TaskInstance:
+    """What a callback knows of its task."""
+
+    dag_id = "nightly"
+    run_id = "manual__2026-03-14T20:00:00+00:00"
+    task_id = "load"
+    try_number = 2
+
+    def __init__(self, map_index: int | None = -1) -> None:
+        self.map_index = map_index
+
+
+@pytest.fixture(autouse=True)
+def logs(monkeypatch: pytest.MonkeyPatch, supervisor: Supervisor, tmp_path: Path) -> Path:
+    """Have Airflow's log folder."""
+    supervisor.connect("mediaops_cluster_default", connection(BASE))
+    monkeypatch.setenv("AIRFLOW__LOGGING__BASE_LOG_FOLDER", str(tmp_path / "logs"))
+    return tmp_path / "logs"
+
+
+@pytest.fixture
+def cluster(requests_mock: requests_mock.Mocker) -> requests_mock.Mocker:
+    requests_mock.get(f"{BASE}/_nodes/stats/os,process", json=stats({"node-1": 95}))
+    requests_mock.get(f"{BASE}/_nodes/hot_threads", text=report("node-1"))
+    return requests_mock
+
+
+@pytest.fixture
+def lines(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    return log_lines(monkeypatch, CaptureHotThreadsNotifier)
+
+
+def files(folder: Path) -> list[str]:
+    """Give the paths of all files in a folder."""
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+class TestAsCallback:
+    @pytest.mark.usefixtures("cluster")
+    def test_it_writes_to_the_rendered_destination(self, tmp_path: Path, lines: list[str]) -> None:
+        notifier = CaptureHotThreadsNotifier(destination=f"{tmp_path}/{{{{ ti.task_id }}}}-{{{{ ti.try_number }}}}.txt")
+        notifier({"ti": TaskInstance()})
+        assert files(tmp_path) == ["load-2.json", "load-2.txt"]
+        assert (tmp_path / "load-2.txt").read_text() == report("node-1")
+        assert json.loads((tmp_path / "load-2.json").read_text())["nodes"][0]["name"] == "node-1"
+        assert lines == [f"INFO: Captured the hot threads of 1 node(s): {tmp_path}/load-2.txt, {tmp_path}/load-2.json"]
+
+    @pytest.mark.usefixtures("cluster")
+    def test_each_try_has_a_place_of_its_own_by_default(self, logs: Path) -> None:
+        notifier = CaptureHotThreadsNotifier(formats=["txt"])
+        notifier({"ti": TaskInstance()})
+        notifier({"ti": TaskInstance(map_index=3)})
+        run = "hot_threads/dag_id=nightly/run_id=manual__2026-03-14T20:00:00+00:00"
+        assert files(logs) == [f"{run}/task_id=load/attempt=2.txt", f"{run}/task_id=load/map_index=3/attempt=2.txt"]
+
+    @pytest.mark.usefixtures("cluster")
+    @pytest.mark.parametrize("name", ["../../up", "a/b"])
+    def test_no_name_leads_out_of_that_place(self, logs: Path, name: str) -> None:
+        ti = TaskInstance()
+        ti.run_id = name
+        CaptureHotThreadsNotifier(formats=["txt"])({"ti": ti})
+        (written,) = files(logs)
+        assert written.startswith("hot_threads/dag_id=nightly/run_id=")
+        assert len(Path(written).parts) == 5
+
+    def test_the_query_reaches_the_cluster(self, cluster: requests_mock.Mocker, tmp_path: Path) -> None:
+        cluster.get(f"{BASE}/_nodes/a,b/stats/os,process", json=stats({"a": 1, "b": 2}))
+        cluster.get(f"{BASE}/_nodes/a,b/hot_threads", text=report("a", "b"))
+        notifier = CaptureHotThreadsNotifier(
+            destination=f"{tmp_path}/hot.txt", nodes="{{ params.nodes }}", threads=9999, type="wait"
+        )
+        notifier({"params": {"nodes": "a,b"}})
+        request = cluster.last_request
+        assert request is not None
+        assert request.qs == {"threads": ["9999"], "type": ["wait"]}
+
+    def test_missing_nodes_are_told(self, cluster: requests_mock.Mocker, tmp_path: Path, lines: list[str]) -> None:
+        cluster.get(f"{BASE}/_nodes/stats/os,process", json=stats({"node-1": 95, "node-2": 99}))
+        CaptureHotThreadsNotifier(destination=f"{tmp_path}/hot.txt")({})
+        assert lines[0].startswith("WARNING: Not in the report: node-2.")
+
+    @pytest.mark.parametrize(
+        ("reply", "word"),
+        [
+            ({"status_code": 401, "text": "Unauthorized"}, "AuthenticationError"),
+            ({"status_code": 503, "text": ""}, "ServiceUnavailableError"),
+            ({"text": "<html>login</html>"}, "InvalidReplyError"),
+        ],
+    )
+    def test_its_failure_is_one_line_in_the_log_and_no_more(
+        self, cluster: requests_mock.Mocker, logs: Path, lines: list[str], reply: dict[str, Any], word: str
+    ) -> None:
+        cluster.get(f"{BASE}/_nodes/hot_threads", **reply)
+        CaptureHotThreadsNotifier()({})
+        (line,) = lines
+        assert line.startswith(f"ERROR: CaptureHotThreadsNotifier failed, and the run goes on: {word}: ")
+        assert not logs.exists()
+
+    @pytest.mark.usefixtures("cluster")
+    def test_a_place_that_cannot_be_written_is_told(self, tmp_path: Path, lines: list[str]) -> None:
+        (tmp_path / "file").touch()
+        CaptureHotThreadsNotifier(destination=f"{tmp_path}/file/hot.txt")({})
+        (line,) = lines
+        assert "hot.txt cannot be written" in line
+
+
+class TestAsDeadlineAlert:
+    async def test_it_writes_with_what_is_known_of_the_run(
+        self, supervisor: Supervisor, logs: Path, lines: list[str]
+    ) -> None:
+        answers = [http(replied(stats({"node-1": 95}))), http(replied(report("node-1")))]
+        with Loopback(answering(*answers)) as server:
+            supervisor.connect("mediaops_cluster_default", connection(server.base))
+            context: Any = {"dag_run": {"dag_id": "nightly", "run_id": "r-1"}, "deadline": {"id": "d-1"}}
+            await CaptureHotThreadsNotifier(formats=["txt"], context=context)
+        (written,) = files(logs)
+        assert written.startswith("hot_threads/dag_id=nightly/run_id=r-1/attempt=")
+        assert (logs / written).read_text() == report("node-1")
+        assert lines[0].startswith("INFO: Captured")
+
+    async def test_its_failure_stays_its_own(self, supervisor: Supervisor, lines: list[str]) -> None:
+        with Loopback(answering(http(replied("Unauthorized", 401)))) as server:
+            supervisor.connect("mediaops_cluster_default", connection(server.base))
+            await CaptureHotThreadsNotifier()
+        (line,) = lines
+        assert "AuthenticationError" in line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        ({"nodes": []}, "nodes"),
+        ({"interval": "0.5s"}, "interval"),
+        ({"type": "mem"}, "type"),
+        ({"formats": ["pdf"]}, "formats"),
+        ({"destination": "/out/"}, "destination"),
+    ],
+)
+def test_what_the_service_would_refuse_is_refused_when_the_dag_is_parsed(arguments: dict[str, Any], word: str) -> None:
+    with pytest.raises(ValueError, match=f"^{word} "):
+        CaptureHotThreadsNotifier(**arguments)

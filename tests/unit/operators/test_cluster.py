@@ -1,0 +1,273 @@
+"""The operator that captures hot threads: the files it writes, what it returns, and how it ends."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException, ObjectStoragePath
+from airflow.sdk.io import attach
+from fsspec import filesystem
+
+from airflow_provider_mediaops.exceptions import (
+    AuthenticationError,
+    MediaOpsError,
+    NotFoundError,
+    PermissionDeniedError,
+    ReplyTimeoutError,
+    ServiceUnavailableError,
+)
+from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
+from airflow_provider_mediaops.task_failure import HAS_RETRY_POLICY
+from tests.unit.log_lines import log_lines
+from tests.unit.search_cluster import connection, error, report, stats
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import requests_mock
+
+    from tests.unit.conftest import Supervisor
+
+BASE = "http://cluster.example:9200"
+
+
+@pytest.fixture(autouse=True)
+def _connection(supervisor: Supervisor) -> None:
+    supervisor.connect("mediaops_cluster_default", connection(BASE))
+
+
+@pytest.fixture
+def destination(tmp_path: Path) -> Path:
+    return tmp_path / "reports" / "today" / "hot.txt"
+
+
+def serve(mocker: requests_mock.Mocker, text: str | bytes, cpu: dict[str, float | None], nodes: str = "") -> None:
+    """Have the cluster answer both calls."""
+    part = f"/{nodes}" if nodes else ""
+    mocker.get(f"{BASE}/_nodes{part}/stats/os,process", json=stats(cpu))
+    content = text if isinstance(text, bytes) else text.encode()
+    mocker.get(f"{BASE}/_nodes{part}/hot_threads", content=content)
+
+
+def capture(destination: object, **arguments: Any) -> dict[str, Any]:
+    operator = CaptureHotThreadsOperator(task_id="capture", destination=str(destination), **arguments)
+    result: dict[str, Any] = operator.execute({})
+    return result
+
+
+class TestFiles:
+    def test_the_text_is_written_byte_for_byte_and_json_beside_it(
+        self, requests_mock: requests_mock.Mocker, destination: Path
+    ) -> None:
+        body = report("node-1").encode().replace(b"\n", b"\r\n") + b"::: {\xff}\n"
+        serve(requests_mock, body, {"node-1": 95})
+        result = capture(destination)
+        assert result["paths"] == {"txt": str(destination), "json": str(destination.with_suffix(".json"))}
+        assert destination.read_bytes() == body
+        read = json.loads(destination.with_suffix(".json").read_bytes())
+        assert read["nodes"][0]["threads"][0]["share"] == 97.5
+        assert sorted(path.name for path in destination.parent.iterdir()) == ["hot.json", "hot.txt"]
+
+    def test_recorded_reports_come_through_unchanged(
+        self, requests_mock: requests_mock.Mocker, tmp_path: Path, shared_data: Path
+    ) -> None:
+        recorded = sorted((shared_data / "hot_threads").glob("*.txt"))
+        assert recorded
+        for source in recorded:
+            serve(requests_mock, source.read_bytes(), {"node-1": 95})
+            result = capture(tmp_path / source.name)
+            assert (tmp_path / source.name).read_bytes() == source.read_bytes()
+            assert result["bytes"] == source.stat().st_size
+
+    def test_an_older_file_is_replaced(self, requests_mock: requests_mock.Mocker, destination: Path) -> None:
+        destination.parent.mkdir(parents=True)
+        destination.write_text("an older and much longer report\n" * 999)
+        serve(requests_mock, report("node-1"), {"node-1": 95})
+        capture(destination, formats=["txt"])
+        assert destination.read_text() == report("node-1")
+        assert list(destination.parent.iterdir()) == [destination]
+
+    def test_a_failed_capture_leaves_the_older_file(
+        self, requests_mock: requests_mock.Mocker, destination: Path
+    ) -> None:
+        destination.parent.mkdir(parents=True)
+        destination.write_text("older")
+        serve(requests_mock, b"<html>Sign in</html>", {"node-1": 95})
+        with pytest.raises(MediaOpsError if HAS_RETRY_POLICY else AirflowFailException, match="web page"):
+            capture(destination)
+        assert destination.read_text() == "older"
+
+    def test_any_object_store_will_do(self, requests_mock: requests_mock.Mocker) -> None:
+        attach("memory", "attic", fs=filesystem("memory"))
+        serve(requests_mock, report("node-1"), {"node-1": 95})
+        result = capture("memory://attic@captures/deep/down/hot.txt")
+        assert ObjectStoragePath(result["paths"]["txt"]).read_text() == report("node-1")
+        assert json.loads(ObjectStoragePath(result["paths"]["json"]).read_text())["nodes"]
+
+    def test_a_place_that_cannot_be_written_is_named(self, requests_mock: requests_mock.Mocker, tmp_path: Path) -> None:
+        (tmp_path / "file").touch()
+        serve(requests_mock, report("node-1"), {"node-1": 95})
+        with pytest.raises(OSError, match=r"hot\.txt"):
+            capture(tmp_path / "file" / "hot.txt")
+
+
+class TestResult:
+    def test_it_says_in_short_what_was_captured(self, requests_mock: requests_mock.Mocker, destination: Path) -> None:
+        serve(requests_mock, report("node-1"), {"node-1": 95}, nodes="node-1")
+        result = capture(destination, nodes=["node-1"], formats=["txt"])
+        assert result == {
+            "paths": {"txt": str(destination)},
+            "bytes": len(report("node-1")),
+            "nodes": [{"node": "node-1", "threads": 1}],
+            "cpu": [{"node": "node-1", "percent": 95.0, "source": "os"}],
+            "hottest": [{"node": "node-1", "percent": 97.5, "thread": "opensearch[node-1][search][T#1]"}],
+            "missing": [],
+            "unparsed": 0,
+        }
+
+    def test_what_is_missing_is_told_in_the_log_too(
+        self, requests_mock: requests_mock.Mocker, destination: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        lines = log_lines(monkeypatch, CaptureHotThreadsOperator)
+        serve(requests_mock, report("node-1"), {"node-1": 95, "node-2": 99})
+        assert capture(destination)["missing"] == ["node-2"]
+        warning, info = lines
+        assert warning.startswith("WARNING: Not in the report: node-2.")
+        assert info.startswith(f"INFO: Captured the hot threads of 1 node(s): {destination}")
+
+    def test_the_right_to_read_cpu_is_not_needed(
+        self, requests_mock: requests_mock.Mocker, destination: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        lines = log_lines(monkeypatch, CaptureHotThreadsOperator)
+        serve(requests_mock, report("node-1"), {})
+        refusal = error(403, "security_exception", "no permissions for [cluster:monitor/nodes/stats]")
+        requests_mock.get(f"{BASE}/_nodes/stats/os,process", status_code=403, json=refusal)
+        assert capture(destination)["cpu"] is None
+        assert "cluster:monitor/nodes/stats" in lines[0]
+
+
+class TestEnd:
+    @pytest.mark.parametrize(
+        ("reply", "cls"),
+        [
+            ({"status_code": 401, "text": "Unauthorized"}, AuthenticationError),
+            ({"status_code": 403, "json": error(403, "security_exception", "denied")}, PermissionDeniedError),
+            ({"text": ""}, NotFoundError),
+        ],
+    )
+    def test_a_permanent_error_ends_the_task_at_once(
+        self,
+        requests_mock: requests_mock.Mocker,
+        destination: Path,
+        reply: dict[str, Any],
+        cls: type[MediaOpsError],
+    ) -> None:
+        requests_mock.get(f"{BASE}/_nodes/a/stats/os,process", status_code=403, text="")
+        requests_mock.get(f"{BASE}/_nodes/a/hot_threads", **reply)
+        with pytest.raises(cls if HAS_RETRY_POLICY else AirflowFailException) as caught:
+            capture(destination, nodes="a")
+        assert isinstance(caught.value if HAS_RETRY_POLICY else caught.value.__cause__, cls)
+        assert not destination.exists()
+
+    @pytest.mark.parametrize(
+        ("reply", "cls"),
+        [
+            (
+                {"status_code": 503, "json": error(503, "master_not_discovered_exception", "none")},
+                ServiceUnavailableError,
+            ),
+            (
+                {"status_code": 503, "json": error(503, "receive_timeout_transport_exception", "30s")},
+                ReplyTimeoutError,
+            ),
+            ({"text": ""}, ReplyTimeoutError),
+        ],
+    )
+    def test_a_temporary_one_is_left_to_the_tasks_retries(
+        self,
+        requests_mock: requests_mock.Mocker,
+        destination: Path,
+        reply: dict[str, Any],
+        cls: type[MediaOpsError],
+    ) -> None:
+        serve(requests_mock, report("node-1"), {"node-1": 95})
+        requests_mock.get(f"{BASE}/_nodes/hot_threads", **reply)
+        with pytest.raises(cls):
+            capture(destination)
+
+
+class TestArguments:
+    @pytest.mark.parametrize(
+        ("arguments", "word"),
+        [
+            ({"destination": ""}, "destination"),
+            ({"destination": "/out/"}, "destination"),
+            ({"formats": ["pdf"]}, "formats"),
+            ({"nodes": []}, "nodes"),
+            ({"interval": "0.5s"}, "interval"),
+            ({"snapshots": 0}, "snapshots"),
+            ({"threads": "many"}, "threads"),
+            ({"type": "mem"}, "type"),
+            ({"master_timeout": "30"}, "master_timeout"),
+            ({"timeout": 30}, "timeout"),
+            ({"ignore_idle_threads": "no"}, "ignore_idle_threads"),
+        ],
+    )
+    def test_what_the_service_would_refuse_is_refused_when_the_dag_is_parsed(
+        self, arguments: dict[str, Any], word: str
+    ) -> None:
+        with pytest.raises(ValueError, match=f"^{word} "):
+            CaptureHotThreadsOperator(task_id="capture", **{"destination": "/out/hot.txt", **arguments})
+
+    def test_every_parameter_reaches_the_cluster_rendered(
+        self, requests_mock: requests_mock.Mocker, tmp_path: Path
+    ) -> None:
+        operator = CaptureHotThreadsOperator(
+            task_id="capture",
+            destination=f"{tmp_path}/{{{{ params.name }}}}.txt",
+            nodes="{{ params.nodes | join(',') }}",
+            ignore_idle_threads=False,
+            interval="{{ params.seconds }}s",
+            snapshots="{{ params.snapshots }}",
+            threads="{{ params.threads }}",
+            type="{{ params.type }}",
+            master_timeout="{{ params.seconds }}m",
+            timeout="{{ params.seconds }}m",
+            cluster_conn_id="{{ params.cluster }}",
+        )
+        params = {
+            "name": "wait",
+            "nodes": ["a", "b"],
+            "seconds": 2,
+            "snapshots": 4,
+            "threads": 9999,
+            "type": "wait",
+            "cluster": "mediaops_cluster_default",
+        }
+        operator.render_template_fields({"params": params})
+        serve(requests_mock, report("a", "b"), {"a": 1, "b": 2}, nodes="a,b")
+        assert operator.execute({})["paths"]["txt"] == f"{tmp_path}/wait.txt"
+        request = requests_mock.last_request
+        assert request is not None
+        assert request.qs == {
+            "ignore_idle_threads": ["false"],
+            "interval": ["2s"],
+            "snapshots": ["4"],
+            "threads": ["9999"],
+            "type": ["wait"],
+            "master_timeout": ["2m"],
+            "timeout": ["2m"],
+        }
+
+    @pytest.mark.parametrize(("name", "rendered"), [("snapshots", "few"), ("destination", ""), ("nodes", "")])
+    def test_a_rendered_argument_that_is_wrong_spends_no_request(
+        self, requests_mock: requests_mock.Mocker, name: str, rendered: str
+    ) -> None:
+        arguments: dict[str, Any] = {"destination": "/out/hot.txt", name: "{{ params.value }}"}
+        operator = CaptureHotThreadsOperator(task_id="capture", **arguments)
+        operator.render_template_fields({"params": {"value": rendered}})
+        with pytest.raises(ValueError if HAS_RETRY_POLICY else AirflowFailException, match=name):
+            operator.execute({})
+        assert not requests_mock.called

@@ -1,0 +1,109 @@
+"""The sensor of hot nodes: its arguments, what it returns, and its streaks in each form."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
+
+from airflow_provider_mediaops.exceptions import NotFoundError
+from airflow_provider_mediaops.sensors.cluster import ClusterCpuSensor
+from airflow_provider_mediaops.task_failure import HAS_RETRY_POLICY
+from tests.unit.loopback import Loopback, answering
+from tests.unit.search_cluster import connection, http, node_id, replied, stats
+from tests.unit.sensor_forms import FORMS, run
+
+if TYPE_CHECKING:
+    import requests_mock
+
+    from airflow_provider_mediaops.http.exchange import Response
+    from tests.unit.conftest import Supervisor
+
+HOT, COOL = replied(stats({"node-1": 95, "node-2": 90})), replied(stats({"node-1": 5, "node-2": 90}))
+
+
+def wait(supervisor: Supervisor, form: str, *answers: Response, **arguments: Any) -> Any:
+    """Run the sensor at a cluster that gives these answers, the last for ever."""
+    with Loopback(answering(*map(http, answers))) as server:
+        supervisor.connect("mediaops_cluster_default", connection(server.base))
+
+        def make(**form: Any) -> ClusterCpuSensor:
+            return ClusterCpuSensor(task_id="watch", poke_interval=0.01, timeout=20, **arguments, **form)
+
+        return run(make, form)
+
+
+@pytest.mark.parametrize("form", FORMS)
+class TestEveryForm:
+    def test_it_returns_the_nodes_and_their_cpu(self, supervisor: Supervisor, form: str) -> None:
+        found = wait(supervisor, form, COOL, HOT, threshold=92)
+        assert found == [
+            {"node_id": node_id("node-1"), "name": "node-1", "host": "node-1.example", "percent": 95.0, "source": "os"}
+        ]
+        assert json.loads(json.dumps(found)) == found
+
+    def test_all_nodes_may_be_required(self, supervisor: Supervisor, form: str) -> None:
+        assert len(wait(supervisor, form, COOL, HOT, require="all")) == 2
+
+    def test_a_broken_streak_begins_anew(self, supervisor: Supervisor, form: str) -> None:
+        in_turn = [replied(stats({"node-1": 95, "node-2": 5})), replied(stats({"node-1": 5, "node-2": 95}))]
+        last = replied(stats({"node-2": 95}))
+        found = wait(supervisor, form, *in_turn, last, sustained_for=timedelta(seconds=0.1), reading_interval=0.05)
+        assert [node["name"] for node in found] == ["node-2"]
+
+    def test_a_node_that_does_not_exist_fails_it(self, supervisor: Supervisor, form: str) -> None:
+        with pytest.raises(NotFoundError if HAS_RETRY_POLICY else AirflowFailException, match="'nobody'"):
+            wait(supervisor, form, replied(stats({})), nodes="nobody", soft_fail=True)
+
+
+class TestArguments:
+    @pytest.mark.parametrize(
+        ("arguments", "word"),
+        [
+            ({"threshold": 101}, "threshold"),
+            ({"threshold": "high"}, "threshold"),
+            ({"sustained_for": -1}, "sustained_for"),
+            ({"sustained_for": timedelta(hours=2), "timeout": 3600}, "sustained_for"),
+            ({"sustained_for": 60, "timeout": 60}, "sustained_for"),
+            ({"nodes": []}, "nodes"),
+            ({"require": "most"}, "require"),
+            ({"reading_interval": 0}, "reading_interval"),
+        ],
+    )
+    def test_a_wait_that_can_never_end_well_is_refused_when_the_dag_is_parsed(
+        self, arguments: dict[str, Any], word: str
+    ) -> None:
+        with pytest.raises(ValueError, match=f"^{word} "):
+            ClusterCpuSensor(task_id="watch", **arguments)
+
+    def test_one_look_without_waiting_is_possible(self) -> None:
+        assert ClusterCpuSensor(task_id="watch", timeout=0).make_watch().threshold == 85
+
+    def test_templates_are_judged_when_they_are_rendered(self) -> None:
+        wait = ClusterCpuSensor(
+            task_id="watch",
+            threshold="{{ params.threshold }}",
+            sustained_for="{{ params.minutes * 60 }}",
+            nodes="{{ params.nodes }}",
+        )
+        wait.render_template_fields({"params": {"threshold": 90, "minutes": 2, "nodes": "a,b"}})
+        watch = wait.make_watch()
+        assert (watch.threshold, watch.sustained_for, watch.nodes) == (90.0, 120.0, "a,b")
+        wait.threshold = "much"
+        with pytest.raises(ValueError, match="threshold is a number; not 'much'"):
+            wait.make_watch()
+
+    def test_a_rendered_argument_that_is_wrong_spends_no_request(self, requests_mock: requests_mock.Mocker) -> None:
+        wait = ClusterCpuSensor(task_id="watch", threshold="{{ params.threshold }}")
+        wait.render_template_fields({"params": {"threshold": 900}})
+        with pytest.raises(ValueError if HAS_RETRY_POLICY else AirflowFailException, match="threshold"):
+            wait.execute({})
+        assert not requests_mock.called
+
+    def test_the_connection_may_be_templated(self) -> None:
+        wait = ClusterCpuSensor(task_id="watch", cluster_conn_id="{{ params.cluster }}")
+        wait.render_template_fields({"params": {"cluster": "cluster_2"}})
+        assert wait.make_hook().conn_id == wait.trigger_arguments()["conn_id"] == "cluster_2"

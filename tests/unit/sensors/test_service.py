@@ -1,0 +1,269 @@
+"""What every sensor promises, in each of its forms; shown with the one that waits for hot nodes."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from airflow.providers.common.compat.sdk import (
+    AirflowFailException,
+    AirflowSensorTimeout,
+    AirflowSkipException,
+    TaskDeferred,
+)
+
+from airflow_provider_mediaops.exceptions import (
+    AuthenticationError,
+    InvalidConnectionError,
+    PermissionDeniedError,
+    ServiceUnavailableError,
+)
+from airflow_provider_mediaops.sensors.cluster import ClusterCpuSensor
+from airflow_provider_mediaops.task_failure import HAS_RETRY_POLICY
+from airflow_provider_mediaops.triggers.cluster import HighCpuTrigger
+from tests.unit.log_lines import log_lines
+from tests.unit.loopback import Loopback, answering
+from tests.unit.search_cluster import connection, error, http, replied, stats
+from tests.unit.sensor_forms import FORMS, run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from airflow_provider_mediaops.http.exchange import Response
+    from tests.unit.conftest import Supervisor
+
+HOT, COOL = replied(stats({"node-1": 95})), replied(stats({"node-1": 5}))
+DOWN = replied("<html>Bad gateway</html>", 502)
+UNAUTHORIZED = replied(error(401, "security_exception", "unable to authenticate"), 401)
+FORBIDDEN = replied(error(403, "security_exception", "no permissions for [cluster:monitor/nodes/stats]"), 403)
+
+every_form = pytest.mark.parametrize("form", FORMS)
+
+
+@pytest.fixture
+def cluster(supervisor: Supervisor) -> Iterator[Callable[..., list[bytes]]]:
+    """Start the cluster of the default connection, which gives these answers in turn and the last for ever."""
+    started: list[Loopback] = []
+
+    def start(*answers: Response) -> list[bytes]:
+        seen: list[bytes] = []
+        server = Loopback(answering(*map(http, answers), seen=seen))
+        started.append(server)
+        server.__enter__()
+        supervisor.connect("mediaops_cluster_default", connection(server.base))
+        return seen
+
+    yield start
+    for server in started:
+        server.__exit__(None, None, None)
+
+
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Have the pauses that are asked for, and hardly wait for them."""
+    asked: list[float] = []
+    nap, anap = time.sleep, asyncio.sleep
+
+    def sleep(seconds: float) -> None:
+        asked.append(seconds)
+        nap(min(seconds, 0.01))
+
+    async def asleep(seconds: float, result: Any = None) -> Any:
+        # Libraries that only let others run do so with 0.
+        asked.extend([seconds] if seconds else [])
+        return await anap(min(seconds, 0.01), result)
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    monkeypatch.setattr(asyncio, "sleep", asleep)
+    return asked
+
+
+def sensor(**arguments: Any) -> Any:
+    """Give what makes a sensor of the form's arguments."""
+
+    def make(**form: Any) -> ClusterCpuSensor:
+        return ClusterCpuSensor(task_id="watch", **{"poke_interval": 0.01, "timeout": 20, **arguments, **form})
+
+    return make
+
+
+@every_form
+class TestEveryForm:
+    def test_it_returns_what_it_waited_for(self, cluster: Any, form: str) -> None:
+        seen = cluster(COOL, COOL, HOT)
+        assert [node["name"] for node in run(sensor(), form)] == ["node-1"]
+        assert len(seen) == 3
+
+    def test_it_waits_while_the_service_fails(self, cluster: Any, pauses: list[float], form: str) -> None:
+        seen = cluster(DOWN, DOWN, DOWN, HOT)
+        assert run(sensor(), form)
+        assert len(seen) == 4
+
+    def test_the_time_limit_fails_it(self, cluster: Any, form: str) -> None:
+        cluster(COOL)
+        with pytest.raises(AirflowSensorTimeout, match="timed out"):
+            run(sensor(timeout=0.3), form)
+
+    def test_the_time_limit_is_kept_to_in_the_middle_of_a_look(self, cluster: Any, form: str) -> None:
+        cluster(COOL, HOT)
+        # Hot from the second look on, at 0.4 s: long enough at 0.9 s, which is too late.
+        with pytest.raises(AirflowSensorTimeout):
+            run(sensor(timeout=0.6, poke_interval=0.4, sustained_for=0.5, reading_interval=0.1), form)
+
+    @pytest.mark.parametrize("flag", ["soft_fail", "never_fail"])
+    def test_the_time_limit_skips_it_if_asked_to(self, cluster: Any, form: str, flag: str) -> None:
+        cluster(COOL)
+        with pytest.raises(AirflowSkipException):
+            run(sensor(timeout=0.3, **{flag: True}), form)
+
+    def test_a_failing_service_does_not_outlast_the_time_limit(
+        self, cluster: Any, pauses: list[float], form: str
+    ) -> None:
+        cluster(DOWN)
+        with pytest.raises(AirflowSensorTimeout):
+            run(sensor(timeout=0.3), form)
+
+    @pytest.mark.airflow(">=3.3")
+    @pytest.mark.parametrize(
+        ("reply", "cls"), [(UNAUTHORIZED, AuthenticationError), (FORBIDDEN, PermissionDeniedError)]
+    )
+    @pytest.mark.parametrize("soft_fail", [True, False])
+    def test_a_permanent_error_fails_it_at_once_with_its_type(
+        self, cluster: Any, form: str, reply: Response, cls: type[Exception], *, soft_fail: bool
+    ) -> None:
+        seen = cluster(reply)
+        with pytest.raises(cls) as caught:
+            run(sensor(soft_fail=soft_fail), form)
+        assert type(caught.value) is cls
+        assert len(seen) == 1
+
+    @pytest.mark.airflow("<3.3")
+    @pytest.mark.parametrize("soft_fail", [True, False])
+    def test_without_retry_policies_a_permanent_error_still_spends_no_retry(
+        self, cluster: Any, form: str, *, soft_fail: bool
+    ) -> None:
+        cluster(UNAUTHORIZED)
+        with pytest.raises(AirflowFailException, match="unable to authenticate") as caught:
+            run(sensor(soft_fail=soft_fail), form)
+        assert isinstance(caught.value.__cause__, AuthenticationError)
+
+    def test_a_skip_because_of_wrong_credentials_is_told_in_the_log(
+        self, cluster: Any, form: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        lines = log_lines(monkeypatch, ClusterCpuSensor)
+        cluster(UNAUTHORIZED)
+        with pytest.raises(AirflowSkipException):
+            run(sensor(never_fail=True), form)
+        errors = [line for line in lines if line.startswith("ERROR: AuthenticationError")]
+        assert len(errors) == 1
+        assert "unable to authenticate" in errors[0]
+
+    def test_silent_fail_goes_on_after_a_permanent_error(self, cluster: Any, pauses: list[float], form: str) -> None:
+        cluster(UNAUTHORIZED, FORBIDDEN, HOT)
+        assert run(sensor(silent_fail=True), form)
+
+    @pytest.mark.usefixtures("supervisor")
+    def test_a_missing_connection_is_named(self, form: str) -> None:
+        expected = InvalidConnectionError if HAS_RETRY_POLICY else AirflowFailException
+        with pytest.raises(expected, match="no connection 'nowhere'"):
+            run(sensor(cluster_conn_id="nowhere"), form)
+
+
+class TestInTheWorker:
+    def test_the_same_state_is_told_once(self, cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        lines = log_lines(monkeypatch, ClusterCpuSensor)
+        cluster(COOL, replied(stats({"node-1": 7})), replied(stats({"node-1": None})), HOT)
+        run(sensor(), "poke")
+        waiting = [line for line in lines if "Waiting" in line]
+        assert waiting == [
+            "INFO: Waiting: no node's CPU is at 85 % or more",
+            "INFO: Waiting: no node tells its CPU",
+        ]
+
+    def test_a_failing_service_is_asked_less_and_less_often(self, cluster: Any, pauses: list[float]) -> None:
+        cluster(DOWN, DOWN, DOWN, DOWN, DOWN, COOL, HOT)
+        run(sensor(timeout=3600), "poke")
+        assert pauses == [1, 2, 4, 8, 8, 0.01]
+
+    def test_a_pause_that_the_service_asks_for_is_kept(self, cluster: Any, pauses: list[float]) -> None:
+        busy = replied(error(429, "es_rejected_execution_exception", "queue is full"), 429, **{"retry-after": "33"})
+        cluster(busy, HOT)
+        run(sensor(timeout=3600), "poke")
+        assert pauses == [33]
+
+    def test_no_pause_is_longer_than_the_time_that_is_left(self, cluster: Any, pauses: list[float]) -> None:
+        busy = replied(error(429, "es_rejected_execution_exception", "queue is full"), 429, **{"retry-after": "3600"})
+        cluster(busy, HOT)
+        run(sensor(timeout=50), "poke")
+        (pause,) = pauses
+        assert 40 < pause <= 50
+
+    def test_one_connection_serves_all_looks(self, supervisor: Supervisor) -> None:
+        with Loopback(answering(*map(http, (COOL, COOL, COOL, HOT)))) as server:
+            supervisor.connect("mediaops_cluster_default", connection(server.base))
+            run(sensor(), "poke")
+            assert server.accepted == 1
+
+    def test_a_direct_poke_answers_without_a_time_limit(self, cluster: Any) -> None:
+        cluster(COOL, HOT)
+        wait = sensor()()
+        assert not wait.poke({})
+        assert wait.poke({})
+
+
+class TestAfterTheTriggerer:
+    @pytest.mark.parametrize("flag", [{}, {"soft_fail": True}])
+    def test_a_trigger_that_broke_fails_the_task(self, flag: dict[str, bool]) -> None:
+        from airflow.providers.common.compat.sdk import AirflowException
+
+        with pytest.raises(AirflowException, match="Trigger failure") as caught:
+            sensor(**flag)(deferrable=True).resume_execution("__fail__", {"error": "Trigger failure"}, {})
+        assert not isinstance(caught.value, AirflowSkipException)
+
+    def test_a_trigger_that_broke_skips_the_task_that_never_fails(self) -> None:
+        with pytest.raises(AirflowSkipException, match="Trigger failure"):
+            sensor(never_fail=True)(deferrable=True).resume_execution("__fail__", {"error": "Trigger failure"}, {})
+
+    @pytest.mark.airflow(">=3.3")
+    def test_the_error_is_the_same_as_without_the_triggerer(self) -> None:
+        told = {"status": "error", "error": ServiceUnavailableError("down", status=503, retry_after=9.0).to_dict()}
+        with pytest.raises(ServiceUnavailableError) as caught:
+            sensor()(deferrable=True).resume_execution("execute_complete", {"event": told}, {})
+        assert (caught.value.status, caught.value.retry_after) == (503, 9.0)
+
+
+class TestDeferral:
+    def test_the_trigger_gets_plain_values_and_the_time_limit(self) -> None:
+        wait = sensor(
+            nodes=("a", "b"), timeout=90, poke_interval=7, exponential_backoff=True, max_wait=60, silent_fail=True
+        )(deferrable=True)
+        with pytest.raises(TaskDeferred) as caught:
+            wait.execute({})
+        assert caught.value.timeout is not None
+        assert caught.value.timeout.total_seconds() == 90
+        trigger = caught.value.trigger
+        assert isinstance(trigger, HighCpuTrigger)
+        assert trigger.serialize()[1] == {
+            "conn_id": "mediaops_cluster_default",
+            "watch": {
+                "threshold": 85.0,
+                "sustained_for": 0.0,
+                "nodes": ("a", "b"),
+                "require": "any",
+                "reading_interval": 10.0,
+            },
+            "poke_interval": 7,
+            "exponential_backoff": True,
+            "max_wait": 60,
+            "silent_fail": True,
+        }
+
+    @pytest.mark.parametrize("default", [True, False])
+    def test_airflows_setting_decides_unless_the_sensor_says(
+        self, monkeypatch: pytest.MonkeyPatch, *, default: bool
+    ) -> None:
+        monkeypatch.setenv("AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE", str(default))
+        assert sensor()().deferrable is default
+        assert sensor()(deferrable=not default).deferrable is not default

@@ -1,0 +1,198 @@
+"""The waiting in the triggerer: what ends it, how it paces itself, and what it never does."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_provider_mediaops.exceptions import (
+    AuthenticationError,
+    InvalidConnectionError,
+    MediaOpsError,
+    NotFoundError,
+    RateLimitedError,
+    ReplyTimeoutError,
+    ServiceUnavailableError,
+)
+from airflow_provider_mediaops.http.waiting import Done, Waiting
+from airflow_provider_mediaops.triggers.event import value_of
+from airflow_provider_mediaops.triggers.service import WatchTrigger
+from tests.unit.log_lines import log_lines
+from tests.unit.sensor_forms import first_event, made_again
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from typing_extensions import Self
+
+    from airflow_provider_mediaops.http.exchange import Ask, Conversation
+    from airflow_provider_mediaops.http.waiting import Verdict
+
+DOWN = ServiceUnavailableError("It is down.", status=503)
+
+
+@dataclass
+class ScriptedWatch:
+    """Sees what it is told to see, look after look."""
+
+    sights: Iterator[Verdict | MediaOpsError]
+
+    def look(self, ask: Ask) -> Conversation[Verdict]:
+        sight = next(self.sights)
+        if isinstance(sight, MediaOpsError):
+            raise sight
+        return sight
+        yield
+
+
+@dataclass
+class HookWithoutService:
+    """Carries out conversations that ask nothing."""
+
+    closed: bool = False
+    client: Any = field(default_factory=lambda: HookWithoutService)
+    ask: Any = None
+
+    async def aservice(self) -> HookWithoutService:
+        return self
+
+    async def arun(self, conversation: Conversation[Verdict]) -> Verdict:
+        try:
+            next(conversation)
+        except StopIteration as stop:
+            verdict: Verdict = stop.value
+            return verdict
+        raise AssertionError("it asks")
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.closed = True
+
+
+class ScriptedTrigger(WatchTrigger):
+    """Waits for what a script says."""
+
+    hook: HookWithoutService
+    script: Iterator[Verdict | MediaOpsError]
+
+    def _make_hook(self) -> Any:
+        return self.hook
+
+    def _make_watch(self) -> ScriptedWatch:
+        return ScriptedWatch(self.script)
+
+
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Have the pauses that are asked for, without waiting."""
+    asked: list[float] = []
+
+    async def asleep(seconds: float) -> None:
+        asked.append(seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", asleep)
+    return asked
+
+
+def scripted(*sights: Verdict | MediaOpsError, **arguments: Any) -> ScriptedTrigger:
+    trigger = ScriptedTrigger(conn_id="service", watch={}, **arguments)
+    trigger.script = iter(sights)
+    trigger.hook = HookWithoutService()
+    return trigger
+
+
+class TestEnd:
+    async def test_what_is_found_is_handed_to_the_task(self, pauses: list[float]) -> None:
+        trigger = scripted(Waiting("no"), Done({"id": 7}))
+        assert value_of(await first_event(trigger)) == {"id": 7}
+        assert pauses == [60]
+        assert trigger.hook.closed
+
+    async def test_there_is_one_event(self) -> None:
+        assert len([event async for event in scripted(Done(1)).run()]) == 1
+
+    @pytest.mark.parametrize("error", [AuthenticationError("No.", status=401), NotFoundError("None.", status=404)])
+    async def test_a_permanent_error_reaches_the_task_with_its_type(self, error: MediaOpsError) -> None:
+        trigger = scripted(error)
+        with pytest.raises(type(error)) as caught:
+            value_of(await first_event(trigger))
+        assert caught.value.to_dict() == error.to_dict()
+        assert trigger.hook.closed
+
+    async def test_a_watch_that_cannot_be_made_is_told(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        trigger = scripted()
+
+        def refuse() -> ScriptedWatch:
+            raise ValueError("threshold is a percentage")
+
+        monkeypatch.setattr(trigger, "_make_watch", refuse)
+        with pytest.raises(InvalidConnectionError, match="threshold is a percentage"):
+            value_of(await first_event(trigger))
+
+    async def test_being_cancelled_closes_the_hook(self) -> None:
+        trigger = scripted(Waiting("no"))
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(first_event(trigger), 0.05)
+        assert trigger.hook.closed
+
+
+class TestPace:
+    async def test_an_answer_is_followed_by_the_interval(self, pauses: list[float]) -> None:
+        await first_event(scripted(Waiting("a"), Waiting("b"), Done(1), poke_interval=7))
+        assert pauses == [7, 7]
+
+    async def test_an_interval_that_grows_stops_at_its_longest(self, pauses: list[float]) -> None:
+        sights = [Waiting("a")] * 5
+        await first_event(scripted(*sights, Done(1), poke_interval=5, exponential_backoff=True, max_wait=30))
+        assert pauses == [5, 10, 20, 30, 30]
+
+    async def test_a_failing_service_is_asked_less_and_less_often(self, pauses: list[float]) -> None:
+        await first_event(scripted(*[DOWN] * 5, Waiting("a"), DOWN, Done(1), poke_interval=10))
+        assert pauses == [10, 20, 40, 80, 80, 10, 10]
+
+    async def test_no_interval_is_short_enough_for_a_tight_loop_on_failure(self, pauses: list[float]) -> None:
+        await first_event(scripted(DOWN, DOWN, Done(1), poke_interval=0))
+        assert pauses == [1, 2]
+
+    async def test_what_the_service_asks_for_is_waited(self, pauses: list[float]) -> None:
+        busy = RateLimitedError("Slow down.", retry_after=600)
+        await first_event(scripted(busy, Done(1), poke_interval=10))
+        assert pauses == [600]
+
+    async def test_silent_fail_goes_on_after_a_permanent_error(self, pauses: list[float]) -> None:
+        refused = AuthenticationError("No.")
+        event = await first_event(scripted(refused, refused, Done(1), poke_interval=10, silent_fail=True))
+        assert value_of(event) == 1
+        assert pauses == [10, 20]
+
+
+@pytest.mark.usefixtures("pauses")
+async def test_each_change_of_state_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = log_lines(monkeypatch, ScriptedTrigger)
+    slow = ReplyTimeoutError("It is slow.")
+    await first_event(scripted(Waiting("a"), Waiting("a"), DOWN, DOWN, slow, Waiting("a"), Done(1), poke_interval=10))
+    assert lines == [
+        "INFO: Waiting: a",
+        "WARNING: The wait goes on in 10 s: It is down.",
+        "WARNING: The wait goes on in 40 s: It is slow.",
+        "INFO: Waiting: a",
+    ]
+
+
+def test_a_trigger_is_made_again_of_what_the_database_keeps() -> None:
+    from airflow_provider_mediaops.triggers.cluster import HighCpuTrigger
+
+    trigger = HighCpuTrigger(
+        conn_id="c",
+        watch={"threshold": 85.0, "nodes": ["a"]},
+        poke_interval=7.5,
+        exponential_backoff=True,
+        max_wait=60.0,
+        silent_fail=True,
+    )
+    assert made_again(trigger).serialize() == trigger.serialize()
