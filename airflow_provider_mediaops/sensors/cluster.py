@@ -36,6 +36,8 @@ class ClusterCpuSensor(ServiceSensor):
     :raises ValueError: for what can never be: here, unless an argument is templated.
     """
 
+    # From the first high reading on a look lasts, and that belongs in the triggerer, which holds no slot.
+    looks_first = False
     template_fields: Sequence[str] = ("threshold", "sustained_for", "nodes", "conn_id")
 
     def __init__(

@@ -8,7 +8,7 @@ from abc import abstractmethod
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.providers.common.compat.sdk import (
     AirflowFailException,
@@ -56,6 +56,9 @@ class ServiceSensor(BaseSensorOperator):
     :param kwargs: those of ``BaseSensorOperator``: ``poke_interval``, ``timeout``, ``mode``, ``soft_fail``, …
     """
 
+    #: Whether a deferrable sensor looks once before it defers.
+    looks_first: ClassVar[bool] = True
+
     def __init__(self, *, conn_id: str, deferrable: bool | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.conn_id = conn_id
@@ -98,8 +101,18 @@ class ServiceSensor(BaseSensorOperator):
             if not self.deferrable:
                 self._deadline = time.monotonic() + self._time_left(context) + _JUST_PAST
                 return super().execute(context)
-            limit = timedelta(seconds=self.timeout)
-            return self.defer(trigger=self.make_trigger(), method_name="execute_complete", timeout=limit)
+            return self._defer_unless_there(context)
+
+    def _defer_unless_there(self, context: Context) -> Any:
+        # What is there already needs no trip through the triggerer, and wrong credentials are told at once.
+        if self.looks_first and not self.silent_fail:
+            # It is given up where it would have to wait: that is what the triggerer is for.
+            self._deadline = time.monotonic()
+            found = self.poke(context)
+            if isinstance(found, PokeReturnValue):
+                return found.xcom_value
+        limit = timedelta(seconds=self.timeout)
+        return self.defer(trigger=self.make_trigger(), method_name="execute_complete", timeout=limit)
 
     def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> Any:
         """Return what the trigger found, or raise the typed error that it met."""

@@ -82,7 +82,8 @@ class WatchTrigger(BaseTrigger):
             yield TriggerEvent(done_event(value))
         except MediaOpsError as error:
             yield TriggerEvent(error_event(error))
-        except ValueError as error:
+        # TypeError: a row of another version of this provider, whose watch has other fields.
+        except (TypeError, ValueError) as error:
             yield TriggerEvent(error_event(InvalidConnectionError(str(error))))
 
     async def _wait(self, hook: ServiceHook, watch: Watch) -> Any:

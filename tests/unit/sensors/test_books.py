@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -124,14 +126,47 @@ def test_a_templated_one_is_refused_when_it_is_known(database: Any, form: str) -
 
 
 def test_the_trigger_gets_plain_values() -> None:
-    with pytest.raises(TaskDeferred) as caught:
-        sensor(deferrable=True, timeout=90, books_conn_id="shelf")().execute({})
+    trigger = sensor(books_conn_id="shelf")().make_trigger()
 
-    trigger = caught.value.trigger
     assert isinstance(trigger, BookTrigger)
     path, arguments = trigger.serialize()
     assert path == "airflow_provider_mediaops.triggers.books.BookTrigger"
     assert (arguments["conn_id"], arguments["watch"]) == ("shelf", {"isbn": "0-14-044913-2"})
+
+
+class TestTheFirstLookOfADeferrableSensor:
+    def test_what_is_there_already_needs_no_trigger(self, database: Any) -> None:
+        database(found(CRIME))
+
+        record = sensor(deferrable=True)().execute(cast("Context", {}))
+
+        assert record["isbn13"] == CRIME
+
+    def test_what_is_not_there_yet_is_left_to_the_trigger(self, database: Any) -> None:
+        database(no_such_book())
+
+        with pytest.raises(TaskDeferred) as caught:
+            sensor(deferrable=True, timeout=90)().execute(cast("Context", {}))
+
+        assert isinstance(caught.value.trigger, BookTrigger)
+        assert caught.value.timeout == timedelta(seconds=90)
+
+    def test_it_does_not_wait_for_a_service_that_is_down(self, database: Any) -> None:
+        database(replied("<html>Bad gateway</html>", 502, Retry_After="60"))
+        began = time.monotonic()
+
+        with pytest.raises(TaskDeferred):
+            sensor(deferrable=True)().execute(cast("Context", {}))
+
+        assert time.monotonic() - began < 20
+
+    def test_with_silent_fail_all_of_it_is_the_triggers(self, database: Any) -> None:
+        seen = database(found(CRIME))
+
+        with pytest.raises(TaskDeferred):
+            sensor(deferrable=True, silent_fail=True)().execute(cast("Context", {}))
+
+        assert seen == []
 
 
 def test_the_isbn_is_rendered() -> None:
