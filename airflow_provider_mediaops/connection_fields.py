@@ -56,7 +56,8 @@ _VIDEO_FIELDS: dict[str, Any] = {
         "Authentication",
         "bearer: access token in Password. refresh_token: client id in Login, client secret in Password. "
         "api_key: key in Password, public data only. none: no credentials. Default: bearer.",
-        enum=["bearer", "refresh_token", "api_key", "none", None],
+        enum=["bearer", "refresh_token", "api_key", "none"],
+        default="bearer",
     ),
     "refresh_token": _secret("Refresh token", "The long-lived token of the user who gave access."),
     "token_url": _text("Token address", "Where refresh tokens are exchanged for access tokens.", format="url"),
@@ -70,7 +71,8 @@ _CLUSTER_FIELDS: dict[str, Any] = {
         "Authentication",
         "basic: Login and Password. api_key or bearer: the key or token in Password. none: no credentials. "
         "Default: basic where a login is given, else none.",
-        enum=["basic", "api_key", "bearer", "none", None],
+        enum=["basic", "api_key", "bearer", "none"],
+        default="basic",
     ),
     "ca_cert": _text("CA certificate", "Path of a file with the certificates to trust, on every worker and triggerer."),
     "verify": {
@@ -85,7 +87,8 @@ _BOOKS_FIELDS: dict[str, Any] = {
     "plan": _text(
         "Plan",
         "The key's plan, which sets the rate: default 1, premium 3, pro 5 requests a second. Default: default.",
-        enum=["default", "premium", "pro", None],
+        enum=["default", "premium", "pro"],
+        default="default",
     ),
     "requests_per_second": {
         "label": "Requests per second",

@@ -32,17 +32,18 @@ class InvalidIsbnError(ValueError):
         return InvalidIsbnError, (self.text, self.reason)
 
 
-def normalise(text: str) -> str:
+def normalise(text: str | int) -> str:
     """
     Give the thirteen digits of an ISBN-10 or ISBN-13 in any usual writing.
 
     Blanks and hyphens of every kind are separators; digits of every script count; a label such as ``ISBN-13:`` or
     ``urn:isbn:`` may stand before them.
 
-    :param text: for example ``0-13-110362-8`` or ``ISBN 978-0-13-110362-7``.
+    :param text: for example ``0-13-110362-8`` or ``ISBN 978-0-13-110362-7``; a number as a template may render it.
     :returns: for example ``9780131103627``.
     :raises InvalidIsbnError: where the text is no ISBN of a book, with the reason.
     """
+    text = str(text)
     number = _compact(text)
     if not number:
         raise InvalidIsbnError(text, "it holds no digits")

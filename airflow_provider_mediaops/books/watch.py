@@ -65,8 +65,7 @@ def _bounded(record: dict[str, Any]) -> dict[str, Any]:
     sizes = {name: len(pydantic_core.to_json({name: value})) for name, value in record.items()}
     excess = sum(sizes.values()) - _LARGEST_RECORD
     for name in sorted(sizes, key=lambda name: sizes[name], reverse=True):
-        if excess <= 0:
-            break
-        excess -= sizes[name]
-        del record[name]
+        if excess > 0:
+            excess -= sizes[name]
+            del record[name]
     return record

@@ -51,13 +51,13 @@ class ConnectionFields:
 
         :param connection: an ``airflow.sdk.Connection``, or the core's.
         :returns: its fields.
-        :raises InvalidConnectionError: where ``extra`` is no JSON object.
+        :raises InvalidConnectionError: where ``extra`` is no JSON object, or ``port`` no port.
         """
         return cls(
             conn_id=connection.conn_id or "",
             host=(connection.host or "").strip(),
             schema=(connection.schema or "").strip().lower(),
-            port=connection.port or None,
+            port=_port_of(connection),
             login=connection.login or "",
             password=connection.password or "",
             extra=_extra_of(connection),
@@ -139,6 +139,14 @@ class ConnectionFields:
         if not isinstance(value, Mapping) or not all(isinstance(item, (str, int, float)) for item in value.values()):
             raise self.wrong(name, "it must be a JSON object of texts.")
         return {str(key): str(item) for key, item in value.items()}
+
+
+def _port_of(connection: Any) -> int | None:
+    # The JSON form of a connection may hold the port as a text.
+    text = str(connection.port or "").strip()
+    if text and not (text.isdecimal() and int(text) in range(65_536)):
+        raise InvalidConnectionError(f"Connection {connection.conn_id!r}, field 'port': it must be 1 to 65535.")
+    return int(text or 0) or None
 
 
 def _extra_of(connection: Any) -> Mapping[str, Any]:
@@ -254,7 +262,9 @@ def _proxies(fields: ConnectionFields) -> dict[str, str]:
     value = fields.text("proxies") if isinstance(fields.extra.get("proxies"), str) else ""
     proxies = dict.fromkeys(_SCHEMES, value) if "://" in value and value[0] != "{" else fields.mapping("proxies")
     if any(scheme not in _SCHEMES or urlsplit(proxy).scheme not in _SCHEMES for scheme, proxy in proxies.items()):
-        raise fields.wrong("proxies", 'it must be one proxy address, or an object such as {"https": "http://proxy:3128"}.')
+        raise fields.wrong(
+            "proxies", 'it must be one proxy address, or an object such as {"https": "http://proxy:3128"}.'
+        )
     return proxies
 
 

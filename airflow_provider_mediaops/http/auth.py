@@ -186,7 +186,7 @@ class RefreshTokenAuth:
         request = Request(
             "POST",
             parts.path or "/",
-            params=tuple(parse_qsl(parts.query)),
+            params=tuple(parse_qsl(parts.query, keep_blank_values=True)),
             base=f"{parts.scheme}://{parts.netloc}",
             headers={"Content-Type": "application/x-www-form-urlencoded"},
             body=urlencode(form).encode(),

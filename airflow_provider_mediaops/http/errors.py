@@ -55,7 +55,6 @@ _REDIRECTS = range(300, 400)
 _REFUSALS = range(400, 500)
 
 
-
 @dataclass(frozen=True, slots=True)
 class ErrorRules:
     """

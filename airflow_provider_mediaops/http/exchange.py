@@ -182,9 +182,7 @@ def ask_once(call: Call[T]) -> Conversation[T]:
     return call.parse(response)
 
 
-def run(
-    conversation: Conversation[T], send: Callable[[Request], Response], sleep: Sleep = _sleep
-) -> T:
+def run(conversation: Conversation[T], send: Callable[[Request], Response], sleep: Sleep = _sleep) -> T:
     """
     Carry out a conversation in this thread.
 
@@ -302,5 +300,3 @@ async def _drive(
 def escape_segment(text: str) -> str:
     """Escape one path segment; commas stay, because services read lists from them."""
     return quote(text, safe=",")
-
-

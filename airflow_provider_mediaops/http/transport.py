@@ -120,17 +120,20 @@ class SyncTransport:
         limit = self._settings.read_limit(request)
         try:
             # Proxies and trust are given here because the environment would override those of the session.
-            with hiding_credentials(request), self._session.request(
-                request.method,
-                request.url,
-                headers=dict(request.headers),
-                data=request.body,
-                timeout=(self._settings.connect_timeout, limit),
-                allow_redirects=False,
-                stream=True,
-                proxies=dict(self._settings.proxies),
-                verify=self._trust,
-            ) as reply:
+            with (
+                hiding_credentials(request),
+                self._session.request(
+                    request.method,
+                    request.url,
+                    headers=dict(request.headers),
+                    data=request.body,
+                    timeout=(self._settings.connect_timeout, limit),
+                    allow_redirects=False,
+                    stream=True,
+                    proxies=dict(self._settings.proxies),
+                    verify=self._trust,
+                ) as reply,
+            ):
                 reading = _Reading(request, limit)
                 for chunk in _chunks(reply):
                     reading.add(chunk)

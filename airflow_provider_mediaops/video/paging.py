@@ -100,9 +100,12 @@ class Walk:
         fresh = [item for item in page.items if self._is_new(item)]
         self.pages += 1
         self.duplicates += len(page.items) - len(fresh)
-        stale = page.items and len(self._ids_this_round) == before
-        self._stale = self._stale + 1 if stale else 0
-        self._empty = 0 if page.items else self._empty + 1
+        if len(self._ids_this_round) > before:
+            self._stale = self._empty = 0
+        elif page.items:
+            self._stale += 1
+        else:
+            self._empty += 1
         return WalkedPage(page, fresh)
 
     def _is_new(self, item: dict[str, Any]) -> bool:

@@ -3,7 +3,9 @@ from airflow.sdk import DAG
 from airflow_provider_mediaops.notifications import CaptureHotThreadsNotifier, PostBulletinNotifier
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 
-with DAG("with_notifiers", on_success_callback=PostBulletinNotifier(text="{{ dag.dag_id }} is through.")):
+with DAG(
+    "with_notifiers", schedule="@daily", on_success_callback=PostBulletinNotifier(text="{{ dag.dag_id }} is through.")
+):
     EnrichIsbnsOperator(
         task_id="enrich",
         source="s3://aws_default@lists/{{ run_id }}.csv",

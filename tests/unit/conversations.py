@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -10,7 +11,7 @@ from airflow_provider_mediaops.http.exchange import Call, Emit, Request, Respons
 from airflow_provider_mediaops.http.retry import Clock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Coroutine, Iterable
 
     from airflow_provider_mediaops.http.exchange import Conversation, Step
 
@@ -102,3 +103,14 @@ def items_of(steps: list[Step]) -> list[Any]:
 def text_call(method: str = "GET", path: str = "/thing", *, idempotent: bool = True) -> Call[str]:
     """Give a call whose result is the text of its reply."""
     return Call(Request(method, path, idempotent=idempotent), lambda response: response.text)
+
+
+def on_a_loop(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine to its end. Not asyncio.run(), which takes away the loop that pytest-asyncio has set."""
+    loop = asyncio.new_event_loop()
+    try:
+        return loop.run_until_complete(coroutine)
+    finally:
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.run_until_complete(loop.shutdown_default_executor())
+        loop.close()

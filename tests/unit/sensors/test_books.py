@@ -152,7 +152,7 @@ class TestTheFirstLookOfADeferrableSensor:
         assert caught.value.timeout == timedelta(seconds=90)
 
     def test_it_does_not_wait_for_a_service_that_is_down(self, database: Any) -> None:
-        database(replied("<html>Bad gateway</html>", 502, Retry_After="60"))
+        database(replied(b"<html>Bad gateway</html>", 502, Retry_After="60"))
         began = time.monotonic()
 
         with pytest.raises(TaskDeferred):

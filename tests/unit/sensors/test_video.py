@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSensorTimeout, TaskDeferred
+from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSensorTimeout
 
 from airflow_provider_mediaops.exceptions import PermissionDeniedError
 from airflow_provider_mediaops.sensors.video import SubscriptionSensor

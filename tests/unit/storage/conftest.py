@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from airflow.sdk.io import attach
 from airflow.sdk.io.store import _STORE_CACHE
-from fsspec.implementations.memory import MemoryFileSystem  # type: ignore[import-untyped]
+from fsspec.implementations.memory import MemoryFileSystem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,0 +1,121 @@
+"""
+What importing the operators and sensors adds to a DAG file's parse time, beside other providers.
+
+Each figure is of fresh processes, on top of what every DAG file pays for Airflow itself. The providers take turns, so
+that a busy moment of the machine does not fall on one of them alone; on a busy machine the time on the processor tells
+more than that on the clock. Run by `make benchmarks`, or `python -m tests.benchmarks.bench_import_time`.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+ROUNDS = 10
+SECONDS = 120
+OURS = "mediaops"
+MODULES = {
+    OURS: [
+        f"airflow_provider_mediaops.{kind}.{service}"
+        for kind in ("operators", "sensors")
+        for service in ("video", "cluster", "books")
+    ],
+    "http": ["airflow.providers.http.operators.http", "airflow.providers.http.sensors.http"],
+    # This one has no operators; a DAG file that uses it imports the hook.
+    "elasticsearch": ["airflow.providers.elasticsearch.hooks.elasticsearch"],
+    "opensearch": ["airflow.providers.opensearch.operators.opensearch"],
+}
+_MEASURE = """
+import importlib, json, sys, time
+from airflow.sdk import BaseOperator, BaseHook, BaseSensorOperator
+before = set(sys.modules)
+start, start_cpu = time.perf_counter(), time.process_time()
+for module in json.loads(sys.argv[1]):
+    importlib.import_module(module)
+elapsed, cpu = time.perf_counter() - start, time.process_time() - start_cpu
+print()
+print(json.dumps([elapsed * 1000, cpu * 1000, len(set(sys.modules) - before)]))
+"""
+
+
+class Figure(NamedTuple):
+    """What importing a provider's modules took in one fresh process.
+
+    :param elapsed: milliseconds on the clock.
+    :param cpu: milliseconds on the processor.
+    :param modules: how many modules it loaded.
+    """
+
+    elapsed: float
+    cpu: float
+    modules: int
+
+
+def measure(modules: list[str], home: Path) -> Figure:
+    """Import modules in a fresh process."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW_")}
+    done = subprocess.run(
+        [sys.executable, "-c", _MEASURE, json.dumps(modules)],
+        env={**clean, "AIRFLOW_HOME": str(home), "AIRFLOW__CORE__LOAD_EXAMPLES": "False"},
+        cwd=home,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    if done.returncode:
+        raise RuntimeError(f"Importing {', '.join(modules)} failed:\n{done.stderr}")
+    return Figure(*json.loads(done.stdout.splitlines()[-1]))
+
+
+def measure_all(home: Path) -> dict[str, list[Figure]]:
+    """Measure each provider that is installed, once a round; the round before the first only writes byte code."""
+    installed = {name: modules for name, modules in MODULES.items() if _is_installed(modules[0])}
+    figures: dict[str, list[Figure]] = {name: [] for name in installed}
+    for round_number in range(ROUNDS + 1):
+        for name, modules in installed.items():
+            figure = measure(modules, home)
+            if round_number:
+                figures[name].append(figure)
+    return figures
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def report(figures: dict[str, list[Figure]]) -> str:
+    """Put the figures into a table."""
+    ours = statistics.median(run.elapsed for run in figures[OURS])
+    lines = [f"{'provider':15}{'median ms':>10}{'to ours':>9}{'min':>8}{'max':>8}{'cpu ms':>8}{'modules':>9}"]
+    for name, runs in figures.items():
+        times = [run.elapsed for run in runs]
+        median, cpu = statistics.median(times), statistics.median(run.cpu for run in runs)
+        lines.append(
+            f"{name:15}{median:10.1f}{median / ours:8.1f}x{min(times):8.1f}{max(times):8.1f}{cpu:8.1f}"
+            f"{runs[0].modules:9d}"
+        )
+    missing = [name for name in MODULES if name not in figures]
+    lines += [f"not installed: {', '.join(missing)}"] if missing else []
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Measure and print."""
+    with tempfile.TemporaryDirectory() as home:
+        table = report(measure_all(Path(home)))
+    sys.stdout.write(f"Import time on top of airflow.sdk, {ROUNDS} fresh processes each\n{table}\n")
+
+
+if __name__ == "__main__":
+    main()

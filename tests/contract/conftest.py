@@ -1,0 +1,35 @@
+"""A sandbox of the three services with connections to it, and an Airflow that knows no other."""
+
+from __future__ import annotations
+
+import base64
+import os
+import secrets
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_provider_mediaops.sandbox.server import SandboxServer
+from airflow_provider_mediaops.sandbox.state import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# What one process of Airflow writes into the database, encrypted, another has to read.
+os.environ.setdefault("AIRFLOW__CORE__FERNET_KEY", base64.urlsafe_b64encode(secrets.token_bytes(32)).decode())
+
+
+@pytest.fixture(scope="session")
+def example_dags_folder() -> Path:
+    return Path(__file__).parents[2] / "example_dags"
+
+
+@pytest.fixture
+def sandbox(monkeypatch: pytest.MonkeyPatch) -> Iterator[SandboxServer]:
+    """A sandbox whose connections are Airflow's; its kinds are not the default, so that field has to arrive as well."""
+    settings = Settings(kind_prefix="sandbox", cpu_cycle=16, subscriptions=120)
+    with SandboxServer(settings=settings) as server:
+        for name, connection in server.connections().items():
+            monkeypatch.setenv(name, connection)
+        yield server

@@ -1,0 +1,33 @@
+"""A Python process of its own, for what happens only once in each: imports, and the discovery of providers."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SECONDS = 120
+
+
+def run(*arguments: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """Run this Python with these arguments, in the environment of the test and these variables."""
+    return subprocess.run(
+        [sys.executable, *arguments],
+        env={**os.environ, **(env or {})},
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+
+
+def result_of(script: str, *, env: Mapping[str, str] | None = None) -> Any:
+    """Run a script that binds ``result`` to plain values, and give them; whatever else it prints is left out."""
+    done = run("-c", f"{script}\nimport json\nprint()\nprint(json.dumps(result))", env=env)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(done.stdout.splitlines()[-1])

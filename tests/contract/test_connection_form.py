@@ -1,0 +1,141 @@
+"""The connection form: every field of the one definition reaches Airflow's pages, in each version by its own way."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+from typing import Any
+
+import pytest
+from airflow.providers.common.compat.sdk import redact
+from packaging.version import Version
+
+from airflow_provider_mediaops.connection_fields import CONNECTION_TYPES
+from tests.contract import fresh_python
+
+# What the route `/ui/connections/hook_meta` answers, by the function that it calls.
+FORMS = """
+from airflow.api_fastapi.core_api.services.ui.connections import HookMetaService
+
+result = {
+    form.connection_type: form.model_dump(mode="json")
+    for form in HookMetaService.hook_meta_data()
+    if (form.connection_type or "").startswith("mediaops_")
+}
+"""
+WITHOUT_WTFORMS = "import sys; sys.modules['wtforms'] = None\n"
+# Asks for all that Airflow can ask of hooks, and keeps what it says about ours meanwhile.
+ALL_HOOKS = """
+import logging, warnings
+from airflow.providers_manager import ProvidersManager
+
+said = []
+logging.getLogger().addHandler(handler := logging.Handler(logging.WARNING))
+handler.emit = lambda record: said.append(record.getMessage())
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    manager = ProvidersManager()
+    names = {name: hook.hook_name for name, hook in manager.hooks.items() if name.startswith("mediaops_") and hook}
+    masked = [
+        (key.split("__")[1], widget.field_name)
+        for key, widget in manager.connection_form_widgets.items()
+        if key.startswith("extra__mediaops_") and widget.is_sensitive
+    ]
+    manager.field_behaviours
+result = {
+    "names": names,
+    "masked": masked,
+    "said": [text for text in [*said, *(str(warning.message) for warning in caught)] if "mediaops" in text],
+}
+"""
+TYPES = sorted(CONNECTION_TYPES)
+FIELDS = [(name, field) for name in TYPES for field in CONNECTION_TYPES[name]["conn-fields"]]
+SECRETS = [("mediaops_video", "refresh_token")]
+
+# The one place where the versions differ: below 3.2 the form is made of Python classes that Airflow does not bring.
+IN_PYTHON = Version(importlib.metadata.version("apache-airflow")) < Version("3.2")
+shows_fields = pytest.mark.skipif(
+    IN_PYTHON and importlib.util.find_spec("wtforms") is None,
+    reason="Airflow 3.1 shows the own fields of no provider where wtforms is not installed",
+)
+
+
+@pytest.fixture(scope="module")
+def forms() -> dict[str, Any]:
+    found: dict[str, Any] = fresh_python.result_of(FORMS)
+    return found
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_the_form_is_named_after_the_service(name: str, forms: dict[str, Any]) -> None:
+    described = CONNECTION_TYPES[name]
+    assert forms[name]["hook_name"] == described["hook-name"]
+    assert forms[name]["hook_class_name"] == described["hook-class-name"]
+
+
+@shows_fields
+@pytest.mark.parametrize("name", TYPES)
+def test_the_form_has_these_fields_and_no_others(name: str, forms: dict[str, Any]) -> None:
+    assert list(forms[name]["extra_fields"]) == list(CONNECTION_TYPES[name]["conn-fields"])
+
+
+@shows_fields
+@pytest.mark.parametrize(("name", "field"), FIELDS)
+def test_a_field_is_shown_as_it_is_defined(name: str, field: str, forms: dict[str, Any]) -> None:
+    defined = CONNECTION_TYPES[name]["conn-fields"][field]
+    shown = forms[name]["extra_fields"][field]
+    assert shown["schema"]["title"] == defined["label"]
+    assert shown["description"] == defined["description"]
+    assert shown["value"] == defined["schema"].get("default")
+    assert shown["schema"].get("format") == (
+        defined["schema"].get("format") if not IN_PYTHON or (name, field) in SECRETS else None
+    )
+    choices = [choice for choice in shown["schema"].get("enum", []) if choice is not None]
+    assert choices == [choice for choice in defined["schema"].get("enum", []) if choice is not None]
+    # Without "null" the form would insist on a value.
+    assert "null" in shown["schema"]["type"]
+
+
+@shows_fields
+@pytest.mark.parametrize("name", TYPES)
+def test_the_standard_fields_are_renamed_and_hidden(name: str, forms: dict[str, Any]) -> None:
+    behaviour = CONNECTION_TYPES[name]["ui-field-behaviour"]
+    shown = {field: entry or {} for field, entry in forms[name]["standard_fields"].items()}
+    shown["schema"] = shown.pop("url_schema")
+    assert {field: entry["title"] for field, entry in shown.items() if entry.get("title")} == behaviour["relabeling"]
+    assert {field for field, entry in shown.items() if entry.get("hidden")} == set(behaviour["hidden-fields"])
+    placeholders = {field: entry["placeholder"] for field, entry in shown.items() if entry.get("placeholder")}
+    assert placeholders == behaviour["placeholders"]
+
+
+@pytest.mark.parametrize("before", ["", WITHOUT_WTFORMS], ids=["as installed", "without wtforms"])
+def test_airflow_finds_no_fault_with_the_hooks(before: str) -> None:
+    found = fresh_python.result_of(before + ALL_HOOKS)
+    assert found["names"] == {name: described["hook-name"] for name, described in CONNECTION_TYPES.items()}
+    assert found["said"] == []
+
+
+@shows_fields
+def test_secrets_are_masked_fields() -> None:
+    found = fresh_python.result_of(ALL_HOOKS)
+    assert [tuple(field) for field in found["masked"]] == SECRETS
+
+
+@pytest.mark.parametrize(("name", "field"), SECRETS)
+def test_airflow_masks_secrets_in_extra_by_their_names(name: str, field: str) -> None:
+    assert CONNECTION_TYPES[name]["conn-fields"][field]["schema"]["format"] == "password"
+    assert redact({field: "a long secret"}) == {field: "***"}
+
+
+@pytest.mark.airflow("<3.2")
+def test_without_wtforms_the_form_has_standard_fields_only() -> None:
+    forms = fresh_python.result_of(WITHOUT_WTFORMS + FORMS)
+    assert {name: forms[name]["extra_fields"] for name in forms} == dict.fromkeys(TYPES)
+
+
+@pytest.mark.airflow(">=3.2")
+def test_the_form_needs_no_wtforms() -> None:
+    forms = fresh_python.result_of(WITHOUT_WTFORMS + FORMS)
+    assert {name: list(forms[name]["extra_fields"]) for name in TYPES} == {
+        name: list(CONNECTION_TYPES[name]["conn-fields"]) for name in TYPES
+    }

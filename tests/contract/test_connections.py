@@ -1,0 +1,170 @@
+"""Connections made in each of Airflow's ways: all their fields reach the hook, in a task that Airflow runs."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode
+
+import certifi
+import pytest
+from airflow.providers.common.compat.module_loading import import_string
+from airflow.sdk import DAG, BaseOperator
+
+from airflow_provider_mediaops.connection_fields import CONNECTION_TYPES
+from airflow_provider_mediaops.http.auth import HeaderAuth
+from tests.contract import dag_runs, fresh_python
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+COMMON = {
+    "timeout": "5, 7",
+    "max_attempts": 3,
+    "max_wait": 30.5,
+    "proxies": {"https": "http://proxy.example.com:3128"},
+    "headers": {"X-Team": "media"},
+}
+#: Every field of each type, as a person would give it.
+FULL: dict[str, dict[str, Any]] = {
+    "mediaops_video": {
+        "host": "video.example.com/api/Base",
+        "schema": "https",
+        "port": 8443,
+        "login": "client-id",
+        "password": "client secret / with % odd : signs",
+        "extra": {
+            **COMMON,
+            "auth": "refresh_token",
+            "refresh_token": "a long-lived token",
+            "token_url": "https://login.example.com/token",
+            "scopes": "read write",
+            "kind_prefix": "acme",
+        },
+    },
+    "mediaops_cluster": {
+        "host": "https://node1.example.com:9200, https://node2.example.com:9201/Search",
+        "login": "monitor",
+        "password": "cluster password",
+        "extra": {**COMMON, "auth": "basic", "ca_cert": certifi.where(), "verify": True},
+    },
+    "mediaops_books": {
+        "host": "https://books.example.com",
+        "password": "rest key",
+        "extra": {**COMMON, "plan": "premium", "requests_per_second": 2.5, "canary_isbn": "978-0-14-044913-6"},
+    },
+}
+
+
+class OpenHook(BaseOperator):
+    """A task that opens the hook of a connection, and leaves it for the test to look at.
+
+    :param connection_type: the connection's type.
+    :param conn_id: its id.
+    :param opened: where the hook is left, by the connection's type.
+    """
+
+    def __init__(self, *, connection_type: str, conn_id: str, opened: dict[str, Any], **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.connection_type = connection_type
+        self.conn_id = conn_id
+        self.opened = opened
+
+    def execute(self, context: Any) -> None:
+        hook_class = import_string(CONNECTION_TYPES[self.connection_type]["hook-class-name"])
+        with hook_class(self.conn_id) as hook:
+            assert hook.service
+            self.opened[self.connection_type] = hook
+
+
+def opened_by_tasks() -> dict[str, Any]:
+    """Let a task for each type open its hook with the connection `<type>_full`."""
+    opened: dict[str, Any] = {}
+    with DAG("opens_hooks", schedule=None) as dag:
+        tasks = [
+            OpenHook(task_id=name, connection_type=name, conn_id=f"{name}_full", opened=opened) for name in sorted(FULL)
+        ]
+    run = dag_runs.run(dag)
+    assert run.tasks == {task.task_id: "success" for task in tasks}
+    return opened
+
+
+def make_in_json(env: pytest.MonkeyPatch) -> None:
+    for name, connection in FULL.items():
+        env.setenv(f"AIRFLOW_CONN_{name.upper()}_FULL", json.dumps({"conn_type": name, **connection}))
+
+
+def make_in_uri(env: pytest.MonkeyPatch) -> None:
+    for name, connection in FULL.items():
+        env.setenv(f"AIRFLOW_CONN_{name.upper()}_FULL", uri_of(name, connection))
+
+
+def uri_of(name: str, connection: Mapping[str, Any]) -> str:
+    """Write a connection as an URI, in which the extra fields are texts."""
+    texts = {
+        field: value if isinstance(value, str) else json.dumps(value) for field, value in connection["extra"].items()
+    }
+    login, password, host = (quote(connection.get(part, ""), safe="") for part in ("login", "password", "host"))
+    port = f":{connection['port']}" if "port" in connection else ""
+    scheme = name.replace("_", "-")
+    return f"{scheme}://{login}:{password}@{host}{port}/{connection.get('schema', '')}?{urlencode(texts)}"
+
+
+def make_with_the_command(env: pytest.MonkeyPatch) -> None:
+    del env
+    for name, connection in FULL.items():
+        options = [
+            f"--conn-{option}={connection[option]}"
+            for option in ("host", "schema", "port", "login", "password")
+            if option in connection
+        ]
+        extra = f"--conn-extra={json.dumps(connection['extra'])}"
+        command = ("-m", "airflow", "connections", "add", f"{name}_full", f"--conn-type={name}", *options, extra)
+        done = fresh_python.run(*command)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("name", sorted(FULL))
+def test_the_case_has_every_field(name: str) -> None:
+    assert set(FULL[name]["extra"]) == set(CONNECTION_TYPES[name]["conn-fields"])
+
+
+@pytest.mark.usefixtures("airflow_db")
+@pytest.mark.parametrize("make", [make_in_json, make_in_uri, make_with_the_command])
+def test_all_fields_reach_the_hook(make: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    make(monkeypatch)
+    opened = opened_by_tasks()
+    for hook in opened.values():
+        client, transport = hook.service.client, hook.service.transport
+        assert (client.retry.max_attempts, client.retry.max_wait) == (3, 30.5)
+        assert (transport.connect_timeout, transport.read_timeout) == (5, 7)
+        assert transport.proxies == {"https": "http://proxy.example.com:3128"}
+        assert transport.headers == {"X-Team": "media"}
+    the_video_hook_has_all(opened["mediaops_video"])
+    the_cluster_hook_has_all(opened["mediaops_cluster"])
+    the_books_hook_has_all(opened["mediaops_books"])
+
+
+def the_video_hook_has_all(hook: Any) -> None:
+    client = hook.service.client
+    assert client.base_urls == ("https://video.example.com:8443/api/Base",)
+    assert (client.auth.client_id, client.auth.client_secret) == ("client-id", "client secret / with % odd : signs")
+    assert client.auth.refresh_token == "a long-lived token"
+    assert client.auth.token_url == "https://login.example.com/token"
+    assert client.auth.scopes == "read write"
+    assert "acme" in vars(hook).values()
+
+
+def the_cluster_hook_has_all(hook: Any) -> None:
+    client = hook.service.client
+    assert client.base_urls == ("https://node1.example.com:9200", "https://node2.example.com:9201/Search")
+    assert client.auth == HeaderAuth.basic("monitor", "cluster password")
+    assert hook.service.transport.verify == certifi.where()
+
+
+def the_books_hook_has_all(hook: Any) -> None:
+    client = hook.service.client
+    assert client.base_urls == ("https://books.example.com",)
+    assert client.auth == HeaderAuth.raw("rest key")
+    assert client.limiter.per_second == 2.5
+    assert "9780140449136" in vars(hook).values()

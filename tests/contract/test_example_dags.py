@@ -1,0 +1,117 @@
+"""The example DAGs, each run to its end against the sandbox, without a secret left anywhere."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sqlite3
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_provider_mediaops.sandbox import books, cluster, video_tokens
+from tests.contract import dag_runs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from airflow_provider_mediaops.sandbox.server import SandboxServer
+    from tests.contract.dag_runs import Run
+
+SECRETS = (video_tokens.BEARER_TOKEN, cluster.PASSWORD, books.PRO.key)
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Runs the example DAGs, with their files below a folder."""
+
+    folder: Path
+    output: Path
+
+    def run(self, name: str) -> Run:
+        """Run one as most runs of it are: by hand, without a logical date."""
+        dag = dag_runs.dags_of(self.folder / f"example_{name}.py")[f"mediaops_{name}"]
+        run = dag_runs.run(dag, logical_date=None)
+        assert run.logical_date is None
+        assert set(run.tasks) == set(dag.task_ids)
+        assert set(run.tasks.values()) == {"success"}
+        assert run.state == "success"
+        return run
+
+    def written(self, run: Run) -> dict[str, str]:
+        """Give the files that a run has written, by their names."""
+        return {file.name: file.read_text() for file in (self.output / run.run_id).iterdir()}
+
+
+@pytest.fixture
+def examples(
+    example_dags_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_secret_is_left: None
+) -> Examples:
+    del no_secret_is_left
+    monkeypatch.setenv("MEDIAOPS_OUTPUT", tmp_path.as_uri())
+    return Examples(example_dags_folder, tmp_path)
+
+
+@pytest.fixture
+def no_secret_is_left(
+    sandbox: SandboxServer, tmp_path: Path, airflow_db: Path, capfd: pytest.CaptureFixture[str]
+) -> Iterator[None]:
+    """Look in the end for the sandbox's secrets: in the log, in the files and in all of Airflow's database."""
+    yield
+    output = capfd.readouterr()
+    with closing(sqlite3.connect(airflow_db)) as database:
+        # XComs, rendered fields, serialized DAGs, trigger rows, task states, the audit log: all tables.
+        rows = list(database.iterdump())
+    for table in ("xcom", "rendered_task_instance_fields", "serialized_dag"):
+        assert any(row.startswith(f'INSERT INTO "{table}"') for row in rows)
+    left = [output.out, output.err, *rows, *(file.read_text() for file in tmp_path.rglob("*") if file.is_file())]
+    assert len(sandbox.state.requests) > 0
+    assert not [text[:200] for text in left if any(secret in text for secret in SECRETS)]
+
+
+def test_posting_a_bulletin(examples: Examples, sandbox: SandboxServer) -> None:
+    run = examples.run("post_bulletin")
+    (posted,) = sandbox.state.bulletins
+    assert run.values["post"] == posted
+    assert run.run_id in posted["snippet"]["description"]
+
+
+def test_exporting_subscriptions(examples: Examples) -> None:
+    run = examples.run("export_subscriptions")
+    files = examples.written(run)
+    records = [json.loads(line) for line in files["subscriptions.jsonl"].splitlines()]
+    table = list(csv.DictReader(files["subscriptions.csv"].splitlines()))
+    assert len(records) == len(table) == run.values["export_records"]["rows"] > 0
+    assert set(run.values["wait_for_a_subscription"]) == {"id", "title"}
+    assert run.values["wait_for_a_subscription"]["id"] in {record["id"] for record in records}
+
+
+def test_capturing_hot_threads(examples: Examples) -> None:
+    run = examples.run("capture_hot_threads")
+    files = examples.written(run)
+    assert files["hot_threads.txt"].startswith("::: {")
+    assert json.loads(files["hot_threads.json"])["nodes"]
+    assert run.values["wait_for_high_cpu"][0]["percent"] >= 85
+    assert run.values["capture"]["hottest"]
+
+
+def test_joining_the_services(examples: Examples, sandbox: SandboxServer) -> None:
+    run = examples.run("cpu_bulletin")
+    (posted,) = sandbox.state.bulletins
+    assert run.values["capture"]["hottest"][0]["thread"] in posted["snippet"]["description"]
+
+
+def test_enriching_isbns(examples: Examples) -> None:
+    run = examples.run("enrich_isbns")
+    rows = [json.loads(line) for line in examples.written(run)["books.jsonl"].splitlines()]
+    assert [row["status"] for row in rows] == ["found", "found", "not_found", "found", "invalid"]
+    assert run.values["enrich"]["rows"] == 5
+    assert run.values["wait_for_the_record"]
+
+
+def test_every_example_is_run_here(example_dags_folder: Path) -> None:
+    names = {file.stem.removeprefix("example_") for file in example_dags_folder.glob("*.py")}
+    assert names == {"post_bulletin", "export_subscriptions", "capture_hot_threads", "cpu_bulletin", "enrich_isbns"}

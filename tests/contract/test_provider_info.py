@@ -1,0 +1,173 @@
+"""The provider as Airflow finds it: its name, and every key that Airflow is meant to read."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import importlib.metadata
+import json
+from importlib.resources import files
+from typing import Any
+
+import jsonschema
+import pytest
+from airflow.providers.common.compat.module_loading import import_string
+from airflow.providers_manager import ProvidersManager
+from packaging.utils import canonicalize_name
+
+from airflow_provider_mediaops import __version__
+from airflow_provider_mediaops.get_provider_info import get_provider_info
+
+NAME = "airflow-provider-mediaops"
+# Airflow 3.1 reads neither of these, and its schema does not know them; later versions build the form from them.
+READ_SINCE_3_2 = {"hook-name", "ui-field-behaviour", "conn-fields"}
+
+
+def schema(name: str) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(files("airflow").joinpath(name).read_text())
+    return content
+
+
+def unknown_keys(value: Any, known: dict[str, Any], path: str = "") -> list[str]:
+    """Find the keys that a schema does not name: Airflow ignores them without a word."""
+    if isinstance(value, list):
+        items = known.get("items", {})
+        # Airflow's schemas forget the word `properties` here and there.
+        items = items if "type" in items or "properties" in items or not items else {"properties": items}
+        return [found for item in value for found in unknown_keys(item, items, f"{path}[]")]
+    if not isinstance(value, dict) or not ("properties" in known or "additionalProperties" in known):
+        return []
+    found = []
+    for key, entry in value.items():
+        below = known.get("properties", {}).get(key, known.get("additionalProperties", False))
+        where = f"{path}.{key}".lstrip(".")
+        found += unknown_keys(entry, below, where) if isinstance(below, dict) else [where]
+    return found
+
+
+def ignored_keys(info: dict[str, Any]) -> set[str]:
+    """Find all keys of a provider's metadata that the installed Airflow reads nowhere."""
+    known = schema("provider_info.schema.json")
+    types = schema("provider.yaml.schema.json")["properties"]["connection-types"]
+    known["properties"]["connection-types"] = types
+    field = types["items"]["properties"].get("conn-fields", {}).get("additionalProperties", {})
+    field.get("properties", {}).get("schema", {})["additionalProperties"] = False
+    return {key.removeprefix("connection-types[].") for key in unknown_keys(info, known)}
+
+
+def with_change(*path: str | int, old: str, new: str) -> dict[str, Any]:
+    """Give the metadata with one key misspelt."""
+    info = copy.deepcopy(get_provider_info())
+    place: Any = info
+    for step in path:
+        place = place[step]
+    place[new] = place.pop(old)
+    return info
+
+
+def class_paths(info: dict[str, Any]) -> list[str]:
+    return [*(entry["hook-class-name"] for entry in info["connection-types"]), *info["notifications"]]
+
+
+def module_paths(info: dict[str, Any]) -> list[str]:
+    kinds = ("hooks", "operators", "sensors", "triggers")
+    return [module for kind in kinds for entry in info[kind] for module in entry["python-modules"]]
+
+
+def test_the_entry_point_belongs_to_the_canonical_name() -> None:
+    (entry_point,) = importlib.metadata.entry_points(
+        group="apache_airflow_provider", module="airflow_provider_mediaops.get_provider_info"
+    )
+    assert entry_point.dist is not None
+    info = entry_point.load()()
+    assert canonicalize_name(entry_point.dist.name) == info["package-name"] == NAME
+
+
+def test_airflow_finds_the_provider_under_its_canonical_name() -> None:
+    provider = ProvidersManager().providers[NAME]
+    assert provider.version == importlib.metadata.version(NAME) == __version__
+    assert {entry["connection-type"] for entry in provider.data["connection-types"]} == {
+        "mediaops_video",
+        "mediaops_cluster",
+        "mediaops_books",
+    }
+
+
+def test_the_metadata_is_valid() -> None:
+    jsonschema.Draft7Validator(schema("provider_info.schema.json")).validate(get_provider_info())
+
+
+def test_the_connection_types_keep_to_the_strict_schema() -> None:
+    types = schema("provider.yaml.schema.json")["properties"]["connection-types"]
+    jsonschema.Draft7Validator(types).validate(get_provider_info()["connection-types"])
+
+
+@pytest.mark.airflow(">=3.2")
+def test_no_key_is_ignored() -> None:
+    assert ignored_keys(get_provider_info()) == set()
+
+
+@pytest.mark.airflow("<3.2")
+def test_only_the_keys_for_later_versions_are_ignored() -> None:
+    assert ignored_keys(get_provider_info()) == READ_SINCE_3_2
+
+
+FIRST_TYPE = ("connection-types", 0)
+MISSPELT = [
+    ((), "connection-types", "connection_types"),
+    (("operators", 0), "python-modules", "python_modules"),
+    (("integrations", 0), "integration-name", "name"),
+    (FIRST_TYPE, "hook-class-name", "hook-class"),
+    (FIRST_TYPE, "ui-field-behaviour", "ui_field_behaviour"),
+]
+MISSPELT_SINCE_3_2 = [
+    ((*FIRST_TYPE, "ui-field-behaviour"), "hidden-fields", "hidden_fields"),
+    ((*FIRST_TYPE, "conn-fields", "auth"), "label", "title"),
+    ((*FIRST_TYPE, "conn-fields", "max_attempts", "schema"), "minimum", "min"),
+]
+
+
+@pytest.mark.parametrize(
+    ("path", "old", "new"),
+    [
+        *MISSPELT,
+        *(pytest.param(*change, marks=pytest.mark.airflow(">=3.2")) for change in MISSPELT_SINCE_3_2),
+    ],
+)
+def test_a_misspelt_key_would_be_seen(path: tuple[str | int, ...], old: str, new: str) -> None:
+    found = ignored_keys(with_change(*path, old=old, new=new)) - ignored_keys(get_provider_info())
+    assert [key.rpartition(".")[2] for key in found] == [new]
+
+
+@pytest.mark.parametrize("path", class_paths(get_provider_info()))
+def test_every_class_is_there(path: str) -> None:
+    assert isinstance(import_string(path), type)
+
+
+@pytest.mark.parametrize("path", module_paths(get_provider_info()))
+def test_every_module_is_there(path: str) -> None:
+    assert importlib.import_module(path).__doc__
+
+
+def test_every_service_is_listed_everywhere() -> None:
+    info = get_provider_info()
+    names = {entry["integration-name"] for entry in info["integrations"]}
+    for kind in ("hooks", "operators", "sensors", "triggers"):
+        assert {entry["integration-name"] for entry in info[kind]} == names
+
+
+@pytest.mark.parametrize("entry", get_provider_info()["connection-types"], ids=lambda entry: entry["connection-type"])
+def test_the_hook_says_of_itself_what_the_metadata_says(entry: dict[str, Any]) -> None:
+    hook = import_string(entry["hook-class-name"])
+    assert hook.conn_type == entry["connection-type"]
+    assert hook.hook_name == entry["hook-name"]
+    assert hook.default_conn_name == f"{hook.conn_type}_default"
+    # Airflow makes a hook of a connection in this way, for a test of the connection for one.
+    assert getattr(hook(**{hook.conn_name_attr: "mine"}), hook.conn_name_attr) == "mine"
+
+
+def test_connection_types_survive_the_form_and_the_uri() -> None:
+    for entry in get_provider_info()["connection-types"]:
+        # The form's code splits on two underscores; a URI's scheme has dashes that become underscores.
+        assert "__" not in entry["connection-type"]
+        assert "-" not in entry["connection-type"]

@@ -1,0 +1,63 @@
+"""One real Airflow and one sandbox for the whole suite.
+
+A test file names in `DAGS` the DAGs that it is about, and in `FAULTS` what goes wrong while they run. Those of all
+chosen files are started together: their runs share the two cores of a small machine and each other's waits.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_provider_mediaops.sandbox.server import SandboxServer
+from tests.system import connections
+from tests.system.running import Runs, WatchedAirflow
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="session")
+def sandbox() -> Iterator[SandboxServer]:
+    with SandboxServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder into which the DAGs write."""
+    return tmp_path_factory.mktemp("output")
+
+
+@pytest.fixture(scope="session")
+def airflow(sandbox: SandboxServer, output: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WatchedAirflow]:
+    scratch = tmp_path_factory.mktemp("airflow")
+    dags = scratch / "dags"
+    dags.mkdir()
+    (dags / "system").symlink_to(Path(__file__).parent / "dags")
+    (dags / "examples").symlink_to(ROOT / "example_dags")
+    env = {
+        **connections.in_environment(sandbox),
+        "MEDIAOPS_OUTPUT": output.as_uri(),
+        # A triggerer that was killed is taken for dead after so many seconds.
+        "AIRFLOW__TRIGGERER__TRIGGERER_HEALTH_CHECK_THRESHOLD": "5",
+    }
+    with WatchedAirflow(scratch / "home", dags=dags, env=env) as running:
+        connection = json.dumps(connections.in_database(sandbox))
+        running.cli("connections", "add", "mediaops_books_default", "--conn-json", connection)
+        yield running
+
+
+@pytest.fixture(scope="session")
+def runs(request: pytest.FixtureRequest, airflow: WatchedAirflow, sandbox: SandboxServer) -> Runs:
+    parents = {item.getparent(pytest.Module) for item in request.session.items}
+    modules = [parent.obj for parent in parents if parent is not None]
+    for module in modules:
+        for fault in getattr(module, "FAULTS", ()):
+            sandbox.state.faults.arm(fault)
+    return Runs(airflow, [dag_id for module in modules for dag_id in getattr(module, "DAGS", ())])

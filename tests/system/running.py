@@ -1,0 +1,153 @@
+"""The runs of the suite's DAGs, and what a test wants of Airflow beyond that."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sqlite3
+import sys
+import time
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import psutil
+
+from scripts.local_airflow import COMPONENTS, LocalAirflow, TaskInstance
+from scripts.processes import ProcessEndedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from airflow_provider_mediaops.sandbox.server import SandboxServer
+    from airflow_provider_mediaops.sandbox.state import RequestRecord
+
+
+class WatchedAirflow(LocalAirflow):
+    """A local Airflow into which one can look, and whose processes can be killed."""
+
+    def run_ids(self, dag_id: str) -> list[str]:
+        """Give the ids of a DAG's runs."""
+        return [run["dag_run_id"] for run in self._call("GET", f"api/v2/dags/{dag_id}/dagRuns")["dag_runs"]]
+
+    def logical_date(self, dag_id: str, run_id: str) -> str | None:
+        """Give the logical date of a run, if it has one."""
+        date: str | None = self._call("GET", f"api/v2/dags/{dag_id}/dagRuns/{run_id}")["logical_date"]
+        return date
+
+    def log_events(self, dag_id: str, run_id: str, task_id: str) -> list[dict[str, Any]]:
+        """Give the log of a task's first try with all that its lines hold."""
+        path = f"api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/logs/1"
+        events: list[dict[str, Any]] = self._call("GET", path, params={"full_content": True})["content"]
+        return events
+
+    def trigger_arguments(self) -> list[str]:
+        """Give the arguments of all waiting triggers as they stand in the database, where nobody encrypts them."""
+        with closing(sqlite3.connect(self.home / "airflow.db", timeout=30)) as database:
+            return [arguments for (arguments,) in database.execute("SELECT kwargs FROM trigger")]
+
+    def kill(self, component: str) -> None:
+        """Kill a component and all that it started, as a machine that is switched off does."""
+        (process,) = (child for child in psutil.Process().children() if self._is_component(child, component))
+        for victim in [process, *process.children(recursive=True)]:
+            victim.kill()
+        wait_for(self._misses_a_component, f"the {component} is dead")
+
+    def _misses_a_component(self) -> bool:
+        try:
+            self.check()
+        except ProcessEndedError:
+            return True
+        return False
+
+    def start_again(self, component: str) -> None:
+        """Start a killed component once more; its log of the first time is kept."""
+        command = [sys.executable, "-m", "airflow", *COMPONENTS[component]]
+        self._processes.start(component, command, env=self._env, log=self.home / f"{component}-again.log")
+
+    def _is_component(self, process: psutil.Process, component: str) -> bool:
+        return component in process.cmdline() and process.environ().get("AIRFLOW_HOME") == str(self.home)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A run that has ended.
+
+    :param state: how it ended.
+    :param tasks: its tasks by name.
+    """
+
+    airflow: WatchedAirflow
+    dag_id: str
+    run_id: str
+    state: str
+    tasks: dict[str, TaskInstance]
+
+    @property
+    def states(self) -> dict[str, str | None]:
+        """How each task ended."""
+        return {name: task.state for name, task in self.tasks.items()}
+
+    def value(self, task_id: str) -> Any:
+        """Give what a task returned."""
+        return self.airflow.xcom(self.dag_id, self.run_id, task_id)
+
+    def log(self, task_id: str) -> str:
+        """Give the log of a task's last try."""
+        return self.airflow.task_log(self.dag_id, self.run_id, task_id, try_number=self.tasks[task_id].try_number)
+
+
+class Runs:
+    """Runs that are started together and waited for one by one."""
+
+    def __init__(self, airflow: WatchedAirflow, dag_ids: Iterable[str]) -> None:
+        self._airflow = airflow
+        self._run_ids = {dag_id: airflow.trigger(dag_id) for dag_id in dag_ids}
+        self._ended: dict[str, Ended] = {}
+
+    def ended(self, dag_id: str) -> Ended:
+        """Wait for the end of a DAG's run."""
+        if dag_id not in self._ended:
+            self._ended[dag_id] = ended(self._airflow, dag_id, self._run_ids[dag_id])
+        return self._ended[dag_id]
+
+    def all_ended(self) -> list[Ended]:
+        """Wait for the end of all runs."""
+        return [self.ended(dag_id) for dag_id in self._run_ids]
+
+
+def ended(airflow: WatchedAirflow, dag_id: str, run_id: str) -> Ended:
+    """Wait for the end of a run."""
+    state = airflow.wait(dag_id, run_id, timeout=240)
+    tasks = {task.name: task for task in airflow.task_instances(dag_id, run_id)}
+    return Ended(airflow, dag_id, run_id, state, tasks)
+
+
+def requests_of(sandbox: SandboxServer, node: str) -> list[RequestRecord]:
+    """Give the requests about a node, known or not: the suite's tasks ask for nodes of their own names."""
+    return [request for request in list(sandbox.state.requests) if f",{node}/" in request.path]
+
+
+def gaps(requests: list[RequestRecord]) -> list[float]:
+    """Give the seconds between one request and the next."""
+    return [(later.at - earlier.at).total_seconds() for earlier, later in itertools.pairwise(requests)]
+
+
+def wait_for(condition: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
+    """Wait until something is so, and fail where it is not in time."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"Waited {seconds:.0f} s in vain until {what}."
+        time.sleep(0.2)
+
+
+def processes_with(variable: str, value: str) -> list[psutil.Process]:
+    """Find the processes whose environment holds a variable with this value, and that have not ended."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.pid != os.getpid() and process.environ().get(variable) == value:
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found

@@ -1,0 +1,98 @@
+"""How a wait ends, in each form of the sensors and under each rule, and what it lives through."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_provider_mediaops.sandbox import cluster
+from airflow_provider_mediaops.sandbox.faults import DropFault, StatusFault
+from tests.system.running import gaps, requests_of
+
+if TYPE_CHECKING:
+    from airflow_provider_mediaops.sandbox.server import SandboxServer
+    from tests.system.running import Ended, Runs
+
+RULES = ("plain", "soft_fail", "never_fail")
+RETRY_AFTER = 6
+# The seconds that must lie between the requests of an interrupted wait: what the service asked for, then pauses that
+# grow from the interval of one second; a rescheduled task begins anew each time, with an interval of five.
+PAUSES = {"poke": (RETRY_AFTER, 2, 4), "reschedule": (RETRY_AFTER, 5, 5), "deferred": (RETRY_AFTER, 2, 4)}
+FORMS = tuple(PAUSES)
+# The refusal tells the password that it refuses: it is not to be repeated.
+REFUSAL = {"error": {"type": "security_exception", "reason": f"{cluster.LOGIN} has no password {cluster.PASSWORD}"}}
+DAGS = ("system_waiting",)
+FAULTS = (
+    *(
+        # The first look is let pass, so that the wait has begun.
+        StatusFault(service="cluster", status=401, body=REFUSAL, path=f",refused_{rule}_{form}/", after=1)
+        for form in FORMS
+        for rule in RULES
+    ),
+    *(
+        fault
+        for form in FORMS
+        for path in [f",interrupted_{form}/"]
+        for fault in (
+            StatusFault(service="cluster", status=429, retry_after=RETRY_AFTER, path=path),
+            DropFault(service="cluster", path=path),
+            StatusFault(service="cluster", status=503, path=path),
+        )
+    ),
+)
+
+
+@pytest.fixture
+def run(runs: Runs) -> Ended:
+    return runs.ended("system_waiting")
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_rules_say_how_a_wait_ends(run: Ended, form: str) -> None:
+    assert {what: run.tasks[f"{what}_{form}"].state for what in _ends()} == {
+        "timed_out_plain": "failed",
+        "timed_out_soft_fail": "skipped",
+        "timed_out_never_fail": "skipped",
+        "refused_plain": "failed",
+        "refused_soft_fail": "failed",
+        "refused_never_fail": "skipped",
+    }
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_neither_end_of_a_wait_is_tried_again(run: Ended, form: str) -> None:
+    assert {run.tasks[f"{what}_{form}"].try_number for what in _ends()} == {1}
+    assert "AirflowSensorTimeout: " in run.log(f"timed_out_plain_{form}")
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_refusal_is_told_with_the_same_typed_error_in_each_form(run: Ended, rule: str) -> None:
+    told = {form: _errors(run.log(f"refused_{rule}_{form}").replace(form, "*")) for form in FORMS}
+    assert told["poke"] == told["reschedule"] == told["deferred"]
+    assert told["poke"][0].startswith("AuthenticationError: ")
+    assert f"{cluster.LOGIN} has no password ***" in told["poke"][0]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_temporary_failures_are_waited_out(run: Ended, sandbox: SandboxServer, form: str) -> None:
+    task = run.tasks[f"interrupted_{form}"]
+    assert (task.state, task.try_number) == ("success", 1)
+    requests = requests_of(sandbox, f"interrupted_{form}")
+    assert [(request.fault, request.status) for request in requests] == [
+        ("status", 429),
+        ("drop", 200),
+        ("status", 503),
+        (None, 200),
+    ]
+    assert all(gap >= pause for gap, pause in zip(gaps(requests), PAUSES[form], strict=True))
+    assert "The wait goes on" in run.log(f"interrupted_{form}")
+
+
+def _ends() -> list[str]:
+    return [f"{what}_{rule}" for what in ("timed_out", "refused") for rule in RULES]
+
+
+def _errors(log: str) -> list[str]:
+    return sorted(set(re.findall(r"AuthenticationError: .*", log)))

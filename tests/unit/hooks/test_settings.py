@@ -1,0 +1,344 @@
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_provider_mediaops.exceptions import InvalidConnectionError
+from airflow_provider_mediaops.hooks.settings import (
+    ConnectionFields,
+    base_urls,
+    retry_policy,
+    split_address,
+    transport_settings,
+)
+from airflow_provider_mediaops.http.retry import RetryPolicy
+from airflow_provider_mediaops.http.transport import TransportSettings
+from tests.unit.loopback import make_certificate
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def fields(**given: Any) -> ConnectionFields:
+    return ConnectionFields("c1", **given)
+
+
+def extra(**given: Any) -> ConnectionFields:
+    return ConnectionFields("c1", extra=given)
+
+
+def connection(**given: Any) -> SimpleNamespace:
+    empty = dict.fromkeys(("host", "schema", "port", "login", "password", "extra"))
+    return SimpleNamespace(conn_id="c1", **{**empty, **given})
+
+
+def wrong(name: str) -> Any:
+    return pytest.raises(InvalidConnectionError, match=f"^Connection 'c1', field '{name}': ")
+
+
+# From a connection.
+
+
+def test_an_empty_connection_has_empty_fields() -> None:
+    assert ConnectionFields.of(connection()) == ConnectionFields("c1")
+
+
+def test_every_field_of_a_connection_is_read() -> None:
+    given = connection(
+        host=" https://host ", schema=" HTTPS ", port=9200, login="me", password="p@ss", extra='{"a": {"b": [1]}}'
+    )
+    assert ConnectionFields.of(given) == ConnectionFields(
+        "c1", "https://host", "https", 9200, "me", "p@ss", {"a": {"b": [1]}}
+    )
+
+
+@pytest.mark.parametrize(("port", "read"), [(None, None), (0, None), ("", None), ("8443", 8443), (65_535, 65_535)])
+def test_a_port_may_be_a_text_or_absent(port: object, read: int | None) -> None:
+    assert ConnectionFields.of(connection(port=port)).port == read
+
+
+@pytest.mark.parametrize("port", ["abc", -1, 65_536, "1.5"])
+def test_a_port_that_is_none_is_named(port: object) -> None:
+    with wrong("port"):
+        ConnectionFields.of(connection(port=port))
+
+
+def test_the_uri_form_nests_extra_as_text() -> None:
+    nested = json.dumps({"__extra__": json.dumps({"headers": {"X-A": "1"}}), "auth": "none"})
+    assert ConnectionFields.of(connection(extra=nested)).extra == {"headers": {"X-A": "1"}, "auth": "none"}
+
+
+@pytest.mark.parametrize("text", ["[]", '"text"', "{cut", "null", '{"__extra__": "[1]"}', '{"__extra__": "{cut"}'])
+def test_an_extra_that_is_no_object_is_named(text: str) -> None:
+    with wrong("extra"):
+        ConnectionFields.of(connection(extra=text))
+
+
+def test_secrets_are_not_shown() -> None:
+    assert "s3cr3t" not in repr(fields(password="s3cr3t", extra={"refresh_token": "s3cr3t"}))
+
+
+# Single values.
+
+
+@pytest.mark.parametrize(
+    ("value", "read"), [(None, "svc"), ("", "svc"), ("  ", "svc"), (" youtube ", "youtube"), (5, "5")]
+)
+def test_a_text(value: object, read: str) -> None:
+    assert extra(kind_prefix=value).text("kind_prefix", "svc") == read
+
+
+@pytest.mark.parametrize(("value", "read"), [(None, "a"), ("", "a"), (" B ", "b")])
+def test_a_choice(value: object, read: str) -> None:
+    assert extra(x=value).choice("x", ("a", "b"), "a") == read
+
+
+@pytest.mark.parametrize("value", ["c", True, ["a"]])
+def test_a_choice_that_is_none_is_named(value: object) -> None:
+    with wrong("x"):
+        extra(x=value).choice("x", ("a", "b"), "a")
+
+
+@pytest.mark.parametrize(("value", "read"), [(None, 7.0), ("", 7.0), (0, 0.0), ("2.5", 2.5), (" 3 ", 3.0)])
+def test_a_number(value: object, read: float) -> None:
+    assert extra(x=value).number("x", 7.0, least=0) == read
+
+
+@pytest.mark.parametrize("value", ["many", -1, "nan", "inf", True, [], {}, 10**400])
+def test_a_number_that_is_none_is_named(value: object) -> None:
+    with wrong("x"):
+        extra(x=value).number("x", 7.0, least=0)
+
+
+@pytest.mark.parametrize("value", [1.5, "2.5", 0])
+def test_a_whole_number_that_is_none_is_named(value: object) -> None:
+    with wrong("x"):
+        extra(x=value).number("x", 5, least=1, whole=True)
+
+
+@pytest.mark.parametrize(
+    ("value", "read"),
+    [
+        (None, True),
+        ("", True),
+        (False, False),
+        ("False", False),
+        ("no", False),
+        (0, False),
+        (" TRUE ", True),
+        (1, True),
+    ],
+)
+def test_a_flag(value: object, *, read: bool) -> None:
+    assert extra(x=value).flag("x", default=True) is read
+
+
+@pytest.mark.parametrize("value", ["maybe", 2, []])
+def test_a_flag_that_is_none_is_named(value: object) -> None:
+    with wrong("x"):
+        extra(x=value).flag("x", default=True)
+
+
+@pytest.mark.parametrize("value", [None, "", "  ", "null", {}, "{}"])
+def test_an_empty_mapping(value: object) -> None:
+    assert extra(x=value).mapping("x") == {}
+
+
+@pytest.mark.parametrize("value", [{"a": "1", "b": 2}, '{"a": "1", "b": 2}'])
+def test_a_mapping_is_an_object_or_the_text_of_one(value: object) -> None:
+    assert extra(x=value).mapping("x") == {"a": "1", "b": "2"}
+
+
+@pytest.mark.parametrize("value", ["a=1", "[1]", [1], 5, {"a": None}, {"a": {"b": 1}}])
+def test_a_mapping_that_is_none_is_named(value: object) -> None:
+    with wrong("x"):
+        extra(x=value).mapping("x")
+
+
+def test_a_credential() -> None:
+    assert fields(password="abc-._~+/=").credential("the key") == "abc-._~+/="
+
+
+@pytest.mark.parametrize("password", ["", "s3cr3t\n", " s3cr3t", "s3cr3t\u2603"])
+def test_a_credential_that_cannot_be_sent_is_named_but_not_shown(password: str) -> None:
+    with wrong("password") as caught:
+        fields(password=password).credential("the key")
+    assert "it must be the key" in str(caught.value)
+    assert "s3cr3t" not in str(caught.value)
+
+
+# Addresses.
+
+
+@pytest.mark.parametrize(
+    ("given", "urls"),
+    [
+        ({"host": "https://host"}, ["https://host"]),
+        ({"host": "https://host/"}, ["https://host"]),
+        ({"host": "HTTP://Host:80/youtube/"}, ["http://host:80/youtube"]),
+        ({"host": "host"}, ["https://host"]),
+        ({"host": "host", "schema": "http"}, ["http://host"]),
+        ({"host": "host", "schema": "http", "port": 8080}, ["http://host:8080"]),
+        ({"host": "host/base", "schema": "http", "port": 8080}, ["http://host:8080/base"]),
+        ({"host": "host:9201", "schema": "http", "port": 8080}, ["http://host:9201"]),
+        ({"host": "https://host", "schema": "http", "port": 8443}, ["https://host:8443"]),
+        ({"host": "::1", "schema": "http", "port": 8080}, ["http://[::1]:8080"]),
+        ({"host": "2001:db8::1"}, ["https://[2001:db8::1]"]),
+        ({"host": "[::1]:9200", "schema": "http"}, ["http://[::1]:9200"]),
+        ({"host": "https://[2001:db8::1]:9200/x"}, ["https://[2001:db8::1]:9200/x"]),
+        (
+            {"host": "https://n1:9200, n2 ,http://n3/x,", "schema": "https", "port": 9201},
+            ["https://n1:9200", "https://n2:9201", "http://n3:9201/x"],
+        ),
+    ],
+)
+def test_a_base_address_is_whole_or_split_over_the_fields(given: dict[str, Any], urls: list[str]) -> None:
+    assert base_urls(fields(**given)) == tuple(urls)
+
+
+@pytest.mark.parametrize(
+    ("given", "name", "why"),
+    [
+        ({}, "host", "is empty"),
+        ({"host": " , "}, "host", "is empty"),
+        ({"host": "ftp://host"}, "host", "scheme must be http or https"),
+        ({"host": "://host"}, "host", "scheme must be http or https"),
+        ({"host": "host", "schema": "tcp"}, "schema", "must be http or https"),
+        ({"host": "https://"}, "host", "names no host"),
+        ({"host": "https://:9200"}, "host", "names no host"),
+        ({"host": "https://ho st"}, "host", "names no host"),
+        ({"host": "https://host:port"}, "host", "is no address"),
+        ({"host": "https://host:99999"}, "host", "is no address"),
+        ({"host": "https://[::1"}, "host", "is no address"),
+        ({"host": "https://me:s3cr3t@host"}, "host", "credentials belong in login and password"),
+        ({"host": "https://host?key=s3cr3t"}, "host", "more than an address"),
+        ({"host": "https://host#part"}, "host", "more than an address"),
+        ({"host": "https://good,https://"}, "host", "names no host"),
+    ],
+)
+def test_a_base_address_that_is_none_is_named(given: dict[str, Any], name: str, why: str) -> None:
+    with wrong(name) as caught:
+        base_urls(fields(**given))
+    assert why in str(caught.value)
+    assert "s3cr3t" not in str(caught.value)
+
+
+def test_other_addresses_are_checked_under_their_own_name() -> None:
+    assert split_address(fields(), "token_url", "https://host/token?p=1").query == "p=1"
+    with wrong("token_url"):
+        split_address(fields(), "token_url", "host/token")
+
+
+# Transport and retry.
+
+
+def test_the_settings_have_defaults() -> None:
+    assert transport_settings(fields()) == TransportSettings()
+    assert retry_policy(fields()) == RetryPolicy(max_attempts=5, max_wait=120.0)
+    assert (TransportSettings().connect_timeout, TransportSettings().read_timeout) == (10.0, 60.0)
+
+
+@pytest.mark.parametrize(
+    ("value", "limits"),
+    [
+        ("5", (5.0, 5.0)),
+        (5, (5.0, 5.0)),
+        (2.5, (2.5, 2.5)),
+        ("3, 30", (3.0, 30.0)),
+        ([3, "30"], (3.0, 30.0)),
+        ("[3, 30]", (3.0, 30.0)),
+        ("", (10.0, 60.0)),
+        (None, (10.0, 60.0)),
+    ],
+)
+def test_time_limits(value: object, limits: tuple[float, float]) -> None:
+    settings = transport_settings(extra(timeout=value))
+    assert (settings.connect_timeout, settings.read_timeout) == limits
+
+
+@pytest.mark.parametrize("value", ["soon", "0", "-1, 5", "1, 2, 3", "1,", [], [None], "inf", "nan", True, {"a": 1}])
+def test_time_limits_that_are_none_are_named(value: object) -> None:
+    with wrong("timeout"):
+        transport_settings(extra(timeout=value))
+
+
+@pytest.mark.parametrize(
+    ("value", "proxies"),
+    [
+        (" http://proxy:3128 ", {"http": "http://proxy:3128", "https": "http://proxy:3128"}),
+        ({"https": "http://me:pass@proxy:3128"}, {"https": "http://me:pass@proxy:3128"}),
+        ('{"http": "https://proxy"}', {"http": "https://proxy"}),
+        ("", {}),
+        (None, {}),
+    ],
+)
+def test_proxies(value: object, proxies: dict[str, str]) -> None:
+    assert transport_settings(extra(proxies=value)).proxies == proxies
+
+
+@pytest.mark.parametrize(
+    "value", ["proxy:3128", "socks5://proxy:1080", {"all": "http://proxy"}, {"https": "proxy"}, ["http://proxy"], 5]
+)
+def test_proxies_that_are_none_are_named(value: object) -> None:
+    with wrong("proxies"):
+        transport_settings(extra(proxies=value))
+
+
+@pytest.mark.parametrize("value", [{"X-Team": "ops", "X-Level": 5}, '{"X-Team": "ops", "X-Level": 5}'])
+def test_headers(value: object) -> None:
+    headers = transport_settings(extra(headers=value)).headers
+    assert headers == {"X-Team": "ops", "X-Level": "5"}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"authorization": "Bearer s3cr3t"},
+        {"X-A": "s3cr3t\r\nX-B: 1"},
+        {"X-A": "s3cr3t\u2603"},
+        {"X A": "s3cr3t"},
+        {"X-\u00e4": "s3cr3t"},
+        {"": "s3cr3t"},
+        {"X-A": ""},
+        "X-A: s3cr3t",
+    ],
+)
+def test_headers_that_cannot_be_sent_are_named_but_not_shown(value: object) -> None:
+    with wrong("headers") as caught:
+        transport_settings(extra(headers=value))
+    assert "s3cr3t" not in str(caught.value)
+
+
+def test_certificates_to_trust_are_looked_at_when_the_connection_is_read(tmp_path: Path) -> None:
+    certificate = make_certificate(tmp_path)
+    assert transport_settings(fields(), verify=str(certificate)).verify == str(certificate)
+    assert transport_settings(fields(), verify=str(tmp_path)).verify == str(tmp_path)
+    assert transport_settings(fields(), verify=False).verify is False
+    empty = tmp_path / "empty.pem"
+    empty.write_text("no certificate\n")
+    for path in (empty, tmp_path / "missing.pem"):
+        with wrong("ca_cert"):
+            transport_settings(fields(), verify=str(path))
+
+
+@pytest.mark.parametrize(
+    ("given", "policy"),
+    [
+        ({"max_attempts": "3", "max_wait": "7.5"}, RetryPolicy(max_attempts=3, max_wait=7.5)),
+        ({"max_attempts": 1, "max_wait": 0}, RetryPolicy(max_attempts=1, max_wait=0)),
+        ({"max_attempts": "", "max_wait": None}, RetryPolicy()),
+    ],
+)
+def test_the_bounds_of_trying_again(given: dict[str, Any], policy: RetryPolicy) -> None:
+    assert retry_policy(extra(**given)) == policy
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("max_attempts", 0), ("max_attempts", 2.5), ("max_attempts", "x"), ("max_wait", -1)]
+)
+def test_bounds_that_are_none_are_named(name: str, value: object) -> None:
+    with wrong(name):
+        retry_policy(extra(**{name: value}))

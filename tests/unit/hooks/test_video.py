@@ -1,0 +1,214 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from airflow.sdk import Connection
+
+from airflow_provider_mediaops.exceptions import (
+    NotFoundError,
+    QuotaExceededError,
+    UncertainDeliveryError,
+)
+from airflow_provider_mediaops.hooks.video import VideoPlatformHook
+from tests.unit.hooks.video_hook import BASE, both_forms, carry_out, http
+from tests.unit.log_lines import log_lines
+from tests.unit.loopback import Loopback, answering
+from tests.unit.video_platform import KEY, error, page, subscription
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from requests_mock import Mocker
+
+    from tests.unit.loopback import Peer
+
+pytestmark = pytest.mark.usefixtures("supervisor")
+
+
+def hang_up(peer: Peer) -> None:
+    peer.request()
+
+
+def queries(seen: list[bytes]) -> list[dict[str, list[str]]]:
+    return [parse_qs(urlsplit(request.split()[1].decode()).query) for request in seen]
+
+
+@both_forms
+class TestPosting:
+    def test_a_bulletin_is_posted(self, connect_video: Callable[..., None], form: str) -> None:
+        seen: list[bytes] = []
+        with Loopback(answering(http({"id": "a1", "snippet": {"description": "Hello"}}), seen=seen)) as server:
+            connect_video(f"{server.base}/youtube", kind_prefix="youtube")
+            activity = carry_out(form, "post_bulletin", "Hello", playlist_id="p1")
+        assert (activity.id, activity.text) == ("a1", "Hello")
+        head, _, body = seen[0].partition(b"\r\n\r\n")
+        assert head.startswith(b"POST /youtube/v3/activities?part=snippet%2CcontentDetails HTTP/1.1")
+        assert f"authorization: bearer {KEY}".encode() in head.lower()
+        resource = {"kind": "youtube#playlist", "playlistId": "p1"}
+        assert json.loads(body)["contentDetails"]["bulletin"]["resourceId"] == resource
+
+    def test_a_bulletin_that_breaks_the_rules_is_not_sent(self, connect_video: Callable[..., None], form: str) -> None:
+        with Loopback(answering(http({}))) as server:
+            connect_video(server.base)
+            with pytest.raises(ValueError, match="bulletinTextRequired"):
+                carry_out(form, "post_bulletin")
+            assert server.accepted == 0
+
+    def test_a_bulletin_whose_reply_is_lost_is_not_sent_again(
+        self, connect_video: Callable[..., None], form: str
+    ) -> None:
+        with Loopback(hang_up) as server:
+            connect_video(server.base, max_attempts=5)
+            with pytest.raises(UncertainDeliveryError, match="not known whether POST /v3/activities took effect"):
+                carry_out(form, "post_bulletin", "Hello")
+            assert server.accepted == 1
+
+    def test_a_refusal_is_typed(self, connect_video: Callable[..., None], form: str) -> None:
+        with Loopback(answering(http(error(404, "videoNotFound"), 404))) as server:
+            connect_video(server.base)
+            with pytest.raises(NotFoundError, match=r"Check video_id\.") as caught:
+                carry_out(form, "post_bulletin", video_id="v1")
+        assert (caught.value.status, caught.value.reason) == (404, "videoNotFound")
+
+
+@both_forms
+class TestListing:
+    def test_one_page(self, connect_video: Callable[..., None], form: str) -> None:
+        seen: list[bytes] = []
+        with Loopback(answering(http(page(1, 2, next_token="T1")), seen=seen)) as server:
+            connect_video(server.base)
+            listed = carry_out(
+                form, "list_subscriptions", channel_id="UC1", part=["id", "snippet"], max_results=2, page_token="T0"
+            )
+        assert [each.title for each in listed.subscriptions] == ["Channel 1", "Channel 2"]
+        assert listed.next_page_token == "T1"
+        assert queries(seen) == [
+            {"part": ["id,snippet"], "channelId": ["UC1"], "maxResults": ["2"], "pageToken": ["T0"]}
+        ]
+
+    def test_all_pages_over_one_connection(self, connect_video: Callable[..., None], form: str) -> None:
+        seen: list[bytes] = []
+        pages = [page(number, number + 1, next_token=f"T{number}") for number in range(1, 6)]
+        with Loopback(answering(*map(http, pages), http(page(7)), seen=seen)) as server:
+            connect_video(server.base)
+            got = carry_out(form, "iter_subscription_pages", mine=True, order="alphabetical")
+            assert server.accepted == 1
+        assert [len(each.items) for each in got] == [2, 2, 2, 2, 2, 1]
+        assert [query.get("pageToken") for query in queries(seen)] == [None, ["T1"], ["T2"], ["T3"], ["T4"], ["T5"]]
+        # The page size never changes during a walk, and is the largest.
+        assert {query["maxResults"][0] for query in queries(seen)} == {"50"}
+
+    def test_each_subscription_once(self, connect_video: Callable[..., None], form: str) -> None:
+        with Loopback(answering(http(page(1, 2, next_token="T1")), http(page(2, 3)))) as server:
+            connect_video(server.base)
+            got = carry_out(form, "iter_subscriptions", ids=["sub-1", "sub-2", "sub-3"])
+        assert [each.id for each in got] == ["sub-1", "sub-2", "sub-3"]
+        assert got[0].to_dict() == subscription(1)
+
+    def test_a_walk_can_begin_at_a_token_and_have_a_page_size(
+        self, connect_video: Callable[..., None], form: str
+    ) -> None:
+        seen: list[bytes] = []
+        with Loopback(answering(http(page(1)), seen=seen)) as server:
+            connect_video(server.base)
+            walked = carry_out(form, "walk_subscriptions", mine=True, max_results=7, page_token="T9")
+        assert [len(each.fresh) for each in walked] == [1]
+        assert (queries(seen)[0]["pageToken"], queries(seen)[0]["maxResults"]) == (["T9"], ["7"])
+
+    @pytest.mark.parametrize("method", ["list_subscriptions", "iter_subscriptions", "walk_subscriptions"])
+    def test_a_query_that_breaks_the_rules_is_not_sent(
+        self, connect_video: Callable[..., None], form: str, method: str
+    ) -> None:
+        with Loopback(answering(http({}))) as server:
+            connect_video(server.base)
+            with pytest.raises(ValueError, match="exactly one"):
+                carry_out(form, method, mine=True, channel_id="UC1")
+            assert server.accepted == 0
+
+    def test_a_service_that_stumbles_is_told_of(
+        self, connect_video: Callable[..., None], form: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        lines = log_lines(monkeypatch, VideoPlatformHook)
+        with Loopback(answering(http(page(1, next_token="T1")), http(page(2, next_token="T1")))) as server:
+            connect_video(server.base)
+            assert len(carry_out(form, "iter_subscriptions", mine=True)) == 2
+        assert lines == [
+            "WARNING: The walk ends after 2 pages, because the service gave a page token for the second time."
+        ]
+
+
+class TestWaiting:
+    @both_forms
+    def test_a_temporary_failure_is_waited_out_and_told_of(
+        self, connect_video: Callable[..., None], form: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        slept: list[float] = []
+
+        async def asleep(seconds: float) -> None:
+            slept.append(seconds)
+
+        monkeypatch.setattr("airflow_provider_mediaops.hooks.service.time.sleep", slept.append)
+        monkeypatch.setattr("airflow_provider_mediaops.hooks.service.asyncio.sleep", asleep)
+        lines = log_lines(monkeypatch, VideoPlatformHook)
+        replies = [http({}, 503, retry_after="1"), http({}, 503, retry_after="7"), http(page(1))]
+        with Loopback(answering(*replies)) as server:
+            connect_video(server.base, max_attempts=5)
+            assert len(carry_out(form, "list_subscriptions", mine=True).items) == 1
+        assert slept == [1.0, 7.0]
+        # A pause that is hardly noticed is not worth a line.
+        assert len(lines) == 1
+        assert lines[0].startswith("INFO: Waiting 7.0 s: ServiceUnavailableError, try 3: The video platform")
+
+    @both_forms
+    def test_a_spent_quota_is_not_waited_for(self, connect_video: Callable[..., None], form: str) -> None:
+        with Loopback(answering(http(error(403, "quotaExceeded"), 403))) as server:
+            connect_video(server.base, max_attempts=5)
+            with pytest.raises(QuotaExceededError) as caught:
+                carry_out(form, "list_subscriptions", mine=True)
+        assert 0 < (caught.value.retry_after or 0) <= 25 * 3_600
+
+
+class TestAsynchronously:
+    async def test_tasks_that_share_a_hook_share_its_connection_and_session(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        fetched: list[str] = []
+
+        async def fetch(conn_id: str) -> Connection:
+            fetched.append(conn_id)
+            await asyncio.sleep(0)
+            return Connection(conn_id=conn_id, conn_type="mediaops_video", host=server.base, password=KEY)
+
+        monkeypatch.setattr("airflow.providers.common.compat.connection.get_async_connection", fetch)
+        with Loopback(answering(http(page(1)))) as server:
+            async with VideoPlatformHook() as hook:
+                first = await asyncio.gather(*(hook.alist_subscriptions(mine=True) for _ in range(5)))
+                accepted = server.accepted
+                await asyncio.gather(*(hook.alist_subscriptions(mine=True) for _ in range(5)))
+                assert server.accepted == accepted <= 5
+        assert len(first) == 5
+        assert fetched == ["mediaops_video_default"]
+
+    async def test_a_listing_that_is_left_half_way_ends_there(self, connect_video: Callable[..., None]) -> None:
+        seen: list[bytes] = []
+        with Loopback(answering(http(page(1, next_token="T1")), http(page(2)), seen=seen)) as server:
+            connect_video(server.base)
+            async with VideoPlatformHook() as hook:
+                listing = hook.aiter_subscriptions(mine=True)
+                assert (await anext(listing)).id == "sub-1"
+                await listing.aclose()
+                assert [item async for item in listing] == []
+        assert len(seen) == 1
+
+
+def test_a_write_is_sent_as_the_service_reads_it(connect_video: Callable[..., None], requests_mock: Mocker) -> None:
+    connect_video()
+    requests_mock.post(f"{BASE}/v3/activities", json={"id": "a1"})
+    with VideoPlatformHook() as hook:
+        hook.post_bulletin("Grüße ✓")
+    assert requests_mock.request_history[-1].json() == {"snippet": {"description": "Grüße ✓"}}
+    assert requests_mock.request_history[-1].headers["Content-Type"] == "application/json; charset=utf-8"

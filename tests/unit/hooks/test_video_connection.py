@@ -1,0 +1,223 @@
+from __future__ import annotations
+
+import json
+import logging
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, quote, quote_plus
+
+import pytest
+from airflow.sdk import Connection
+from requests_mock import ANY
+
+from airflow_provider_mediaops.exceptions import (
+    AuthenticationError,
+    BadRequestError,
+    ConnectionFailedError,
+    InvalidConnectionError,
+)
+from airflow_provider_mediaops.hooks.video import VideoPlatformHook
+from airflow_provider_mediaops.http.auth import HeaderAuth, NoAuth, ParameterAuth, RefreshTokenAuth
+from tests.unit.hooks.video_hook import BASE, REFRESH, SUBSCRIPTIONS, TOKEN_URL, both_forms, carry_out, http
+from tests.unit.loopback import Loopback, answering
+from tests.unit.video_platform import error, page
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from requests_mock import Mocker
+
+
+pytestmark = pytest.mark.usefixtures("supervisor")
+
+
+class TestConnections:
+    def requested(self, requests_mock: Mocker) -> tuple[str, str | None]:
+        requests_mock.get(ANY, json=page(1))
+        with VideoPlatformHook("from_env") as hook:
+            hook.list_subscriptions(mine=True)
+        request = requests_mock.request_history[-1]
+        return request.url.partition("?")[0], request.headers.get("Authorization")
+
+    @pytest.mark.parametrize(
+        ("value", "url", "header"),
+        [
+            (
+                {"conn_type": "mediaops_video", "host": "https://h.example:8443/base/", "password": "t1"},
+                "https://h.example:8443/base/v3/subscriptions",
+                "Bearer t1",
+            ),
+            (
+                {
+                    "conn_type": "mediaops-video",
+                    "host": "h.example",
+                    "schema": "http",
+                    "port": "8080",
+                    "extra": {"auth": "none", "headers": {"X-A": "1"}},
+                },
+                "http://h.example:8080/v3/subscriptions",
+                None,
+            ),
+            ("mediaops-video://:t%2F1@h.example:8443/https", "https://h.example:8443/v3/subscriptions", "Bearer t/1"),
+            ("mediaops-video://:t1@[::1]:8080/http", "http://[::1]:8080/v3/subscriptions", "Bearer t1"),
+            (
+                f"mediaops-video://:t1@{quote('https://h.example:1/base', safe='')}/?max_attempts=3&timeout=1%2C2",
+                "https://h.example:1/base/v3/subscriptions",
+                "Bearer t1",
+            ),
+            (
+                "mediaops-video://h.example/http?__extra__=" + quote_plus('{"auth": "none", "headers": {"X-A": "1"}}'),
+                "http://h.example/v3/subscriptions",
+                None,
+            ),
+        ],
+    )
+    def test_a_connection_comes_from_the_environment(
+        self, requests_mock: Mocker, monkeypatch: pytest.MonkeyPatch, value: object, url: str, header: str | None
+    ) -> None:
+        monkeypatch.setenv("AIRFLOW_CONN_FROM_ENV", value if isinstance(value, str) else json.dumps(value))
+        assert self.requested(requests_mock) == (url, header)
+
+    def test_nested_extra_of_an_uri_is_read(self, requests_mock: Mocker, monkeypatch: pytest.MonkeyPatch) -> None:
+        nested = quote_plus(json.dumps({"auth": "none", "headers": {"X-Team": "ops"}}))
+        monkeypatch.setenv("AIRFLOW_CONN_FROM_ENV", f"mediaops-video://h.example/https?__extra__={nested}")
+        self.requested(requests_mock)
+        assert requests_mock.request_history[-1].headers["X-Team"] == "ops"
+
+    def test_a_connection_object_will_do(self, requests_mock: Mocker, monkeypatch: pytest.MonkeyPatch) -> None:
+        given = Connection(conn_id="c1", conn_type="mediaops_video", host=BASE, password="t1", extra='{"max_wait": 5}')
+        monkeypatch.setattr(VideoPlatformHook, "get_connection", lambda _self, _conn_id: given)
+        requests_mock.get(SUBSCRIPTIONS, json=page())
+        hook = VideoPlatformHook(video_conn_id="c1")
+        hook.list_subscriptions(mine=True)
+        assert requests_mock.request_history[-1].headers["Authorization"] == "Bearer t1"
+        assert hook.service.client.retry.max_wait == 5.0
+
+    def test_nothing_is_fetched_before_it_is_needed(self) -> None:
+        hook = VideoPlatformHook("does_not_exist")
+        with hook:
+            assert hook.conn_id == hook.video_conn_id == "does_not_exist"
+        assert VideoPlatformHook().conn_id == VideoPlatformHook.default_conn_name == "mediaops_video_default"
+
+    @both_forms
+    def test_a_connection_that_does_not_exist_is_named(self, form: str) -> None:
+        with pytest.raises(InvalidConnectionError, match="There is no connection 'mediaops_video_default': create one"):
+            carry_out(form, "list_subscriptions", mine=True)
+
+    @pytest.mark.parametrize(
+        ("fields", "kind"),
+        [
+            ({}, HeaderAuth),
+            ({"auth": "bearer"}, HeaderAuth),
+            ({"auth": "api_key"}, ParameterAuth),
+            ({"auth": "none", "password": ""}, NoAuth),
+            (REFRESH, RefreshTokenAuth),
+        ],
+    )
+    def test_every_kind_of_credentials(
+        self, connect_video: Callable[..., None], fields: dict[str, Any], kind: type[object]
+    ) -> None:
+        connect_video(**fields)
+        assert type(VideoPlatformHook().service.client.auth) is kind
+
+    @pytest.mark.parametrize(
+        ("fields", "name", "why"),
+        [
+            ({"host": ""}, "host", "is empty"),
+            ({"host": "ftp://h"}, "host", "http or https"),
+            ({"auth": "oauth"}, "auth", "bearer, refresh_token, api_key, none"),
+            ({"password": ""}, "password", "the access token, with auth=bearer"),
+            ({"password": "t1\n"}, "password", "line break"),
+            ({"auth": "api_key", "password": ""}, "password", "the API key, with auth=api_key"),
+            ({**REFRESH, "password": ""}, "password", "the client secret"),
+            ({**REFRESH, "login": ""}, "login", "the client id"),
+            ({**REFRESH, "refresh_token": " "}, "refresh_token", "the user's refresh token"),
+            ({**REFRESH, "token_url": ""}, "token_url", "the address that exchanges tokens"),
+            ({**REFRESH, "token_url": "accounts.example/token"}, "token_url", "http or https"),
+            ({**REFRESH, "token_url": "https://[::1"}, "token_url", "is no address"),
+            ({"timeout": "soon"}, "timeout", "seconds"),
+            ({"max_attempts": "0"}, "max_attempts", "a whole number, 1 or more"),
+        ],
+    )
+    def test_a_field_that_cannot_be_used_is_named(
+        self, connect_video: Callable[..., None], fields: dict[str, Any], name: str, why: str
+    ) -> None:
+        connect_video(**fields)
+        with pytest.raises(InvalidConnectionError, match=f"field '{name}': .*{why}") as caught:
+            VideoPlatformHook().list_subscriptions(mine=True)
+        assert "s3cr3t" not in str(caught.value)
+
+
+class TestTokens:
+    def test_tokens_are_fetched_and_masked_and_not_told(
+        self, connect_video: Callable[..., None], requests_mock: Mocker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        masked: list[str] = []
+        monkeypatch.setattr("airflow_provider_mediaops.hooks.service.mask_secret", masked.append)
+        connect_video(**REFRESH, scopes="a b")
+        requests_mock.post(TOKEN_URL, json={"access_token": "at-s3cr3t", "expires_in": 3599})
+        requests_mock.get(SUBSCRIPTIONS, json=page(1))
+        with VideoPlatformHook() as hook:
+            hook.list_subscriptions(mine=True)
+            hook.list_subscriptions(mine=True)
+        assert sorted(masked) == ["at-s3cr3t", "rt-s3cr3t"]
+        token, first, second = requests_mock.request_history
+        assert parse_qs(token.text)["scope"] == ["a b"]
+        assert "Authorization" not in token.headers
+        assert {first.headers["Authorization"], second.headers["Authorization"]} == {"Bearer at-s3cr3t"}
+
+    @both_forms
+    def test_an_expired_token_is_renewed_once(
+        self, connect_video: Callable[..., None], form: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        masked: list[str] = []
+        monkeypatch.setattr("airflow_provider_mediaops.hooks.service.mask_secret", masked.append)
+        seen: list[bytes] = []
+        tokens = [http({"access_token": f"at-{number}"}) for number in range(2)]
+        replies = [tokens[0], http(error(401, "authError"), 401), tokens[1], http(page(1))]
+        with Loopback(answering(*replies, seen=seen)) as server:
+            connect_video(server.base, **{**REFRESH, "token_url": f"{server.base}/token"})
+            assert len(carry_out(form, "list_subscriptions", mine=True).items) == 1
+        assert [request.split()[1].partition(b"?")[0] for request in seen] == [
+            b"/token",
+            b"/v3/subscriptions",
+            b"/token",
+            b"/v3/subscriptions",
+        ]
+        assert b"bearer at-1" in seen[-1].lower()
+        assert {"rt-s3cr3t", "at-0", "at-1"} == set(masked)
+
+    def test_a_revoked_refresh_token_says_what_to_do(
+        self, connect_video: Callable[..., None], requests_mock: Mocker
+    ) -> None:
+        connect_video(**REFRESH)
+        requests_mock.post(TOKEN_URL, status_code=400, json={"error": "invalid_grant"})
+        with pytest.raises(AuthenticationError, match="grant access again") as caught:
+            VideoPlatformHook().list_subscriptions(mine=True)
+        assert "at accounts.example answered POST /token" in caught.value.message
+
+
+class TestSecrets:
+    @both_forms
+    @pytest.mark.parametrize(
+        ("auth", "password"), [("api_key", "ak-s3cr3t"), ("bearer", "at-s3cr3t"), ("refresh_token", "cs-s3cr3t")]
+    )
+    def test_no_log_and_no_error_holds_one(
+        self, connect_video: Callable[..., None], form: str, auth: str, password: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        caplog.set_level(logging.DEBUG)
+        fields = {**REFRESH, "auth": auth, "password": password, "max_attempts": 2, "max_wait": 3}
+        told: list[str] = []
+        replies = [http({"access_token": "at-s3cr3t"}), http(page(1)), http({"error": {"message": password}}, 400)]
+        with Loopback(answering(*(replies if auth == "refresh_token" else replies[1:]))) as server:
+            connect_video(server.base, **{**fields, "token_url": f"{server.base}/token"})
+            hook = VideoPlatformHook()
+            carry_out(form, "list_subscriptions", mine=True) if form == "async" else hook.list_subscriptions(mine=True)
+            with pytest.raises(BadRequestError) as caught:
+                carry_out(form, "list_subscriptions", mine=True)
+            told.append(repr(caught.value.to_dict()))
+            told.append(repr(hook.__dict__))
+            hook.close()
+        with pytest.raises(ConnectionFailedError) as refused:
+            carry_out(form, "list_subscriptions", mine=True)
+        told.append(str(refused.value))
+        assert "s3cr3t" not in "\n".join([*told, *(record.getMessage() for record in caplog.records)])

@@ -1,0 +1,265 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider_mediaops.exceptions import (
+    AuthenticationError,
+    BadRequestError,
+    ConnectionFailedError,
+    InvalidReplyError,
+    MediaOpsError,
+    QuotaExceededError,
+    RateLimitedError,
+    ReplyTimeoutError,
+    ServiceUnavailableError,
+    UncertainDeliveryError,
+)
+from airflow_provider_mediaops.http.exchange import Call, Failure, Request, Response, TransportError, Wait
+from airflow_provider_mediaops.http.rate_limit import RateLimiter
+from airflow_provider_mediaops.http.reply import read_json
+from airflow_provider_mediaops.http.retry import RetryPolicy
+from tests.unit.conversations import FakeClock, pauses_of, replay, requests_of, text_call
+from tests.unit.http.asking import BROKEN, DOWN, GOOD, REFUSED, SLOW, error_of, make, refused
+
+if TYPE_CHECKING:
+    from airflow_provider_mediaops.http.client import Client
+    from airflow_provider_mediaops.http.exchange import Step
+
+LIMIT = Response(429, {"retry-after": "3"})
+#: Replies to a write that show that it was not done.
+NOT_DONE: list[Response | TransportError] = [REFUSED, TransportError(Failure.TLS, "untrusted"), LIMIT]
+ANY_REPLY = st.sampled_from([GOOD, DOWN, BROKEN, SLOW, *NOT_DONE])
+
+
+def test_a_call_is_sent_to_the_base_address_and_its_reply_read() -> None:
+    steps: list[Step] = []
+    assert replay(make(FakeClock()).ask(text_call()), [GOOD], steps=steps) == "good"
+    assert [request.url for request in requests_of(steps)] == ["http://one/thing"]
+
+
+def test_a_call_with_an_address_of_its_own_keeps_it() -> None:
+    steps: list[Step] = []
+    call = text_call()
+    elsewhere = replace(call, request=replace(call.request, base="https://other"))
+    replay(make(FakeClock()).ask(elsewhere), [GOOD], steps=steps)
+    assert requests_of(steps)[0].url == "https://other/thing"
+
+
+@pytest.mark.parametrize("failure", [DOWN, REFUSED, BROKEN, SLOW, Response(429), Response(408)])
+def test_a_read_is_tried_again_with_growing_pauses(failure: Response | TransportError) -> None:
+    fake, steps = FakeClock(), list["Step"]()
+    assert replay(make(fake).ask(text_call()), [failure] * 4 + [GOOD], steps=steps, clock=fake) == "good"
+    assert pauses_of(steps) == [0.5, 1.0, 2.0, 4.0]
+    assert len(requests_of(steps)) == 5
+
+
+def test_a_pause_says_why() -> None:
+    steps: list[Step] = []
+    replay(make(FakeClock()).ask(text_call()), [DOWN, GOOD], steps=steps)
+    wait = next(step for step in steps if isinstance(step, Wait))
+    assert wait.reason.startswith("ServiceUnavailableError, try 2: The thing service at one answered")
+
+
+@pytest.mark.parametrize(
+    ("failure", "cls"),
+    [(DOWN, ServiceUnavailableError), (REFUSED, ConnectionFailedError), (SLOW, ReplyTimeoutError)],
+)
+def test_the_last_error_is_raised_when_the_tries_are_used_up(
+    failure: Response | TransportError, cls: type[MediaOpsError]
+) -> None:
+    fake = FakeClock()
+    error = error_of(make(fake, retry=RetryPolicy(max_attempts=3)), text_call(), [failure] * 3, fake)
+    assert type(error) is cls
+
+
+@pytest.mark.parametrize(
+    ("reply", "cls"),
+    [
+        (refused(400), BadRequestError),
+        (refused(401), AuthenticationError),
+        (refused(403, "quotaSpent"), QuotaExceededError),
+        (Response(302, {"location": "/in"}), InvalidReplyError),
+    ],
+)
+def test_what_will_fail_again_is_sent_once(reply: Response, cls: type[MediaOpsError]) -> None:
+    assert type(error_of(make(FakeClock()), text_call(), [reply])) is cls
+
+
+def test_what_the_service_asks_for_is_waited() -> None:
+    fake, steps = FakeClock(), list["Step"]()
+    date = {"retry-after": "Sat, 14 Mar 2026 20:00:30 GMT", "date": "Sat, 14 Mar 2026 20:00:10 GMT"}
+    replies = [Response(429, {"retry-after": "7"}), Response(503, date), GOOD]
+    replay(make(fake).ask(text_call()), replies, steps=steps, clock=fake)
+    assert pauses_of(steps) == [7.0, 20.0]
+
+
+def test_a_longer_pause_than_the_call_may_take_is_left_to_the_caller() -> None:
+    fake = FakeClock()
+    reply = Response(429, {"retry-after": "90"})
+    error = error_of(make(fake, retry=RetryPolicy(max_wait=60.0)), text_call(), [reply], fake)
+    assert type(error) is RateLimitedError
+    assert error.retry_after == 90.0
+
+
+# Writes.
+
+
+@pytest.mark.parametrize("failure", NOT_DONE)
+def test_a_write_is_repeated_where_it_is_certain_that_it_was_not_done(failure: Response | TransportError) -> None:
+    fake = FakeClock()
+    call = text_call("POST", idempotent=False)
+    assert replay(make(fake).ask(call), [failure, failure, GOOD], clock=fake) == "good"
+
+
+@pytest.mark.parametrize(
+    "lost",
+    [
+        BROKEN,
+        SLOW,
+        TransportError(Failure.TOO_LARGE, "large"),
+        TransportError(Failure.UNREADABLE, "odd"),
+        DOWN,
+        Response(500, {"retry-after": "1"}),
+        Response(408),
+        # "See other" is the answer to a write that was done.
+        Response(303, {"location": "/done"}),
+        # The words say that nothing was done, the status does not.
+        refused(503, "quotaSpent"),
+    ],
+)
+def test_a_write_whose_fate_is_not_known_is_not_repeated(lost: Response | TransportError) -> None:
+    error = error_of(make(FakeClock()), text_call("POST", idempotent=False), [lost])
+    assert type(error) is UncertainDeliveryError
+    assert "not known whether POST /thing took effect" in error.message
+
+
+def test_a_write_whose_reply_cannot_be_read_is_not_repeated() -> None:
+    call = Call(Request("POST", "/thing", idempotent=False), read_json)
+    assert type(error_of(make(FakeClock()), call, [Response(200, {}, b"{cut")])) is UncertainDeliveryError
+
+
+@pytest.mark.parametrize(
+    ("reply", "cls"),
+    [
+        (refused(400), BadRequestError),
+        (refused(403, "quotaSpent"), QuotaExceededError),
+        (Response(301, {"location": "https://one/"}), InvalidReplyError),
+    ],
+)
+def test_a_write_that_the_service_refuses_is_known_not_to_be_done(reply: Response, cls: type[MediaOpsError]) -> None:
+    assert type(error_of(make(FakeClock()), text_call("POST", idempotent=False), [reply])) is cls
+
+
+@given(
+    replies=st.lists(ANY_REPLY, min_size=8, max_size=8),
+    write=st.booleans(),
+    max_attempts=st.integers(1, 8),
+    max_wait=st.floats(0, 40),
+    share=st.floats(0, 1),
+)
+def test_no_call_is_sent_too_often_or_too_late(
+    replies: list[Response | TransportError], max_attempts: int, max_wait: float, share: float, *, write: bool
+) -> None:
+    fake = FakeClock(share)
+    client = make(fake, retry=RetryPolicy(max_attempts, max_wait))
+    conversation = client.ask(text_call("POST" if write else "GET", idempotent=not write))
+    sent: list[Response | TransportError] = []
+    step = next(conversation)
+    try:
+        while True:
+            if isinstance(step, Wait):
+                fake.wait(step.seconds)
+                assert fake.seconds <= max_wait + 1e-6
+                step = next(conversation)
+                continue
+            reply = replies[len(sent)]
+            sent.append(reply)
+            step = conversation.throw(reply) if isinstance(reply, TransportError) else conversation.send(reply)
+    except (StopIteration, MediaOpsError) as end:
+        ended = end
+    if isinstance(ended, StopIteration):
+        assert (ended.value, sent[-1]) == ("good", GOOD)
+    elif isinstance(ended, UncertainDeliveryError):
+        assert write
+        assert sent[-1] not in NOT_DONE
+    else:
+        assert ended.temporary
+        assert not write or sent[-1] in NOT_DONE
+    assert len(sent) <= max_attempts
+    # Whatever may have been done is the last that was sent.
+    assert not write or all(reply in NOT_DONE for reply in sent[:-1])
+
+
+# Several hosts.
+
+
+def hosts_asked(client: Client, replies: list[Any], fake: FakeClock, call: Call[str] | None = None) -> list[str]:
+    steps: list[Step] = []
+    replay(client.ask(call or text_call()), replies, steps=steps, clock=fake)
+    return [request.host for request in requests_of(steps)]
+
+
+@pytest.mark.parametrize("failure", [REFUSED, BROKEN, SLOW, DOWN])
+def test_another_host_is_asked_and_kept(failure: Response | TransportError) -> None:
+    fake = FakeClock()
+    client = make(fake, base_urls=("http://one", "http://two", "http://three"))
+    assert hosts_asked(client, [failure, failure, GOOD], fake) == ["one", "two", "three"]
+    assert hosts_asked(client, [GOOD], fake) == ["three"]
+    assert hosts_asked(client, [failure, GOOD], fake) == ["three", "one"]
+
+
+@pytest.mark.parametrize("reply", [Response(429), Response(429, {"retry-after": "1"})])
+def test_a_limit_holds_on_every_host(reply: Response) -> None:
+    fake = FakeClock()
+    client = make(fake, base_urls=("http://one", "http://two"))
+    assert hosts_asked(client, [reply, GOOD], fake) == ["one", "one"]
+
+
+def test_calls_that_fail_at_once_on_one_host_move_on_to_the_same() -> None:
+    client = make(FakeClock(), base_urls=("http://one", "http://two"))
+    both = [client.ask(text_call()), client.ask(text_call())]
+    assert [request.host for request in requests_of([next(each) for each in both])] == ["one", "one"]
+    assert all(isinstance(each.throw(REFUSED), Wait) for each in both)
+    assert [request.host for request in requests_of([next(each) for each in both])] == ["two", "two"]
+
+
+def test_a_write_moves_on_only_where_nothing_was_sent() -> None:
+    fake = FakeClock()
+    client = make(fake, base_urls=("http://one", "http://two"))
+    assert hosts_asked(client, [REFUSED, GOOD], fake, text_call("POST", idempotent=False)) == ["one", "two"]
+    assert type(error_of(client, text_call("POST", idempotent=False), [BROKEN])) is UncertainDeliveryError
+
+
+# The rate.
+
+
+def test_the_keys_rate_is_kept() -> None:
+    fake, steps = FakeClock(), list["Step"]()
+    client = make(fake, limiter=RateLimiter(1.0, fake.clock))
+    for _ in range(3):
+        replay(client.ask(text_call()), [GOOD], steps=steps, clock=fake)
+    assert pauses_of(steps) == pytest.approx([1.02, 1.02])
+
+
+def test_a_limit_reply_holds_back_every_call_with_the_key() -> None:
+    fake = FakeClock()
+    limiter = RateLimiter(1.0, fake.clock)
+    error_of(
+        make(fake, limiter=limiter, retry=RetryPolicy(max_attempts=1)),
+        text_call(),
+        [Response(429, {"retry-after": "20"})],
+    )
+    assert limiter.reserve() == 20.0
+
+
+def test_a_limit_reply_holds_calls_back_no_longer_than_a_call_may_wait() -> None:
+    fake = FakeClock()
+    limiter = RateLimiter(1.0, fake.clock)
+    client = make(fake, limiter=limiter, retry=RetryPolicy(max_wait=60.0))
+    error_of(client, text_call(), [Response(429, {"retry-after": "86400"})], fake)
+    assert limiter.reserve() == 60.0

@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+
+import pytest
+
+from airflow_provider_mediaops.exceptions import (
+    AuthenticationError,
+    BadRequestError,
+    ConnectionFailedError,
+    InvalidReplyError,
+    MediaOpsError,
+    NotFoundError,
+    PermissionDeniedError,
+    QuotaExceededError,
+    RateLimitedError,
+    ReplyTimeoutError,
+    ServiceUnavailableError,
+    UncertainDeliveryError,
+)
+from airflow_provider_mediaops.http.errors import ErrorRules, uncertain
+from airflow_provider_mediaops.http.exchange import Failure, Request, Response, TransportError
+from tests.unit.conversations import START
+
+REQUEST = Request("GET", "/thing", base="https://me@host:9200/base")
+RULES = ErrorRules(
+    service="thing service",
+    by_reason={"quotaspent": QuotaExceededError, "gone_for_good": NotFoundError, "late": ReplyTimeoutError},
+    advice={"quotaspent": "Buy more."},
+    advice_by_class={PermissionDeniedError: "Ask the owner."},
+)
+
+
+def refusal(status: int, body: object = None, **headers: str) -> MediaOpsError:
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    error = RULES.refusal(REQUEST, Response(status, headers, content), START)
+    assert error is not None
+    return error
+
+
+@pytest.mark.parametrize("status", [200, 201, 204, 299])
+def test_success_is_no_refusal(status: int) -> None:
+    assert RULES.refusal(REQUEST, Response(status, {}, b'{"error": "no"}'), START) is None
+
+
+@pytest.mark.parametrize(
+    ("status", "cls"),
+    [
+        (400, BadRequestError),
+        (401, AuthenticationError),
+        (403, PermissionDeniedError),
+        (404, NotFoundError),
+        (408, ServiceUnavailableError),
+        (410, NotFoundError),
+        (418, BadRequestError),
+        (429, RateLimitedError),
+        (500, ServiceUnavailableError),
+        (503, ServiceUnavailableError),
+        (599, ServiceUnavailableError),
+        (302, InvalidReplyError),
+        (304, InvalidReplyError),
+        (101, InvalidReplyError),
+    ],
+)
+@pytest.mark.parametrize("body", [b"", b"<html><body>Sorry.</body></html>", b'{"error": {"err', b"\xff\x00", b"[]"])
+def test_without_a_known_reason_the_status_tells(status: int, cls: type[MediaOpsError], body: bytes) -> None:
+    error = refusal(status, body)
+    assert type(error) is cls
+    assert (error.service, error.method, error.path, error.status) == ("thing service", "GET", "/thing", status)
+    assert f"The thing service at host:9200 answered GET /thing with {status}" in error.message
+
+
+@pytest.mark.parametrize("status", [400, 403, 404, 429, 500])
+def test_the_reason_goes_before_the_status(status: int) -> None:
+    error = refusal(status, {"error": {"errors": [{"reason": "quotaSpent"}], "message": "No more"}})
+    assert type(error) is QuotaExceededError
+    assert error.reason == "quotaSpent"
+    assert error.message.endswith(f"with {status} quotaSpent: No more. Buy more.")
+
+
+def test_the_name_goes_before_the_status() -> None:
+    body = {"error": {"errors": [{"reason": "unheardOf", "name": "gone_for_good"}]}}
+    assert type(refusal(403, body)) is NotFoundError
+
+
+def test_advice_of_the_service_goes_before_general_advice() -> None:
+    assert refusal(403, {}).message.endswith("Ask the owner.")
+    assert refusal(401, {}).message.endswith("Check the credentials in the connection.")
+    assert "time limit" in refusal(400, {"error": {"errors": [{"reason": "late"}]}}).message
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ({"message": "Really?"}, "Really? Correct"),
+        ({"message": "Half a sentence"}, "Half a sentence. Correct"),
+        ({"other": 1}, '{"other": 1}. Correct'),
+        (b"", "no explanation. Correct"),
+    ],
+)
+def test_what_the_service_said_is_told(body: object, said: str) -> None:
+    assert said in refusal(400, body).message
+
+
+def test_the_start_of_the_reply_is_kept() -> None:
+    assert refusal(500, b"<p>Out of  order</p>").excerpt == "Out of order"
+    assert refusal(500, b"").excerpt is None
+
+
+def test_retry_after_is_kept() -> None:
+    assert refusal(503, b"", **{"retry-after": "7"}).retry_after == 7.0
+    assert refusal(429, b"").retry_after is None
+
+
+def test_a_spent_quota_comes_back_at_its_reset_unless_the_service_says_when() -> None:
+    spent = {"error": {"errors": [{"reason": "quotaSpent"}]}}
+    assert refusal(403, spent).retry_after == timedelta(days=1).total_seconds()
+    assert refusal(403, spent, **{"retry-after": "60"}).retry_after == 60.0
+
+
+@pytest.mark.parametrize(
+    ("location", "shown"),
+    [
+        ("https://login.example/in?key=s3cr3t", "to https://login.example/in; redirects"),
+        ("/in#token=s3cr3t", "to /in; redirects"),
+        ("", "to an address it does not name; redirects"),
+    ],
+)
+def test_a_redirect_says_where_to_without_its_query(location: str, shown: str) -> None:
+    error = refusal(302, b"", location=location)
+    assert shown in error.message
+    assert "s3cr3t" not in error.message
+    assert "right base address" in error.message
+
+
+@pytest.mark.parametrize(
+    ("failure", "cls", "advice"),
+    [
+        (Failure.NOT_SENT, ConnectionFailedError, "Check host and port"),
+        (Failure.TLS, ConnectionFailedError, "certificate authority"),
+        (Failure.BROKEN, ConnectionFailedError, "check scheme (http or https) and port"),
+        (Failure.TIMEOUT, ReplyTimeoutError, "Raise the read time limit"),
+        (Failure.TOO_LARGE, InvalidReplyError, "Ask for less"),
+        (Failure.UNREADABLE, InvalidReplyError, "a proxy"),
+    ],
+)
+def test_no_reply_says_where_the_connection_was_to_go(failure: Failure, cls: type[MediaOpsError], advice: str) -> None:
+    error = RULES.no_reply(REQUEST, TransportError(failure, "the cause"))
+    assert type(error) is cls
+    assert "The thing service at host:9200 gave no whole reply to GET /thing: the cause." in error.message
+    assert advice in error.message
+    assert (error.service, error.method, error.path, error.status) == ("thing service", "GET", "/thing", None)
+
+
+def test_a_reply_that_cannot_be_read_is_told_with_where_it_came_from() -> None:
+    page = Response(200, {}, b"<html>Sign in</html>")
+    error = RULES.in_context(REQUEST, page, InvalidReplyError("It is odd.", reason="odd"))
+    assert "at host:9200 answered GET /thing with 200, but: It is odd. Check that" in error.message
+    assert (error.status, error.reason, error.excerpt) == (200, "odd", "Sign in")
+    own = ErrorRules(service="s", advice_by_class={InvalidReplyError: "Look here."})
+    assert own.in_context(REQUEST, Response(200), error).message.endswith("Look here.")
+
+
+def test_a_lost_write_is_uncertain() -> None:
+    lost = ReplyTimeoutError("Nothing came.", service="thing service", method="POST", path="/thing", excerpt="x")
+    error = uncertain(lost)
+    assert type(error) is UncertainDeliveryError
+    assert "not known whether POST /thing took effect" in error.message
+    assert "Nothing came." in error.message
+    assert (error.service, error.method, error.path, error.excerpt) == ("thing service", "POST", "/thing", "x")

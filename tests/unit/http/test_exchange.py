@@ -1,0 +1,235 @@
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import aclosing
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_provider_mediaops.http.exchange import (
+    Call,
+    Emit,
+    Failure,
+    Request,
+    Response,
+    TransportError,
+    Wait,
+    arun,
+    ask_once,
+    astream,
+    escape_segment,
+    run,
+    stream,
+)
+from tests.unit.conversations import on_a_loop, replay, text_call
+
+if TYPE_CHECKING:
+    from airflow_provider_mediaops.http.exchange import Conversation
+
+GET = Request("GET", "/thing", base="http://host")
+
+
+def talk(log: list[str]) -> Conversation[str]:
+    """Two items, a wait, a request that fails and one that does not."""
+    try:
+        yield Emit("first")
+        yield Wait(3.0, "a pause")
+        try:
+            yield GET
+        except TransportError as error:
+            log.append(error.detail)
+        response: Response = yield GET
+        yield Emit("second")
+        return response.text
+    finally:
+        log.append("closed")
+
+
+class Service:
+    """Fails once, then answers; keeps what it was asked, and for how long it was let sleep."""
+
+    def __init__(self) -> None:
+        self.asked: list[Request] = []
+        self.slept: list[Wait] = []
+
+    def send(self, request: Request) -> Response:
+        self.asked.append(request)
+        if len(self.asked) == 1:
+            raise TransportError(Failure.BROKEN, "broke")
+        return Response(200, {}, b"hello")
+
+    async def asend(self, request: Request) -> Response:
+        return self.send(request)
+
+    def sleep(self, wait: Wait) -> None:
+        self.slept.append(wait)
+
+    async def asleep(self, wait: Wait) -> None:
+        self.slept.append(wait)
+
+
+def drive(how: str, service: Service, log: list[str]) -> tuple[str | None, list[object]]:
+    """Carry out the conversation in one of the four ways; give its result, where that way has one, and its items."""
+    items: list[object] = []
+    if how == "run":
+        return run(talk(log), service.send, service.sleep), items
+    if how == "arun":
+        return on_a_loop(arun(talk(log), service.asend, service.asleep)), items
+    if how == "stream":
+        streaming = stream(talk(log), service.send, service.sleep)
+        while True:
+            try:
+                items.append(next(streaming))
+            except StopIteration as stop:
+                return stop.value, items
+
+    async def collect() -> None:
+        items.extend([item async for item in astream(talk(log), service.asend, service.asleep)])
+
+    on_a_loop(collect())
+    return None, items
+
+
+@pytest.mark.parametrize("how", ["run", "arun", "stream", "astream"])
+def test_every_driver_carries_out_the_same_conversation(how: str) -> None:
+    service, log = Service(), list[str]()
+    result, items = drive(how, service, log)
+    assert service.asked == [GET, GET]
+    assert service.slept == [Wait(3.0, "a pause")]
+    assert log == ["broke", "closed"]
+    assert result == (None if how == "astream" else "hello")
+    assert items == (["first", "second"] if "stream" in how else [])
+
+
+def test_nothing_happens_before_the_first_item_is_asked_for() -> None:
+    service, log = Service(), list[str]()
+    items = stream(talk(log), service.send, service.sleep)
+    assert next(items) == "first"
+    assert (service.asked, service.slept, log) == ([], [], [])
+    items.close()
+    assert log == ["closed"]
+
+
+async def test_an_asynchronous_stream_that_is_closed_closes_its_conversation() -> None:
+    service, log = Service(), list[str]()
+    async with aclosing(astream(talk(log), service.asend, service.asleep)) as items:
+        async for item in items:
+            assert item == "first"
+            break
+    assert (service.asked, log) == ([], ["closed"])
+
+
+@pytest.mark.parametrize("where", ["sleeping", "sending"])
+async def test_a_cancelled_conversation_is_closed(where: str) -> None:
+    log: list[str] = []
+    reached = asyncio.Event()
+
+    async def hang(_: object) -> None:
+        reached.set()
+        await asyncio.Event().wait()
+
+    async def pass_by(_: Wait) -> None:
+        return
+
+    async def send(request: Request) -> Response:
+        await hang(request)
+        raise AssertionError
+
+    task = asyncio.create_task(arun(talk(log), send, hang if where == "sleeping" else pass_by))
+    await asyncio.wait_for(reached.wait(), 10)
+    assert log == []
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert log == ["closed"]
+
+
+@pytest.mark.parametrize("how", ["run", "arun"])
+def test_an_error_that_is_not_the_transports_ends_the_conversation(how: str) -> None:
+    log: list[str] = []
+
+    def send(_: Request) -> Response:
+        raise KeyError("a defect")
+
+    async def asend(request: Request) -> Response:
+        return send(request)
+
+    def carry_out() -> object:
+        service = Service()
+        if how == "run":
+            return run(talk(log), send, service.sleep)
+        return on_a_loop(arun(talk(log), asend, service.asleep))
+
+    with pytest.raises(KeyError, match="a defect"):
+        carry_out()
+    assert log == ["closed"]
+
+
+def test_a_wait_is_slept_through_unless_told_otherwise() -> None:
+    def pause() -> Conversation[str]:
+        yield Wait(0.02)
+        return "rested"
+
+    async def unused(_: Request) -> Response:
+        raise AssertionError
+
+    started = time.monotonic()
+    assert run(pause(), lambda _: Response(200)) == "rested"
+    assert on_a_loop(arun(pause(), unused)) == "rested"
+    assert time.monotonic() - started >= 0.04
+
+
+def test_a_single_call_needs_no_client() -> None:
+    assert replay(ask_once(text_call()), [Response(200, {}, b"hello")]) == "hello"
+    length = Call(GET, lambda response: len(response.body))
+    assert replay(ask_once(length), [Response(200, {}, b"four")]) == 4
+
+
+def test_an_address_is_built_of_its_parts() -> None:
+    request = Request(
+        "GET",
+        "/nodes/a%2Fb",
+        params=(("b", "x&y=z"), ("a", "ü 1")),
+        base="https://host:9200/base",
+        secret_params=(("key", "s/3"),),
+    )
+    assert request.url == "https://host:9200/base/nodes/a%2Fb?b=x%26y%3Dz&a=%C3%BC+1&key=s%2F3"
+    assert request.host == "host:9200"
+    assert Request("GET", "/x", base="http://host").url == "http://host/x"
+    assert Request("GET", "/x", base="http://me:secret@[::1]:80").host == "[::1]:80"
+
+
+def test_a_request_shows_no_credentials() -> None:
+    request = Request(
+        "POST", "/x", headers={"Authorization": "s3cr3t"}, body=b"s3cr3t", secret_params=(("key", "s3cr3t"),)
+    )
+    assert "s3cr3t" not in repr(request)
+
+
+@pytest.mark.parametrize("body", [b"plain", "grün ✓".encode(), b"\xff\xfe no UTF-8 \x80", b""])
+def test_text_gives_every_byte_back(body: bytes) -> None:
+    assert Response(200, {}, body).text.encode("utf-8", errors="surrogateescape") == body
+
+
+@pytest.mark.parametrize(
+    ("failure", "sent"),
+    [
+        (Failure.NOT_SENT, False),
+        (Failure.TLS, False),
+        (Failure.BROKEN, True),
+        (Failure.TIMEOUT, True),
+        (Failure.TOO_LARGE, True),
+        (Failure.UNREADABLE, True),
+    ],
+)
+def test_only_without_a_connection_is_it_certain_that_nothing_was_sent(failure: Failure, *, sent: bool) -> None:
+    assert TransportError(failure, "why").sent is sent
+
+
+@pytest.mark.parametrize(
+    ("text", "escaped"),
+    [("node-1", "node-1"), ("a/b?c#d", "a%2Fb%3Fc%23d"), ("n1,n2", "n1,n2"), ("ü é", "%C3%BC%20%C3%A9")],
+)
+def test_a_path_segment_is_escaped(text: str, escaped: str) -> None:
+    assert escape_segment(text) == escaped

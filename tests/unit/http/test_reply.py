@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider_mediaops.exceptions import InvalidReplyError
+from airflow_provider_mediaops.http.exchange import Response
+from airflow_provider_mediaops.http.reply import (
+    ErrorDetails,
+    excerpt,
+    looks_like_html,
+    plain_text,
+    read_error,
+    read_json,
+)
+
+PAGE = b"<!DOCTYPE html>\n<html><head><title>Sign in</title></head><body><p>Please  sign&nbsp;in.</p></body></html>"
+ANY_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+#: Objects that look like errors, with anything in their fields.
+ANY_ERROR = st.fixed_dictionaries(
+    {
+        "error": ANY_JSON
+        | st.fixed_dictionaries(
+            {},
+            optional=dict.fromkeys(
+                ("errors", "details", "root_cause", "status", "type", "reason", "message", "code"), ANY_JSON
+            ),
+        )
+    },
+    optional=dict.fromkeys(("message", "errorMessage", "error_message", "error_description"), ANY_JSON),
+)
+
+
+def of(body: Any) -> Response:
+    return Response(400, {}, body if isinstance(body, bytes) else json.dumps(body).encode())
+
+
+@pytest.mark.parametrize("content_type", ["application/json", "text/html", ""])
+def test_json_is_read_whatever_the_content_type_says(content_type: str) -> None:
+    assert read_json(Response(200, {"content-type": content_type}, b'\n {"a": [1, null]} ')) == {"a": [1, None]}
+
+
+def test_a_byte_order_mark_does_no_harm() -> None:
+    assert read_json(of(b'\xef\xbb\xbf{"a": 1}')) == {"a": 1}
+    assert looks_like_html(of(b"\xef\xbb\xbf\n" + PAGE))
+
+
+@pytest.mark.parametrize(
+    ("body", "what"),
+    [
+        (b"", "is empty"),
+        (b" \r\n", "is empty"),
+        (PAGE, "is a web page"),
+        (b"<html><body>x", "is a web page"),
+        (b'{"items": [{"id": "a"}, {"id"', "is no valid JSON"),
+        (b"hello", "is no valid JSON"),
+        (b'{"a": "\xff"}', "is no valid JSON"),
+        (b"[" * 100_000, "is no valid JSON"),
+        (b"[1]", "is a JSON list"),
+        (b'"text"', "is a JSON str"),
+        (b"null", "is a JSON NoneType"),
+    ],
+)
+def test_what_is_no_json_object_is_said(body: bytes, what: str) -> None:
+    with pytest.raises(InvalidReplyError, match=f"^The reply {what}"):
+        read_json(of(body))
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ('This would exceed your <a href="/q">quota</a>.', "This would exceed your quota."),
+        ("a\n\n  b\tc", "a b c"),
+        ("1 &lt; 2 &amp; 3", "1 < 2 & 3"),
+        ("red \x1b[31mtext\x00 end", "red [31mtext end"),
+        ("", ""),
+    ],
+)
+def test_text_for_people_is_one_plain_line(text: str, plain: str) -> None:
+    assert plain_text(text) == plain
+
+
+def test_long_texts_are_cut() -> None:
+    assert plain_text("x" * 300) == "x" * 300
+    assert plain_text("x" * 301) == "x" * 299 + "…"
+    assert excerpt(of("ü".encode() * 100_000)) == "ü" * 299 + "…"
+
+
+@given(st.text())
+def test_any_text_becomes_one_short_line(text: str) -> None:
+    line = plain_text(text)
+    assert len(line) <= 300
+    assert not any(ord(char) < 32 or 127 <= ord(char) < 160 for char in line)
+
+
+@pytest.mark.parametrize(
+    ("body", "reason", "name", "message"),
+    [
+        (
+            {"error": {"code": 403, "message": "All <b>spent</b>.", "errors": [{"reason": "quotaExceeded"}]}},
+            "quotaExceeded",
+            None,
+            "All spent.",
+        ),
+        (
+            {
+                "error": {
+                    "status": "PERMISSION_DENIED",
+                    "details": [{"@type": "Help"}, {"reason": "ACCESS_TOKEN_SCOPE_INSUFFICIENT"}],
+                }
+            },
+            "ACCESS_TOKEN_SCOPE_INSUFFICIENT",
+            "PERMISSION_DENIED",
+            None,
+        ),
+        (
+            {"error": {"errors": [{"name": "notFound", "reason": "videoNotFound"}], "message": "No."}},
+            "videoNotFound",
+            "notFound",
+            "No.",
+        ),
+        ({"error": {"status": "UNAUTHENTICATED", "message": "Who?"}}, "UNAUTHENTICATED", "UNAUTHENTICATED", "Who?"),
+        (
+            {
+                "error": {
+                    "root_cause": [{"type": "security_exception", "reason": "action [x] is unauthorized"}],
+                    "type": "wrapper",
+                    "reason": "outer",
+                },
+                "status": 403,
+            },
+            "security_exception",
+            None,
+            "action [x] is unauthorized",
+        ),
+        ({"error": {"type": "timeout_exception", "reason": "late"}}, "timeout_exception", None, "late"),
+        ({"error": "invalid_grant", "error_description": "Revoked."}, "invalid_grant", None, "Revoked."),
+        ({"error": "no handler found for uri [/x]", "status": 400}, None, None, "no handler found for uri [/x]"),
+        ({"errorMessage": "Not Found"}, None, None, "Not Found"),
+        ({"message": "Limit Exceeded"}, None, None, "Limit Exceeded"),
+        ({"message": "gone", "error_message": "other"}, None, None, "gone"),
+        ({"detail": "Not Found"}, None, None, "Not Found"),
+        ({"error": {"errors": ["text", None, {"reason": "late"}]}}, "late", None, None),
+        ({"error": {"errors": {"reason": "no list"}}}, None, None, None),
+        ({"error": {"errors": [{"reason": "two words\nand a line"}]}}, None, None, None),
+        ({"error": {"errors": [{"reason": "x" * 101}]}}, None, None, None),
+        ({"error": None}, None, None, None),
+        ({"error": {}}, None, None, None),
+        ({}, None, None, None),
+        ([], None, None, None),
+        (b"", None, None, None),
+        (PAGE, None, None, None),
+        (b'{"error": {"errors": [{"reason": "quotaExc', None, None, None),
+    ],
+)
+def test_an_error_body_of_any_shape_is_understood(
+    body: Any, reason: str | None, name: str | None, message: str | None
+) -> None:
+    assert read_error(of(body)) == ErrorDetails(reason, name, message)
+
+
+@given(ANY_ERROR | ANY_JSON)
+def test_no_body_is_too_odd(body: object) -> None:
+    details = read_error(of(body))
+    assert details.reason is None or len(details.reason.splitlines()) == 1
+    assert details.message is None or len(details.message) <= 300
+
+
+@given(st.binary(max_size=200))
+def test_bytes_that_are_no_json_tell_nothing(body: bytes) -> None:
+    assert isinstance(read_error(Response(500, {}, body)), ErrorDetails)
+    assert len(excerpt(Response(500, {}, body))) <= 300

@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from email.utils import format_datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider_mediaops.exceptions import (
+    ConnectionFailedError,
+    InvalidReplyError,
+    MediaOpsError,
+    QuotaExceededError,
+    RateLimitedError,
+    ServiceUnavailableError,
+)
+from airflow_provider_mediaops.http.retry import Clock, RetryPolicy, retry_after_seconds
+from tests.unit.conversations import START, FakeClock
+
+YEAR = 366 * 86_400
+
+
+def failed(retry_after: float | None = None) -> ServiceUnavailableError:
+    return ServiceUnavailableError("down", retry_after=retry_after)
+
+
+def test_pauses_double_up_to_a_cap() -> None:
+    fake = FakeClock()
+    attempts = RetryPolicy(max_attempts=9, max_wait=1e9, base=0.5, cap=10.0).start(fake.clock)
+    pauses = [attempts.pause_after(failed()) for _ in range(9)]
+    assert pauses == [0.5, 1.0, 2.0, 4.0, 8.0, 10.0, 10.0, 10.0, None]
+    # Full jitter: each was drawn from nothing at all up to its bound.
+    assert [low for low, _ in fake.drawn] == [0.0] * 8
+
+
+def test_the_exponent_does_not_overflow() -> None:
+    attempts = RetryPolicy(max_attempts=5_000, max_wait=1e9).start(FakeClock().clock)
+    assert [attempts.pause_after(failed()) for _ in range(3_000)][-1] == 30.0
+
+
+@pytest.mark.parametrize("asked", [1.0, 45.5, 120.0])
+def test_what_the_service_asks_for_is_waited_in_full(asked: float) -> None:
+    attempts = RetryPolicy(max_wait=120.0).start(FakeClock().clock)
+    assert attempts.pause_after(RateLimitedError("slow down", retry_after=asked)) == asked
+
+
+def test_a_service_that_asks_for_no_pause_gets_the_usual_one() -> None:
+    attempts = RetryPolicy(base=0.5).start(FakeClock().clock)
+    assert attempts.pause_after(failed(retry_after=0.0)) == 0.5
+
+
+def test_a_pause_beyond_the_time_limit_is_not_begun() -> None:
+    fake = FakeClock()
+    attempts = RetryPolicy(max_wait=60.0).start(fake.clock)
+    fake.wait(50.0)
+    assert attempts.pause_after(failed(retry_after=10.0)) == 10.0
+    assert attempts.pause_after(failed(retry_after=10.1)) is None
+
+
+@pytest.mark.parametrize("error", [InvalidReplyError("odd"), QuotaExceededError("spent", retry_after=1.0)])
+def test_what_will_fail_again_is_not_tried_again(error: MediaOpsError) -> None:
+    assert RetryPolicy().start(FakeClock().clock).pause_after(error) is None
+
+
+@given(
+    max_attempts=st.integers(1, 12),
+    max_wait=st.floats(0, 300),
+    base=st.floats(0.001, 5),
+    cap=st.floats(0.001, 60),
+    tries=st.lists(st.tuples(st.floats(0, 90), st.none() | st.floats(0, 400), st.floats(0, 1)), max_size=30),
+)
+def test_no_call_is_tried_too_often_or_too_late(
+    max_attempts: int, max_wait: float, base: float, cap: float, tries: list[tuple[float, float | None, float]]
+) -> None:
+    fake = FakeClock()
+    attempts = RetryPolicy(max_attempts, max_wait, base, cap).start(fake.clock)
+    begun = 1
+    for duration, asked, share in tries:
+        fake.wait(duration)
+        fake.share = share
+        pause = attempts.pause_after(failed(asked))
+        if pause is None:
+            break
+        if asked:
+            assert pause == asked
+        else:
+            assert 0.0 <= pause <= min(cap, base * 2 ** (begun - 1))
+        fake.wait(pause)
+        begun += 1
+        # The next try begins within the time limit; rounding of the clock's additions aside.
+        assert fake.seconds <= max_wait + 1e-6
+    assert begun <= max_attempts
+
+
+def test_the_real_clock() -> None:
+    clock = Clock()
+    assert clock.monotonic() <= clock.monotonic()
+    assert abs(clock.now() - datetime.now(timezone.utc)) < timedelta(minutes=1)
+    assert 1.0 <= clock.uniform(1.0, 2.0) <= 2.0
+
+
+def http_date(seconds: float) -> str:
+    return format_datetime(START + timedelta(seconds=seconds), usegmt=True)
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        ("120", 120.0),
+        ("0", 0.0),
+        (" 7 ", 7.0),
+        ("1.5", 1.5),
+        ("9" * 400, YEAR),
+        (http_date(90), 90.0),
+        (http_date(-90), 0.0),
+        (http_date(YEAR * 5), YEAR),
+        ("Sat, 14 Mar 2026 20:00:30 -0000", 30.0),
+        ("Sat, 14 Mar 2026 21:00:30 +0100", 30.0),
+        ("", None),
+        ("soon", None),
+        ("-5", None),
+        ("inf", None),
+        ("nan", None),
+        ("1e3", None),
+        ("1_000", None),
+        ("\u0661\u0662", None),
+        ("32 Foo 2026 99:99:99 GMT", None),
+        ("Sat, 14 Mar 99999 20:00:30 GMT", None),
+    ],
+)
+def test_retry_after_is_read_as_seconds_or_a_date(value: str, seconds: float | None) -> None:
+    assert retry_after_seconds({"retry-after": value}, START) == seconds
+
+
+def test_without_the_header_nothing_is_asked() -> None:
+    assert retry_after_seconds({}, START) is None
+
+
+def test_a_date_is_measured_against_the_replys_own_date() -> None:
+    # The service's clock is an hour ahead of ours.
+    headers = {"retry-after": http_date(3_630), "date": http_date(3_600)}
+    assert retry_after_seconds(headers, START) == 30.0
+    assert retry_after_seconds({**headers, "date": "nonsense"}, START) == 3_630.0
+
+
+DATE_LIKE = st.from_regex(r"\A[A-Z][a-z]{2}, \d{1,3} [A-Z][a-z]{2} \d{1,6} \d+:\d+:\d+ .{0,8}\Z")
+
+
+@given(value=st.text() | DATE_LIKE, date=st.text() | DATE_LIKE)
+def test_any_text_is_seconds_within_a_year_or_nothing(value: str, date: str) -> None:
+    seconds = retry_after_seconds({"retry-after": value, "date": date}, START)
+    assert seconds is None or 0.0 <= seconds <= YEAR
+
+
+@given(st.integers(0, YEAR))
+def test_seconds_and_the_date_they_lead_to_mean_the_same(seconds: int) -> None:
+    assert retry_after_seconds({"retry-after": str(seconds)}, START) == seconds
+    assert retry_after_seconds({"retry-after": http_date(seconds)}, START) == seconds
+
+
+def test_temporary_errors_are_told_by_their_class() -> None:
+    attempts = RetryPolicy().start(FakeClock().clock)
+    assert attempts.pause_after(ConnectionFailedError("refused")) is not None

@@ -1,0 +1,303 @@
+from __future__ import annotations
+
+import asyncio
+import gzip
+import logging
+import socket
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+import requests
+
+from airflow_provider_mediaops.http.exchange import Failure, Request
+from airflow_provider_mediaops.http.transport import AsyncTransport, SyncTransport, TransportSettings
+from tests.unit.http.sending import QUICK, ask, failure_of, read_and
+from tests.unit.loopback import Loopback, answering, closed_port, deaf_port, http_reply
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.unit.http.sending import Open
+    from tests.unit.loopback import Peer
+
+CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
+
+
+def trickling(head: bytes, drop: bytes) -> Callable[[Peer], None]:
+    def serve(peer: Peer) -> None:
+        peer.request()
+        peer.send(head)
+        for _ in range(100):
+            peer.send(drop)
+            peer.pause(0.05)
+
+    return serve
+
+
+HALF_A_BODY = http_reply(body=b"x" * 100)[:-50]
+
+
+def test_a_reply_is_read_whole_and_a_request_sent_whole(opened: Open) -> None:
+    seen: list[bytes] = []
+    reply = http_reply(201, gzip.compress("größer".encode()), content_encoding="gzip", X_Thing="Value")
+    with Loopback(answering(reply, seen=seen)) as server:
+        send = opened(TransportSettings(headers={"X-Team": "ops"}))
+        response = send(
+            Request(
+                "POST",
+                "/v3/a%2Fb",
+                params=(("a", "1 2"), ("b", "x&y")),
+                headers={"X-One": "1"},
+                body=b"{}",
+                base=f"{server.base}/base",
+            )
+        )
+    assert (response.status, response.text, response.headers["x-thing"]) == (201, "größer", "Value")
+    head, _, body = seen[0].partition(b"\r\n\r\n")
+    fields = head.lower()
+    assert head.startswith(b"POST /base/v3/a%2Fb?a=1+2&b=x%26y HTTP/1.1\r\n")
+    assert body == b"{}"
+    assert b"x-one: 1\r\n" in fields
+    assert b"x-team: ops" in fields
+    # Some services compress only for agents that say so.
+    assert b"(gzip)" in fields
+    assert b"accept-encoding: gzip, deflate" in fields
+
+
+@pytest.mark.parametrize("status", [204, 301, 401, 404, 429, 500])
+def test_a_reply_of_any_status_is_a_reply(opened: Open, status: int) -> None:
+    with Loopback(answering(http_reply(status, retry_after="3"))) as server:
+        response = opened(QUICK)(ask(server.base))
+    assert response.status == status
+    assert response.headers["retry-after"] == "3"
+
+
+def test_a_redirect_is_not_followed(opened: Open) -> None:
+    seen: list[bytes] = []
+    with Loopback(answering(http_reply(200, b"secret place"))) as elsewhere:
+        reply = http_reply(302, location=f"{elsewhere.base}/there")
+        with Loopback(answering(reply, seen=seen)) as server:
+            response = opened(QUICK)(ask(server.base))
+        assert elsewhere.accepted == 0
+    assert (response.status, len(seen)) == (302, 1)
+
+
+def test_one_connection_serves_many_requests(opened: Open) -> None:
+    compressed = http_reply(200, gzip.compress(b"x"), content_encoding="gzip")
+    replies = [http_reply(200, b"one"), http_reply(404, b"two"), compressed]
+    chunked = CHUNKED + b"3\r\nabc\r\n0\r\n\r\n"
+    with Loopback(answering(*replies, chunked)) as server:
+        send = opened(QUICK)
+        bodies = [send(ask(server.base)).body for _ in range(12)]
+        assert server.accepted == 1
+    assert bodies == [b"one", b"two", b"x", *[b"abc"] * 9]
+
+
+@pytest.mark.parametrize("size", [None, 200_000])
+def test_a_body_within_its_bound_is_read(opened: Open, size: int | None) -> None:
+    with Loopback(answering(http_reply(200, b"x" * 200_000))) as server:
+        response = opened(QUICK)(Request("GET", "/", base=server.base, max_bytes=size))
+    assert len(response.body) == 200_000
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        http_reply(200, b"x" * 5_001),
+        CHUNKED + b"1389\r\n" + b"x" * 5_001 + b"\r\n0\r\n\r\n",
+        http_reply(200, gzip.compress(b"0" * 20_000_000), content_encoding="gzip"),
+    ],
+    ids=["plain", "chunked", "compressed"],
+)
+def test_a_body_beyond_its_bound_is_given_up(opened: Open, reply: bytes) -> None:
+    with Loopback(answering(reply)) as server:
+        error = failure_of(opened(QUICK), Request("GET", "/", base=server.base, max_bytes=5_000))
+    assert error.failure is Failure.TOO_LARGE
+    assert "5,000 bytes" in error.detail
+
+
+@pytest.mark.parametrize(
+    ("serve", "failure", "detail"),
+    [
+        pytest.param(read_and(), Failure.BROKEN, "", id="closed before any reply"),
+        pytest.param(read_and(then="reset"), Failure.BROKEN, "", id="reset before any reply"),
+        pytest.param(read_and(HALF_A_BODY), Failure.BROKEN, "", id="closed in mid-body"),
+        pytest.param(read_and(HALF_A_BODY, then="reset"), Failure.BROKEN, "", id="reset in mid-body"),
+        pytest.param(read_and(CHUNKED + b"5\r\nabcde\r\n"), Failure.BROKEN, "", id="closed between chunks"),
+        pytest.param(read_and(CHUNKED + b"5\r\nab"), Failure.BROKEN, "", id="closed within a chunk"),
+        pytest.param(read_and(b"\x15\x03\x01\x00\x02\x02F"), Failure.BROKEN, "", id="no HTTP"),
+        pytest.param(read_and(then="stall"), Failure.TIMEOUT, "no reply within", id="silent"),
+        pytest.param(read_and(HALF_A_BODY, then="stall"), Failure.TIMEOUT, "no reply within", id="silent in mid-body"),
+        pytest.param(
+            trickling(http_reply(body=b"x" * 100)[:-100], b"x"), Failure.TIMEOUT, "still coming in", id="trickling"
+        ),
+        pytest.param(trickling(CHUNKED, b"1\r\nx\r\n"), Failure.TIMEOUT, "still coming in", id="trickling in chunks"),
+        pytest.param(
+            trickling(CHUNKED + b"ff\r\n", b"x"), Failure.TIMEOUT, "still coming in", id="trickling within a chunk"
+        ),
+        pytest.param(
+            answering(http_reply(200, b"plain", content_encoding="gzip")),
+            Failure.UNREADABLE,
+            "compression",
+            id="not the compression it says",
+        ),
+        pytest.param(
+            read_and(http_reply(200, gzip.compress(b"x" * 50), content_encoding="gzip")[:-5]),
+            Failure.BROKEN,
+            "",
+            id="closed within a compressed body",
+        ),
+    ],
+)
+def test_a_reply_that_is_not_whole(opened: Open, serve: Callable[[Peer], None], failure: Failure, detail: str) -> None:
+    with Loopback(serve) as server:
+        error = failure_of(opened(QUICK), Request("POST", "/", base=server.base, body=b"{}"))
+    assert error.failure is failure
+    assert error.sent
+    assert detail in error.detail
+
+
+def test_a_request_can_ask_for_a_longer_time_limit(opened: Open) -> None:
+    def serve(peer: Peer) -> None:
+        peer.request()
+        peer.pause(0.8)
+        peer.send(http_reply(200, b"late"))
+
+    with Loopback(serve) as server:
+        assert opened(QUICK)(Request("GET", "/", base=server.base, read_timeout=10.0)).body == b"late"
+
+
+def test_a_refused_connection(opened: Open) -> None:
+    error = failure_of(opened(QUICK), ask(f"http://127.0.0.1:{closed_port()}"))
+    assert (error.failure, error.detail) == (Failure.NOT_SENT, "ConnectionRefusedError: Connection refused")
+    assert not error.sent
+
+
+def test_a_host_without_an_address(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(*_: object, **__: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    error = failure_of(opened(QUICK), ask("http://host.invalid"))
+    assert (error.failure, error.detail) == (Failure.NOT_SENT, "gaierror: Name or service not known")
+
+
+def test_a_connection_that_is_not_made_in_time(opened: Open) -> None:
+    with deaf_port() as port:
+        error = failure_of(opened(QUICK), ask(f"http://127.0.0.1:{port}"))
+    assert (error.failure, error.detail) == (Failure.NOT_SENT, "no connection within the time limit")
+
+
+@pytest.mark.parametrize("base", ["http://[::1", "ftp://127.0.0.1", "http://"])
+def test_an_address_that_is_none(opened: Open, base: str) -> None:
+    error = failure_of(opened(QUICK), ask(base))
+    assert error.failure is Failure.NOT_SENT
+    assert not error.sent
+
+
+@pytest.mark.parametrize("value", ["sn\u2603w", "line\nbreak"])
+def test_a_header_that_cannot_be_sent(opened: Open, value: str) -> None:
+    with Loopback(answering(http_reply())) as server:
+        error = failure_of(opened(QUICK), Request("GET", "/", base=server.base, headers={"Authorization": value}))
+    assert error.failure is Failure.NOT_SENT
+    assert value not in str(error)
+    assert "line" not in str(error)
+
+
+def test_a_netrc_file_does_not_replace_the_credentials(
+    opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    netrc = tmp_path / "netrc"
+    netrc.write_text("machine 127.0.0.1 login someone password else\n")
+    netrc.chmod(0o600)
+    monkeypatch.setenv("NETRC", str(netrc))
+    seen: list[bytes] = []
+    with Loopback(answering(http_reply(), seen=seen)) as server:
+        send = opened(QUICK)
+        send(Request("GET", "/", base=server.base, headers={"Authorization": "Bearer ours"}))
+        send(Request("GET", "/", base=server.base))
+    assert b"authorization: bearer ours\r\n" in seen[0].lower()
+    assert b"authorization" not in seen[1].lower()
+
+
+def test_no_credential_is_logged_or_told(opened: Open, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    echo = http_reply(302, location="/there?key=s3cr3t-k%E2%82%ACy%2F%2B&part=id")
+    told: list[object] = []
+    with Loopback(answering(http_reply(200), echo, b"HTTP/1.1 200 OK\r\nno header\r\n\r\n")) as server:
+        send = opened(QUICK)
+        requests_sent = [ask(server.base, f"/{turn}") for turn in range(3)]
+        for sent in requests_sent[:2]:
+            send(sent)
+        told.append(failure_of(send, Request("GET", "/", base=f"http://127.0.0.1:{closed_port()}")))
+        told += requests_sent
+        with Loopback(read_and(), None) as broken:
+            told.append(failure_of(send, ask(broken.base)))
+    everything = "\n".join([*(record.getMessage() for record in caplog.records), *map(repr, told)])
+    assert "part=id" in everything
+    assert "s3cr3t" not in everything
+
+
+def test_records_of_other_users_of_the_libraries_are_left_alone(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    with Loopback(answering(http_reply())) as server, requests.Session() as session:
+        session.get(f"{server.base}/?key=theirs", timeout=5)
+    assert "key=theirs" in caplog.text
+
+
+def test_settings_show_no_credentials() -> None:
+    settings = TransportSettings(proxies={"http": "http://me:pass@proxy"}, headers={"X-Key": "s3cr3t"})
+    assert "pass" not in repr(settings)
+    assert "s3cr3t" not in repr(settings)
+
+
+def test_a_session_is_a_context_manager_and_closes_its_connections() -> None:
+    ended = threading.Event()
+
+    def serve(peer: Peer) -> None:
+        peer.request()
+        peer.send(http_reply())
+        peer.wait_for_the_end()
+        ended.set()
+
+    with Loopback(serve) as server:
+        with SyncTransport(QUICK) as transport:
+            transport.send(ask(server.base))
+            assert not ended.is_set()
+        assert ended.wait(10)
+
+
+async def test_many_requests_at_once_share_the_pool() -> None:
+    def serve(peer: Peer) -> None:
+        while peer.request():
+            peer.pause(0.01)
+            peer.send(http_reply(200, b"x"))
+
+    with Loopback(serve) as server:
+        transport = AsyncTransport(TransportSettings())
+        replies = await asyncio.gather(*(transport.send(ask(server.base)) for _ in range(60)))
+        await transport.aclose()
+        assert server.accepted <= 16
+    assert [reply.body for reply in replies] == [b"x"] * 60
+
+
+async def test_a_cancelled_request_leaves_its_connection() -> None:
+    asked, ended = threading.Event(), threading.Event()
+
+    def serve(peer: Peer) -> None:
+        peer.request()
+        asked.set()
+        peer.wait_for_the_end()
+        ended.set()
+
+    with Loopback(serve) as server:
+        transport = AsyncTransport(TransportSettings())
+        sending = asyncio.create_task(transport.send(ask(server.base)))
+        assert await asyncio.to_thread(asked.wait, 10)
+        sending.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await sending
+        assert await asyncio.to_thread(ended.wait, 10)
+        await transport.aclose()

@@ -1,0 +1,207 @@
+"""Real servers on free loopback ports that do with a connection what a test says, down to the last byte."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import ipaddress
+import itertools
+import socket
+import ssl
+import struct
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from typing_extensions import Self
+
+_LONGEST = 20.0
+
+
+@dataclass
+class Peer:
+    """The server's end of one connection."""
+
+    socket: socket.socket
+    stopping: threading.Event
+
+    def request(self) -> bytes:
+        """Read one request whole; empty where the client has closed the connection."""
+        received = b""
+        while b"\r\n\r\n" not in received:
+            part = self.socket.recv(65536)
+            if not part:
+                return b""
+            received += part
+        head, _, body = received.partition(b"\r\n\r\n")
+        fields = dict(line.lower().split(b": ", 1) for line in head.split(b"\r\n")[1:])
+        while len(body) < int(fields.get(b"content-length", b"0")):
+            body += self.socket.recv(65536)
+        return head + b"\r\n\r\n" + body
+
+    def send(self, data: bytes) -> None:
+        self.socket.sendall(data)
+
+    def wait_for_the_end(self) -> None:
+        """Read until the client closes the connection; OSError where it does not."""
+        while self.socket.recv(65536):
+            pass
+
+    def pause(self, seconds: float = _LONGEST) -> None:
+        """Do nothing for a while, or until the test is over."""
+        self.stopping.wait(seconds)
+
+    def reset(self) -> None:
+        """Break the connection off (RST) instead of closing it (FIN)."""
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.socket.close()
+
+    def send_below_tls(self, data: bytes) -> None:
+        """Send bytes as they are over a connection that speaks TLS, and close it."""
+        with socket.socket(fileno=self.socket.detach()) as raw:
+            raw.sendall(data)
+            raw.shutdown(socket.SHUT_RDWR)
+
+
+class Loopback:
+    """
+    A server that counts its connections and keeps the requests it has read.
+
+    :param serve: what to do with a connection, in a thread of its own; it is closed afterwards.
+    :param certificate: a file with key and certificate, for TLS.
+    """
+
+    def __init__(self, serve: Callable[[Peer], None], certificate: Path | None = None) -> None:
+        self._serve = serve
+        self._context: ssl.SSLContext | None = None
+        if certificate:
+            self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            self._context.load_cert_chain(certificate)
+        self._stopping = threading.Event()
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener.settimeout(0.1)
+        self._threads: list[threading.Thread] = []
+        self._connections: list[socket.socket] = []
+        self.port: int = self._listener.getsockname()[1]
+        self.accepted = 0
+
+    @property
+    def base(self) -> str:
+        return f"{'https' if self._context else 'http'}://127.0.0.1:{self.port}"
+
+    def __enter__(self) -> Self:
+        self._start(self._accept)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        for connection in self._connections:
+            # It may be closed already, or handed over to its TLS wrapper.
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            thread.join(_LONGEST)
+        self._listener.close()
+
+    def _start(self, work: Callable[..., None], *arguments: object) -> None:
+        thread = threading.Thread(target=work, args=arguments, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _accept(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                connection, _ = self._listener.accept()
+            except TimeoutError:
+                continue
+            self.accepted += 1
+            self._start(self._handle, connection)
+
+    def _handle(self, connection: socket.socket) -> None:
+        connection.settimeout(_LONGEST)
+        self._connections.append(connection)
+        # What goes wrong here is what the test is about; the client's side of it is asserted.
+        with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
+            stack.callback(connection.close)
+            if self._context:
+                connection = self._context.wrap_socket(connection, server_side=True)
+                stack.callback(connection.close)
+                self._connections.append(connection)
+            self._serve(Peer(connection, self._stopping))
+
+
+def http_reply(status: int = 200, body: bytes = b"", **headers: str) -> bytes:
+    """Give the bytes of a whole reply; an underscore in a header's name is a dash."""
+    fields = {"content_length": str(len(body)), **headers}
+    lines = [f"{name.replace('_', '-')}: {value}" for name, value in fields.items()]
+    return "\r\n".join([f"HTTP/1.1 {status} Status", *lines, "", ""]).encode("latin-1") + body
+
+
+def answering(*replies: bytes, seen: list[bytes] | None = None) -> Callable[[Peer], None]:
+    """Answer request after request, over however many connections; the last reply again and again."""
+    turns: Iterator[bytes] = itertools.chain(replies, itertools.repeat(replies[-1]))
+
+    def serve(peer: Peer) -> None:
+        while request := peer.request():
+            if seen is not None:
+                seen.append(request)
+            peer.send(next(turns))
+
+    return serve
+
+
+@contextlib.contextmanager
+def deaf_port() -> Iterator[int]:
+    """Give a port where connections are neither accepted nor refused, because its queue is full."""
+    with contextlib.ExitStack() as stack:
+        listener = stack.enter_context(socket.socket())
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        for _ in range(4):
+            waiting = stack.enter_context(socket.socket())
+            waiting.settimeout(0)
+            waiting.connect_ex(listener.getsockname())
+        yield listener.getsockname()[1]
+
+
+def closed_port() -> int:
+    """Give a port where nothing listens."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+    return port
+
+
+def make_certificate(folder: Path) -> Path:
+    """Write a key and a self-signed certificate for 127.0.0.1, good for an hour, into one file."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "loopback")])
+    now = dt.datetime.now(dt.timezone.utc)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - dt.timedelta(minutes=5))
+        .not_valid_after(now + dt.timedelta(hours=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    file = folder / "loopback.pem"
+    file.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+        + certificate.public_bytes(serialization.Encoding.PEM)
+    )
+    return file

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import inspect
+import json
+import pickle
+
+import pytest
+
+from airflow_provider_mediaops import exceptions
+from airflow_provider_mediaops.exceptions import (
+    MediaOpsError,
+    PermanentError,
+    QuotaExceededError,
+    TemporaryError,
+    error_from_dict,
+)
+
+CLASSES = [cls for _, cls in inspect.getmembers(exceptions, inspect.isclass) if issubclass(cls, MediaOpsError)]
+PERMANENT = {
+    "InvalidConnectionError",
+    "BadRequestError",
+    "AuthenticationError",
+    "PermissionDeniedError",
+    "NotFoundError",
+    "UncertainDeliveryError",
+    "InvalidReplyError",
+}
+TEMPORARY = {
+    "RateLimitedError",
+    "QuotaExceededError",
+    "ServiceUnavailableError",
+    "ConnectionFailedError",
+    "ReplyTimeoutError",
+}
+
+
+def example(cls: type[MediaOpsError]) -> MediaOpsError:
+    return cls(
+        "What happened. What to do.",
+        service="video platform",
+        method="GET",
+        path="/v3/subscriptions",
+        status=429,
+        reason="quotaExceeded",
+        retry_after=12.5,
+        excerpt="the start",
+    )
+
+
+def test_the_tree_splits_by_what_the_caller_should_do() -> None:
+    leaves = {cls.__name__ for cls in CLASSES} - {"MediaOpsError", "PermanentError", "TemporaryError"}
+    assert leaves == PERMANENT | TEMPORARY
+    assert {cls.__name__ for cls in CLASSES if issubclass(cls, PermanentError)} == PERMANENT | {"PermanentError"}
+    assert {cls.__name__ for cls in CLASSES if issubclass(cls, TemporaryError)} == TEMPORARY | {"TemporaryError"}
+    assert all(cls.temporary is issubclass(cls, TemporaryError) for cls in CLASSES)
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+@pytest.mark.parametrize("way", ["a trigger event", "another process"])
+def test_an_error_survives(cls: type[MediaOpsError], way: str) -> None:
+    error = example(cls)
+    if way == "another process":
+        again = pickle.loads(pickle.dumps(error))  # noqa: S301
+    else:
+        again = error_from_dict(json.loads(json.dumps(error.to_dict())))
+    assert type(again) is cls
+    assert str(again) == again.message == "What happened. What to do."
+    assert again.to_dict() == error.to_dict()
+    assert (again.service, again.method, again.path) == ("video platform", "GET", "/v3/subscriptions")
+    assert (again.status, again.reason, again.retry_after, again.excerpt) == (429, "quotaExceeded", 12.5, "the start")
+
+
+def test_only_what_is_known_is_told() -> None:
+    assert QuotaExceededError("Spent.").to_dict() == {"type": "QuotaExceededError", "message": "Spent."}
+
+
+@pytest.mark.parametrize("fields", [{}, {"type": None}, {"type": "Newer", "message": "New.", "more": 1}])
+def test_an_error_of_another_version_is_still_an_error(fields: dict[str, object]) -> None:
+    error = error_from_dict(fields)
+    assert type(error) is MediaOpsError
+    assert str(error) == fields.get("message", "")

@@ -1,0 +1,323 @@
+from __future__ import annotations
+
+import json
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_provider_mediaops.exceptions import (
+    AuthenticationError,
+    BadRequestError,
+    InvalidReplyError,
+    MediaOpsError,
+    NotFoundError,
+    PermissionDeniedError,
+    QuotaExceededError,
+    RateLimitedError,
+    ServiceUnavailableError,
+    TemporaryError,
+)
+from airflow_provider_mediaops.http.exchange import Request, Response
+from airflow_provider_mediaops.video.api import (
+    ORDERS,
+    VIDEO_RULES,
+    Bulletin,
+    SubscriptionQuery,
+    insert_bulletin,
+)
+from tests.unit.conversations import START
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MEANS: dict[str, type[MediaOpsError]] = {
+    "quota": QuotaExceededError,
+    "rate_limit": RateLimitedError,
+    "authentication": AuthenticationError,
+    "permission": PermissionDeniedError,
+    "bad_request": BadRequestError,
+    "not_found": NotFoundError,
+    "temporary": TemporaryError,
+}
+
+
+def refusal(status: int, body: object, now: datetime = START) -> MediaOpsError:
+    error = VIDEO_RULES.refusal(
+        Request("GET", "/v3/subscriptions", base="https://video.example"),
+        Response(status, {"content-type": "application/json"}, json.dumps(body).encode()),
+        now,
+    )
+    assert error
+    return error
+
+
+def reason(word: str, message: str = "No.", **more: Any) -> dict[str, Any]:
+    return {"error": {"errors": [{"reason": word}], "message": message, **more}}
+
+
+# Bulletins.
+
+
+@pytest.mark.parametrize(
+    ("bulletin", "part", "body"),
+    [
+        (Bulletin("Hello ✓"), "snippet", {"snippet": {"description": "Hello ✓"}}),
+        (
+            Bulletin(video_id="v1"),
+            "contentDetails",
+            {"contentDetails": {"bulletin": {"resourceId": {"kind": "svc#video", "videoId": "v1"}}}},
+        ),
+        (
+            Bulletin("  ", playlist_id="p1"),
+            "contentDetails",
+            {"contentDetails": {"bulletin": {"resourceId": {"kind": "svc#playlist", "playlistId": "p1"}}}},
+        ),
+        (
+            Bulletin("Hello", video_id="v1"),
+            "snippet,contentDetails",
+            {
+                "snippet": {"description": "Hello"},
+                "contentDetails": {"bulletin": {"resourceId": {"kind": "svc#video", "videoId": "v1"}}},
+            },
+        ),
+    ],
+)
+def test_the_part_of_a_bulletin_names_what_its_body_holds(bulletin: Bulletin, part: str, body: object) -> None:
+    request = insert_bulletin(bulletin, "svc").request
+    assert (request.method, request.path) == ("POST", "/v3/activities")
+    assert request.params == (("part", part),)
+    assert json.loads(request.body or b"") == body
+    assert request.headers["Content-Type"].startswith("application/json")
+    assert not request.idempotent
+
+
+def test_the_kind_prefix_is_the_connections() -> None:
+    request = insert_bulletin(Bulletin(playlist_id="p1"), "youtube").request
+    assert b'"youtube#playlist"' in (request.body or b"")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ({}, "bulletinTextRequired"),
+        ({"text": ""}, "bulletinTextRequired"),
+        ({"text": " \n"}, "bulletinTextRequired"),
+        ({"video_id": "", "playlist_id": ""}, "bulletinTextRequired"),
+        ({"text": "Hello", "video_id": "v1", "playlist_id": "p1"}, "not both"),
+    ],
+)
+def test_a_bulletin_that_breaks_the_rules_is_none(arguments: dict[str, str], why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        Bulletin(**arguments)
+
+
+def test_a_posted_bulletin_is_read() -> None:
+    parse = insert_bulletin(Bulletin("Hello"), "svc").parse
+    assert parse(Response(200, {}, b'{"id": "a1", "snippet": {"description": "Hello"}}')).id == "a1"
+    assert parse(Response(200, {}, b'{"id": "a1", "snippet": null, "contentDetails": null}')).text is None
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"<html>", b'{"id": ["a1"]}', b'{"snippet": "text"}'])
+def test_a_reply_that_is_no_activity_is_refused(body: bytes) -> None:
+    with pytest.raises(InvalidReplyError, match="The reply is"):
+        insert_bulletin(Bulletin("Hello"), "svc").parse(Response(200, {}, body))
+
+
+# Subscriptions.
+
+
+@pytest.mark.parametrize(
+    ("query", "token", "params"),
+    [
+        (SubscriptionQuery(mine=True), None, {"part": "id,snippet,contentDetails", "mine": "true"}),
+        (
+            SubscriptionQuery(
+                channel_id="UC1",
+                part=["snippet"],
+                for_channel_ids=["UCa", "UCb"],
+                order="SUBSCRIPTION_ORDER_RELEVANCE",
+                max_results=0,
+            ),
+            "T1",
+            {
+                "part": "snippet",
+                "channelId": "UC1",
+                "forChannelId": "UCa,UCb",
+                "maxResults": "0",
+                "order": "SUBSCRIPTION_ORDER_RELEVANCE",
+                "pageToken": "T1",
+            },
+        ),
+        (
+            SubscriptionQuery(ids=("s1", "s2"), max_results=50),
+            "",
+            {"part": "id,snippet,contentDetails", "id": "s1,s2", "maxResults": "50"},
+        ),
+    ],
+)
+def test_a_query_has_every_parameter(query: SubscriptionQuery, token: str | None, params: dict[str, str]) -> None:
+    request = query.page(token).request
+    assert (request.method, request.path, request.idempotent) == ("GET", "/v3/subscriptions", True)
+    assert dict(request.params) == params
+    assert len(request.params) == len(params)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_every_listed_order_and_the_stated_default_are_taken(order: str) -> None:
+    assert ("order", order) in SubscriptionQuery(mine=True, order=order).page().request.params
+
+
+def test_the_listed_orders() -> None:
+    assert set(ORDERS) == {"alphabetical", "relevance", "unread", "SUBSCRIPTION_ORDER_RELEVANCE"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ({}, "exactly one of channel_id, ids and mine=True, not none"),
+        ({"mine": False}, "not none"),
+        ({"channel_id": "UC1", "mine": True}, "not channel_id and mine"),
+        ({"channel_id": "UC1", "ids": ["s1"]}, "not channel_id and ids"),
+        ({"mine": "false"}, "mine is True or False"),
+        ({"channel_id": " "}, "channel_id is empty"),
+        ({"ids": []}, "ids needs at least one"),
+        ({"ids": ["s1", ""]}, "ids needs"),
+        ({"ids": ["s1", 5]}, "all of them texts"),
+        ({"ids": "s1"}, "ids is a list of texts, not 's1'"),
+        ({"ids": 5}, "ids is a list of texts, not 5"),
+        ({"mine": True, "part": []}, "part needs"),
+        ({"mine": True, "part": ["id", "status"]}, "not 'status'"),
+        ({"mine": True, "for_channel_ids": []}, "for_channel_ids needs"),
+        ({"mine": True, "order": "Alphabetical"}, "not 'Alphabetical'"),
+        ({"mine": True, "max_results": -1}, "0 to 50; not -1"),
+        ({"mine": True, "max_results": 51}, "0 to 50; not 51"),
+        ({"mine": True, "max_results": "5"}, "not '5'"),
+        ({"mine": True, "max_results": True}, "not True"),
+    ],
+)
+def test_a_query_that_breaks_the_rules_is_none(arguments: dict[str, Any], why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        SubscriptionQuery(**arguments)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"kind": "svc#subscriptionListResponse", "items": [{"id": "s1"}]},
+        {"kind": "youtube#SubscriptionListResponse", "items": [{"id": "s1"}]},
+        {"items": [{"id": "s1"}], "unknown": 1},
+    ],
+)
+def test_a_page_of_any_prefix_and_case_is_read(body: object) -> None:
+    page = SubscriptionQuery(mine=True).page().parse(Response(200, {}, json.dumps(body).encode()))
+    assert [item["id"] for item in page.items] == ["s1"]
+
+
+def test_a_page_may_hold_no_items() -> None:
+    page = (
+        SubscriptionQuery(mine=True)
+        .page()
+        .parse(Response(200, {}, b'{"kind": "svc#subscriptionListResponse", "nextPageToken": "T"}'))
+    )
+    assert (page.items, page.next_page_token) == ([], "T")
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (b"", "empty"),
+        (b"<!doctype html><p>Sign in", "a web page"),
+        (b'{"items": [{"id"', "no valid JSON"),
+        (b"{}", "no subscription list"),
+        (b'{"kind": "svc#channelListResponse", "items": []}', "its kind is 'svc#channelListResponse'"),
+        (b'{"items": {"0": {}}}', "items: "),
+        (b'{"items": ["s1"]}', "items.0: "),
+    ],
+)
+def test_a_reply_that_is_no_page_is_refused(body: bytes, why: str) -> None:
+    with pytest.raises(InvalidReplyError, match=why):
+        SubscriptionQuery(mine=True).page().parse(Response(200, {}, body))
+
+
+# Refusals.
+
+
+def test_every_recorded_refusal_means_what_it_should(shared_data: Path) -> None:
+    lines = (shared_data / "video_errors.jsonl").read_text().splitlines()
+    recorded = [json.loads(line) for line in lines if line.strip()]
+    assert len(recorded) >= 10
+    for entry in recorded:
+        error = refusal(entry["status"], entry["body"])
+        assert isinstance(error, MEANS[entry["means"]]), entry
+        assert "<" not in error.message
+        assert error.status == entry["status"]
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "cls"),
+    [
+        (404, reason("playlistNotFound"), NotFoundError),
+        (404, reason("videoNotFound"), NotFoundError),
+        (400, reason("bulletinTextRequired"), BadRequestError),
+        (400, reason("invalidMetadata"), BadRequestError),
+        (403, reason("rateLimitExceeded"), RateLimitedError),
+        (429, reason("RATELIMITEXCEEDED"), RateLimitedError),
+        (403, reason("userRateLimitExceeded", "1,000 queries per 100 seconds per user"), RateLimitedError),
+        (403, reason("dailyLimitExceeded"), QuotaExceededError),
+        (429, reason("rateLimitExceeded", "Queries per day"), QuotaExceededError),
+        (
+            429,
+            reason("rateLimitExceeded", details=[{"metadata": {"quota_limit": "defaultPerDayPerProject"}}]),
+            QuotaExceededError,
+        ),
+        (429, {}, RateLimitedError),
+        (401, reason("authError"), AuthenticationError),
+        (401, reason("youtubeSignupRequired"), PermissionDeniedError),
+        (403, reason("insufficientPermissions"), PermissionDeniedError),
+        (403, reason("accountClosed"), PermissionDeniedError),
+        (403, reason("subscriptionForbidden"), PermissionDeniedError),
+        (
+            400,
+            reason("badRequest", "API key not valid.", details=[{"reason": "API_KEY_INVALID"}]),
+            AuthenticationError,
+        ),
+        (400, reason("keyInvalid"), AuthenticationError),
+        (400, reason("badRequest"), BadRequestError),
+        (500, reason("backendError"), ServiceUnavailableError),
+        (400, {"error": "invalid_grant"}, AuthenticationError),
+        (401, {"error": "invalid_client"}, AuthenticationError),
+        (403, reason("neverHeardOf"), PermissionDeniedError),
+    ],
+)
+def test_a_documented_refusal_means_what_it_should(status: int, body: object, cls: type[MediaOpsError]) -> None:
+    assert type(refusal(status, body)) is cls
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "advice"),
+    [
+        (404, reason("videoNotFound"), "Check video_id."),
+        (404, reason("playlistNotFound"), "Check playlist_id."),
+        (403, reason("insufficientPermissions"), "lacks the scope"),
+        (401, {}, "auth=refresh_token"),
+        (400, {"error": "invalid_grant"}, "grant access again"),
+        (400, reason("invalidMetadata"), "kind_prefix"),
+        (404, {}, "base address"),
+    ],
+)
+def test_a_refusal_says_what_to_do(status: int, body: object, advice: str) -> None:
+    assert advice in refusal(status, body).message
+
+
+@pytest.mark.parametrize(
+    ("now", "hours"),
+    [
+        # Midnight Pacific time is 7 or 8 o'clock in UTC; in the night to 8 March 2026 an hour is left out.
+        (datetime(2026, 7, 1, 12, 0, tzinfo=timezone.utc), 19.0),
+        (datetime(2026, 1, 15, 7, 30, tzinfo=timezone.utc), 0.5),
+        (datetime(2026, 3, 8, 8, 0, tzinfo=timezone.utc), 23.0),
+    ],
+)
+def test_a_spent_quota_comes_back_at_midnight_pacific_time(now: datetime, hours: float) -> None:
+    assert refusal(403, reason("quotaExceeded"), now).retry_after == hours * 3_600

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from pydantic import ValidationError
+
+from airflow_provider_mediaops.video.models import Activity, Subscription, SubscriptionPage
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_a_recorded_page_is_read_and_given_back_as_it_came(shared_data: Path) -> None:
+    recorded = json.loads((shared_data / "subscription_page.json").read_text())
+    page = SubscriptionPage.model_validate(recorded)
+    assert page.to_dict() == recorded
+    assert (page.next_page_token, page.prev_page_token) == ("CAUQAA", None)
+    assert (page.page_info.total_results, page.page_info.results_per_page) == (330, 5)
+    assert [subscription.title for subscription in page.subscriptions] == ["Alpha", "Beta ✓"]
+    assert [subscription.channel_id for subscription in page.subscriptions] == ["UCa", "UCb"]
+    # What the service adds tomorrow is not lost today.
+    assert page.subscriptions[1].to_dict()["subscriberSnippet"] == {"title": "extra"}
+
+
+def test_a_page_without_anything_has_no_items() -> None:
+    page = SubscriptionPage.model_validate({})
+    assert (page.items, page.subscriptions, page.page_info.total_results) == ([], [], None)
+    assert page.to_dict() == {}
+
+
+@pytest.mark.parametrize("snippet", [None, {}, {"title": None}, {"title": 5}, {"resourceId": "x"}, {"resourceId": {}}])
+def test_properties_of_any_shape_are_kept_and_titles_are_texts(snippet: object) -> None:
+    subscription = Subscription.model_validate({"id": "s", "snippet": snippet})
+    assert (subscription.title, subscription.channel_id) == (None, None)
+    assert subscription.snippet == (snippet or {})
+
+
+def test_an_activity_has_a_text() -> None:
+    activity = Activity.model_validate(
+        {"id": "a1", "snippet": {"description": "Hello"}, "contentDetails": None, "new": [1]}
+    )
+    assert (activity.id, activity.text, activity.content_details) == ("a1", "Hello", {})
+    assert activity.to_dict()["new"] == [1]
+    assert Activity.model_validate({"snippet": {"description": 5}}).text is None
+
+
+def test_records_do_not_change() -> None:
+    with pytest.raises(ValidationError):
+        Activity(id="a").id = "b"  # type: ignore[misc]
+
+
+def test_fields_can_be_given_under_python_names() -> None:
+    page = SubscriptionPage(next_page_token="t", items=[{"id": "s"}])
+    assert page.to_dict() == {"nextPageToken": "t", "items": [{"id": "s"}]}
