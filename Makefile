@@ -50,8 +50,8 @@ test-newest: .venv/ready
 	@$(if $(REQUIRE),scripts/install-system-packages)
 	@.venv/bin/$(PYTEST) -n 2 --dist loadgroup tests/unit tests/contract \
 		--cov --cov-report= --cov-fail-under=0
-	@.venv/bin/$(PYTEST) tests --ignore=tests/unit --ignore=tests/contract --ignore=tests/benchmarks \
-		--cov --cov-append --cov-report= --cov-fail-under=0
+	@.venv/bin/$(PYTEST) tests/cluster --cov --cov-append --cov-report= --cov-fail-under=0
+	@.venv/bin/$(PYTEST) tests/system --cov --cov-append --cov-report= --cov-fail-under=0
 	@.venv/bin/coverage report
 
 test-floor: .venv-floor/ready

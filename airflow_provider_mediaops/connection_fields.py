@@ -38,7 +38,7 @@ _SHARED: dict[str, Any] = {
     },
     "max_wait": {
         "label": "Time for one call",
-        "description": "Seconds that one call may take with all its tries; a longer wait fails the call. Default: 120.",
+        "description": "Seconds after which no further try of a call begins. Default: 120.",
         "schema": {"type": ["number", "null"], "minimum": 0},
     },
     "proxies": _text(

@@ -204,13 +204,12 @@ def _auth(fields: ConnectionFields) -> Auth:
     kind = fields.choice("auth", _AUTH_KINDS, "basic" if fields.login else "none")
     if kind == "none":
         return NoAuth()
-    if not fields.password:
-        meaning = {"basic": "the password", "api_key": "the encoded API key", "bearer": "the token"}[kind]
-        raise fields.wrong("password", f"it is empty; with auth={kind} it holds {meaning}.")
     if kind == "api_key":
-        return HeaderAuth.api_key(fields.password)
+        return HeaderAuth.api_key(fields.credential("the encoded API key, with auth=api_key"))
     if kind == "bearer":
-        return HeaderAuth.bearer(fields.password)
+        return HeaderAuth.bearer(fields.credential("the token, with auth=bearer"))
+    if not fields.password:
+        raise fields.wrong("password", "it is empty; with auth=basic it holds the password.")
     if not fields.login:
         raise fields.wrong("login", "it is empty; with auth=basic it holds the user name.")
     return HeaderAuth.basic(fields.login, fields.password)

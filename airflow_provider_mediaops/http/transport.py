@@ -170,6 +170,9 @@ def _from_requests(error: Exception) -> TransportError:
     chain = list(_chain(error))
     if any(isinstance(link, urllib3.exceptions.DecodeError) for link in chain):
         return TransportError(Failure.UNREADABLE, "its compression cannot be undone")
+    if any(isinstance(link, urllib3.exceptions.InvalidHeader) for link in chain):
+        # The reply's; requests gives it the class of a header that it could not send.
+        return TransportError(Failure.BROKEN, _detail(chain))
     timed_out = any(isinstance(link, _TIME_LIMITS) for link in chain)
     # Addresses and headers that no request can be made of are ValueErrors.
     if isinstance(error, (requests.ConnectTimeout, ValueError)) or any(map(_was_connecting, chain)):

@@ -96,15 +96,12 @@ class TestUnderLoad:
         assert all(node["percent"] >= BUSY for node in hot)
 
     @pytest.mark.usefixtures("load")
-    def test_its_trigger_sees_the_load(self, opensearch: Cluster) -> None:
+    async def test_its_trigger_sees_the_load(self, opensearch: Cluster) -> None:
         sensor = ClusterCpuSensor(
             task_id="wait", threshold=BUSY, poke_interval=0.5, timeout=60, cluster_conn_id="test_cluster"
         )
 
-        async def first_event() -> Any:
-            return await asyncio.wait_for(anext(aiter(sensor.make_trigger().run())), 60)
-
-        event = asyncio.run(first_event())
+        event = await asyncio.wait_for(anext(aiter(sensor.make_trigger().run())), 60)
 
         hot = sensor.execute_complete({}, event.payload)
         assert {node["name"] for node in hot} <= set(opensearch.node_names)

@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from airflow.sdk import DAG, BaseOperator
 
+from airflow_provider_mediaops.sandbox.faults import StatusFault
 from airflow_provider_mediaops.sensors.books import BookSensor
+from airflow_provider_mediaops.sensors.cluster import ClusterCpuSensor
+from airflow_provider_mediaops.sensors.video import SubscriptionSensor
 from tests.contract import dag_runs
 from tests.contract.tasks import SENSORS, TASKS, Task, name_of
 
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from airflow_provider_mediaops.sandbox.server import SandboxServer
+    from airflow_provider_mediaops.sandbox.services import Service
 
 pytestmark = pytest.mark.usefixtures("airflow_db")
 
@@ -57,7 +61,7 @@ def test_a_wrong_key_fails_the_sensor_at_once(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """The trigger's error comes back as itself: no retry, no skip for `soft_fail`, and its name in the log."""
+    """No retry, no skip for `soft_fail`, and the error's own name in the log."""
     for variable, text in sandbox.connections().items():
         monkeypatch.setenv(variable, json.dumps({**json.loads(text), "password": "not-the-right-one"}))
     with DAG("is_refused", schedule=None) as dag:
@@ -69,3 +73,28 @@ def test_a_wrong_key_fails_the_sensor_at_once(
     named = "PermissionDeniedError" if task.kind is BookSensor else "AuthenticationError"
     assert named in output.out + output.err
     assert "not-the-right-one" not in output.out + output.err
+
+
+# What each sensor may wait for in vain, and the path of the requests that tell it so.
+IN_VAIN: dict[type[BaseOperator], tuple[dict[str, Any], Service, str]] = {
+    SubscriptionSensor: ({"for_channel_ids": ["UC-nobody-subscribed-to"]}, "video", "/subscriptions"),
+    ClusterCpuSensor: ({"threshold": 99.9}, "cluster", "/stats"),
+    BookSensor: ({"isbn": "9780439064873"}, "books", "/9780439064873"),
+}
+
+
+@pytest.mark.parametrize("task", SENSORS, ids=name_of)
+def test_a_refusal_in_the_triggerer_comes_back_as_itself(
+    task: Task, sandbox: SandboxServer, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The key is good at first, and refused at the third look, which the trigger makes."""
+    arguments, service, path = IN_VAIN[task.kind]
+    sandbox.state.faults.arm(StatusFault(service=service, path=path, status=401, after=2))
+    with DAG("is_refused_later", schedule=None) as dag:
+        task.make(deferrable=True, soft_fail=True, retries=3, poke_interval=0.1, **arguments)
+    run = dag_runs.run(dag)
+    assert run.tasks == {"task": "failed"}
+    assert "running trigger in line" in caplog.text
+    assert not sandbox.state.faults.armed
+    output = capfd.readouterr()
+    assert "AuthenticationError" in output.out + output.err

@@ -16,8 +16,10 @@ try:
 except ImportError:  # Airflow below 3.2
     from airflow.exceptions import AirflowRescheduleException
 
+from tests.unit.conversations import on_a_loop
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable
 
     from airflow.triggers.base import BaseTrigger
 
@@ -68,21 +70,10 @@ def _deferred(make: Callable[..., Any]) -> Any:
         trigger = made_again(deferred.trigger)
         method = deferred.method_name
     try:
-        payload = _on_a_loop(asyncio.wait_for(first_event(trigger), limit))
+        payload = on_a_loop(asyncio.wait_for(first_event(trigger), limit))
     except asyncio.TimeoutError:
         return make(deferrable=True).resume_execution("__fail__", {"error": "Trigger timeout"}, context)
     return make(deferrable=True).resume_execution(method, {"event": payload}, context)
-
-
-def _on_a_loop(work: Coroutine[Any, Any, Any]) -> Any:
-    # Not asyncio.run(), which takes away the loop that pytest-asyncio has set and counts on.
-    loop = asyncio.new_event_loop()
-    try:
-        return loop.run_until_complete(work)
-    finally:
-        loop.run_until_complete(loop.shutdown_asyncgens())
-        loop.run_until_complete(loop.shutdown_default_executor())
-        loop.close()
 
 
 def made_again(trigger: BaseTrigger) -> Any:

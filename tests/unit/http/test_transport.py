@@ -128,6 +128,12 @@ def test_a_body_beyond_its_bound_is_given_up(opened: Open, reply: bytes) -> None
         pytest.param(read_and(CHUNKED + b"5\r\nabcde\r\n"), Failure.BROKEN, "", id="closed between chunks"),
         pytest.param(read_and(CHUNKED + b"5\r\nab"), Failure.BROKEN, "", id="closed within a chunk"),
         pytest.param(read_and(b"\x15\x03\x01\x00\x02\x02F"), Failure.BROKEN, "", id="no HTTP"),
+        pytest.param(
+            read_and(http_reply(200, b"hello").replace(b"\r\n\r\n", b"\r\ncontent-length: 6\r\n\r\n")),
+            Failure.BROKEN,
+            "",
+            id="two lengths",
+        ),
         pytest.param(read_and(then="stall"), Failure.TIMEOUT, "no reply within", id="silent"),
         pytest.param(read_and(HALF_A_BODY, then="stall"), Failure.TIMEOUT, "no reply within", id="silent in mid-body"),
         pytest.param(
