@@ -31,6 +31,7 @@ T = TypeVar("T")
 
 # Shorter pauses are those of the rate, many a second: they would only fill the log.
 _WORTH_A_LINE = 2.0
+_ROUND = str.maketrans("[]", "()")
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +161,8 @@ class ServiceHook(BaseHook):
             client = replace(client, retry=RetryPolicy(max_attempts=len(client.base_urls)))
             return True, self.run(self._probe(client))
         except MediaOpsError as error:
-            return False, error.message
+            # Airflow's command line reads square brackets as markup of its own, and fails on those of a cluster's path.
+            return False, error.message.translate(_ROUND)
         finally:
             self.close()
 

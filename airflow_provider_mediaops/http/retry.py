@@ -118,6 +118,6 @@ def retry_after_seconds(headers: Mapping[str, str], now: datetime) -> float | No
 def _http_date(value: str) -> datetime | None:
     try:
         date = parsedate_to_datetime(value)
-    except (TypeError, ValueError, IndexError):
+    except (TypeError, ValueError, IndexError, OverflowError):
         return None
     return date if date.tzinfo else date.replace(tzinfo=timezone.utc)

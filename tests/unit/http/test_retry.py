@@ -4,7 +4,7 @@ from datetime import datetime, timedelta, timezone
 from email.utils import format_datetime
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from airflow_provider_mediaops.exceptions import (
@@ -148,6 +148,7 @@ DATE_LIKE = st.from_regex(r"\A[A-Z][a-z]{2}, \d{1,3} [A-Z][a-z]{2} \d{1,6} \d+:\
 
 
 @given(value=st.text() | DATE_LIKE, date=st.text() | DATE_LIKE)
+@example(value="0 MAY 0 0:10000000000 0", date="")
 def test_any_text_is_seconds_within_a_year_or_nothing(value: str, date: str) -> None:
     seconds = retry_after_seconds({"retry-after": value, "date": date}, START)
     assert seconds is None or 0.0 <= seconds <= YEAR
