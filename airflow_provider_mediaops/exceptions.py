@@ -52,9 +52,16 @@ class MediaOpsError(Exception):
 
         :returns: the class's name under ``type`` and every field that is set.
         """
-        fields = {name: getattr(self, name) for name in _CONTEXT}
-        known = {name: value for name, value in fields.items() if value is not None}
+        known = {name: value for name, value in self.context().items() if value is not None}
         return {"type": type(self).__name__, "message": self.message, **known}
+
+    def context(self) -> dict[str, Any]:
+        """
+        Give what the error knows beside its message, so that another of the same request can be made of it.
+
+        :returns: the keyword arguments of the constructor.
+        """
+        return {name: getattr(self, name) for name in _CONTEXT}
 
     def __reduce__(self) -> tuple[Any, ...]:
         return error_from_dict, (self.to_dict(),)

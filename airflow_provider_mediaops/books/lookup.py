@@ -17,11 +17,12 @@ from airflow_provider_mediaops.exceptions import (
     QuotaExceededError,
     RateLimitedError,
 )
-from airflow_provider_mediaops.http.exchange import Ask, Conversation, Emit, Request, TransportError, Wait
+from airflow_provider_mediaops.http.exchange import Ask, Conversation, Emit, Request, Wait, observed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from airflow_provider_mediaops.http.exchange import Step
     from airflow_provider_mediaops.http.retry import Attempts
 
 T = TypeVar("T")
@@ -98,7 +99,7 @@ class Finder:
             return Lookup(text, None, "invalid", error=str(error))
         tally = _Tally()
         try:
-            book = yield from tally.counting(self.find(isbn13))
+            book = yield from observed(self.find(isbn13), tally.count)
         except NotFoundError:
             return Lookup(text, isbn13, "not_found", requests=tally.requests)
         except MediaOpsError as error:
@@ -154,15 +155,7 @@ def _limited(doubt: DoubtfulNotFoundError, witness: str | None) -> RateLimitedEr
 
 
 def _as(cls: type[E], doubt: DoubtfulNotFoundError, what: str) -> E:
-    return cls(
-        f"{doubt.message} {what}",
-        service=doubt.service,
-        method=doubt.method,
-        path=doubt.path,
-        status=doubt.status,
-        retry_after=doubt.retry_after,
-        excerpt=doubt.excerpt,
-    )
+    return cls(f"{doubt.message} {what}", **doubt.context())
 
 
 class _Tally:
@@ -171,19 +164,5 @@ class _Tally:
     def __init__(self) -> None:
         self.requests = 0
 
-    def counting(self, conversation: Conversation[T]) -> Conversation[T]:
-        try:
-            step = next(conversation)
-            while True:
-                self.requests += isinstance(step, Request)
-                try:
-                    reply = yield step
-                except TransportError as error:
-                    step = conversation.throw(error)
-                else:
-                    step = conversation.send(reply)
-        except StopIteration as stop:
-            result: T = stop.value
-            return result
-        finally:
-            conversation.close()
+    def count(self, step: Step) -> None:
+        self.requests += isinstance(step, Request)

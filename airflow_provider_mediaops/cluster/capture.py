@@ -170,12 +170,11 @@ def take_capture(ask: Ask, query: HotThreadsQuery) -> Conversation[Capture]:
 
 
 def _no_answer(stats: NodeStats, query: HotThreadsQuery, error: MediaOpsError) -> ReplyTimeoutError:
-    context = {name: getattr(error, name) for name in ("service", "method", "path", "status", "reason")}
     nodes = ", ".join(node.label for node in stats.nodes)
     return ReplyTimeoutError(
         f"The nodes exist ({nodes}), but none reported its hot threads within timeout={query.timeout}. Raise timeout "
         "if they are that busy.",
-        **context,
+        **error.context(),
     )
 
 

@@ -176,12 +176,7 @@ def uncertain(error: MediaOpsError) -> UncertainDeliveryError:
     return UncertainDeliveryError(
         f"It is not known whether {error.method} {error.path} took effect, and it is not sent again by itself. "
         f"{error.message} Look at the {error.service} before you repeat it.",
-        service=error.service,
-        method=error.method,
-        path=error.path,
-        status=error.status,
-        reason=error.reason,
-        excerpt=error.excerpt,
+        **{**error.context(), "retry_after": None},
     )
 
 

@@ -182,6 +182,31 @@ def ask_once(call: Call[T]) -> Conversation[T]:
     return call.parse(response)
 
 
+def observed(conversation: Conversation[T], see: Callable[[Step], None]) -> Conversation[T]:
+    """
+    Show each step of a conversation as it passes.
+
+    :param conversation: what is passed on as it is.
+    :param see: is shown each step before it is carried out; what it raises ends the conversation.
+    :returns: the same conversation.
+    """
+    try:
+        step = next(conversation)
+        while True:
+            see(step)
+            try:
+                reply = yield step
+            except TransportError as error:
+                step = conversation.throw(error)
+            else:
+                step = conversation.send(reply)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+    finally:
+        conversation.close()
+
+
 def run(conversation: Conversation[T], send: Callable[[Request], Response], sleep: Sleep = _sleep) -> T:
     """
     Carry out a conversation in this thread.

@@ -6,12 +6,12 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from airflow_provider_mediaops.http.exchange import TransportError, Wait
+from airflow_provider_mediaops.http.exchange import Wait, observed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from airflow_provider_mediaops.http.exchange import Ask, Conversation
+    from airflow_provider_mediaops.http.exchange import Ask, Conversation, Step
 
 # A failing service is asked at least this far apart, however short the interval.
 _LEAST_AFTER_FAILURE = 1.0
@@ -63,23 +63,20 @@ def look_until(
     :param monotonic: seconds that never run backwards.
     :returns: a conversation with the look's verdict, or ``Waiting`` at the deadline.
     """
+
+    def within_the_limit(step: Step) -> None:
+        if isinstance(step, Wait) and step.seconds > deadline - monotonic():
+            raise _TimeIsUpError
+
     try:
-        step = next(look)
-        while True:
-            if isinstance(step, Wait) and (rest := deadline - monotonic()) < step.seconds:
-                yield Wait(max(rest, 0.0), step.reason)
-                return Waiting("the time limit has come")
-            try:
-                reply = yield step
-            except TransportError as error:
-                step = look.throw(error)
-            else:
-                step = look.send(reply)
-    except StopIteration as stop:
-        verdict: Verdict = stop.value
-        return verdict
-    finally:
-        look.close()
+        return (yield from observed(look, within_the_limit))
+    except _TimeIsUpError:
+        yield Wait(max(deadline - monotonic(), 0.0), "the rest of the time limit")
+        return Waiting("the time limit has come")
+
+
+class _TimeIsUpError(Exception):
+    """A wait would end after the time limit."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,15 @@ class _Record(BaseModel):
         return self.model_dump(by_alias=True, exclude_unset=True, mode="json")
 
 
-class Activity(_Record):
+class _Resource(_Record):
+    id: str | None = None
+    kind: str | None = None
+    etag: str | None = None
+    snippet: _Properties = Field(default_factory=dict)
+    content_details: _Properties = Field(default_factory=dict)
+
+
+class Activity(_Resource):
     """
     A posted bulletin (video-platform.md, section 2).
 
@@ -30,12 +38,6 @@ class Activity(_Record):
     :param content_details: the attached video or playlist.
     """
 
-    id: str | None = None
-    kind: str | None = None
-    etag: str | None = None
-    snippet: _Properties = Field(default_factory=dict)
-    content_details: _Properties = Field(default_factory=dict)
-
     @property
     def text(self) -> str | None:
         """The bulletin's text."""
@@ -43,7 +45,7 @@ class Activity(_Record):
         return text if isinstance(text, str) else None
 
 
-class Subscription(_Record):
+class Subscription(_Resource):
     """
     One subscription (video-platform.md, section 2).
 
@@ -51,12 +53,6 @@ class Subscription(_Record):
     :param snippet: its properties, among them ``title`` and ``resourceId``; empty where ``part`` left it out.
     :param content_details: figures of the channel; empty where ``part`` left it out.
     """
-
-    id: str | None = None
-    kind: str | None = None
-    etag: str | None = None
-    snippet: _Properties = Field(default_factory=dict)
-    content_details: _Properties = Field(default_factory=dict)
 
     @property
     def title(self) -> str | None:
