@@ -77,7 +77,8 @@ def test_a_connection_is_dropped_before_or_after_the_work(
 ) -> None:
     server.state.faults.arm(DropFault(service="video", point=point))
 
-    with pytest.raises(httpx.RemoteProtocolError, match=r"incomplete|without sending"):
+    # A connection that is closed while the body is still coming in is reset.
+    with pytest.raises((httpx.RemoteProtocolError, httpx.ReadError)):
         post_bulletin(client)
     assert len(server.state.bulletins) == posted
     assert post_bulletin(client).status_code == 200
