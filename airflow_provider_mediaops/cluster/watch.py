@@ -31,7 +31,7 @@ class CpuWatch:
     """
     Nodes whose CPU is at or above a threshold, and stays there.
 
-    :param threshold: CPU in percent, above 0 and up to 100.
+    :param threshold: CPU in percent, 0 to 100.
     :param sustained_for: for how many seconds each reading must be at or above it; 0 takes a single reading.
     :param nodes: ids or names of the nodes to look at, in a list or in one text with commas; None for all.
     :param require: ``any``: one node's readings suffice; ``all``: all nodes must be at or above it at the same time.
@@ -47,8 +47,8 @@ class CpuWatch:
 
     def __post_init__(self) -> None:
         node_list(self.nodes)
-        if not 0 < self.threshold <= _HIGHEST:
-            raise ValueError(f"threshold is a percentage, above 0 and up to {_HIGHEST}; not {self.threshold!r}.")
+        if not 0 <= self.threshold <= _HIGHEST:
+            raise ValueError(f"threshold is a percentage, 0 to {_HIGHEST}; not {self.threshold!r}.")
         if not 0 <= self.sustained_for < float("inf"):
             raise ValueError(f"sustained_for is a number of seconds, 0 or more; not {self.sustained_for!r}.")
         if not 0 < self.reading_interval < float("inf"):

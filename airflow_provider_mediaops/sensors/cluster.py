@@ -25,7 +25,7 @@ class ClusterCpuSensor(ServiceSensor):
     at rest. From the first high reading on, the sensor stays with the cluster until it is sure, also with
     ``mode="reschedule"``: one poke then takes up to ``sustained_for``.
 
-    :param threshold: CPU in percent, above 0 and up to 100.
+    :param threshold: CPU in percent, 0 to 100.
     :param sustained_for: for how long, in seconds or as a ``timedelta``, every reading must be at or above it; 0 is
         content with one, but single readings spike.
     :param nodes: ids or names of the nodes to look at, in a list or in one text with commas; None for all.

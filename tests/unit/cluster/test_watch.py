@@ -179,7 +179,7 @@ class TestFailure:
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        ({"threshold": 0}, "threshold"),
+        ({"threshold": -0.1}, "threshold"),
         ({"threshold": 100.1}, "threshold"),
         ({"threshold": float("nan")}, "threshold"),
         ({"threshold": 85, "sustained_for": -1}, "sustained_for"),
