@@ -7,10 +7,12 @@ suites, turns a skip in those suites into a failure. A test for some versions of
 
 from __future__ import annotations
 
+import asyncio
 import importlib.metadata
 import os
 import secrets
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -53,6 +55,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_unconfigure() -> None:
+    if sys.version_info < (3, 11):
+        # pytest-asyncio's runner is a backport there, whose tasks complain while the interpreter takes itself apart.
+        del asyncio.tasks._PyTask.__del__  # type: ignore[attr-defined]  # noqa: SLF001
     shutil.rmtree(AIRFLOW_HOME, ignore_errors=True)
 
 
