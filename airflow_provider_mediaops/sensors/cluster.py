@@ -36,8 +36,6 @@ class ClusterCpuSensor(ServiceSensor):
     :raises ValueError: for what can never be: here, unless an argument is templated.
     """
 
-    # From the first high reading on a look lasts, and that belongs in the triggerer, which holds no slot.
-    looks_first = False
     template_fields: Sequence[str] = ("threshold", "sustained_for", "nodes", "conn_id")
 
     def __init__(
@@ -83,6 +81,10 @@ class ClusterCpuSensor(ServiceSensor):
                 f"({self.timeout:g} s), or the wait can only time out."
             )
         return watch
+
+    def looks_first(self) -> bool:
+        """Say whether the deferrable form looks once before it defers: where a single reading decides."""
+        return not self.make_watch().sustained_for
 
     def make_trigger(self) -> HighCpuTrigger:
         """Make the trigger that waits in this sensor's place."""

@@ -8,7 +8,7 @@ from abc import abstractmethod
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import (
     AirflowFailException,
@@ -56,9 +56,6 @@ class ServiceSensor(BaseSensorOperator):
     :param kwargs: those of ``BaseSensorOperator``: ``poke_interval``, ``timeout``, ``mode``, ``soft_fail``, …
     """
 
-    #: Whether a deferrable sensor looks once before it defers.
-    looks_first: ClassVar[bool] = True
-
     def __init__(self, *, conn_id: str, deferrable: bool | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.conn_id = conn_id
@@ -84,6 +81,10 @@ class ServiceSensor(BaseSensorOperator):
     def make_trigger(self) -> WatchTrigger:
         """Make the trigger that waits in this sensor's place."""
 
+    def looks_first(self) -> bool:
+        """Say whether the deferrable form looks once before it defers; not where a look lasts, and holds a slot."""
+        return True
+
     def trigger_arguments(self) -> dict[str, Any]:
         """Give the trigger's arguments: plain values, with the watch as its fields."""
         return {
@@ -105,7 +106,7 @@ class ServiceSensor(BaseSensorOperator):
 
     def _defer_unless_there(self, context: Context) -> Any:
         # What is there already needs no trip through the triggerer, and wrong credentials are told at once.
-        if self.looks_first and not self.silent_fail:
+        if self.looks_first() and not self.silent_fail:
             # It is given up where it would have to wait: that is what the triggerer is for.
             self._deadline = time.monotonic()
             found = self.poke(context)
