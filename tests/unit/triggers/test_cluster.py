@@ -53,10 +53,10 @@ def test_the_constructor_takes_anything() -> None:
     assert trigger.serialize()[1]["watch"] == {"threshold": "no figure"}
 
 
-@pytest.mark.parametrize("watch", [{"threshold": 0.0}, {"threshold": 85.0, "require": "most"}])
+@pytest.mark.parametrize("watch", [{"threshold": -1.0}, {"threshold": 85.0, "require": "most"}])
 async def test_what_the_constructor_took_is_judged_when_it_runs(watch: dict[str, Any]) -> None:
     event = await first_event(HighCpuTrigger(conn_id="cluster_1", watch=watch))
-    with pytest.raises(InvalidConnectionError):
+    with pytest.raises(InvalidConnectionError, match=r"threshold is a percentage|require is any or all"):
         value_of(event)
 
 
