@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 import importlib.util
 import signal
-import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -64,7 +62,7 @@ def run(dag: DAG, **how: Any) -> Run:
     bag.bag_dag(dag)
     DagBundlesManager().sync_bundles_to_db()
     _dagbag.sync_bag_to_db(bag, _BUNDLE, None)
-    with _time_limit(), _keeping_the_loop():
+    with _time_limit():
         ended = dag.test(**how)
     with create_session() as session:
         instances = {_name(row): row for row in ended.get_task_instances(session=session)}
@@ -76,21 +74,6 @@ def run(dag: DAG, **how: Any) -> Run:
             tasks={name: str(row.state) for name, row in instances.items()},
             values={_name(row): XComModel.deserialize_value(row) for row in rows},
         )
-
-
-@contextmanager
-def _keeping_the_loop() -> Iterator[None]:
-    """Put back the event loop that pytest-asyncio has set: `dag.test()` would lose it, unclosed."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        try:
-            loop = asyncio.get_event_loop_policy().get_event_loop()
-        except RuntimeError:
-            loop = None
-    try:
-        yield
-    finally:
-        asyncio.set_event_loop(loop)
 
 
 @contextmanager
