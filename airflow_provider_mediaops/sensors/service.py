@@ -65,6 +65,7 @@ class ServiceSensor(BaseSensorOperator):
         self._hook: ServiceHook | None = None
         self._failures = 0
         self._pause = 0.0
+        self._start_after = 0.0
         self._state: object = None
         self._deadline = float("inf")
         use_retry_policy(self)
@@ -94,6 +95,7 @@ class ServiceSensor(BaseSensorOperator):
             "exponential_backoff": self.exponential_backoff,
             "max_wait": self.max_wait.total_seconds() if self.max_wait else None,
             "silent_fail": self.silent_fail,
+            "start_after": self._start_after,
         }
 
     def execute(self, context: Context) -> Any:
@@ -112,6 +114,7 @@ class ServiceSensor(BaseSensorOperator):
             found = self.poke(context)
             if isinstance(found, PokeReturnValue):
                 return found.xcom_value
+            self._start_after = max(self.poke_interval, self._pause)
         limit = timedelta(seconds=self.timeout)
         return self.defer(trigger=self.make_trigger(), method_name="execute_complete", timeout=limit)
 

@@ -32,6 +32,7 @@ class WatchTrigger(BaseTrigger):
     :param poke_interval: seconds between two looks.
     :param exponential_backoff: whether the interval grows.
     :param max_wait: the longest interval in seconds, where it grows.
+    :param start_after: seconds to wait before the first look, where the sensor itself has just looked.
     :param silent_fail: whether a permanent error is only logged and the wait goes on.
     """
 
@@ -44,6 +45,7 @@ class WatchTrigger(BaseTrigger):
         exponential_backoff: bool = False,
         max_wait: float | None = None,
         silent_fail: bool = False,
+        start_after: float = 0.0,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.conn_id = conn_id
@@ -52,6 +54,7 @@ class WatchTrigger(BaseTrigger):
         self.exponential_backoff = exponential_backoff
         self.max_wait = max_wait
         self.silent_fail = silent_fail
+        self.start_after = start_after
 
     @abstractmethod
     def _make_hook(self) -> ServiceHook:
@@ -70,6 +73,7 @@ class WatchTrigger(BaseTrigger):
             "exponential_backoff": self.exponential_backoff,
             "max_wait": self.max_wait,
             "silent_fail": self.silent_fail,
+            "start_after": self.start_after,
         }
         return f"{type(self).__module__}.{type(self).__qualname__}", arguments
 
@@ -77,6 +81,8 @@ class WatchTrigger(BaseTrigger):
         """Wait, and yield one event: done, or a permanent error."""
         try:
             watch = self._make_watch()
+            if self.start_after:
+                await asyncio.sleep(self.start_after)
             async with self._make_hook() as hook:
                 value = await self._wait(hook, watch)
             yield TriggerEvent(done_event(value))

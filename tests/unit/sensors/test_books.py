@@ -149,16 +149,19 @@ class TestTheFirstLookOfADeferrableSensor:
             sensor(deferrable=True, timeout=90)().execute(cast("Context", {}))
 
         assert isinstance(caught.value.trigger, BookTrigger)
+        assert caught.value.trigger.start_after == 0.01
         assert caught.value.timeout == timedelta(seconds=90)
 
     def test_it_does_not_wait_for_a_service_that_is_down(self, database: Any) -> None:
         database(replied(b"<html>Bad gateway</html>", 502, Retry_After="60"))
         began = time.monotonic()
 
-        with pytest.raises(TaskDeferred):
+        with pytest.raises(TaskDeferred) as caught:
             sensor(deferrable=True)().execute(cast("Context", {}))
 
         assert time.monotonic() - began < 20
+        assert isinstance(caught.value.trigger, BookTrigger)
+        assert caught.value.trigger.start_after >= 1
 
     def test_with_silent_fail_all_of_it_is_the_triggers(self, database: Any) -> None:
         seen = database(found(CRIME))

@@ -258,6 +258,7 @@ class TestDeferral:
             "exponential_backoff": True,
             "max_wait": 60,
             "silent_fail": True,
+            "start_after": 0.0,
         }
 
     @pytest.mark.parametrize("default", [True, False])
