@@ -96,6 +96,7 @@ class ServiceSensor(BaseSensorOperator):
             "max_wait": self.max_wait.total_seconds() if self.max_wait else None,
             "silent_fail": self.silent_fail,
             "start_after": self._start_after,
+            "failures": self._failures,
         }
 
     def execute(self, context: Context) -> Any:

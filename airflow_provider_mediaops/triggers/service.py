@@ -33,6 +33,7 @@ class WatchTrigger(BaseTrigger):
     :param exponential_backoff: whether the interval grows.
     :param max_wait: the longest interval in seconds, where it grows.
     :param start_after: seconds to wait before the first look, where the sensor itself has just looked.
+    :param failures: how many looks of the sensor have failed in a row; the pauses go on growing from there.
     :param silent_fail: whether a permanent error is only logged and the wait goes on.
     """
 
@@ -46,6 +47,7 @@ class WatchTrigger(BaseTrigger):
         max_wait: float | None = None,
         silent_fail: bool = False,
         start_after: float = 0.0,
+        failures: int = 0,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.conn_id = conn_id
@@ -55,6 +57,7 @@ class WatchTrigger(BaseTrigger):
         self.max_wait = max_wait
         self.silent_fail = silent_fail
         self.start_after = start_after
+        self.failures = failures
 
     @abstractmethod
     def _make_hook(self) -> ServiceHook:
@@ -74,6 +77,7 @@ class WatchTrigger(BaseTrigger):
             "max_wait": self.max_wait,
             "silent_fail": self.silent_fail,
             "start_after": self.start_after,
+            "failures": self.failures,
         }
         return f"{type(self).__module__}.{type(self).__qualname__}", arguments
 
@@ -94,7 +98,7 @@ class WatchTrigger(BaseTrigger):
 
     async def _wait(self, hook: ServiceHook, watch: Watch) -> Any:
         pace = Pace(self.poke_interval, self.exponential_backoff, self.max_wait)
-        looks = failures = 0
+        looks, failures = 0, self.failures
         state: object = None
         while True:
             looks += 1

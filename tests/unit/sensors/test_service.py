@@ -259,6 +259,7 @@ class TestDeferral:
             "max_wait": 60,
             "silent_fail": True,
             "start_after": 0.0,
+            "failures": 0,
         }
 
     @pytest.mark.parametrize("default", [True, False])
