@@ -4,7 +4,8 @@ Calls and conversations: what is asked of a service, as values, and the drivers 
 A *call* is a value: a request and a pure function that reads its reply. What takes several steps (a retry, a token
 refresh, paging) is a *conversation*: a generator that yields requests and waits, is sent the responses, and returns
 its result. A conversation does no I/O, so one of them serves a worker (:func:`run`, :func:`stream`), a triggerer
-(:func:`arun`, :func:`astream`), and a test that feeds it a list of replies.
+(:func:`arun`, :func:`astream`), and a test that feeds it a list of replies. What it needs done beside the service, such
+as a file written, it yields as a :class:`Do`.
 """
 
 from __future__ import annotations
@@ -103,6 +104,19 @@ class Emit(Generic[T]):
     item: T
 
 
+@dataclass(frozen=True, slots=True)
+class Do(Generic[T]):
+    """
+    Something that a conversation needs done beside the service, such as a file written; it is sent what comes of it.
+
+    :param action: does it; it may block, so the event loop gives it a thread of its own.
+    :param on_loop: does it on an event loop instead, where that needs no thread.
+    """
+
+    action: Callable[[], T]
+    on_loop: Callable[[], Awaitable[T]] | None = None
+
+
 class Failure(Enum):
     """In what way no reply came."""
 
@@ -152,9 +166,9 @@ class Call(Generic[T]):
     parse: Callable[[Response], T]
 
 
-Step = Request | Wait | Emit[object]
-#: A generator of requests, waits and items, which returns its result. It is sent the :class:`Response` to each
-#: request and nothing to the rest, which the type cannot say.
+Step = Request | Wait | Emit[object] | Do[Any]
+#: A generator of steps, which returns its result. It is sent the :class:`Response` to each request, what came of each
+#: :class:`Do`, and nothing to the rest, which the type cannot say.
 Conversation = Generator[Step, Any, T]
 Sleep = Callable[["Wait"], None]
 AsyncSleep = Callable[["Wait"], Awaitable[None]]
@@ -196,7 +210,7 @@ def observed(conversation: Conversation[T], see: Callable[[Step], None]) -> Conv
             see(step)
             try:
                 reply = yield step
-            except TransportError as error:
+            except Exception as error:  # noqa: BLE001 what a step ended with is the conversation's
                 step = conversation.throw(error)
             else:
                 step = conversation.send(reply)
@@ -249,6 +263,13 @@ def stream(
             elif isinstance(step, Wait):
                 sleep(step)
                 step = next(conversation)
+            elif isinstance(step, Do):
+                try:
+                    done = step.action()
+                except Exception as error:  # noqa: BLE001 as above: it is the conversation's
+                    step = conversation.throw(error)
+                else:
+                    step = conversation.send(done)
             else:
                 yield step.item
                 step = next(conversation)
@@ -313,6 +334,13 @@ async def _drive(
             elif isinstance(step, Wait):
                 await sleep(step)
                 step = next(conversation)
+            elif isinstance(step, Do):
+                try:
+                    done = await (step.on_loop() if step.on_loop else asyncio.to_thread(step.action))
+                except Exception as error:  # noqa: BLE001 as above: it is the conversation's
+                    step = conversation.throw(error)
+                else:
+                    step = conversation.send(done)
             else:
                 yield step.item
                 step = next(conversation)

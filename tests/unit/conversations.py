@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from airflow_provider_mediaops.http.exchange import Call, Emit, Request, Response, TransportError, Wait
+from airflow_provider_mediaops.http.exchange import Call, Do, Emit, Request, Response, TransportError, Wait
 from airflow_provider_mediaops.http.retry import Clock
 
 if TYPE_CHECKING:
@@ -75,6 +75,14 @@ def replay(
                 assert left, f"the conversation sends more than was expected: {step}"
                 reply = left.pop(0)
                 step = conversation.throw(reply) if isinstance(reply, TransportError) else conversation.send(reply)
+                continue
+            if isinstance(step, Do):
+                try:
+                    done = step.action()
+                except Exception as error:  # noqa: BLE001 it is the conversation's
+                    step = conversation.throw(error)
+                else:
+                    step = conversation.send(done)
                 continue
             if isinstance(step, Wait) and clock:
                 clock.wait(step.seconds)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from contextlib import aclosing
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ import pytest
 
 from airflow_provider_mediaops.http.exchange import (
     Call,
+    Do,
     Emit,
     Failure,
     Request,
@@ -19,6 +21,7 @@ from airflow_provider_mediaops.http.exchange import (
     ask_once,
     astream,
     escape_segment,
+    observed,
     run,
     stream,
 )
@@ -233,3 +236,42 @@ def test_only_without_a_connection_is_it_certain_that_nothing_was_sent(failure: 
 )
 def test_a_path_segment_is_escaped(text: str, escaped: str) -> None:
     assert escape_segment(text) == escaped
+
+
+def working(steps: list[Do[object]]) -> Conversation[list[object]]:
+    """Each step, and what came of it."""
+    came: list[object] = []
+    for step in steps:
+        try:
+            came.append((yield step))
+        except OSError as error:
+            came.append(str(error))
+    return came
+
+
+def _fail() -> object:
+    raise OSError("disk full")
+
+
+def test_what_is_done_beside_the_service_comes_back_with_its_result_or_its_error() -> None:
+    steps: list[Do[object]] = [Do(lambda: 1), Do(_fail), Do(lambda: None)]
+    service = Service()
+    assert run(working(steps), service.send) == [1, "disk full", None]
+    assert on_a_loop(arun(working(steps), service.asend)) == [1, "disk full", None]
+    assert run(observed(working(steps), lambda _: None), service.send) == [1, "disk full", None]
+    assert not service.asked
+
+
+def test_what_blocks_has_a_thread_of_its_own_on_an_event_loop() -> None:
+    here = threading.get_ident()
+    steps: list[Do[object]] = [Do(threading.get_ident)]
+    assert run(working(steps), Service().send) == [here]
+    assert on_a_loop(arun(working(steps), Service().asend)) != [here]
+
+
+def test_what_needs_no_thread_is_awaited_on_the_event_loop() -> None:
+    async def ident() -> object:
+        return threading.get_ident()
+
+    steps: list[Do[object]] = [Do(_fail, ident)]
+    assert on_a_loop(arun(working(steps), Service().asend)) == [threading.get_ident()]
