@@ -67,12 +67,22 @@ class LocalAirflow:
     :param dags: the folder of DAG files.
     :param env: environment variables to add for all components, such as `AIRFLOW_CONN_...`.
     :param parallelism: how many tasks run at the same time.
+    :param components: the arguments of `airflow` for each component.
     """
 
-    def __init__(self, home: Path, *, dags: Path, env: Mapping[str, str] | None = None, parallelism: int = 4) -> None:
+    def __init__(
+        self,
+        home: Path,
+        *,
+        dags: Path,
+        env: Mapping[str, str] | None = None,
+        parallelism: int = 4,
+        components: Mapping[str, tuple[str, ...]] = COMPONENTS,
+    ) -> None:
         self.home = home.resolve()
         self.dags = dags.resolve()
         self.port = free_port()
+        self._components = components
         self._env = {**_environment(self.home, self.dags, self.port, parallelism), **(env or {})}
         self._processes = Processes()
         self._session = requests.Session()
@@ -109,9 +119,9 @@ class LocalAirflow:
         self._processes.check()
 
     def log_of(self, component: str) -> Path:
-        """Find the log of one of the four components.
+        """Find the log of a component.
 
-        :param component: `dag-processor`, `scheduler`, `triggerer` or `api-server`.
+        :param component: its name, such as `dag-processor`, `scheduler`, `triggerer` or `api-server`.
         :returns: the file.
         """
         return self.home / f"{component}.log"
@@ -225,7 +235,7 @@ class LocalAirflow:
     def _start(self) -> None:
         self.home.mkdir(parents=True, exist_ok=True)
         self.cli("db", "migrate")
-        for component, arguments in COMPONENTS.items():
+        for component, arguments in self._components.items():
             command = [sys.executable, "-m", "airflow", *arguments]
             self._processes.start(component, command, env=self._env, log=self.log_of(component))
         self._wait_until(self._is_healthy, START_SECONDS, "Airflow is healthy")
@@ -253,7 +263,7 @@ class LocalAirflow:
         while not condition():
             self._processes.check()
             if time.monotonic() > deadline:
-                logs = "\n".join(f"{name}:\n{tail(self.log_of(name))}" for name in COMPONENTS)
+                logs = "\n".join(f"{name}:\n{tail(self.log_of(name))}" for name in self._components)
                 raise LocalAirflowError(f"Waited {seconds:.0f} s in vain until {what}.\n{logs}")
             time.sleep(POLL_SECONDS)
 

@@ -116,6 +116,18 @@ class Processes:
             if code is not None:
                 raise ProcessEndedError(f"{name} ended with exit code {code}. The end of {log}:\n{tail(log)}")
 
+    def kill(self, name: str) -> None:
+        """End a program and everything that it started at once, as a machine that is switched off does.
+
+        :param name: what it was called when it was started.
+        :raises LeftRunningError: where a process survives even that.
+        """
+        process, _ = self._running[name]
+        _wait_until(lambda: not _kill(_members({process.pid})), KILL_SECONDS)
+        process.wait(KILL_SECONDS)
+        if left := _members({process.pid}):
+            raise LeftRunningError(f"Processes {sorted(left)} could not be ended: end them by hand.")
+
     def stop(self) -> None:
         """End everything: politely first, by force what is left.
 

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
-from scripts.local_airflow import COMPONENTS, LocalAirflow, TaskInstance
-from scripts.processes import ProcessEndedError
+from scripts.local_airflow import LocalAirflow, TaskInstance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -48,25 +47,12 @@ class WatchedAirflow(LocalAirflow):
 
     def kill(self, component: str) -> None:
         """Kill a component and all that it started, as a machine that is switched off does."""
-        (process,) = (child for child in psutil.Process().children() if self._is_component(child, component))
-        for victim in [process, *process.children(recursive=True)]:
-            victim.kill()
-        wait_for(self._misses_a_component, f"the {component} is dead")
-
-    def _misses_a_component(self) -> bool:
-        try:
-            self.check()
-        except ProcessEndedError:
-            return True
-        return False
+        self._processes.kill(component)
 
     def start_again(self, component: str) -> None:
         """Start a killed component once more; its log of the first time is kept."""
-        command = [sys.executable, "-m", "airflow", *COMPONENTS[component]]
+        command = [sys.executable, "-m", "airflow", *self._components[component]]
         self._processes.start(component, command, env=self._env, log=self.home / f"{component}-again.log")
-
-    def _is_component(self, process: psutil.Process, component: str) -> bool:
-        return component in process.cmdline() and process.environ().get("AIRFLOW_HOME") == str(self.home)
 
 
 @dataclass(frozen=True)

@@ -104,3 +104,19 @@ def test_the_tail_is_the_last_lines(tmp_path: Path) -> None:
     assert "never written" in tail(log)
     log.write_text("1\n2\n3\n")
     assert tail(log, lines=2) == "2\n3"
+
+
+def test_one_program_is_killed_with_all_that_it_started_and_the_others_run_on(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with Processes(grace=0.1) as processes:
+        processes.start("stubborn", [sys.executable, "-c", STUBBORN], env=os.environ, log=log)
+        processes.start(
+            "other", [sys.executable, "-c", "import time; time.sleep(60)"], env=os.environ, log=tmp_path / "o"
+        )
+        pid = printed_pid(log)
+        processes.kill("stubborn")
+        assert is_gone(pid)
+        with pytest.raises(ProcessEndedError, match=r"^stubborn ended"):
+            processes.check()
+        processes.start("stubborn", [sys.executable, "-c", STUBBORN], env=os.environ, log=tmp_path / "again")
+        processes.check()
