@@ -1,0 +1,236 @@
+"""Report to folded stacks: one line a stack with a weight, the form that flame graph tools read.
+
+What a weight is gets decided here, once for the files and the page:
+
+- The *amount* of a thread is its share in percent; for memory, its bytes. Where no thread of a kind has an amount
+  above zero (OpenSearch prints 0.0 % for every `wait` and `block`), nothing was measured, and each thread counts 1.
+- The weight of a stack is its thread's amount times the snapshots in which it was seen. A thread without any stack
+  weighs as if one had been seen in all snapshots. Written weights are whole numbers; what is above zero stays so.
+- A thread that used nothing, among others that used something, weighs nothing and has no line. One whose line does
+  not tell its amount may have used anything: it counts 1, as one percent does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from airflow_provider_mediaops.cluster.hot_threads_report import HotNode, HotThread, HotThreadsReport, Kind
+
+Unit = Literal["percent", "bytes", "threads"]
+"""What an amount is counted in: percent of the interval, bytes allocated, or just threads."""
+
+NO_NAME = "(no name)"
+
+# What is certain to need no second look.
+_PLAIN = re.compile(r"[ -:<-\[\]-~]*")
+_THREAD_NUMBER = re.compile(r"[-_ #]{0,3}[0-9]{1,9}$")
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """
+    What the amounts of threads mean.
+
+    :param kind: what was sampled.
+    :param unit: what it is counted in.
+    """
+
+    kind: Kind
+    unit: Unit
+
+    def amount(self, thread: HotThread) -> float:
+        """
+        Tell how much a thread used.
+
+        :param thread: one of this kind.
+        :returns: the amount in this unit, never below zero; 1 where none is told.
+        """
+        stated = stated_amount(thread)
+        return 1.0 if self.unit == "threads" or stated is None else max(0.0, stated)
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """
+    One stack of one thread.
+
+    :param node: what people call the node.
+    :param pool: the thread pool; of a thread in none, its name without its number.
+    :param thread: the thread's name.
+    :param frames: the frames as they came, outermost first.
+    :param amount: what the thread used.
+    :param snapshots: in how many snapshots this stack was seen.
+    :param taken: how many snapshots were taken of the thread, as far as the text tells.
+    """
+
+    node: str
+    pool: str
+    thread: str
+    frames: tuple[str, ...]
+    amount: float
+    snapshots: int
+    taken: int
+
+    @property
+    def weight(self) -> float:
+        """The amount times the snapshots."""
+        return self.amount * self.snapshots
+
+    @property
+    def part(self) -> float:
+        """What this stack stands for of its thread's amount."""
+        return self.amount * self.snapshots / self.taken
+
+
+def kind_of(thread: HotThread) -> Kind:
+    """
+    Tell what was sampled of a thread.
+
+    :param thread: any thread.
+    :returns: the kind; `cpu`, which is what is sampled unless asked otherwise, where its line was not understood.
+    """
+    return thread.kind or "cpu"
+
+
+def stated_amount(thread: HotThread) -> float | None:
+    """
+    Tell what a thread's line says that it used.
+
+    :param thread: any thread.
+    :returns: percent or bytes; None where it says nothing.
+    """
+    return thread.memory_bytes if thread.kind == "mem" else thread.share
+
+
+def node_label(node: HotNode) -> str:
+    """
+    Tell what people call a node.
+
+    :param node: a section of a report.
+    :returns: its name, else its id, else its header.
+    """
+    return node.name or node.node_id or node.header or "(no node)"
+
+
+def pool_label(thread: HotThread) -> str:
+    """
+    Tell which threads belong together.
+
+    :param thread: any thread.
+    :returns: its pool; for a thread in none (`C2 CompilerThread0`), its name without its number.
+    """
+    return thread.pool or _THREAD_NUMBER.sub("", thread.name or "") or NO_NAME
+
+
+def measures(reports: Iterable[HotThreadsReport]) -> tuple[Measure, ...]:
+    """
+    Find out what was measured.
+
+    :param reports: one or several.
+    :returns: a measure for each kind of thread, that of the most threads first; for `cpu` if there are none.
+    """
+    threads = [thread for report in reports for node in report.nodes for thread in node.threads]
+    kinds = Counter(kind_of(thread) for thread in threads)
+    told = {kind_of(thread) for thread in threads if (stated_amount(thread) or 0) > 0}
+    return tuple(
+        Measure(kind, "threads" if kind not in told else "bytes" if kind == "mem" else "percent")
+        for kind, _ in kinds.most_common()
+    ) or (Measure("cpu", "percent"),)
+
+
+def stacks(report: HotThreadsReport, measure: Measure, node: str | None = None) -> Iterator[Stack]:
+    """
+    Go through the stacks of one kind.
+
+    :param report: the report.
+    :param measure: which kind, and what its amounts mean.
+    :param node: name or id of the only node to look at; None for all.
+    :returns: the stacks, in the order of the text.
+    """
+    totals = (group.total for section in report.nodes for thread in section.threads for group in thread.groups)
+    usual = max((total or 0 for total in totals), default=0) or 1
+    for section in report.nodes:
+        label = node_label(section)
+        if node is None or node in (label, section.node_id):
+            for thread in section.threads:
+                if kind_of(thread) == measure.kind:
+                    yield from _stacks_of(thread, label, measure.amount(thread), usual)
+
+
+def _stacks_of(thread: HotThread, node: str, amount: float, usual: int) -> Iterator[Stack]:
+    pool, name = pool_label(thread), thread.name or NO_NAME
+    seen = sum(group.snapshots for group in thread.groups)
+    if not seen:
+        yield Stack(node, pool, name, (), amount, usual, usual)
+        return
+    # A unique snapshot does not say of how many.
+    taken = max(seen, *(group.total or 0 for group in thread.groups))
+    for group in thread.groups:
+        yield Stack(node, pool, name, group.frames[::-1], amount, group.snapshots, taken)
+
+
+def folded(reports: Iterable[HotThreadsReport], node: str | None = None) -> str:
+    """
+    Write reports as folded stacks, which `flamegraph.pl`, inferno, speedscope and others read.
+
+    A line is `node;pool;thread;outermost frame;...;innermost frame weight`; this module says what a weight is and
+    :func:`on_one_line` how a frame is written. Equal stacks make one line, where the first of them stood. Amounts of
+    several kinds (`cpu`, `mem`) do not add up: where there are several, each line begins with its kind.
+
+    :param reports: one, or several whose weights add up.
+    :param node: name or id of the only node to write; None for all.
+    :returns: the lines, each with its end, in characters that UTF-8 can encode; nothing where nothing was used.
+    """
+    reports = tuple(reports)
+    kinds = measures(reports)
+    weights: dict[tuple[str, ...], float] = {}
+    for report in reports:
+        for measure in kinds:
+            root = (measure.kind,) if len(kinds) > 1 else ()
+            for stack in stacks(report, measure, node):
+                path = (*root, stack.node, stack.pool, stack.thread, *stack.frames)
+                weights[path] = weights.get(path, 0.0) + stack.weight
+    written = {part: on_one_line(part) for path in weights for part in path}
+    return "".join(
+        f"{';'.join([written[part] for part in path])} {max(1, round(weight))}\n"
+        for path, weight in weights.items()
+        if weight > 0
+    )
+
+
+def on_one_line(text: str) -> str:
+    r"""
+    Write a name or a frame so that it can stand between semicolons.
+
+    A semicolon becomes `\x3b`, a backslash two. What cannot be seen (ends of lines, controls, marks that turn the
+    direction of writing) is written as Python does, and so is each byte that is no UTF-8: `\n` is `\x0a`.
+
+    :param text: whatever the cluster sent.
+    :returns: one line of characters that can be seen; the text can be had back from it.
+    """
+    if _PLAIN.fullmatch(text):
+        return text
+    return "".join(rf"\x{ord(sign):02x}" if sign == ";" else visible(sign) for sign in text.replace("\\", r"\\"))
+
+
+def visible(sign: str) -> str:
+    r"""
+    Write one character so that it can be seen.
+
+    :param sign: a character; a surrogate, as :func:`os.fsdecode` makes it, stands for a byte that is no UTF-8.
+    :returns: the character, or for one that cannot be seen its number: `\x0a`, `\u2028`.
+    """
+    if sign.isprintable():
+        return sign
+    number = ord(sign)
+    if 0xDC80 <= number <= 0xDCFF:  # noqa: PLR2004 - where PEP 383 puts the bytes
+        return rf"\x{number - 0xDC00:02x}"
+    if sign.isascii():
+        return rf"\x{number:02x}"
+    return rf"\u{number:04x}" if number <= 0xFFFF else rf"\U{number:08x}"  # noqa: PLR2004

@@ -1,0 +1,219 @@
+"""What is hot, added up over threads and nodes, and what changed from one report to the next."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from airflow_provider_mediaops.cluster.flame import (
+    NO_NAME,
+    kind_of,
+    measures,
+    node_label,
+    pool_label,
+    stacks,
+    stated_amount,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from airflow_provider_mediaops.cluster.flame import Measure
+    from airflow_provider_mediaops.cluster.hot_threads_report import HotThread, HotThreadsReport
+
+NO_STACK = "(no stack)"
+
+#: Methods in which a thread waits rather than works, as the JDK and Netty have them.
+WAITING = frozenset(
+    {
+        "io.netty.channel.epoll.Native.epollWait",
+        "io.netty.channel.epoll.Native.epollWait0",
+        "java.lang.Object.wait",
+        "java.lang.Object.wait0",
+        "java.lang.Thread.sleep",
+        "java.lang.Thread.sleep0",
+        "java.lang.Thread.sleepNanos0",
+        "java.lang.ref.Reference.waitForReferencePendingList",
+        "jdk.internal.misc.Unsafe.park",
+        "sun.misc.Unsafe.park",
+        "sun.nio.ch.EPoll.wait",
+        "sun.nio.ch.EPollArrayWrapper.epollWait",
+        "sun.nio.ch.KQueue.poll",
+        "sun.nio.ch.KQueueArrayWrapper.kevent0",
+        "sun.nio.ch.Net.accept",
+        "sun.nio.ch.Net.poll",
+        "sun.nio.ch.WEPoll.wait",
+    }
+)
+
+_HIDDEN_CLASS = re.compile(r"/0x[0-9a-f]{1,16}")
+_LAMBDA = re.compile(r"\$\$Lambda\$[0-9]{1,9}")
+# Frames repeat within a report and from one to the next.
+_REMEMBERED_FRAMES = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Heat:
+    """
+    How hot something was: a pool, a method, a node or a thread.
+
+    :param name: what it is called.
+    :param amounts: what it used in each report, in the unit of the comparison's measure; None for a report that does
+        not show it, which tells no more than that it was not among the busiest threads there.
+    :param threads: how many threads had part in it, over all reports.
+    :param nodes: the nodes on which it was seen, in the order of the text.
+    """
+
+    name: str
+    amounts: tuple[float | None, ...]
+    threads: int
+    nodes: tuple[str, ...]
+
+    @property
+    def peak(self) -> float:
+        """The highest amount."""
+        return max(amount or 0.0 for amount in self.amounts)
+
+    @property
+    def difference(self) -> float:
+        """The last amount less the first, where what is not shown counts as nothing."""
+        return (self.amounts[-1] or 0.0) - (self.amounts[0] or 0.0)
+
+    @property
+    def is_new(self) -> bool:
+        """Whether the last report shows it and the first does not."""
+        return self.amounts[0] is None and self.amounts[-1] is not None
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the first report shows it and the last does not."""
+        return self.amounts[0] is not None and self.amounts[-1] is None
+
+
+@dataclass(frozen=True, slots=True)
+class HotOne:
+    """
+    One thread.
+
+    :param heat: how hot it was; its one node is the thread's.
+    :param pool: its pool, as :func:`~airflow_provider_mediaops.cluster.flame.pool_label` has it.
+    :param hottest: the thread as the report has it in which it was hottest.
+    """
+
+    heat: Heat
+    pool: str
+    hottest: HotThread
+
+    @property
+    def method(self) -> str:
+        """The method in which its most frequent stack ends."""
+        group = max(self.hottest.groups, key=lambda group: group.snapshots, default=None)
+        return method_of(group.frames[0]) if group and group.frames else NO_STACK
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """
+    One report, or several taken one after the other, added up and side by side, hottest first.
+
+    :param measure: what the amounts mean; that of the most threads, where there are several kinds.
+    :param pools: by thread pool, over all nodes.
+    :param methods: by the method in which the stacks end, over all nodes and pools.
+    :param nodes: by node; one that has nothing hot is among them.
+    :param threads: by thread.
+    :param untold: how many threads do not tell what they used and count 1.
+    :param left_out: how many threads are of another kind, which does not add up with this one.
+    """
+
+    measure: Measure
+    pools: tuple[Heat, ...]
+    methods: tuple[Heat, ...]
+    nodes: tuple[Heat, ...]
+    threads: tuple[HotOne, ...]
+    untold: int
+    left_out: int
+
+
+def compare(reports: Sequence[HotThreadsReport]) -> Comparison:
+    """
+    Add up who used how much, and set several reports side by side.
+
+    :param reports: one or more, in the order in which they were taken.
+    :returns: what was hot, and what changed.
+    """
+    measure = measures(reports)[0]
+    pools, methods, nodes, ones = (_Sums(len(reports)) for _ in range(4))
+    hottest: dict[tuple[str, str], HotThread] = {}
+    untold = left_out = 0
+    for number, report in enumerate(reports):
+        for section in report.nodes:
+            node = node_label(section)
+            nodes.add(number, node, 0.0, node)
+            for thread in section.threads:
+                if kind_of(thread) != measure.kind:
+                    left_out += 1
+                    continue
+                untold += measure.unit != "threads" and stated_amount(thread) is None
+                key, amount = (node, thread.name or NO_NAME), measure.amount(thread)
+                nodes.add(number, node, amount, *key)
+                pools.add(number, pool_label(thread), amount, *key)
+                ones.add(number, key, amount, *key)
+                if key not in hottest or amount > measure.amount(hottest[key]):
+                    hottest[key] = thread
+        for stack in stacks(report, measure):
+            method = method_of(stack.frames[-1]) if stack.frames else NO_STACK
+            methods.add(number, method, stack.part, stack.node, stack.thread)
+    return Comparison(
+        measure=measure,
+        pools=pools.hottest_first(),
+        methods=methods.hottest_first(),
+        nodes=nodes.hottest_first(),
+        threads=tuple(
+            HotOne(heat, pool_label(thread), thread)
+            for heat in ones.hottest_first()
+            for thread in (hottest[heat.nodes[0], heat.name],)
+        ),
+        untold=untold,
+        left_out=left_out,
+    )
+
+
+@lru_cache(_REMEMBERED_FRAMES)
+def method_of(frame: str) -> str:
+    """
+    Name the method of a frame, the same on each node and in each run.
+
+    :param frame: such as `app//org.x.Y$$Lambda$5664/0x0000000801.get(Unknown Source)`.
+    :returns: class and method without module, place and the numbers of a run: `org.x.Y$$Lambda.get`.
+    """
+    # A hidden class is the one thing that has a stroke after the module.
+    method = _LAMBDA.sub("$$Lambda", _HIDDEN_CLASS.sub("", frame.partition("(")[0]))
+    return method.rpartition("/")[2] or frame
+
+
+class _Sums:
+    """Amounts by name and report, and who had part in them."""
+
+    def __init__(self, reports: int) -> None:
+        self._reports = reports
+        self._amounts: dict[str | tuple[str, str], list[float | None]] = {}
+        self._threads: dict[str | tuple[str, str], dict[tuple[str, str], None]] = {}
+
+    def add(self, report: int, key: str | tuple[str, str], amount: float, node: str, thread: str = "") -> None:
+        amounts = self._amounts.setdefault(key, [None] * self._reports)
+        amounts[report] = (amounts[report] or 0.0) + amount
+        self._threads.setdefault(key, {})[node, thread] = None
+
+    def hottest_first(self) -> tuple[Heat, ...]:
+        heats = [
+            Heat(
+                name=key if isinstance(key, str) else key[1],
+                amounts=tuple(amounts),
+                threads=sum(bool(thread) for _, thread in self._threads[key]),
+                nodes=tuple(dict.fromkeys(node for node, _ in self._threads[key])),
+            )
+            for key, amounts in self._amounts.items()
+        ]
+        return tuple(sorted(heats, key=lambda heat: -heat.peak))

@@ -1,0 +1,90 @@
+"""The stacks that the page draws, as JSON: bounded, each name once, and harmless inside HTML."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_mediaops.cluster.flame import stacks
+from airflow_provider_mediaops.cluster.hottest import method_of
+from airflow_provider_mediaops.cluster.page_text import readable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from airflow_provider_mediaops.cluster.flame import Measure
+    from airflow_provider_mediaops.cluster.hot_threads_report import HotThreadsReport
+
+# About how many characters of JSON the stacks of all captures may take, and how many frames a stack.
+_ROOM = 1_000_000
+_DEEPEST = 400
+# What a number in the JSON takes: up to five digits and a comma.
+_NUMBER = 6
+
+# Within a script element only these could end it, or be taken for the beginning of something else; the last two end
+# a line in some readers of JavaScript.
+_ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
+
+
+@dataclass(frozen=True, slots=True)
+class FlameData:
+    """
+    The stacks of several reports.
+
+    :param json: for the page's script: ``names``, and for each report its ``stacks``; a stack is a list of its part of
+        the thread's amount and of positions in ``names``: node, pool, thread, then its frames from the outermost on.
+    :param drawn: how many different stacks are in it.
+    :param left_out: how many there was no room for; the smallest ones.
+    :param left_out_part: the highest part, from 0 to 1, that those make up of a report.
+    """
+
+    json: str
+    drawn: int
+    left_out: int
+    left_out_part: float
+
+
+def flame_data(reports: Sequence[HotThreadsReport], measure: Measure, facts: dict[str, Any]) -> FlameData:
+    """
+    Collect what the flame graph draws.
+
+    Frames are named by their methods, so that the lines and run numbers within a method do not split it.
+
+    :param reports: the reports.
+    :param measure: which threads, and what their amounts mean.
+    :param facts: what else the page's script has to know.
+    :returns: the stacks, the heaviest of each report first, as far as there is room.
+    """
+    names: dict[str, int] = {}
+    kept: list[list[list[float]]] = []
+    left_out, left_out_part = 0, 0.0
+    for report in reports:
+        parts = _parts(report, measure)
+        room = _ROOM // len(reports)
+        rows: list[list[float]] = []
+        for path, part in parts:
+            room -= sum(_NUMBER if name in names else _NUMBER + len(name) for name in path)
+            if room < 0:
+                break
+            rows.append([round(part, 3), *(names.setdefault(name, len(names)) for name in path)])
+        kept.append(rows)
+        if len(rows) < len(parts):
+            left_out += len(parts) - len(rows)
+            total = sum(part for _, part in parts)
+            left_out_part = max(left_out_part, sum(part for _, part in parts[len(rows) :]) / total)
+    written = json.dumps({**facts, "names": list(names), "stacks": kept}, ensure_ascii=False, separators=(",", ":"))
+    return FlameData(written.translate(_ESCAPES), sum(map(len, kept)), left_out, left_out_part)
+
+
+def _parts(report: HotThreadsReport, measure: Measure) -> list[tuple[tuple[str, ...], float]]:
+    """The different stacks of a report, the heaviest first."""
+    parts: dict[tuple[str, ...], float] = {}
+    for stack in stacks(report, measure):
+        if stack.part > 0:
+            methods = [readable(method_of(frame)) for frame in stack.frames]
+            if len(methods) > _DEEPEST:
+                methods[_DEEPEST // 2 : -_DEEPEST // 2] = [f"… {len(methods) - _DEEPEST} frames left out …"]
+            path = (readable(stack.node), readable(stack.pool), readable(stack.thread), *methods)
+            parts[path] = parts.get(path, 0.0) + stack.part
+    return sorted(parts.items(), key=lambda item: -item[1])

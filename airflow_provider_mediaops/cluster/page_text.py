@@ -1,0 +1,117 @@
+"""What a cluster sent, made fit to be shown: nothing unseen in it, and bounded."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from airflow_provider_mediaops.cluster.flame import visible
+
+if TYPE_CHECKING:
+    from airflow_provider_mediaops.cluster.flame import Measure
+
+# Names are as long as an index's or a method's; what is longer was not meant to be read.
+_LONGEST_NAME = 300
+
+_UNSURE = re.compile(r"[^ -~]+")
+_UNSURE_IN_TEXT = re.compile(r"[^\n\t -~]+")
+
+
+class Excerpt(NamedTuple):
+    """
+    The beginning of a text.
+
+    :param text: whole lines of it, as far as there was room.
+    :param left_out: how many characters follow.
+    """
+
+    text: str
+    left_out: int
+
+
+def readable(name: str) -> str:
+    r"""
+    Make one line of a name or a frame that may hold anything.
+
+    :param name: as the cluster sent it.
+    :returns: with `\x0a` and the like for what cannot be seen, and an ellipsis for what is beyond the bound.
+    """
+    shown = _UNSURE.sub(_seen, name[: _LONGEST_NAME + 1])
+    return shown if len(shown) <= _LONGEST_NAME else f"{shown[: _LONGEST_NAME - 1]}…"
+
+
+def excerpt(text: str, most: int) -> Excerpt:
+    """
+    Take the beginning of a long text.
+
+    :param text: as the cluster sent it.
+    :param most: how many characters there is room for.
+    :returns: its first lines, as :func:`readable` writes names, but with their ends.
+    """
+    if len(text) > most:
+        # A line longer than all the room is cut wherever the room ends.
+        cut = text.rfind("\n", 0, most) + 1 or most
+        return Excerpt(excerpt(text[:cut], most).text, len(text) - cut)
+    return Excerpt(_UNSURE_IN_TEXT.sub(_seen, text.replace("\r\n", "\n")), 0)
+
+
+def _seen(match: re.Match[str]) -> str:
+    return "".join(map(visible, match[0]))
+
+
+def figure(amount: float, measure: Measure) -> str:
+    """
+    Write an amount with its unit.
+
+    :param amount: the amount.
+    :param measure: what it means.
+    :returns: such as `96.1 %`, `1.2 MB`, `0.4`.
+    """
+    if measure.unit == "percent":
+        return f"{amount:.1f} %"
+    if measure.unit == "threads":
+        return f"{amount:.1f}"
+    # The servers count in steps of 1024, too.
+    for unit in ("B", "kB", "MB", "GB"):
+        if abs(amount) < 1024:  # noqa: PLR2004
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    return f"{amount:.1f} TB"
+
+
+def difference(amount: float, measure: Measure) -> str:
+    """
+    Write by how much something grew.
+
+    :param amount: the difference.
+    :param measure: what it means.
+    :returns: as :func:`figure` does, with a sign.
+    """
+    written = figure(abs(amount), measure)
+    is_zero = written == figure(0.0, measure)
+    return f"{'±' if is_zero else '+' if amount > 0 else '−'}{written}"  # noqa: RUF001 - the sign, not a hyphen
+
+
+def listed(names: tuple[str, ...], most: int = 3) -> str:
+    """
+    Join names as a sentence does.
+
+    :param names: one or more.
+    :param most: how many to spell out.
+    :returns: such as `a, b and 3 more`.
+    """
+    *rest, last = [readable(name) for name in names[:most]]
+    if len(names) > most:
+        return f"{', '.join([*rest, last])} and {len(names) - most} more"
+    return f"{', '.join(rest)} and {last}" if rest else last
+
+
+def count(number: int, thing: str) -> str:
+    """
+    Write a number of things.
+
+    :param number: how many.
+    :param thing: the word for one, which takes an s.
+    :returns: such as `1 thread`, `2 threads`.
+    """
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"

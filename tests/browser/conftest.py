@@ -1,0 +1,146 @@
+"""Debian's Chromium, driven by Playwright: a page is opened, and all that it asks for and complains of is noted.
+
+It needs the program `chromium` (`scripts/install-system-packages` brings it). Nothing is downloaded.
+"""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from playwright.sync_api import Browser, Page
+
+    Open = Callable[..., AbstractContextManager["Opened"]]
+
+FLAGS = (
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+)
+LAPTOP = (1366, 768)
+_MOST_SECONDS = 15
+
+# Runs before the page's own scripts, outside of its policy.
+_WITNESS = """
+window.violations = [];
+document.addEventListener("securitypolicyviolation", (event) => {
+    window.violations.push(`${event.violatedDirective} ${event.sample}`);
+});
+"""
+
+
+@dataclass
+class Opened:
+    """
+    A page in the browser.
+
+    :param page: Playwright's page.
+    :param requests: the addresses it asked for, without those that its policy held back.
+    :param complaints: errors and warnings of the console, and exceptions.
+    :param still_for: how many milliseconds without a change show that nothing moves any more.
+    """
+
+    page: Page
+    still_for: int
+    requests: list[str] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+
+    def violations(self) -> list[str]:
+        """What the policy stopped."""
+        found: list[str] = self.page.evaluate("window.violations")
+        return found
+
+    def bars(self) -> dict[str, float]:
+        """The bars of the flame graph, by what they say first: their width once nothing moves any more."""
+        self.page.wait_for_function(
+            """() => {
+                const bars = [...document.querySelectorAll("g.frame rect")];
+                const now = bars.map((bar) => bar.getAttribute("width") ?? "none yet").join();
+                const still = now !== "" && !now.includes("none yet") && now === window.lastWidths;
+                window.lastWidths = now;
+                return still;
+            }""",
+            polling=self.still_for,
+        )
+        found: dict[str, float] = self.page.evaluate(
+            """() => Object.fromEntries([...document.querySelectorAll("g.frame")].map((bar) => [
+                bar.querySelector("title").textContent.split(": ")[0],
+                Number(bar.querySelector("rect").getAttribute("width")),
+            ]))"""
+        )
+        return found
+
+    def width(self, selector: str) -> float:
+        """How wide an element is."""
+        box = self.page.locator(selector).bounding_box()
+        assert box
+        return box["width"]
+
+    def bar(self, name: str) -> Any:
+        """The bar that says this first."""
+        return self.page.locator("g.frame", has=self.page.locator("title", has_text=name)).first
+
+    def column(self, caption: str, number: int) -> list[str]:
+        """The texts of one column of a table."""
+        table = self.page.locator("table", has=self.page.locator("caption", has_text=caption))
+        return [" ".join(text.split()) for text in table.locator(f"tbody tr > :nth-child({number})").all_inner_texts()]
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    """Start the browser, once for the tests of a module."""
+    program = shutil.which("chromium")
+    if program is None:
+        pytest.skip("Debian's chromium is not installed")
+    sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+    # Playwright holds an event loop as long as it runs: it ends with the module, so that async tests can follow.
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=FLAGS, timeout=_MOST_SECONDS * 1000)
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@pytest.fixture
+def open_page(chromium: Browser, tmp_path: Path) -> Open:
+    """Give a function that opens a page, from a file unless it is given an address."""
+
+    @contextmanager
+    def open_page(
+        html: str, *, size: tuple[int, int] = LAPTOP, address: str = "", animated: bool = False, **options: Any
+    ) -> Iterator[Opened]:
+        file = tmp_path / "page.html"
+        file.write_text(html, encoding="utf-8")
+        options["reduced_motion"] = "no-preference" if animated else "reduce"
+        context = chromium.new_context(viewport={"width": size[0], "height": size[1]}, **options)
+        try:
+            context.set_default_timeout(_MOST_SECONDS * 1000)
+            context.add_init_script(_WITNESS)
+            opened = Opened(context.new_page(), still_for=400 if animated else 100)
+            opened.page.on("request", lambda request: opened.requests.append(request.url))
+            opened.page.on(
+                "requestfailed",
+                lambda request: opened.requests.remove(request.url) if request.failure == "csp" else None,
+            )
+            opened.page.on("pageerror", lambda error: opened.complaints.append(str(error)))
+            opened.page.on(
+                "console",
+                lambda message: (
+                    opened.complaints.append(message.text) if message.type in {"error", "warning"} else None
+                ),
+            )
+            opened.page.goto(address or file.as_uri())
+            yield opened
+        finally:
+            context.close()
+
+    return open_page

@@ -1,0 +1,319 @@
+"""The page as a file: what it says, that it stays bounded, and that nothing in it but its own scripts can run."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import datetime, timedelta, timezone
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_mediaops.cluster import page_assets
+from airflow_provider_mediaops.cluster.hot_threads import parse
+from airflow_provider_mediaops.cluster.models import NodeCpu
+from airflow_provider_mediaops.cluster.page import MOST_TEXT, PageCapture, page
+from tests.unit.hot_threads_text import ATTACKS, cpu, hostile, section, stack, thread, unique
+
+RECORDED = Path(__file__).parents[2] / "data" / "hot_threads"
+TAKEN = datetime(2026, 3, 14, 21, 0, 5, tzinfo=timezone(timedelta(hours=1)))
+BUSY = section(
+    "n1", thread("opensearch[n1][search][T#1]", cpu(96.1), stack(10, "a.b.C.top(C.java:1)", "a.b.C.run(C.java:2)"))
+)
+
+VOID = {"meta", "br", "wbr", "input", "link", "img"}
+
+
+class Document(HTMLParser):
+    """The elements of a page, and the text of those asked for."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[tuple[str, str]] = []
+        self._open: list[str] = []
+        self.feed(html)
+        self.close()
+        assert self._open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        self.texts.append((tag, ""))
+        if tag not in VOID:
+            self._open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self._open:
+            self.texts.append((self._open[-1], data))
+
+    def of(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+    def text(self, *tags: str) -> str:
+        shown = [data for tag, data in self.texts if (tag in tags if tags else tag not in {"script", "style"})]
+        return " ".join("".join(shown).split())
+
+
+def capture(text: str, **facts: Any) -> PageCapture:
+    return PageCapture(text, parse(text), **facts)
+
+
+def made(*captures: PageCapture, title: str = "Hot threads") -> Document:
+    html = page(captures, title=title)
+    html.encode()
+    assert html.startswith("<!DOCTYPE html>")
+    return Document(html)
+
+
+def flame(document: Document) -> dict[str, Any]:
+    (data,) = [data for tag, data in document.texts if tag == "script" and data.startswith('{"labels"')]
+    read: dict[str, Any] = json.loads(data)
+    return read
+
+
+class TestContent:
+    def test_one_capture(self) -> None:
+        nodes = [NodeCpu("id_of_n1", "n1", percent=97.0, source="os", load_average={"1m": 7.25}), NodeCpu("x", "n2")]
+        shown = made(
+            capture(BUSY, taken=TAKEN, cpu=nodes, path="s3://b/x.txt", remarks=("Late.",)), title="Spike"
+        ).text()
+        assert "Hottest thread pool: search with 96.1 %, 1 thread on n1." in shown
+        assert "Hottest top frame at work: C.top with 96.1 %." in shown
+        assert "2026-03-14 20:00:05 UTC" in shown
+        assert "cpu over 500ms, the 3 busiest threads of each node, without threads known to be idle" in shown
+        assert "n1 97 % load 7.2 96.1 % 1 n2 unknown no section 0" in shown
+        assert "a.b.C.top" in shown
+        assert "Late." in shown
+        assert "Also in s3://b/x.txt." in shown
+        assert "What changed" not in shown
+
+    def test_cpu_that_nobody_read_has_no_column(self) -> None:
+        assert "Node's CPU" not in made(capture(BUSY)).text()
+        shown = made(capture(BUSY), capture(BUSY, cpu=[NodeCpu("id_of_n1", "n1", percent=50.0)])).text()
+        assert "Node's CPU, 2 · 20:00:00" in shown
+        assert "Node's CPU, 1" not in shown
+
+    def test_only_what_was_used_is_drawn(self) -> None:
+        idle = thread("idle", "0.0% (0s out of 500ms) cpu usage", unique("a.B.idle(B.java:1)"))
+        data = flame(made(capture(section("n1", idle, thread("busy", cpu(9.0), unique("a.B.c(B.java:1)"))))))
+        assert data["unit"] == "percent"
+        assert data["names"] == ["n1", "busy", "a.B.c"]
+        assert data["stacks"] == [[[9.0, 0, 1, 1, 2]]]
+
+    def test_several_captures(self) -> None:
+        later = section(
+            "n1",
+            thread("opensearch[n1][search][T#1]", cpu(20.0), unique("a.b.C.top(C.java:1)")),
+            thread("opensearch[n1][write][T#1]", cpu(30.0), unique("a.b.C.new(C.java:1)")),
+            at="2026-03-14T20:00:10.000Z",
+        )
+        document = made(capture(BUSY), capture(later), capture(later))
+        shown = document.text()
+        assert "3: 2026-03-14 20:00:00 UTC to 2026-03-14 20:00:10 UTC" in shown
+        changes = shown[shown.index("What changed") :]
+        assert "search 96.1 % 20.0 % 20.0 % −76.1 %" in changes  # noqa: RUF001
+        assert "a.b.C.new – 30.0 % 30.0 % +30.0 % new" in changes  # noqa: RUF001
+        assert "Capture 3 · 20:00:10, " in changes
+        assert flame(document)["labels"] == ["1 · 20:00:00", "2 · 20:00:10", "3 · 20:00:10"]
+
+    def test_a_capture_at_no_known_time(self) -> None:
+        text = thread("t", cpu(10.0), unique("a.B.c(B.java:1)"))
+        assert "at an unknown time" in made(capture(text)).text()
+        assert flame(made(capture(text), capture(text)))["labels"] == ["capture 1", "capture 2"]
+
+    def test_what_was_not_understood_is_told(self) -> None:
+        document = made(
+            capture(BUSY + "   what is this\n" * 3 + "".join(f"   {n} what\n   \n{BUSY}" for n in range(30)))
+        )
+        assert "not a line of a hot-threads report: what is this" in document.text()
+        assert "10 more." in document.text("li")
+
+    def test_a_node_that_cannot_measure(self) -> None:
+        text = "::: {n1}{id}{e}{h}{10.0.0.1:9300}\n   hot threads is not supported on FreeBSD\n"
+        shown = made(capture(text)).text()
+        assert "No thread was hot." in shown
+        assert "n1: hot threads is not supported on FreeBSD" in shown
+        assert "There is no stack to draw." in shown
+
+    def test_threads_that_wait_are_not_called_hot(self) -> None:
+        waiting = thread("t", cpu(50.0), unique("jdk.internal.misc.Unsafe.park(Native Method)"))
+        working = thread("s", cpu(10.0), unique("a.B.work(B.java:1)"))
+        assert "In every snapshot its threads were waiting." in made(capture(section("n1", waiting))).text()
+        both = made(capture(section("n1", waiting, working))).text()
+        assert "Hottest top frame at work: B.work with 10.0 %." in both
+        assert "jdk.internal.misc.Unsafe.park a wait 50.0 %" in both
+
+    def test_other_measures_say_what_they_are(self) -> None:
+        memory = section("n1", thread("t", "1.5mb memory allocated", unique("a.B.c(B.java:1)")))
+        assert "Memory that the threads allocated" in made(capture(memory)).text()
+        assert "1.5 MB" in made(capture(memory)).text()
+        waits = (RECORDED / "opensearch-2.19.1-wait.txt").read_text(encoding="utf-8")
+        assert "This server prints no figures above zero for “wait”" in made(capture(waits)).text()
+        assert "Most threads are in the pool search" in made(capture(waits)).text()
+
+    def test_what_the_figures_leave_open_is_told(self) -> None:
+        text = section(
+            "n1",
+            thread("t", cpu(50.0)),
+            thread("s", "NaN% (0s out of 500ms) cpu usage"),
+            thread("r", "1kb memory allocated"),
+        )
+        shown = made(capture(text)).text()
+        assert "1 thread without a figure count 1 each." in shown
+        assert "1 thread of another kind than “cpu” are in the raw text only." in shown
+
+    def test_how_a_share_divides_is_shown_where_the_server_tells(self) -> None:
+        usages = ("50.0% [cpu=40.0%, other=10.0%]", "0.5% [cpu=0.5%, idle=99.5%]")
+        threads = [thread(f"t{n}", f"{usage} (250ms out of 500ms) cpu usage") for n, usage in enumerate(usages)]
+        shown = made(capture(section("n1", *threads))).text()
+        assert "50.0 % cpu 40.0 %, other 10.0 %" in shown
+        assert "0.5 % cpu 0.5 %, idle 99.5 %" in shown
+
+    def test_the_text_is_there_as_it_came(self) -> None:
+        text = (RECORDED / "opensearch-2.19.1-cpu.txt").read_text(encoding="utf-8")
+        document = made(capture(text))
+        assert next(data for tag, data in document.texts if tag == "pre" and data) == f"\n{text}"
+
+    def test_no_capture_is_no_page(self) -> None:
+        with pytest.raises(ValueError, match="one capture or more"):
+            page([], title="x")
+
+
+class TestStructure:
+    @pytest.mark.parametrize("path", sorted(RECORDED.glob("*.txt")), ids=lambda path: path.stem)
+    def test_recorded_reports(self, path: Path) -> None:
+        text = path.read_text(encoding="utf-8")
+        document = made(capture(text), capture(text))
+        headings = [int(tag[1]) for tag, _ in document.elements if re.fullmatch("h[1-6]", tag)]
+        assert headings[0] == 1
+        assert headings.count(1) == 1
+        assert all(after - before <= 1 for before, after in pairwise(headings))
+        assert document.of("html") == [{"lang": "en"}]
+        ids = [attributes["id"] for _, attributes in document.elements if "id" in attributes]
+        assert len(ids) == len(set(ids))
+        assert all(attributes.get("scope") in {"row", "col"} for attributes in document.of("th"))
+
+    def test_nothing_is_taken_from_elsewhere(self) -> None:
+        document = made(capture(BUSY))
+        assert not {"link", "img", "iframe", "object", "embed", "base", "a"} & {tag for tag, _ in document.elements}
+        for _, attributes in document.elements:
+            assert not {"src", "href", "style", "action", "srcset"} & set(attributes)
+            assert not [name for name in attributes if name.startswith("on")]
+
+    def test_the_policy_stands_before_what_it_holds(self) -> None:
+        document = made(capture(BUSY))
+        tags = [tag for tag, _ in document.elements]
+        (policy,) = [meta for meta in document.of("meta") if meta.get("http-equiv")]
+        assert policy["content"] == page_assets.policy(page_assets.scripts(with_flame_graph=True))
+        assert tags[: tags.index("style")].count("meta") >= 2
+        assert document.elements[3][1].get("http-equiv") == "Content-Security-Policy"
+
+
+class TestHostileText:
+    def everything(self) -> Document:
+        attack = "".join(ATTACKS)
+        nodes = [NodeCpu(attack, attack, percent=50.0)]
+        one = capture(hostile(), cpu=nodes, remarks=ATTACKS, path=attack)
+        broken = f"::: {{{attack}}}{{id}}\n   hot threads is not supported on {attack}\n"
+        return made(one, one, capture(broken), title=attack)
+
+    def test_no_element_is_made_of_it(self) -> None:
+        plain, hostile_one = made(*[capture(BUSY)] * 3), self.everything()
+        own = {tag for tag, _ in plain.elements} | {"span", "li", "code", "ul"}
+        assert {tag for tag, _ in hostile_one.elements} <= own
+        scripts = page_assets.scripts(with_flame_graph=True)
+        executable = [a for a in hostile_one.of("script") if a.get("type") != "application/json"]
+        assert len(executable) == len(scripts)
+        for _, attributes in hostile_one.elements:
+            assert not [name for name in attributes if name.startswith("on") or name in {"src", "href", "style"}]
+
+    def test_the_scripts_are_the_own_ones_to_the_last_character(self) -> None:
+        texts = [data for tag, data in self.everything().texts if tag == "script" and data]
+        assert [text for text in texts if not text.startswith('{"labels"')] == list(
+            page_assets.scripts(with_flame_graph=True)
+        )
+
+    def test_data_for_the_script_cannot_end_its_element(self) -> None:
+        html = page([capture(hostile())], title="x")
+        data = html[html.index('id="flame-data">') :].partition(">")[2].partition("</script>")[0]
+        assert not set("<>&\u2028\u2029") & set(data)
+        names = json.loads(data)["names"]
+        assert "node </script><img src=x onerror=window.ran=1>" in names
+
+    def test_templates_in_it_stay_text(self) -> None:
+        shown = self.everything().text()
+        assert "{{7*7}}{% raw %}${7*7}" in shown
+        assert "49" not in re.sub("[0-9.]+ (%|characters)", "", shown.partition("Raw text")[0])
+
+    def test_what_cannot_be_seen_is_written_by_its_number(self) -> None:
+        html = page([capture(hostile())], title="\x00\u202e\ud800")
+        assert not {"\x00", "\x1b", "\x7f", "\u202e", "\u2028", "\ufeff", "\ud800"} & set(html)
+        assert r"\x00\u202e\ud800" in Document(html).text("title")
+        assert r"\xff\xfe\xc3" in html
+
+
+class TestBounds:
+    def test_a_long_text_is_cut_at_a_line_and_told(self) -> None:
+        text = BUSY * (MOST_TEXT // len(BUSY) + 10)
+        document = made(capture(text, path="/reports/x.txt"))
+        (shown,) = [data for tag, data in document.texts if tag == "pre" and data.startswith("\n:::")]
+        assert 0 < MOST_TEXT - len(shown) < 200
+        assert text.startswith(shown[1:])
+        assert shown.endswith("\n")
+        left_out = f"{len(text) - len(shown) + 1:,}"
+        assert f"no room for the last {left_out} characters. The whole text is in /reports/x.txt." in document.text()
+
+    def test_captures_share_the_room(self) -> None:
+        text = BUSY * (MOST_TEXT // len(BUSY) // 2 + 10)
+        assert "no room" not in made(capture(text)).text()
+        assert made(capture(text), capture(text)).text().count("no room for the last") == 2
+
+    def test_a_line_longer_than_the_room(self) -> None:
+        assert len(page([capture("x" * 3 * MOST_TEXT)], title="x")) < 2 * MOST_TEXT
+
+    def test_the_smallest_stacks_give_way(self) -> None:
+        frames = [f"org.example{'x' * 180}.Class{number}.run(C.java:1)" for number in range(6_000)]
+        threads = [thread(f"t{n}", cpu(1.0 + n % 7), unique(frame)) for n, frame in enumerate(frames)]
+        document = made(capture(section("n1", *threads)))
+        data = flame(document)
+        (stacks,) = data["stacks"]
+        kept = {stack[0] for stack in stacks}
+        assert 3_000 < len(stacks) < 6_000
+        assert max(kept) == 7.0
+        assert min(kept) > 1.0
+        assert f"no room for the {6_000 - len(stacks)} smallest stacks" in document.text()
+
+    def test_a_stack_without_end_is_cut_in_its_middle(self) -> None:
+        frames = [f"a.B.m{number}(B.java:1)" for number in range(5_000)]
+        data = flame(made(capture(section("n1", thread("t", cpu(9.0), unique(*frames))))))
+        ((_, *path),) = data["stacks"][0]
+        names = [data["names"][position] for position in path[3:]]
+        assert len(names) == 401
+        assert (names[0], names[200], names[-1]) == ("a.B.m4999", "… 4600 frames left out …", "a.B.m0")
+
+    def test_a_name_without_end_is_cut(self) -> None:
+        long = "a" * 100_000
+        html = page([capture(section("n1", thread(long, cpu(9.0), unique(f"{long}.b.C.d(C.java:1)"))))], title=long)
+        before_the_text = html.partition('<section aria-labelledby="raw">')[0]
+        assert "a" * 299 + "…" in before_the_text
+        assert "a" * 300 not in before_the_text
+
+    def test_tables_end_and_say_so(self) -> None:
+        threads = [
+            thread(f"opensearch[n1][pool{n}x][T#1]", cpu(1.0 + n), unique(f"a.B.m{n}(B.java:1)")) for n in range(40)
+        ]
+        nodes = [NodeCpu(f"id{n}", f"node-{n}", percent=1.0) for n in range(130)]
+        shown = made(capture(section("n1", *threads), cpu=nodes)).text()
+        assert shown.count("25 more rows are left out here.") == 3
+        assert "31 more rows are left out here." in shown
+        first = [shown.index(f"pool{n}x {1 + n}.0 %") for n in (39, 38, 30, 25)]
+        assert first == sorted(first)
