@@ -18,20 +18,49 @@ HEADER = ":::"
 SAMPLING = "Hot threads at "
 THREAD_NAME = " by thread '"
 
-# What tools put before a line: blanks, the marks of a comment or a quotation, a byte order mark.
-_MARGIN = " \t\r\f\v#>\ufeff"
+#: Every blank character but the line feed, which alone ends a line.
+BLANKS = (
+    " \t\r\f\v\x1c\x1d\x1e\x1f\x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000"
+)
+#: What tools put before a line: blanks, the marks of a comment or a quotation, a byte order mark.
+MARGIN = f"{BLANKS}#>\ufeff"
 
+# The forms that servers write. They are part of `hot_threads_parts.PARTS` too, which finds them in a text.
 _NUMBER = r"-?[0-9]{1,20}(?:\.[0-9]{1,20})?"
-_SHARE = rf"{_NUMBER}|NaN|-?Infinity"
+_SHARE = rf"(?:{_NUMBER}|NaN|-?Infinity)"
 _TIME_UNIT = r"(?:nanos|micros|ms|s|m|h|d|)"
 _TIME = _NUMBER + _TIME_UNIT
+_DAY = (
+    r"(?!0000)[0-9]{4}-(?:(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])"
+    r"|(?:0[13-9]|1[0-2])-(?:29|30)|(?:0[13578]|1[02])-31)"
+)
+_CLOCK = r"(?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\.[0-9]{1,9})?)?"
 
-_THREAD_START = re.compile(rf"(?:{_SHARE})% ?[\[(]|{_NUMBER}[kmgtp]?b memory")
-_TIME_USAGE = re.compile(
+#: The end of a line, where the next begins or none.
+END = rf"[{BLANKS}]*(?=\n|\Z)"
+#: A line on the sampling; read by `sampling_of`.
+SAMPLING_LINE = (
+    rf"{SAMPLING}(?P<timestamp_text>{_DAY}T{_CLOCK}Z?), interval=(?P<interval>{_TIME}), "
+    rf"busiestThreads=(?P<busiest_threads>[0-9]{{1,10}}), ignoreIdleThreads=(?P<ignore_idle_threads>true|false):"
+)
+#: How a thread's line begins, complete or not.
+THREAD_START = rf"(?:{_SHARE}% ?[\[(]|{_NUMBER}[kmgtp]?b memory)"
+_TIME_USAGE = (
     rf"(?P<share>{_SHARE})% (?:\[cpu=(?P<cpu>{_SHARE})%, (?P<rest>other|idle)=(?P<rest_share>{_SHARE})%\] )?"
     rf"\((?P<time>{_TIME}) out of (?P<out_of>{_TIME})\) (?P<kind>cpu|wait|block) usage"
 )
-_MEMORY_USAGE = re.compile(rf"(?P<memory>(?P<number>{_NUMBER})(?P<unit>b|kb|mb|gb|tb|pb)) memory allocated")
+_MEMORY_USAGE = rf"(?P<memory>(?P<number>{_NUMBER})(?P<unit>b|kb|mb|gb|tb|pb)) memory allocated"
+#: A thread's line; read by `usage_of`.
+THREAD_LINE = rf"(?:{_TIME_USAGE}|{_MEMORY_USAGE}){THREAD_NAME}(?P<thread_name>[^\n]*)'"
+#: A group's line.
+GROUP_LINE = r"(?:unique snapshot|[0-9]{1,9}/[0-9]{1,9} snapshots sharing following [0-9]{1,9} elements)"
+#: A stack frame: a dotted method without blanks, then its place in brackets, which may hold anything.
+FRAME = rf"[^.(\n{MARGIN}][^.( \t\n]*\.[^( \t\n]*\([^\n]*\)"
+#: A whole line that is a frame, behind its margin.
+FRAME_LINE = re.compile(rf"{FRAME}{END}")
+
+_USAGE = re.compile(rf"{_TIME_USAGE}|{_MEMORY_USAGE}")
 _GROUP = re.compile(r"([0-9]{1,9})/([0-9]{1,9}) snapshots sharing following ([0-9]{1,9}) elements")
 _QUANTITY = re.compile(rf"(?P<number>{_NUMBER})(?P<unit>{_TIME_UNIT})")
 _TIMESTAMP = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(?::[0-9]{2})?)(?:\.([0-9]{1,9}))?Z?")
@@ -53,10 +82,9 @@ _BYTES = {"b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30, "tb": 1 << 40, "p
 
 
 class Sampling(TypedDict, total=False):
-    """What the line below a node's header states (`HotNode`'s fields of the same names)."""
+    """What the line below a node's header states (`HotNode`'s attributes of the same names)."""
 
     timestamp_text: str
-    timestamp: datetime | None
     interval: str
     interval_seconds: float | None
     busiest_threads: int
@@ -64,7 +92,7 @@ class Sampling(TypedDict, total=False):
 
 
 class Usage(TypedDict, total=False):
-    """What a thread line states (`HotThread`'s fields of the same names)."""
+    """What a thread line states (`HotThread`'s attributes of the same names)."""
 
     name: str
     node_name: str | None
@@ -92,31 +120,16 @@ class Group(NamedTuple):
 
 def content_of(line: str) -> str:
     """What a line says, without indentation, line end and the marks of a comment or quotation."""
-    return line.strip().lstrip(_MARGIN)
+    return line.rstrip().lstrip(MARGIN)
 
 
-def read_frame(content: str) -> str | None:
-    """A stack frame: a dotted method without blanks, then its place in brackets, which may hold anything."""
-    if not content.endswith(")"):
-        return None
-    place = content.find("(")
-    dotted = content.find(".", 0, place) > 0
-    return content if dotted and content.find(" ", 0, place) < 0 and content.find("\t", 0, place) < 0 else None
-
-
-def read_group(content: str) -> Group | None:
+def read_group(content: str) -> Group:
     """`8/10 snapshots sharing following 22 elements`, or `unique snapshot`."""
-    if content == "unique snapshot":
+    match = _GROUP.match(content)
+    if match is None:
         return Group(1, None, None)
-    if content.endswith("elements") and (match := _GROUP.fullmatch(content)):
-        snapshots, total, elements = match.groups()
-        return Group(int(snapshots), int(total), int(elements))
-    return None
-
-
-def starts_thread(content: str) -> bool:
-    """Whether a line begins as a thread's line does, complete or not."""
-    return _THREAD_START.match(content) is not None
+    snapshots, total, elements = match.groups()
+    return Group(int(snapshots), int(total), int(elements))
 
 
 def is_whole_thread(content: str) -> bool:
@@ -124,32 +137,43 @@ def is_whole_thread(content: str) -> bool:
     return content.partition(THREAD_NAME)[2].endswith("'")
 
 
-def read_usage(content: str, node_name: str | None) -> tuple[Usage, str | None]:
-    """A thread's line, as far as it can be understood.
+def usage_of(match: re.Match[str], section: str | None) -> Usage:
+    """The values of a thread's line that `THREAD_LINE` matched.
+
+    :param match: the match.
+    :param section: the name of the node in whose section the line stands.
+    :returns: the values.
+    """
+    usage = _measure_of(match)
+    usage["name"] = match["thread_name"]
+    usage["node_name"], usage["pool"] = read_origin(match["thread_name"], section)
+    return usage
+
+
+def read_usage(content: str, section: str | None) -> tuple[Usage, str | None]:
+    """A thread's line of another form, as far as it can be understood.
 
     :param content: the line; a name that holds line ends comes with them.
-    :param node_name: the name of the node in whose section the line stands.
+    :param section: the name of the node in whose section the line stands.
     :returns: the values, and the reason why the line was not understood as a whole, if so.
     """
     head, mark, name = content.partition(THREAD_NAME)
-    usage = _read_measure(" ".join(head.split()))
+    match = _USAGE.fullmatch(" ".join(head.split()))
+    usage: Usage = _measure_of(match) if match else {}
     if not mark:
         return usage, "a thread's line that ends before the thread's name"
     complete = name.endswith("'")
     usage["name"] = name[:-1] if complete else name
-    usage["node_name"], usage["pool"] = read_origin(usage["name"], node_name)
+    usage["node_name"], usage["pool"] = read_origin(usage["name"], section)
     if "kind" not in usage:
         return usage, "a thread's line in an unknown form"
     return usage, None if complete else "a thread's name without its closing quote"
 
 
-def _read_measure(measure: str) -> Usage:
-    if match := _MEMORY_USAGE.fullmatch(measure):
+def _measure_of(match: re.Match[str]) -> Usage:
+    if match["memory"] is not None:
         size = round(float(match["number"]) * _BYTES[match["unit"]])
         return {"kind": "mem", "memory": match["memory"], "memory_bytes": size}
-    match = _TIME_USAGE.fullmatch(measure)
-    if match is None:
-        return {}
     kind: dict[str, Kind] = {"cpu": "cpu", "wait": "wait", "block": "block"}
     usage: Usage = {
         "kind": kind[match["kind"]],
@@ -188,16 +212,27 @@ def is_whole_sampling(content: str) -> bool:
     return content.endswith(":") and "=" in content
 
 
+def sampling_of(match: re.Match[str]) -> Sampling:
+    """The values of a line that `SAMPLING_LINE` matched."""
+    return {
+        "timestamp_text": match["timestamp_text"],
+        "interval": match["interval"],
+        "interval_seconds": read_seconds(match["interval"]),
+        "busiest_threads": int(match["busiest_threads"]),
+        "ignore_idle_threads": match["ignore_idle_threads"] == "true",
+    }
+
+
 def read_sampling(content: str) -> tuple[Sampling, str | None]:
-    """`Hot threads at <time>, interval=500ms, busiestThreads=3, ignoreIdleThreads=true:`.
+    """`Hot threads at <time>, interval=500ms, busiestThreads=3, ignoreIdleThreads=true:`, in another form.
 
     :param content: the line, complete or not.
     :returns: the values that are there, and the reason why the line was not understood as a whole, if so.
     """
     when, *settings = content[len(SAMPLING) :].removesuffix(":").split(",")
-    sampling: Sampling = {"timestamp_text": when.strip(), "timestamp": _read_timestamp(when.strip())}
+    sampling: Sampling = {"timestamp_text": when.strip()}
     reason = None if is_whole_sampling(content) else "a 'Hot threads at' line that is not complete"
-    if sampling["timestamp"] is None:
+    if read_timestamp(sampling["timestamp_text"]) is None:
         reason = reason or "a 'Hot threads at' line with a time of unknown form"
     for setting in settings:
         key, _, value = setting.partition("=")
@@ -219,7 +254,8 @@ def _read_setting(sampling: Sampling, key: str, value: str) -> bool:
     return True
 
 
-def _read_timestamp(text: str) -> datetime | None:
+def read_timestamp(text: str) -> datetime | None:
+    """`2022-04-01T15:15:27.658Z`, or None for anything else."""
     match = _TIMESTAMP.fullmatch(text)
     if match is None:
         return None
@@ -231,20 +267,20 @@ def _read_timestamp(text: str) -> datetime | None:
     return moment.replace(microsecond=int(fraction), tzinfo=timezone.utc)
 
 
-def read_origin(name: str, node_name: str | None) -> tuple[str | None, str | None]:
+def read_origin(name: str, section: str | None) -> tuple[str | None, str | None]:
     """The node and the pool that a thread's name tells.
 
     :param name: such as `opensearch[node][search][T#3]`, `elasticsearch[node][[timer]]`, `[write]`.
-    :param node_name: the name of the node in whose section it stands; it may itself hold brackets.
+    :param section: the name of the node in whose section it stands; it may itself hold brackets.
     :returns: node and pool, each None where the name does not tell.
     """
     product, bracket, _ = name.partition("[")
     if not bracket or product not in ("", "elasticsearch", "opensearch"):
         return None, None
-    known = f"{product}[{node_name}]"
-    if product and node_name and name.startswith(f"{known}["):
+    known = f"{product}[{section}]"
+    if product and section and name.startswith(f"{known}["):
         slots = _bracketed(name, start=len(known), most=1)
-        return node_name, _pool(slots[0]) if slots else None
+        return section, _pool(slots[0]) if slots else None
     slots = _bracketed(name, start=len(product), most=2)
     if not slots:
         return None, None

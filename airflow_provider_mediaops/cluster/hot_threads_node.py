@@ -9,17 +9,41 @@ hold braces, so slots are told apart by their places around the address and by w
 from __future__ import annotations
 
 import re
-from typing import TypedDict
+from typing import TypedDict, cast
 
-_ADDRESS = re.compile(r"(?:[^\s{}\[\]:=]{1,253}|\[[^\s{}\[\]]{1,80}\]):[0-9]{1,5}")
-_ID = re.compile(r"(?=.*[A-Z])(?=.*[a-z0-9])[A-Za-z0-9_-]{20,22}")
-_ROLES = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,200}")
-_VERSION = re.compile(r"[0-9]{1,4}\.[0-9]{1,4}\.[0-9]{1,4}\S{0,40}")
-_INDEX_VERSIONS = re.compile(r"[0-9]{1,12}-[0-9]{1,12}")
+_ID = r"(?=[a-z0-9_-]*[A-Z])(?=[A-Z_-]*[a-z0-9])[A-Za-z0-9_-]{20,22}"
+_ADDRESS = r"(?:[^\s{}\[\]:=]{1,253}|\[[^\s{}\[\]]{1,80}\]):[0-9]{1,5}"
+_ROLES = r"[A-Za-z][A-Za-z0-9_.-]{0,200}"
+_VERSION = r"[0-9]{1,4}\.[0-9]{1,4}\.[0-9]{1,4}[^\s{}]{0,40}"
+_INDEX_VERSIONS = r"[0-9]{1,12}-[0-9]{1,12}"
+
+# Any other slot; where it holds a colon, one that does not look like an address.
+_SLOT = rf"(?:[^{{}}:\n]+|(?!{_ADDRESS}\}})[^{{}}\n]+)"
+
+#: A header in braces that leaves no doubt about its slots; read by `header_of`.
+BRACES = (
+    rf"\{{(?P<name_in_braces>(?!{_ID}\}})[^{{}}=\n]+)\}}\{{(?P<node_id>{_ID})\}}(?:"
+    rf"(?:\{{(?P<ephemeral_id>{_ID})\}}(?:\{{(?P<external_id>{_SLOT})\}})?)?"
+    rf"\{{(?P<host>(?!{_ID}\}}){_SLOT})\}}\{{(?P<address>{_ADDRESS})\}}"
+    rf"(?:\{{(?P<roles>{_ROLES})\}})?(?:\{{(?P<version>{_VERSION})\}})?"
+    rf"(?:\{{(?P<index_versions>{_INDEX_VERSIONS})\}})?(?:\{{(?P<attributes>[^{{}}=\n]+=[^{{}}\n]*)\}})?)?"
+)
+#: The same of a header in brackets.
+BRACKETS = (
+    rf"\[(?P<name_in_brackets>(?!{_ID}\])[^\[\]\n]+)\]\[{_ID}\](?:\[[^\[\]\n]+\])?\[inet\[[^\[\]\n]*\]\]"
+    r"(?:\{[^{}\n]*\})?"
+)
+_SLOTS = ("node_id", "ephemeral_id", "external_id", "host", "address", "roles", "version", "index_versions")
+
+_is_id = re.compile(_ID).fullmatch
+_is_address = re.compile(_ADDRESS).fullmatch
+_is_roles = re.compile(_ROLES).fullmatch
+_is_version = re.compile(_VERSION).fullmatch
+_is_index_versions = re.compile(_INDEX_VERSIONS).fullmatch
 
 
 class NodeHeader(TypedDict, total=False):
-    """What a header states (`HotNode`'s fields of the same names)."""
+    """What a header states (`HotNode`'s attributes of the same names)."""
 
     header: str
     name: str
@@ -37,6 +61,17 @@ class NodeHeader(TypedDict, total=False):
 def is_whole_header(line: str) -> bool:
     """Whether the last slot of a header, with or without `:::`, is closed."""
     return line.endswith("}") or (line.lstrip(": ").startswith("[") and line.endswith("]"))
+
+
+def header_of(match: re.Match[str]) -> NodeHeader:
+    """The values of a header that `BRACES` or `BRACKETS` matched, in a group `header`."""
+    if match["name_in_braces"] is None:
+        return read_header(match["header"])[0]
+    fields = {slot: value for slot, value in zip(_SLOTS, match.group(*_SLOTS), strict=True) if value is not None}
+    header = cast("NodeHeader", fields | {"header": match["header"], "name": match["name_in_braces"]})
+    if match["attributes"] is not None:
+        header["attributes"] = _read_attributes(match["attributes"])
+    return header
 
 
 def read_header(header: str) -> tuple[NodeHeader, str | None]:
@@ -57,17 +92,17 @@ def read_header(header: str) -> tuple[NodeHeader, str | None]:
 def _read_braces(header: str) -> tuple[NodeHeader, str]:
     """The values, and what stands after the address but is none of the known slots."""
     slots = header.removeprefix("{").removesuffix("}").split("}{")
-    places = [i for i, slot in enumerate(slots) if i and _ADDRESS.fullmatch(slot)]
+    places = [i for i, slot in enumerate(slots) if i and _is_address(slot)]
     place = places[0] if places else _first_attribute(slots)
     fields = _read_identity(slots[:place])
     rest = slots[place:]
-    if rest and _ADDRESS.fullmatch(rest[0]):
+    if rest and _is_address(rest[0]):
         fields["address"] = rest.pop(0)
-    if rest and _ROLES.fullmatch(rest[0]):
+    if rest and _is_roles(rest[0]):
         fields["roles"] = rest.pop(0)
-    if rest and _VERSION.fullmatch(rest[0]):
+    if rest and _is_version(rest[0]):
         fields["version"] = rest.pop(0)
-    if rest and _INDEX_VERSIONS.fullmatch(rest[0]):
+    if rest and _is_index_versions(rest[0]):
         fields["index_versions"] = rest.pop(0)
     # Attributes come last and start with a key; their values may hold what looks like the end of a slot.
     start = _first_attribute(rest)
@@ -85,7 +120,7 @@ def _read_identity(slots: list[str]) -> NodeHeader:
 
     Elasticsearch 1 and 2 have one id, later versions two in a row, which tell where the name ends.
     """
-    ids = [_ID.fullmatch(slot) is not None for slot in slots]
+    ids = [_is_id(slot) is not None for slot in slots]
     pairs = [i for i in range(len(slots) - 1) if ids[i] and ids[i + 1]]
     # A name may look like an id, hence the first pair that leaves room for a name, if there is one.
     first = next((i for i in pairs if i), pairs[0] if pairs else None)
@@ -112,7 +147,7 @@ def _read_brackets(header: str) -> tuple[NodeHeader, str]:
     head, inet_mark, rest = header.partition("[inet[")
     inet, closed, attributes = rest.partition("]]")
     slots = head.removeprefix("[").removesuffix("]").split("][")
-    nameless = len(slots) == len(("id", "host")) and _ID.fullmatch(slots[0]) and not _ID.fullmatch(slots[1])
+    nameless = len(slots) == len(("id", "host")) and _is_id(slots[0]) and not _is_id(slots[1])
     fields: NodeHeader = {}
     if not nameless:
         # A name may hold what looks like the end of a slot.

@@ -2,19 +2,50 @@
 
 Each part owns the lines from its own first line up to the first line of the next part. The parts in order are
 therefore the whole text, which is how `HotThreadsReport.render` gives it back without a second writer.
+
+What the lines of a node or a thread state is read from them when it is first asked for, so that a report costs little
+more than its text until somebody looks at all of it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Literal
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
+
+from airflow_provider_mediaops.cluster.hot_threads_lines import read_timestamp
+from airflow_provider_mediaops.cluster.hot_threads_parts import read_node, read_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from datetime import datetime
+
+    from typing_extensions import Self
 
 Kind = Literal["cpu", "wait", "block", "mem"]
 """What was sampled: time on a processor, waiting or blocked, or memory allocated."""
+
+T = TypeVar("T")
+
+# The text itself is no value of its own in JSON, nor is what a part knows of the one that it stands in.
+_NOT_TOLD = {"source", "section"}
+
+
+class _Part:
+    """A model that can be written as JSON."""
+
+    __slots__ = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The values of this part and of the parts within, ready for `json.dumps`.
+
+        The text itself (`source`) is left out, and so is `timestamp`, which `timestamp_text` tells exactly.
+
+        :returns: one entry a value, named like the attribute.
+        """
+        stated = [name for name, value in vars(type(self)).items() if isinstance(value, Stated)]
+        held = [item.name for item in fields(self) if item.name not in _NOT_TOLD]  # type: ignore[arg-type]
+        return {name: _plain(getattr(self, name)) for name in [*stated, *held]}
 
 
 def _plain(value: object) -> object:
@@ -23,28 +54,53 @@ def _plain(value: object) -> object:
         return value.to_dict()
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return dict(value)
     return value
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """A model that can be written as JSON."""
+class _StatingPart(_Part):
+    """A part whose first lines state values, which are read once, when the first of them is asked for."""
 
-    def to_dict(self) -> dict[str, Any]:
-        """The values of this part and of the parts within, ready for `json.dumps`.
+    __slots__ = ("_values",)
+    _values: Mapping[str, Any]
 
-        The text itself (`source`) is left out, and so is `timestamp`, which `timestamp_text` tells exactly.
+    def stated(self) -> Mapping[str, Any]:
+        """What the lines state, by the names of the attributes; what they do not state is not in it."""
+        try:
+            return self._values
+        except AttributeError:
+            object.__setattr__(self, "_values", self._read())
+            return self._values
 
-        :returns: one entry a field, named like the field.
-        """
-        names = [item.name for item in fields(self) if item.metadata.get("json", True)]
-        return {name: _plain(getattr(self, name)) for name in names}
+    def _read(self) -> Mapping[str, Any]:
+        raise NotImplementedError
+
+    def __reduce__(self) -> tuple[type[Self], tuple[Any, ...]]:
+        # Frozen and with slots, it can be copied and pickled by its fields only; the values are read again.
+        return type(self), tuple(getattr(self, item.name) for item in fields(self))  # type: ignore[arg-type]
 
 
-def _source() -> Any:
-    return field(default="", repr=False, metadata={"json": False})
+class Stated(Generic[T]):
+    """An attribute that the lines of a part state.
+
+    :param otherwise: its value where they do not.
+    """
+
+    def __init__(self, otherwise: T | None = None) -> None:
+        self._otherwise = otherwise
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, part: None, owner: type) -> Stated[T]: ...
+
+    @overload
+    def __get__(self, part: _StatingPart, owner: type) -> T: ...
+
+    def __get__(self, part: _StatingPart | None, owner: type) -> Any:
+        return self if part is None else part.stated().get(self._name, self._otherwise)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,94 +115,110 @@ class StackGroup(_Part):
         missing, which `HotThreadsReport.unparsed` then tells.
     """
 
-    source: str = _source()
+    source: str = field(default="", repr=False)
     snapshots: int
     total: int | None = None
     elements: int | None = None
     frames: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HotThread(_Part):
+@dataclass(frozen=True)
+class HotThread(_StatingPart):
     """One thread and what it used during the interval.
 
     :param source: the thread's own line, and what stood between it and its first group.
-    :param name: the thread's name as the node printed it, or None where the line was cut before it.
-    :param node_name: the node that the name speaks of, if it does (`elasticsearch[node][pool][T#1]`).
-    :param pool: the thread pool, or the kind of background thread, if the name tells.
-    :param kind: what was sampled, or None where the line was not understood.
-    :param share: percent of the interval; above 100 and below 0 do occur. None where no number was given.
-    :param cpu_share: percent on a processor (Elasticsearch from 7.16).
-    :param other_share: percent neither on a processor nor waiting (Elasticsearch from 7.16).
-    :param idle_share: the same for transport threads, where newer versions call it idle.
-    :param time: the time as printed (`503.3ms`); `seconds` is the same in seconds.
-    :param out_of: the interval as printed; `out_of_seconds` is the same in seconds.
-    :param memory: the memory as printed (`11.4kb`); `memory_bytes` is the same in bytes, rounded.
+    :param section: the name of the node in whose section it stands, which tells the parts of its name apart.
     :param groups: the stacks, in the order of the text.
+    :ivar name: the thread's name as the node printed it, or None where the line was cut before it.
+    :ivar node_name: the node that the name speaks of, if it does (`elasticsearch[node][pool][T#1]`).
+    :ivar pool: the thread pool, or the kind of background thread, if the name tells.
+    :ivar kind: what was sampled, or None where the line was not understood.
+    :ivar share: percent of the interval; above 100 and below 0 do occur. None where no number was given.
+    :ivar cpu_share: percent on a processor (Elasticsearch from 7.16).
+    :ivar other_share: percent neither on a processor nor waiting (Elasticsearch from 7.16).
+    :ivar idle_share: the same for transport threads, where newer versions call it idle.
+    :ivar time: the time as printed (`503.3ms`); `seconds` is the same in seconds.
+    :ivar out_of: the interval as printed; `out_of_seconds` is the same in seconds.
+    :ivar memory: the memory as printed (`11.4kb`); `memory_bytes` is the same in bytes, rounded.
     """
 
-    source: str = _source()
-    name: str | None = None
-    node_name: str | None = None
-    pool: str | None = None
-    kind: Kind | None = None
-    share: float | None = None
-    cpu_share: float | None = None
-    other_share: float | None = None
-    idle_share: float | None = None
-    time: str | None = None
-    seconds: float | None = None
-    out_of: str | None = None
-    out_of_seconds: float | None = None
-    memory: str | None = None
-    memory_bytes: int | None = None
-    groups: tuple[StackGroup, ...] = ()
+    __slots__ = ("groups", "section", "source")
+    source: str
+    section: str | None
+    groups: tuple[StackGroup, ...]
+
+    name = Stated[str | None]()
+    node_name = Stated[str | None]()
+    pool = Stated[str | None]()
+    kind = Stated[Kind | None]()
+    share = Stated[float | None]()
+    cpu_share = Stated[float | None]()
+    other_share = Stated[float | None]()
+    idle_share = Stated[float | None]()
+    time = Stated[str | None]()
+    seconds = Stated[float | None]()
+    out_of = Stated[str | None]()
+    out_of_seconds = Stated[float | None]()
+    memory = Stated[str | None]()
+    memory_bytes = Stated[int | None]()
+
+    def _read(self) -> Mapping[str, Any]:
+        return read_thread(self.source, self.section)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HotNode(_Part):
+@dataclass(frozen=True)
+class HotNode(_StatingPart):
     """One node's section. A node without threads had nothing hot, unless `failure` says otherwise.
 
     :param source: the lines from the node's header up to its first thread.
-    :param header: the header as it came, without `:::`, or None for text that stood under no header.
-    :param name: the node's name; left out by the server when empty.
-    :param node_id: the id that stays with the node's data.
-    :param ephemeral_id: the id that changes with each start.
-    :param external_id: the id given from outside (Elasticsearch 8 and 9).
-    :param host: host name or address.
-    :param address: transport address, `ip:port` or `[ip]:port`.
-    :param roles: one letter a role (`dimr`).
-    :param version: the node's version (Elasticsearch 8 and 9).
-    :param index_versions: the oldest and newest index version it reads, joined by `-`.
-    :param attributes: the node's attributes.
-    :param timestamp_text: when the sampling began, as printed; `timestamp` is the same in UTC, if it is a time.
-    :param interval: time between the two readings, as printed; `interval_seconds` is the same in seconds.
-    :param busiest_threads: how many threads were asked for.
-    :param ignore_idle_threads: whether known idle threads were left out.
-    :param failure: the sentence that stands in place of the threads where the node cannot measure them.
     :param threads: the threads, in the order of the text.
+    :ivar header: the header as it came, without `:::`, or None for text that stood under no header.
+    :ivar name: the node's name; left out by the server when empty.
+    :ivar node_id: the id that stays with the node's data.
+    :ivar ephemeral_id: the id that changes with each start.
+    :ivar external_id: the id given from outside (Elasticsearch 8 and 9).
+    :ivar host: host name or address.
+    :ivar address: transport address, `ip:port` or `[ip]:port`.
+    :ivar roles: one letter a role (`dimr`).
+    :ivar version: the node's version (Elasticsearch 8 and 9).
+    :ivar index_versions: the oldest and newest index version it reads, joined by `-`.
+    :ivar attributes: the node's attributes.
+    :ivar timestamp_text: when the sampling began, as printed.
+    :ivar interval: time between the two readings, as printed; `interval_seconds` is the same in seconds.
+    :ivar busiest_threads: how many threads were asked for.
+    :ivar ignore_idle_threads: whether known idle threads were left out.
+    :ivar failure: the sentence that stands in place of the threads where the node cannot measure them.
     """
 
-    source: str = _source()
-    header: str | None = None
-    name: str | None = None
-    node_id: str | None = None
-    ephemeral_id: str | None = None
-    external_id: str | None = None
-    host: str | None = None
-    address: str | None = None
-    roles: str | None = None
-    version: str | None = None
-    index_versions: str | None = None
-    attributes: Mapping[str, str] = field(default_factory=dict, hash=False)
-    timestamp_text: str | None = None
-    timestamp: datetime | None = field(default=None, metadata={"json": False})
-    interval: str | None = None
-    interval_seconds: float | None = None
-    busiest_threads: int | None = None
-    ignore_idle_threads: bool | None = None
-    failure: str | None = None
-    threads: tuple[HotThread, ...] = ()
+    __slots__ = ("source", "threads")
+    source: str
+    threads: tuple[HotThread, ...]
+
+    header = Stated[str | None]()
+    name = Stated[str | None]()
+    node_id = Stated[str | None]()
+    ephemeral_id = Stated[str | None]()
+    external_id = Stated[str | None]()
+    host = Stated[str | None]()
+    address = Stated[str | None]()
+    roles = Stated[str | None]()
+    version = Stated[str | None]()
+    index_versions = Stated[str | None]()
+    attributes = Stated[Mapping[str, str]](MappingProxyType({}))
+    timestamp_text = Stated[str | None]()
+    interval = Stated[str | None]()
+    interval_seconds = Stated[float | None]()
+    busiest_threads = Stated[int | None]()
+    ignore_idle_threads = Stated[bool | None]()
+    failure = Stated[str | None]()
+
+    @property
+    def timestamp(self) -> datetime | None:
+        """When the sampling began, in UTC; None where it is not stated as a time."""
+        return read_timestamp(self.timestamp_text or "")
+
+    def _read(self) -> Mapping[str, Any]:
+        return read_node(self.source)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +226,7 @@ class Unparsed(_Part):
     """Lines that were not understood, or not wholly, or that announce what does not follow.
 
     :param line: number of the first line, from 1.
-    :param text: the line as it came, or adjacent lines with the same reason, without the last line's end.
+    :param text: the line, or adjacent lines with the same reason, without what is blank at its end.
     :param reason: what is wrong, in words.
     """
 
@@ -173,7 +245,7 @@ class HotThreadsReport(_Part):
         in the `source` of the part in which they stood.
     """
 
-    source: str = _source()
+    source: str = field(default="", repr=False)
     nodes: tuple[HotNode, ...] = ()
     unparsed: tuple[Unparsed, ...] = ()
 

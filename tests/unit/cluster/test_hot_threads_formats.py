@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import sys
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from airflow_provider_mediaops.cluster.hot_threads import parse
+from airflow_provider_mediaops.cluster.hot_threads_lines import BLANKS
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.hot_threads_report import HotNode, HotThread
@@ -280,10 +283,14 @@ def test_windows_line_ends_blank_lines_between_all_lines_and_no_final_line_end()
     assert node.to_dict() == expected.to_dict()
 
 
-@pytest.mark.parametrize("margin", ["# ", "> ", "\ufeff", "\t"])
+@pytest.mark.parametrize("margin", ["# ", "> ", "\ufeff", "\t", "\xa0\u2003"])
 def test_text_with_a_margin(margin: str) -> None:
     text = "".join(margin + line for line in ELASTICSEARCH_1.splitlines(keepends=True))
     assert only_node(text).to_dict() == only_node(ELASTICSEARCH_1).to_dict()
+
+
+def test_blank_is_what_python_takes_for_blank() -> None:
+    assert {sign for sign in map(chr, range(sys.maxunicode + 1)) if sign.isspace()} == {*BLANKS, "\n"}
 
 
 def test_each_part_holds_its_own_lines() -> None:
@@ -311,5 +318,21 @@ def test_reports_are_values() -> None:
     report = parse(ELASTICSEARCH_9)
     assert report == parse(ELASTICSEARCH_9)
     assert hash(report) == hash(parse(ELASTICSEARCH_9))
+    node = report.nodes[0]
     with pytest.raises(AttributeError):
-        report.nodes[0].name = "other"  # type: ignore[misc]
+        node.name = "other"  # type: ignore[misc]
+    with pytest.raises(AttributeError):
+        node.threads = ()  # type: ignore[misc]
+
+
+def test_reports_can_be_copied() -> None:
+    report = parse(ELASTICSEARCH_9)
+    assert report.nodes[0].threads[0].pool == "write"
+    for other in (copy.copy(report.nodes[0]), copy.deepcopy(report).nodes[0]):
+        assert (other, other.to_dict()) == (report.nodes[0], report.nodes[0].to_dict())
+
+
+def test_what_is_stated_is_known_of_the_class_too() -> None:
+    report = parse(ELASTICSEARCH_9)
+    assert {name for name in report.nodes[0].stated() if name != "attributes"} <= vars(type(report.nodes[0])).keys()
+    assert type(report.nodes[0]).name is vars(type(report.nodes[0]))["name"]

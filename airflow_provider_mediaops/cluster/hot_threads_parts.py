@@ -1,0 +1,260 @@
+"""The parts that a hot-threads text is made of: where each begins, and what a node's and a thread's own lines say.
+
+`PARTS` is the grammar of the text. One match after the other covers it to the last character, at the speed of the
+expression: a stack, or a page that is no report, is a handful of matches. What looks as servers write it is told
+apart from what only begins that way (`odd_…`), and only the latter has to be read to know what is wrong with it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Protocol
+
+from airflow_provider_mediaops.cluster.hot_threads_lines import (
+    BLANKS,
+    END,
+    FRAME,
+    GROUP_LINE,
+    HEADER,
+    MARGIN,
+    SAMPLING,
+    SAMPLING_LINE,
+    THREAD_LINE,
+    THREAD_NAME,
+    THREAD_START,
+    content_of,
+    is_whole_sampling,
+    is_whole_thread,
+    read_sampling,
+    read_usage,
+    sampling_of,
+    usage_of,
+)
+from airflow_provider_mediaops.cluster.hot_threads_node import (
+    BRACES,
+    BRACKETS,
+    header_of,
+    is_whole_header,
+    read_header,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from airflow_provider_mediaops.cluster.hot_threads_lines import Sampling, Usage
+    from airflow_provider_mediaops.cluster.hot_threads_node import NodeHeader
+
+UNKNOWN = "not a line of a hot-threads report"
+OUTSIDE = "a stack frame outside a stack"
+_NOT_OF_A_NODE = {"other": UNKNOWN, "frames": OUTSIDE, "group": "a stack without a thread"}
+# What Elasticsearch on FreeBSD says instead.
+_NO_SUPPORT = "not supported"
+
+# How many lines one match may cover: each costs the expression memory until the match ends.
+_RUN = 100
+
+# Into how many more lines people and terminals are known to break one.
+_MOST_CONTINUATIONS = 3
+
+_HEADER_START = rf"{HEADER}[{BLANKS}]*(?=[\n{{\[]|\Z)"
+_BELOW = rf"{END}\n[{MARGIN}\n]*"
+# Elasticsearch before 1.5 has no line on the sampling, and brackets.
+_HEADER = rf"(?P<header>{BRACES}(?={_BELOW}{SAMPLING})|{BRACKETS})"
+_NODE = rf"{HEADER}[{BLANKS}]*{_HEADER}(?:{_BELOW}{SAMPLING_LINE})?{END}"
+_THREAD = THREAD_LINE + END
+
+# What a part begins with is tried only where its first letter is right.
+_START = rf"(?:(?=[:Hu0-9NI-])(?:{_HEADER_START}|{SAMPLING}|{GROUP_LINE}{END}|{THREAD_START})|{FRAME}{END})"
+
+
+def _uncaptured(form: str) -> str:
+    """The same form without its groups, which cost time; but for a node's name, which its threads are read by."""
+    return re.sub(r"\(\?P<(?!name_in_)\w+>", "(?:", form)
+
+
+_FORMS = {
+    "group": GROUP_LINE + END,
+    "frames": rf"{FRAME}{END}(?:\n[{MARGIN}\n]*{FRAME}{END}){{0,{_RUN}}}",
+    "thread": _uncaptured(_THREAD),
+    "odd_thread": rf"{THREAD_START}[^\n]*",
+    "node": _uncaptured(_NODE),
+    "odd_node": rf"{_HEADER_START}[^\n]*",
+    "sampling": rf"{SAMPLING}[^\n]*",
+    "other": rf"[^\n]+(?:\n(?![{MARGIN}]*{_START})[^\n]*){{0,{_RUN}}}",
+    "blank": r"(?=\n|\Z)",
+}
+#: Whole lines of one form, which is the name of the group that matched, with the blank lines that follow.
+PARTS = re.compile(
+    rf"[{MARGIN}]*(?:{'|'.join(f'(?P<{name}>{form})' for name, form in _FORMS.items())})"
+    rf"[{BLANKS}]*(?:\n(?:[{MARGIN}\n]*\n)?|\Z)"
+)
+_read_node_lines = re.compile(rf"[{MARGIN}]*{_NODE}").match
+_read_thread_line = re.compile(rf"[{MARGIN}]*{_THREAD}").match
+
+
+class Remark(Protocol):
+    """Takes down what was not understood."""
+
+    def __call__(self, start: int, end: int, reason: str) -> None:
+        """Take down lines, by where they stand in the text that is read, and what is wrong with them."""
+
+
+def cut(text: str) -> Iterator[tuple[str, str, int, re.Match[str] | None]]:
+    """Cut a text where its parts begin: nodes, threads, groups of snapshots.
+
+    :param text: the text.
+    :returns: of each piece in order its kind (`node`, `thread`, `group`, or nothing for blank lines before them all),
+        its lines, where they begin, and what its first line was recognised by: None where one of its lines is not as
+        servers write it, so that the piece has to be read to know what is wrong. Together the pieces are the text.
+    """
+    kind, start, first = "", 0, None
+    in_thread = False
+    for part in PARTS.finditer(text):
+        form = part.lastgroup
+        if form == "group" and in_thread:
+            begins = "group"
+        elif form == "blank" or (form == "frames" and kind == "group"):
+            continue
+        elif form in ("thread", "odd_thread"):
+            begins, in_thread = "thread", True
+        elif form in ("node", "odd_node") or not kind or (form == "sampling" and in_thread):
+            # Text under no header begins a node without one; so does a section whose header is missing.
+            begins, in_thread = "node", False
+        else:
+            first = None
+            continue
+        yield kind, text[start : part.start()], start, first
+        kind, start, first = begins, part.start(), part if form == begins else None
+    yield kind, text[start:], start, first
+
+
+def no_remark(start: int, end: int, reason: str) -> None:
+    """Pass over what was not understood: the report that gave out the lines has it."""
+
+
+def read_node(source: str, remark: Remark = no_remark) -> Mapping[str, Any]:
+    """Read the lines from a node's header, or from where one is missing, up to the first thread.
+
+    :param source: the lines.
+    :param remark: takes down what is not understood.
+    :returns: the values that are there, of `NodeHeader` and `Sampling`, and the `failure`.
+    """
+    return _NodeReader(source, remark).read()
+
+
+class _NodeReader:
+    """Reads a node's lines one form after the other; each method gives back where the next lines begin."""
+
+    def __init__(self, source: str, remark: Remark) -> None:
+        self._source = source
+        self._remark = remark
+        self._header: NodeHeader = {}
+        self._header_end = 0
+        self._sampling: Sampling = {}
+        self._failure: str | None = None
+
+    def read(self) -> Mapping[str, Any]:
+        end = 0
+        while (part := PARTS.match(self._source, end)) and part.end() > end:
+            end = self._take(part, part.lastgroup)
+        header = self._header.get("header", "")
+        if header.startswith("{") and header.endswith("}") and not self._is_answered():
+            self._remark(0, self._header_end, "no 'Hot threads at' line follows this node's header")
+        return {**self._header, **self._sampling, "failure": self._failure}
+
+    def _is_answered(self) -> bool:
+        return bool(self._sampling or self._failure)
+
+    def _take(self, part: re.Match[str], form: str | None) -> int:
+        if form == "node" and (match := _read_node_lines(self._source, part.start())):
+            self._header, self._header_end = header_of(match), part.end()
+            if match["timestamp_text"] is not None:
+                self._sampling = sampling_of(match)
+            return part.end()
+        if form == "odd_node":
+            return self._take_header(part.start())
+        if form == "sampling":
+            return self._take_sampling(part.start())
+        if form == "other" and self._header and not self._is_answered() and _NO_SUPPORT in part[0]:
+            return self._take_failure(part.start())
+        if form != "blank":
+            self._remark(*part.span(), _NOT_OF_A_NODE[form or "other"])
+        return part.end()
+
+    def _take_header(self, start: int) -> int:
+        content, self._header_end = mend(self._source, start, is_whole_header)
+        self._header, reason = read_header(content.removeprefix(HEADER).strip())
+        if reason:
+            self._remark(start, self._header_end, reason)
+        return self._header_end
+
+    def _take_sampling(self, start: int) -> int:
+        content, end = mend(self._source, start, is_whole_sampling)
+        if self._sampling:
+            self._remark(start, end, "a second 'Hot threads at' line")
+            return end
+        self._sampling, reason = read_sampling(content)
+        if reason:
+            self._remark(start, end, reason)
+        return end
+
+    def _take_failure(self, start: int) -> int:
+        line = self._source.rfind("\n", 0, self._source.index(_NO_SUPPORT, start)) + 1
+        end = _line_end(self._source, line)
+        self._failure = content_of(self._source[line:end])
+        if line > start:
+            self._remark(start, line, UNKNOWN)
+        return end
+
+
+def read_thread(source: str, section: str | None, remark: Remark = no_remark) -> Usage:
+    """Read the lines from a thread's own up to its first group.
+
+    :param source: the lines.
+    :param section: the name of the node in whose section they stand.
+    :param remark: takes down what is not understood.
+    :returns: the values that are there.
+    """
+    if match := _read_thread_line(source):
+        usage, end = usage_of(match, section), match.end()
+    else:
+        content, end = mend(source, 0, is_whole_thread)
+        usage, reason = read_usage(content, section)
+        if reason:
+            remark(0, end, reason)
+    for part in PARTS.finditer(source, end):
+        if part.lastgroup != "blank":
+            remark(*part.span(), UNKNOWN if part.lastgroup == "other" else OUTSIDE)
+    return usage
+
+
+def mend(text: str, start: int, is_complete: Callable[[str], bool]) -> tuple[str, int]:
+    """Join the lines into which one was broken, if that makes it complete.
+
+    :param text: the text.
+    :param start: where the line begins.
+    :param is_complete: whether a line's content is all of it.
+    :returns: the line's content, and where the next line begins; of the line alone where joining does not help.
+    """
+    end = _line_end(text, start)
+    content = alone = content_of(text[start:end])
+    alone_end = end
+    for _ in range(_MOST_CONTINUATIONS):
+        if is_complete(content):
+            break
+        start, end = end, _line_end(text, end)
+        following = content_of(text[start:end])
+        if not following or not _continues(following):
+            return alone, alone_end
+        # A break inside a thread's name may be the name's own; any other was a blank.
+        content += ("\n" if THREAD_NAME in content else " ") + following
+    return (content, end) if is_complete(content) else (alone, alone_end)
+
+
+def _continues(content: str) -> bool:
+    part = PARTS.match(content)
+    return part is not None and part.lastgroup == "other"
+
+
+def _line_end(text: str, start: int) -> int:
+    return text.find("\n", start) + 1 or len(text)

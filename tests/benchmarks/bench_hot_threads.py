@@ -1,0 +1,230 @@
+"""
+How fast the hot-threads parser reads, and how much memory it takes, by the kind of text.
+
+The texts are made of the recorded reports, dressed as each version writes them, with ids, figures and names that differ
+from section to section. MB/s is by the time on the processor, median of five, for a text and for one of a quarter of
+its size: where the two differ much, the time is not linear. `parse` is what the parser does; `read` adds that every
+value of every node, thread and stack is asked for once, since what a line states is read from it only then. Memory is
+what `tracemalloc` sees while the quarter is parsed, at its peak and of the report that is kept, above the text itself
+and by its length in bytes of UTF-8.
+
+The goal is 40 MB/s and less than 4 times the text for reports. Run by ``python -m tests.benchmarks.bench_hot_threads``.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import statistics
+import sys
+import time
+import tracemalloc
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from airflow_provider_mediaops.cluster.hot_threads import parse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+ROUNDS = 5
+MEGABYTE = 1_000_000
+#: Of a report, and of a text that is none.
+REPORT_SIZE, OTHER_SIZE = 20 * MEGABYTE, 4 * MEGABYTE
+RECORDED = Path(__file__).parents[1] / "data" / "hot_threads"
+
+# What differs from section to section: the middle of ids, the first figure of a thread's line.
+_ID = re.compile(r"(?<=[{\[])[A-Za-z0-9_-]{18}(?=[A-Za-z0-9_-]{4}[}\]])")
+_FIGURE = re.compile(r"^ *[0-9.]+(?=%|kb)", re.MULTILINE)
+_HEADER = re.compile(r"^::: \{(.*?)\}\{(.*?)\}\{(.*?)\}\{(.*?)\}\{(.*?)\}\{(.*?)\}\{(.*?)\}$", re.MULTILINE)
+_USAGE = re.compile(r"% (?=\()")
+_MEMORY = re.compile(r"% .* cpu usage by")
+
+
+class Figures(NamedTuple):
+    """What was measured of one kind of text.
+
+    :param megabytes: length of the text.
+    :param speed: MB/s to parse it.
+    :param quarter_speed: MB/s to parse a quarter of it.
+    :param read_speed: MB/s to parse it and to read every value.
+    :param peak: memory at the peak, by the length of the text.
+    :param kept: memory of the report, by the length of the text.
+    """
+
+    megabytes: float
+    speed: float
+    quarter_speed: float
+    read_speed: float
+    peak: float
+    kept: float
+
+
+def recorded(name: str) -> str:
+    """Give a report that a cluster sent."""
+    return (RECORDED / f"opensearch-{name}.txt").read_text("utf-8")
+
+
+def of_elasticsearch_1(text: str) -> str:
+    """Dress a report as Elasticsearch 1 does."""
+    return _HEADER.sub(r"::: [\1][\2][\4][inet[/\5]]{master=true}", text).replace("opensearch", "elasticsearch")
+
+
+def of_elasticsearch_9(text: str) -> str:
+    """Dress a report as Elasticsearch 9 does."""
+    slots = r"::: {\1}{\2}{\3}{\1}{\4}{\5}{\6}{9.1.0}{8000099-9033000}{xpack.installed=true, zone=a}"
+    return _USAGE.sub("% [cpu=7.2%, other=5.2%] ", _HEADER.sub(slots, text)).replace("opensearch", "elasticsearch")
+
+
+def by_memory(text: str) -> str:
+    """Dress a report as one on memory."""
+    return _MEMORY.sub("kb memory allocated by", of_elasticsearch_9(text))
+
+
+def commented(text: str) -> str:
+    """Put a mark before each line."""
+    return "".join(f"# {line}" for line in text.splitlines(keepends=True))
+
+
+def reflowed(text: str) -> str:
+    """Take the margin away and put a blank line behind each."""
+    return "".join(f"{line.strip()}\n\n" for line in text.splitlines())
+
+
+def with_holes(text: str) -> str:
+    """Cut as people do: every sixtieth line is half of one, and the next is missing."""
+    lines = text.splitlines(keepends=True)
+    for place in range(15, len(lines) - 1, 60):
+        lines[place : place + 2] = [f"{lines[place][: len(lines[place]) // 2]}\n"]
+    return "".join(lines)
+
+
+def varied(text: str) -> Iterator[str]:
+    """Give a report over and over, each time with other ids, figures and thread numbers."""
+    for number in itertools.count():
+        other = _ID.sub(f"Ab{number:016d}", text).replace("[T#", f"[T#{number}")
+        yield _FIGURE.sub(f"   {number % 999 / 10:>4}", other)
+
+
+def nothing_hot() -> Iterator[str]:
+    """Give nodes without threads."""
+    header, sampling, *_ = recorded("3.8.0-cpu").splitlines(keepends=True)
+    for number in itertools.count():
+        when = sampling.replace("37.152Z", f"{number % 60:02d}.{number % 1000:03d}Z")
+        yield f"{_ID.sub(f'Ab{number:016d}', header)}{when}   \n\n"
+
+
+def threads(stack: Callable[[int], str], name: str = "node") -> Iterator[str]:
+    """Give nodes of 500 threads, each with the stack that is made for its number."""
+    nodes = nothing_hot()
+    for number in itertools.count():
+        yield next(nodes) if number % 500 == 0 else "   \n"
+        yield f"   {number % 999 / 10:>4}% (62.3ms out of 500ms) cpu usage by thread 'es[{name}][T#{number}]'\n"
+        yield stack(number)
+
+
+def frames(count: int, number: int) -> str:
+    """Give a stack of frames that are all different from those of another number."""
+    lines = "".join(f"       org.x.Abc{number:06d}.m{line:02d}(Ab.java:{line + 1000})\n" for line in range(count))
+    return f"     10/10 snapshots sharing following {count} elements\n{lines}"
+
+
+def numbered(line: str) -> Iterator[str]:
+    """Give a line over and over, with its number in it."""
+    return (line.replace("1", str(number)) for number in itertools.count(1))
+
+
+REPORTS: dict[str, Callable[[], Iterator[str]]] = {
+    "OpenSearch 2.19": lambda: varied(recorded("2.19.1-cpu")),
+    "OpenSearch 3.8": lambda: varied(recorded("3.8.0-cpu")),
+    "  with idle threads": lambda: varied(recorded("3.8.0-cpu-with-idle-threads")),
+    "  contention": lambda: varied(recorded("3.8.0-block")),
+    "Elasticsearch 1": lambda: varied(of_elasticsearch_1(recorded("3.8.0-cpu"))),
+    "Elasticsearch 9": lambda: varied(of_elasticsearch_9(recorded("3.8.0-cpu"))),
+    "  memory": lambda: varied(by_memory(recorded("3.8.0-cpu"))),
+    "Windows line ends": lambda: varied(recorded("3.8.0-cpu").replace("\n", "\r\n")),
+    "commented": lambda: varied(commented(recorded("3.8.0-cpu"))),
+    "reflowed": lambda: varied(reflowed(recorded("3.8.0-cpu"))),
+    "with holes": lambda: varied(with_holes(recorded("3.8.0-cpu"))),
+    "no two frames alike": lambda: threads(lambda number: frames(60, number)),
+    "one frame a stack": lambda: threads(lambda number: frames(1, number % 9)),
+    "no frames": lambda: threads(lambda _: "     unique snapshot\n"),
+    "names of 4 kB": lambda: threads(lambda number: frames(1, number % 9), "[index][0]" * 400),
+    "nothing hot": nothing_hot,
+}
+OTHERS: dict[str, Callable[[], Iterator[str]]] = {
+    "log lines": lambda: numbered("[2022-04-01T15:15:27,658][INFO ][o.e.c.m.MetaDataService] [n] [idx-1] created\n"),
+    "a web page": lambda: numbered("<div class='a'>\n  <p>Log in, number 1.</p>\n\n</div>\n"),
+    "words, one a line": lambda: numbered("word1\n"),
+    "bare headers": lambda: numbered("::: {n1}\n"),
+}
+
+
+def text_of(sections: Iterator[str], size: int) -> str:
+    """Join sections until a text is as long as it should be."""
+    parts: list[str] = []
+    length = 0
+    while length < size:
+        parts.append(next(sections))
+        length += len(parts[-1])
+    return "".join(parts)
+
+
+def read_all(text: str) -> list[object]:
+    """Parse a text, and ask for every kind of value once."""
+    values: list[object] = []
+    for node in parse(text).nodes:
+        values += (node.name, node.node_id, node.roles, node.timestamp, node.interval_seconds)
+        for thread in node.threads:
+            values += (thread.name, thread.pool, thread.kind, thread.share, thread.seconds)
+            values += [(group.snapshots, group.frames) for group in thread.groups]
+    return values
+
+
+def speed(work: Callable[[str], object], text: str) -> float:
+    """Measure in MB of text a second on the processor; the median of several rounds."""
+    times = []
+    for _ in range(ROUNDS):
+        start = time.thread_time()
+        work(text)
+        times.append(time.thread_time() - start)
+    return len(text.encode()) / MEGABYTE / statistics.median(times)
+
+
+def memory(text: str) -> tuple[float, float]:
+    """Measure the memory at the peak of parsing, and that of the report, by the length of the text."""
+    size = len(text.encode())
+    tracemalloc.start()
+    report = parse(text)
+    kept, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    if report.render() != text:
+        raise RuntimeError("The report does not give the text back.")
+    return peak / size, kept / size
+
+
+def measure(sections: Iterator[str], size: int) -> Figures:
+    """Measure one kind of text."""
+    quarter = text_of(sections, size // 4)
+    text = quarter + text_of(sections, size - len(quarter))
+    speeds = speed(parse, text), speed(parse, quarter), speed(read_all, quarter)
+    return Figures(len(text.encode()) / MEGABYTE, *speeds, *memory(quarter))
+
+
+def main() -> None:
+    """Measure and print."""
+    sys.stdout.write(
+        f"Parsing hot threads, processor time, median of {ROUNDS}\n"
+        f"{'text':21}{'MB':>6}{'MB/s':>8}{'MB/s of a quarter':>19}{'read, MB/s':>12}{'peak':>7}{'kept':>7}\n"
+    )
+    for kinds, size in ((REPORTS, REPORT_SIZE), (OTHERS, OTHER_SIZE)):
+        for name, sections in kinds.items():
+            megabytes, *speeds, peak, kept = measure(sections(), size)
+            sys.stdout.write(
+                f"{name:21}{megabytes:6.1f}{speeds[0]:8.1f}{speeds[1]:19.1f}{speeds[2]:12.1f}{peak:6.1f}x{kept:6.1f}x\n"
+            )
+            sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
