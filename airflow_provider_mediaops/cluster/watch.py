@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
 from airflow_provider_mediaops.cluster.api import node_list, node_stats
@@ -12,7 +13,7 @@ from airflow_provider_mediaops.http.exchange import Wait
 from airflow_provider_mediaops.http.waiting import Done, Waiting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from airflow_provider_mediaops.cluster.models import NodeCpu, NodeStats
     from airflow_provider_mediaops.http.exchange import Ask, Conversation
@@ -21,9 +22,11 @@ if TYPE_CHECKING:
 _HIGHEST = 100
 # The one streak that all nodes make together.
 _TOGETHER = "all"
+# A cluster has hundreds of nodes; a line of the log names some.
+_NAMED = 20
 
-#: The hot nodes by whose streak they count for. Nobody in it: the streak is broken. Not in it: nothing is known.
-Reading = dict[str, "list[NodeCpu]"]
+# The hot nodes by whose streak they count for. Nobody in it: the streak is broken. Not in it: nothing is known.
+_Reading = dict[str, "list[NodeCpu]"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +50,7 @@ class CpuWatch:
 
     def __post_init__(self) -> None:
         node_list(self.nodes)
-        if not 0 <= self.threshold <= _HIGHEST:
-            raise ValueError(f"threshold is a percentage, 0 to {_HIGHEST}; not {self.threshold!r}.")
+        check_percentage("threshold", self.threshold)
         if not 0 <= self.sustained_for < float("inf"):
             raise ValueError(f"sustained_for is a number of seconds, 0 or more; not {self.sustained_for!r}.")
         if not 0 < self.reading_interval < float("inf"):
@@ -70,89 +72,177 @@ class CpuWatch:
         :raises NotFoundError: where the cluster knows none of the nodes.
         """
         call = node_stats(self.nodes)
-        streaks = _Streaks(self.sustained_for)
+        streaks = Streaks(self)
         failure: TemporaryError | None = None
-        stats = yield from ask(call)
-        reading = self._reading(stats)
+        stats: NodeStats = yield from ask(call)
+        reading: NodeStats | None = stats
         while True:
             if hot := streaks.add(reading, monotonic()):
-                return Done([_described(node) for node in sorted(hot, key=lambda node: -(node.percent or 0))])
-            if not streaks.since:
+                return Done(described(hot))
+            if not streaks.running:
                 if failure:
                     raise failure
-                return Waiting(self._seen(stats))
-            pause = min(self.reading_interval, streaks.shortest_rest(monotonic()))
+                return Waiting("; ".join(filter(None, (self.seen(stats), self.unknown(stats)))))
             asked = failure.retry_after if failure else None
-            yield Wait(max(pause, asked or 0.0), self._why_wait(failure))
-            reading, failure = {}, None
+            yield Wait(max(streaks.pause(monotonic()), asked or 0.0), self.open_question(failure))
+            reading, failure = None, None
             try:
-                stats = yield from ask(call)
-                reading = self._reading(stats)
+                reading = stats = yield from ask(call)
             except TemporaryError as error:
                 failure = error
 
-    def _reading(self, stats: NodeStats) -> Reading:
-        known = [node for node in stats.nodes if node.percent is not None]
-        hot = [node for node in known if node.percent is not None and node.percent >= self.threshold]
-        if self.require == "any":
-            return {node.node_id: [node] if node in hot else [] for node in known}
-        if not known:
-            return {}
-        return {_TOGETHER: hot if len(hot) == len(known) else []}
+    def seen(self, stats: NodeStats) -> str:
+        """
+        Say that the nodes are not hot, or not for long enough.
 
-    def _seen(self, stats: NodeStats) -> str:
-        unknown = stats.unknown(node_list(self.nodes))
+        :param stats: what was read.
+        :returns: words that stay the same while nothing changes.
+        """
         silent = [node.label for node in stats.nodes if node.percent is None]
         if len(silent) == len(stats.nodes):
-            seen = "no node tells its CPU"
-        else:
-            which = "no node's CPU is" if self.require == "any" else "the CPU of the nodes is not all"
-            long = f" for {self.sustained_for:g} s" if self.sustained_for else ""
-            seen = f"{which} at {self.threshold:g} % or more{long}"
-            seen += f"; not known of {', '.join(silent)}" if silent else ""
-        return seen + (f"; the cluster knows no node {', '.join(unknown)}" if unknown else "")
+            return "no node tells its CPU"
+        which = "no node's CPU is" if self.require == "any" else "the CPU of the nodes is not all"
+        long = f" for {self.sustained_for:g} s" if self.sustained_for else ""
+        seen = f"{which} at {self.threshold:g} % or more{long}"
+        return f"{seen}; not known of {name_some(silent)}" if silent else seen
 
-    def _why_wait(self, failure: TemporaryError | None) -> str:
+    def unknown(self, stats: NodeStats) -> str:
+        """
+        Say which of the nodes that were asked for are not among those that answered.
+
+        :param stats: what was read.
+        :returns: words that stay the same while nothing changes; none where all are there.
+        """
+        unknown = stats.unknown(node_list(self.nodes))
+        if not unknown:
+            return ""
+        # One that failed has an id in its failure at best, so it cannot be told from one that does not exist.
+        return f"the cluster {'gave no statistics of' if stats.failures else 'knows no'} node {name_some(unknown)}"
+
+    def open_question(self, failure: TemporaryError | None = None) -> str:
+        """
+        Say why the nodes are read again while they are hot.
+
+        :param failure: what the last reading ended with, if it failed.
+        :returns: words that stay the same while nothing changes.
+        """
         hot = f"the CPU is at {self.threshold:g} % or more; is it for {self.sustained_for:g} s?"
         return f"{hot} The last reading failed: {failure.message}" if failure else hot
 
 
 @dataclass(slots=True)
-class _Streaks:
+class Streaks:
     """
-    Since when what has been hot without a break.
+    Since when which nodes of a watch have been hot without a break; whoever reads adds what was read.
 
-    :param needed: how many seconds make a streak.
-    :param since: the time of the first reading of each streak.
+    :param watch: which nodes, from what threshold on, and for how long.
     """
 
-    needed: float
-    since: dict[str, float] = field(default_factory=dict)
+    watch: CpuWatch
+    _since: dict[str, float] = field(default_factory=dict)
     _known: dict[str, float] = field(default_factory=dict)
 
-    def add(self, reading: Mapping[str, list[NodeCpu]], now: float) -> list[NodeCpu]:
-        """Add a reading; give the nodes whose streaks it makes long enough."""
+    def add(self, stats: NodeStats | None, now: float) -> list[NodeCpu]:
+        """
+        Add a reading.
+
+        :param stats: what was read; None for a reading that failed.
+        :param now: when.
+        :returns: the nodes whose streaks it makes long enough, the hottest first.
+        """
+        reading = {} if stats is None else self._read(stats)
         for whose, hot in reading.items():
             if hot:
                 self._known[whose] = now
-                self.since.setdefault(whose, now)
+                self._since.setdefault(whose, now)
             else:
-                self.since.pop(whose, None)
-        made = [whose for whose, hot in reading.items() if hot and now - self.since[whose] >= self.needed]
-        self.since = {whose: start for whose, start in self.since.items() if now - self._known[whose] < self.needed}
-        return [node for whose in made for node in reading[whose]]
+                self._since.pop(whose, None)
+        needed = self.watch.sustained_for
+        made = [whose for whose, hot in reading.items() if hot and now - self._since[whose] >= needed]
+        self._since = {whose: start for whose, start in self._since.items() if now - self._known[whose] < needed}
+        nodes = [node for whose in made for node in reading[whose]]
+        return sorted(nodes, key=lambda node: -(node.percent or 0))
 
-    def shortest_rest(self, now: float) -> float:
-        """Give the seconds until the first streak is long enough; those that are wait for a reading that says so."""
-        rests = [self.needed - (now - start) for start in self.since.values()]
-        return min((rest for rest in rests if rest > 0), default=float("inf"))
+    @property
+    def running(self) -> bool:
+        """Whether there are nodes of which it is open whether they are hot for long enough."""
+        return bool(self._since)
+
+    def pause(self, now: float) -> float:
+        """
+        Give the seconds until the next reading, while streaks run.
+
+        :param now: the time.
+        :returns: no more than until the first streak is long enough; those that are wait for a reading that says so.
+        """
+        rests = [self.watch.sustained_for - (now - start) for start in self._since.values()]
+        return min([self.watch.reading_interval, *(rest for rest in rests if rest > 0)])
+
+    def _read(self, stats: NodeStats) -> _Reading:
+        known = [node for node in stats.nodes if node.percent is not None]
+        hot = [node for node in known if node.percent is not None and node.percent >= self.watch.threshold]
+        if self.watch.require == "any":
+            hot_ids = {node.node_id for node in hot}
+            return {node.node_id: [node] if node.node_id in hot_ids else [] for node in known}
+        if not known:
+            return {}
+        return {_TOGETHER: hot if len(hot) == len(known) else []}
 
 
-def _described(node: NodeCpu) -> dict[str, str | float | None]:
-    return {
-        "node_id": node.node_id,
-        "name": node.name,
-        "host": node.host,
-        "percent": node.percent,
-        "source": node.source,
-    }
+def described(nodes: Sequence[NodeCpu]) -> list[dict[str, str | float | None]]:
+    """
+    Give nodes and their CPU as plain values, for XCom and events.
+
+    :param nodes: the nodes.
+    :returns: a dictionary for each, in their order.
+    """
+    return [
+        {
+            "node_id": node.node_id,
+            "name": node.name,
+            "host": node.host,
+            "percent": node.percent,
+            "source": node.source,
+        }
+        for node in nodes
+    ]
+
+
+def name_some(names: Sequence[str]) -> str:
+    """
+    Name nodes in a sentence.
+
+    :param names: any number of them.
+    :returns: some of them, and how many more there are.
+    """
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
+
+
+def check_percentage(name: str, value: float) -> None:
+    """
+    Refuse what is no percentage.
+
+    :param name: what it is, for the error.
+    :param value: a number.
+    :raises ValueError: for one that is not 0 to 100.
+    """
+    if not 0 <= value <= _HIGHEST:
+        raise ValueError(f"{name} is a percentage, 0 to {_HIGHEST}; not {value!r}.")
+
+
+def read_number(name: str, value: float | str | timedelta) -> float:
+    """
+    Read a number as DAG authors write it.
+
+    :param name: what it is, for the error.
+    :param value: a number; the text of one, as templates give it; or a time, which counts in seconds.
+    :returns: the number.
+    :raises ValueError: for anything else.
+    """
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} is a number; not {value!r}.") from None

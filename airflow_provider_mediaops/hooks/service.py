@@ -14,6 +14,7 @@ from airflow.sdk.log import mask_secret
 
 from airflow_provider_mediaops.exceptions import InvalidConnectionError, MediaOpsError
 from airflow_provider_mediaops.hooks.settings import ConnectionFields
+from airflow_provider_mediaops.hooks.threads import in_thread
 from airflow_provider_mediaops.http import exchange
 from airflow_provider_mediaops.http.retry import RetryPolicy
 
@@ -136,7 +137,7 @@ class ServiceHook(BaseHook):
     async def arun(self, conversation: Conversation[T]) -> T:
         """Carry out a conversation on the event loop; the asynchronous twin of :meth:`run`."""
         try:
-            return await exchange.arun(conversation, (await self._asession()).send, self._asleep)
+            return await exchange.arun(conversation, (await self._asession()).send, self._asleep, in_thread)
         finally:
             await self._amask_new_secrets()
 
@@ -144,7 +145,7 @@ class ServiceHook(BaseHook):
         """Carry out a conversation on the event loop; the asynchronous twin of :meth:`stream`."""
         try:
             send = (await self._asession()).send
-            async with aclosing(exchange.astream(conversation, send, self._asleep)) as items:
+            async with aclosing(exchange.astream(conversation, send, self._asleep, in_thread)) as items:
                 async for item in items:
                     yield item
         finally:
@@ -226,7 +227,7 @@ class ServiceHook(BaseHook):
 
     async def _amask_new_secrets(self) -> None:
         if self._new_secrets:
-            await asyncio.to_thread(self._mask_new_secrets)
+            await in_thread(self._mask_new_secrets)
 
     def _sleep(self, wait: Wait) -> None:
         self._log_wait(wait)
@@ -237,5 +238,5 @@ class ServiceHook(BaseHook):
         await asyncio.sleep(wait.seconds)
 
     def _log_wait(self, wait: Wait) -> None:
-        if wait.seconds >= _WORTH_A_LINE:
+        if wait.reason and wait.seconds >= _WORTH_A_LINE:
             self.log.info("Waiting %.1f s: %s", wait.seconds, wait.reason)

@@ -172,6 +172,8 @@ Step = Request | Wait | Emit[object] | Do[Any]
 Conversation = Generator[Step, Any, T]
 Sleep = Callable[["Wait"], None]
 AsyncSleep = Callable[["Wait"], Awaitable[None]]
+#: Does something that blocks in a thread of its own.
+InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
 
 
 def _sleep(wait: Wait) -> None:
@@ -284,6 +286,7 @@ async def arun(
     conversation: Conversation[T],
     send: Callable[[Request], Awaitable[Response]],
     sleep: AsyncSleep = _asleep,
+    in_thread: InThread = asyncio.to_thread,
 ) -> T:
     """
     Carry out a conversation on the event loop; the asynchronous twin of :func:`run`.
@@ -291,10 +294,11 @@ async def arun(
     :param conversation: what to carry out; items that it emits are dropped.
     :param send: sends one request; raises :class:`TransportError`.
     :param sleep: carries out a wait.
+    :param in_thread: does what blocks.
     :returns: what the conversation returns.
     """
     result: list[T] = []
-    async for _ in _drive(conversation, send, sleep, result.append):
+    async for _ in _drive(conversation, send, sleep, in_thread, result.append):
         pass
     return result[0]
 
@@ -303,6 +307,7 @@ def astream(
     conversation: Conversation[T],
     send: Callable[[Request], Awaitable[Response]],
     sleep: AsyncSleep = _asleep,
+    in_thread: InThread = asyncio.to_thread,
 ) -> AsyncGenerator[object, None]:
     """
     Carry out a conversation on the event loop and hand out its items; the asynchronous twin of :func:`stream`.
@@ -310,15 +315,17 @@ def astream(
     :param conversation: what to carry out; nothing is sent before the first item is asked for.
     :param send: sends one request; raises :class:`TransportError`.
     :param sleep: carries out a wait.
+    :param in_thread: does what blocks.
     :returns: the items, lazily; ``aclose`` ends the conversation where it is.
     """
-    return _drive(conversation, send, sleep, lambda _: None)
+    return _drive(conversation, send, sleep, in_thread, lambda _: None)
 
 
 async def _drive(
     conversation: Conversation[T],
     send: Callable[[Request], Awaitable[Response]],
     sleep: AsyncSleep,
+    in_thread: InThread,
     finished: Callable[[T], None],
 ) -> AsyncGenerator[object, None]:
     try:
@@ -336,7 +343,7 @@ async def _drive(
                 step = next(conversation)
             elif isinstance(step, Do):
                 try:
-                    done = await (step.on_loop() if step.on_loop else asyncio.to_thread(step.action))
+                    done = await (step.on_loop() if step.on_loop else in_thread(step.action))
                 except Exception as error:  # noqa: BLE001 as above: it is the conversation's
                     step = conversation.throw(error)
                 else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 from airflow_provider_mediaops.http.exchange import Wait, observed
 
@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from airflow_provider_mediaops.http.exchange import Ask, Conversation, Step
+
+T = TypeVar("T")
 
 # A failing service is asked at least this far apart, however short the interval.
 _LEAST_AFTER_FAILURE = 1.0
@@ -63,16 +65,31 @@ def look_until(
     :param monotonic: seconds that never run backwards.
     :returns: a conversation with the look's verdict, or ``Waiting`` at the deadline.
     """
+    verdict = yield from until(deadline, look, monotonic)
+    return Waiting("the time limit has come") if verdict is None else verdict
+
+
+def until(
+    deadline: float, conversation: Conversation[T], monotonic: Callable[[], float] = time.monotonic
+) -> Conversation[T | None]:
+    """
+    Keep a conversation from waiting past a time limit.
+
+    :param deadline: when to stop, as ``monotonic`` counts.
+    :param conversation: what is passed on; it is given up in the wait that would end after the deadline.
+    :param monotonic: seconds that never run backwards.
+    :returns: a conversation with the same result, or None at the deadline.
+    """
 
     def within_the_limit(step: Step) -> None:
         if isinstance(step, Wait) and step.seconds > deadline - monotonic():
             raise _TimeIsUpError
 
     try:
-        return (yield from observed(look, within_the_limit))
+        return (yield from observed(conversation, within_the_limit))
     except _TimeIsUpError:
         yield Wait(max(deadline - monotonic(), 0.0), "the rest of the time limit")
-        return Waiting("the time limit has come")
+        return None
 
 
 class _TimeIsUpError(Exception):

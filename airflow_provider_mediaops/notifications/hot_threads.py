@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from datetime import datetime, timezone
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 class CaptureHotThreadsNotifier(ServiceNotifier):
     """
-    Capture the hot threads of a search cluster's nodes into files (search-cluster.md), text and JSON.
+    Capture the hot threads of a search cluster's nodes into files (search-cluster.md).
 
     :param destination: the path of the text on the local disk or any object store, for example
         ``s3://conn_id@bucket/{{ run_id }}/{{ ti.task_id }}-{{ ti.try_number }}.txt``; None writes below Airflow's own
         log folder, with one file for each try of each task.
     :param nodes: ids or names of nodes, in a list or in one text with commas; None for all.
-    :param formats: what is written: ``txt``, ``json``, or both.
+    :param formats: what is written: any of ``txt``, ``json``, ``folded`` and ``html``.
     :param cluster_conn_id: the connection's id.
     :param context: see :class:`~airflow_provider_mediaops.notifications.service.ServiceNotifier`.
     :param query: the parameters of ``SearchClusterHook.hot_threads``: ``interval``, ``snapshots``, ``threads``, …
@@ -73,17 +73,19 @@ class CaptureHotThreadsNotifier(ServiceNotifier):
     async def asend(self, context: Context) -> None:
         """Capture on the event loop, and write the files beside it."""
         from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
+        from airflow_provider_mediaops.hooks.threads import in_thread
 
         async with SearchClusterHook(self.cluster_conn_id) as hook:
             capture = await hook.acapture(self.nodes, **self.query)
-        await asyncio.to_thread(self._keep, capture, context)
+        await in_thread(partial(self._keep, capture, context))
 
     def _keep(self, capture: Capture, context: Context) -> None:
-        from airflow_provider_mediaops.cluster.capture import capture_paths
-        from airflow_provider_mediaops.storage.captures import write_capture
+        from airflow_provider_mediaops.cluster.capture import CaptureDestination
+        from airflow_provider_mediaops.storage.captures import CaptureFiles
 
-        paths = capture_paths(self.destination or _own_place(context), self.formats)
-        write_capture(capture, paths, self.log)
+        files = CaptureFiles(CaptureDestination(self.destination or _own_place(context), self.formats), self.log)
+        files.keep(capture, 1)
+        files.finish()
 
 
 def _own_place(context: Mapping[str, Any]) -> str:

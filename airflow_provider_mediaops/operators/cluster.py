@@ -2,34 +2,75 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import time
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Literal
 
-from airflow.providers.common.compat.sdk import BaseOperator
+from airflow.providers.common.compat.sdk import AirflowSensorTimeout, AirflowSkipException, BaseOperator, conf
 
 from airflow_provider_mediaops.task_failure import ending_task, is_templated, use_retry_policy
+from airflow_provider_mediaops.triggers.event import value_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from airflow.sdk import Context
 
-    from airflow_provider_mediaops.hooks.cluster import HotThreadsArguments
+    from airflow_provider_mediaops.cluster.detection import CapturePlan
+    from airflow_provider_mediaops.cluster.watch import CpuWatch
+    from airflow_provider_mediaops.storage.captures import CaptureFiles
+
+try:
+    from airflow.sdk.exceptions import TaskDeferralTimeout
+except ImportError:  # Airflow below 3.2
+    from airflow.exceptions import TaskDeferralTimeout  # type: ignore[no-redef]
+
+# What the arguments are unless they are given.
+_QUERY = {
+    "nodes": None,
+    "ignore_idle_threads": True,
+    "interval": "500ms",
+    "snapshots": 10,
+    "threads": 3,
+    "type": "cpu",
+    "master_timeout": "30s",
+    "timeout": "30s",
+}
+_WAIT = {"sustained_for": 0, "require": "any", "poll_interval": 30, "wait_timeout": None, "on_timeout": "skip"}
+_SERIES = {"captures": 1, "every": 10}
+_FILES = {"destination": "any", "formats": ("txt",)}
+# In the place of a template, so that all else can be judged before it is rendered.
+_HARMLESS: dict[str, Any] = {**_QUERY, **_WAIT, **_SERIES, **_FILES, "when_cpu_above": 0}
+# Airflow's own time limit is a net below the trigger's: for a triggerer that is not there.
+_NET = 60.0
+_WEEK = 7 * 86_400.0
+# Some thirty years: dates beyond are no dates.
+_LONGEST = 1e9
 
 
 class CaptureHotThreadsOperator(BaseOperator):
     """
-    Capture the hot threads of a search cluster's nodes into files, and return a summary (search-cluster.md).
+    Capture the hot threads of a search cluster's nodes into files, at once or the moment nodes run hot.
 
-    The text is kept byte for byte as the cluster sent it; beside it stands the same report in JSON, for programs.
-    Each file appears whole or not at all, and an older one of the same name is replaced. The CPU of the nodes is read
-    right before; where the user may not read it, the summary has None for it.
+    Without ``when_cpu_above`` the nodes' CPU is read, and right after it their hot threads (search-cluster.md). With it
+    the task waits until nodes have been at or above it, and the step that sees it asks for the hot threads of just
+    these nodes, before anything else. That is the same in a worker and, with ``deferrable``, in the triggerer, where
+    the wait holds no worker slot; the files are then written from there. A capture that fails for a time, or in which
+    none of the nodes reports, is noted, and the wait goes on.
 
-    The summary holds ``paths`` (by format), ``bytes`` (of the text), ``nodes`` with the number of their threads,
-    ``cpu`` of the nodes, the ``hottest`` threads, the nodes that are ``missing`` in the report, and how many pieces of
-    it were ``unparsed``.
+    The text is kept byte for byte as the cluster sent it; beside it stand the same report in JSON, its stacks for
+    flame-graph tools, and a page for people. Each file appears whole or not at all, and an older one of the same name
+    is replaced. Whether they can be written is found out before anything is waited for.
+
+    The result holds of the first capture the ``paths`` (by format), when it was ``taken``, the ``bytes`` of the text,
+    the ``nodes`` with the number of their threads, the ``cpu`` of the nodes (None where the user may not read it), the
+    ``hottest`` threads, the nodes that are ``missing`` in the report, how many pieces of it were ``unparsed``, and how
+    many entries of a long list are ``left_out``; and besides ``captures`` (the same of each), ``failures`` (the last
+    captures that failed) with their ``failure_count``, and ``timed_out``.
 
     :param destination: the path of the text on the local disk or any object store (``s3://conn_id@bucket/key.txt``);
-        for each format its suffix takes the place of ``.txt``, or is appended.
+        for each format its suffix takes the place of ``.txt``, or is appended. Of several captures, each has its number
+        before the suffix; the page is one for all.
     :param nodes: ids or names of nodes, in a list or in one text with commas; None for all.
     :param ignore_idle_threads: whether known idle threads are left out.
     :param interval: the time between the samplings: a whole number and a unit (nanos, micros, ms, s, m, h, d).
@@ -38,9 +79,22 @@ class CaptureHotThreadsOperator(BaseOperator):
     :param type: ``cpu``, ``wait`` or ``block``.
     :param master_timeout: how long the cluster may look for its master.
     :param timeout: how long the cluster may wait for its nodes.
-    :param formats: what is written: ``txt``, ``json``, or both.
+    :param when_cpu_above: the CPU in percent, 0 to 100, from which on a node is hot; None captures at once.
+    :param sustained_for: for how long, in seconds or as a ``timedelta``, every reading must be at or above it; 0 is
+        content with one, but single readings spike.
+    :param require: ``any``: one node suffices; ``all``: all nodes at the same time.
+    :param poll_interval: the time between two readings, in seconds or as a ``timedelta``; while nodes are hot and
+        ``sustained_for`` is open, ten seconds if that is less.
+    :param wait_timeout: how long to wait, in seconds or as a ``timedelta``; None for ``[sensors] default_timeout``.
+    :param on_timeout: what then becomes of the task: ``skip`` skips it; ``fail`` fails it, as a sensor's timeout does,
+        without retries; ``capture`` captures all of the nodes, hot or not.
+    :param captures: how many captures are taken of one spike, so that they can be compared.
+    :param every: the time from one of them to the next, in seconds or as a ``timedelta``.
+    :param formats: what is written: any of ``txt``, ``json``, ``folded`` and ``html``.
+    :param deferrable: whether to wait in the triggerer, be it for a spike or between several captures; the default is
+        that of ``[operators] default_deferrable``. A single capture at once never goes there.
     :param cluster_conn_id: the connection's id.
-    :raises ValueError: for what the service would refuse: here, unless an argument is templated.
+    :raises ValueError: for what can never be: here, unless an argument is templated.
     """
 
     template_fields: Sequence[str] = (
@@ -52,6 +106,15 @@ class CaptureHotThreadsOperator(BaseOperator):
         "type",
         "master_timeout",
         "timeout",
+        "when_cpu_above",
+        "sustained_for",
+        "require",
+        "poll_interval",
+        "wait_timeout",
+        "on_timeout",
+        "captures",
+        "every",
+        "formats",
         "cluster_conn_id",
     )
 
@@ -67,7 +130,16 @@ class CaptureHotThreadsOperator(BaseOperator):
         type: str = "cpu",
         master_timeout: str = "30s",
         timeout: str = "30s",
-        formats: Sequence[str] = ("txt", "json"),
+        when_cpu_above: float | str | None = None,
+        sustained_for: float | str | timedelta = 0,
+        require: Literal["any", "all"] = "any",
+        poll_interval: float | str | timedelta = 30,
+        wait_timeout: float | str | timedelta | None = None,
+        on_timeout: Literal["skip", "fail", "capture"] = "skip",
+        captures: int | str = 1,
+        every: float | str | timedelta = 10,
+        formats: Sequence[str] = ("txt", "json", "folded", "html"),
+        deferrable: bool | None = None,
         cluster_conn_id: str = "mediaops_cluster_default",
         **kwargs: Any,
     ) -> None:
@@ -81,42 +153,164 @@ class CaptureHotThreadsOperator(BaseOperator):
         self.type = type
         self.master_timeout = master_timeout
         self.timeout = timeout
+        self.when_cpu_above = when_cpu_above
+        self.sustained_for = sustained_for
+        self.require = require
+        self.poll_interval = poll_interval
+        self.wait_timeout = wait_timeout
+        self.on_timeout = on_timeout
+        self.captures = captures
+        self.every = every
         self.formats = formats
+        if deferrable is None:
+            deferrable = conf.getboolean("operators", "default_deferrable", fallback=False)
+        self.deferrable = deferrable
         self.cluster_conn_id = cluster_conn_id
-        if not is_templated(destination):
-            self._paths()
-        if not is_templated(nodes, interval, snapshots, threads, type, master_timeout, timeout):
-            from airflow_provider_mediaops.cluster.api import HotThreadsQuery
-
-            HotThreadsQuery(nodes, **self._arguments())
+        known = {name: value for name, value in self._arguments().items() if not is_templated(value)}
+        _plan({**_HARMLESS, **known})
+        _files({**_HARMLESS, **known}, self.log)
         use_retry_policy(self)
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Capture, write the files, and return the summary."""
+        """Capture at once or when nodes run hot, here or in the triggerer; write the files, and return the summary."""
+        from airflow_provider_mediaops.cluster.detection import capture_when_hot
+        from airflow_provider_mediaops.cluster.spike import OwnReadings
         from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
-        from airflow_provider_mediaops.storage.captures import write_capture
 
-        with ending_task(), SearchClusterHook(self.cluster_conn_id) as hook:
-            paths = self._paths()
-            capture = hook.capture(self.nodes, **self._arguments())
-            write_capture(capture, paths, self.log)
-        return {"paths": paths, **capture.summary()}
+        with ending_task():
+            arguments = self._arguments()
+            (plan, limit), files = _plan(arguments), _files(arguments, self.log)
+            if self.deferrable and (plan.watch or plan.captures > 1):
+                self._defer(plan, limit, files)
+            with SearchClusterHook(self.cluster_conn_id) as hook:
+                ask = hook.service.client.ask
+                conversation = capture_when_hot(
+                    ask,
+                    plan,
+                    files,
+                    readings=OwnReadings(ask, self.nodes),
+                    deadline=time.monotonic() + limit,
+                    tell=self._tell,
+                )
+                return self._result(hook.run(conversation))
 
-    def _paths(self) -> dict[str, str]:
-        from airflow_provider_mediaops.cluster.capture import capture_paths
+    def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Return the summary of what the triggerer captured, or raise the typed error that it met."""
+        with ending_task():
+            return self._result(value_of(event))
 
-        return capture_paths(self.destination, self.formats)
+    def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
+        """Go on after the triggerer; where it has not been there for the whole wait, that has come to its limit too."""
+        try:
+            return super().resume_execution(next_method, next_kwargs, context)
+        except TaskDeferralTimeout:
+            with ending_task():
+                waited = self.when_cpu_above is not None
+                if waited and self.on_timeout != "capture":
+                    return self._result({"timed_out": True})
+                return self._result(self._capture_here(timed_out=waited))
 
-    def _arguments(self) -> HotThreadsArguments:
-        return {
-            "ignore_idle_threads": self.ignore_idle_threads,
-            "interval": self.interval,
-            "snapshots": _count("snapshots", self.snapshots),
-            "threads": _count("threads", self.threads),
-            "type": self.type,
-            "master_timeout": self.master_timeout,
-            "timeout": self.timeout,
-        }
+    def _capture_here(self, *, timed_out: bool) -> dict[str, Any]:
+        from airflow_provider_mediaops.cluster.detection import capture_at_once
+        from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
+
+        arguments = self._arguments()
+        (plan, _), files = _plan(arguments), _files(arguments, self.log)
+        with SearchClusterHook(self.cluster_conn_id) as hook:
+            ask = hook.service.client.ask
+            return hook.run(capture_at_once(ask, plan, files, tell=self._tell, timed_out=timed_out))
+
+    def _defer(self, plan: CapturePlan, limit: float, files: CaptureFiles) -> None:
+        from airflow_provider_mediaops.triggers.hot_threads import CaptureHotThreadsTrigger
+
+        # There it is found out again, for the triggerer; here it costs no wait.
+        files.check()
+        self.defer(
+            trigger=CaptureHotThreadsTrigger(
+                conn_id=self.cluster_conn_id,
+                plan=plan.to_dict(),
+                destination=self.destination,
+                formats=list(self.formats),
+                deadline=time.time() + limit,
+            ),
+            method_name="execute_complete",
+            timeout=timedelta(seconds=limit + plan.seconds + _NET),
+        )
+
+    def _result(self, outcome: dict[str, Any]) -> dict[str, Any]:
+        if unwritable := outcome.get("unwritable"):
+            raise OSError(*unwritable)
+        if captures := outcome.get("captures"):
+            return {**captures[0], **outcome}
+        plan, limit = _plan(self._arguments())
+        watch = plan.watch
+        long = f" for {watch.sustained_for:g} s" if watch and watch.sustained_for else ""
+        what = f"No spike in wait_timeout={limit:g} s: the CPU was not at {self.when_cpu_above} % or more{long}"
+        if failures := outcome.get("failures"):
+            last = failures[-1]["message"]
+            what = f"{what}, or could not be captured ({outcome['failure_count']} failed; the last: {last})"
+        if self.on_timeout == "skip":
+            raise AirflowSkipException(f"{what}.")
+        raise AirflowSensorTimeout(f"{what}.")
+
+    def _tell(self, level: int, sentence: str) -> None:
+        self.log.log(level, "%s", sentence)
+
+    def _arguments(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in _HARMLESS}
+
+
+def _plan(arguments: Mapping[str, Any]) -> tuple[CapturePlan, float]:
+    """Make the plan of the rendered arguments, and the seconds to wait at most."""
+    from airflow_provider_mediaops.cluster.api import HotThreadsQuery
+    from airflow_provider_mediaops.cluster.detection import CapturePlan
+    from airflow_provider_mediaops.cluster.watch import CpuWatch, check_percentage, read_number
+
+    counts = {name: _count(name, arguments[name]) for name in ("snapshots", "threads", "captures")}
+    query = HotThreadsQuery(**{name: counts.get(name, arguments[name]) for name in _QUERY})
+    watch = None
+    if arguments["when_cpu_above"] is not None:
+        threshold = read_number("when_cpu_above", arguments["when_cpu_above"])
+        check_percentage("when_cpu_above", threshold)
+        sustained_for = read_number("sustained_for", arguments["sustained_for"])
+        watch = CpuWatch(threshold, sustained_for, query.nodes, arguments["require"])
+    elif given := [name for name, default in _WAIT.items() if arguments[name] != default]:
+        raise ValueError(f"{' and '.join(given)} are about the wait for a spike: give when_cpu_above, too.")
+    plan = CapturePlan(
+        query,
+        watch,
+        poll_interval=read_number("poll_interval", arguments["poll_interval"]),
+        on_timeout=arguments["on_timeout"],
+        captures=counts["captures"],
+        every=read_number("every", arguments["every"]),
+    )
+    return plan, _limit(arguments["wait_timeout"], watch)
+
+
+def _limit(wait_timeout: float | str | timedelta | None, watch: CpuWatch | None) -> float:
+    from airflow_provider_mediaops.cluster.watch import read_number
+
+    if watch is None:
+        return 0.0
+    if wait_timeout is None:
+        wait_timeout = conf.getfloat("sensors", "default_timeout", fallback=_WEEK)
+    limit = read_number("wait_timeout", wait_timeout)
+    if not 0 < limit < _LONGEST:
+        raise ValueError(f"wait_timeout is a number of seconds above 0; not {wait_timeout!r}.")
+    if watch.sustained_for >= limit:
+        raise ValueError(
+            f"sustained_for ({watch.sustained_for:g} s) must be shorter than wait_timeout ({limit:g} s), or the wait "
+            "can only time out."
+        )
+    return limit
+
+
+def _files(arguments: Mapping[str, Any], log: Any) -> CaptureFiles:
+    from airflow_provider_mediaops.cluster.capture import CaptureDestination
+    from airflow_provider_mediaops.storage.captures import CaptureFiles
+
+    captures = _count("captures", arguments["captures"])
+    return CaptureFiles(CaptureDestination(arguments["destination"], arguments["formats"], captures), log)
 
 
 def _count(name: str, value: int | str) -> int:

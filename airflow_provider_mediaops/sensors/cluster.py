@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_provider_mediaops.sensors.service import ServiceSensor
@@ -10,6 +9,7 @@ from airflow_provider_mediaops.task_failure import is_templated
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import timedelta
 
     from airflow_provider_mediaops.cluster.watch import CpuWatch
     from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
@@ -66,11 +66,11 @@ class ClusterCpuSensor(ServiceSensor):
 
     def make_watch(self) -> CpuWatch:
         """Make what is waited for of the rendered arguments."""
-        from airflow_provider_mediaops.cluster.watch import CpuWatch
+        from airflow_provider_mediaops.cluster.watch import CpuWatch, read_number
 
         watch = CpuWatch(
-            threshold=_number("threshold", self.threshold),
-            sustained_for=_number("sustained_for", self.sustained_for),
+            threshold=read_number("threshold", self.threshold),
+            sustained_for=read_number("sustained_for", self.sustained_for),
             nodes=self.nodes,
             require=self.require,
             reading_interval=self.reading_interval,
@@ -90,13 +90,8 @@ class ClusterCpuSensor(ServiceSensor):
         """Make the trigger that waits in this sensor's place."""
         from airflow_provider_mediaops.triggers.cluster import HighCpuTrigger
 
-        return HighCpuTrigger(**self.trigger_arguments())
-
-
-def _number(name: str, value: float | str | timedelta) -> float:
-    if isinstance(value, timedelta):
-        return value.total_seconds()
-    try:
-        return float(value)
-    except ValueError:
-        raise ValueError(f"{name} is a number; not {value!r}.") from None
+        wait = self.trigger_arguments()
+        watch = wait.pop("watch")
+        return HighCpuTrigger(
+            cluster_conn_id=wait.pop("conn_id"), poll_interval=wait.pop("poke_interval"), once=True, **watch, **wait
+        )

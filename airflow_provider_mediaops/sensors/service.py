@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from airflow.sdk import Context
+    from airflow.triggers.base import BaseTrigger
 
     from airflow_provider_mediaops.hooks.service import ServiceHook
     from airflow_provider_mediaops.http.waiting import Verdict, Watch
-    from airflow_provider_mediaops.triggers.service import WatchTrigger
 
 try:
     from airflow.sdk.exceptions import TaskDeferralError, TaskDeferralTimeout
@@ -79,7 +79,7 @@ class ServiceSensor(BaseSensorOperator):
         """Make what is waited for of the rendered arguments; ValueError where they are wrong."""
 
     @abstractmethod
-    def make_trigger(self) -> WatchTrigger:
+    def make_trigger(self) -> BaseTrigger:
         """Make the trigger that waits in this sensor's place."""
 
     def looks_first(self) -> bool:

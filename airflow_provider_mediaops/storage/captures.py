@@ -2,29 +2,97 @@
 
 from __future__ import annotations
 
+import secrets
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.storage.files import write_whole
+from airflow_provider_mediaops.storage.files import asking, beside, is_local, naming, put, target_of, write_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from airflow.sdk import ObjectStoragePath
 
-    from airflow_provider_mediaops.cluster.capture import Capture
+    from airflow_provider_mediaops.cluster.capture import Capture, CaptureDestination
 
 
-def write_capture(capture: Capture, paths: Mapping[str, str], log: Any) -> None:
+class CaptureFiles:
     """
-    Write the files of a capture, each whole or not at all.
+    The files of one or several captures of a spike: those of each capture, and one page for all.
 
-    :param capture: what was captured.
-    :param paths: the path for each format.
+    Each appears whole or not at all; an older one of the same name is replaced.
+
+    :param destination: the names of the files.
     :param log: the logger that is told what was written, and what a person should know of it.
-    :raises OSError: where a file cannot be written; the message names it.
     """
+
+    def __init__(self, destination: CaptureDestination, log: Any) -> None:
+        self._destination = destination
+        self._log = log
+        self._kept: dict[int, Capture] = {}
+
+    def check(self) -> None:
+        """
+        Find out whether the files can be written, before there is anything to write.
+
+        :raises OSError: where they cannot; the message names the file.
+        """
+        from airflow.providers.common.compat.sdk import ObjectStoragePath
+
+        for path in map(ObjectStoragePath, self._destination.paths(1).values()):
+            if not is_local(path):
+                _probe_store(path)
+                return
+            with naming(path):
+                target = target_of(path)
+                with suppress(FileNotFoundError):
+                    target.lstat()  # a name that is too long, say
+                probe = target.with_name(beside(target.name, f"{secrets.token_hex(4)}.part"))
+                probe.touch(exist_ok=False)
+                probe.unlink()
+
+    def keep(self, capture: Capture, number: int) -> dict[str, Any]:
+        """
+        Write the files of a capture, its text first.
+
+        :param capture: the capture.
+        :param number: its place in the series, from 1 on.
+        :returns: its ``paths`` by format, when it was ``taken``, and its summary.
+        :raises OSError: where a file cannot be written; the message names it.
+        """
+        paths = self._destination.paths(number)
+        own = {name: path for name, path in paths.items() if name != "html"}
+        for name, path in own.items():
+            _write(path, capture.content(name))
+        if "html" in paths:
+            self._kept[number] = capture
+        for warning in capture.warnings():
+            self._log.warning("%s", warning)
+        where = ", ".join(own.values()) or "for the page"
+        self._log.info("Captured the hot threads of %d node(s): %s", len(capture.report.nodes), where)
+        taken = capture.taken and capture.taken.isoformat(timespec="milliseconds")
+        return {"paths": paths, "taken": taken, **capture.summary()}
+
+    def finish(self) -> None:
+        """
+        Write the page of all captures, if there is to be one.
+
+        :raises OSError: where it cannot be written; the message names it.
+        """
+        if self._kept:
+            path = self._destination.paths(1)["html"]
+            _write(path, self._destination.page(self._kept))
+            self._log.info("Wrote the page of %d capture(s): %s", len(self._kept), path)
+
+
+def _write(path: str, content: bytes) -> None:
     from airflow.providers.common.compat.sdk import ObjectStoragePath
 
-    for format, path in paths.items():
-        write_whole(ObjectStoragePath(path), capture.content(format))
-    for warning in capture.warnings():
-        log.warning("%s", warning)
-    log.info("Captured the hot threads of %d node(s): %s", len(capture.report.nodes), ", ".join(paths.values()))
+    write_whole(ObjectStoragePath(path), content)
+
+
+def _probe_store(path: ObjectStoragePath) -> None:
+    # Only writing tells whether one may write.
+    folder, _, name = path.path.rpartition("/")
+    probe = f"{folder}/{beside(name, f'{secrets.token_hex(4)}.probe')}"
+    put(path, probe, lambda target: path.fs.pipe_file(target, b""))
+    with asking(path):
+        path.fs.rm_file(probe)

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.cluster.api import CLUSTER_RULES, HotThreadsQuery
-from airflow_provider_mediaops.cluster.capture import Capture, capture_paths, take_capture
+from airflow_provider_mediaops.cluster.capture import (
+    FORMATS,
+    Capture,
+    CaptureDestination,
+    Reading,
+    capture_paths,
+    take_capture,
+)
+from airflow_provider_mediaops.cluster.models import NodeStats
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
     ConnectionFailedError,
@@ -20,7 +28,7 @@ from airflow_provider_mediaops.exceptions import (
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.exchange import Failure, Response, TransportError
 from airflow_provider_mediaops.http.retry import RetryPolicy
-from tests.unit.conversations import replay, requests_of
+from tests.unit.conversations import START, replay, requests_of
 from tests.unit.search_cluster import error, node_id, replied, report, stats
 
 if TYPE_CHECKING:
@@ -91,6 +99,23 @@ class TestTaking:
         with pytest.raises(NotFoundError, match="'node-9'"):
             capture(replied(stats({})), replied(""), query=HotThreadsQuery("node-9"))
 
+    def test_a_report_of_other_nodes_only_is_none(self) -> None:
+        with pytest.raises(ReplyTimeoutError, match=r"\(node-1\).*timeout=30s") as caught:
+            capture(replied(stats({"node-1": 95})), replied(report("node-2")), query=HotThreadsQuery("node-1"))
+        assert caught.value.path == "/_nodes/node-1/hot_threads"
+
+    @pytest.mark.parametrize("selectors", ["node-1,node-9", "node-1.example", "10.0.0.1", "_local", "node-*", "zone:a"])
+    def test_one_of_some_of_them_is_one(self, selectors: str) -> None:
+        for told in (replied(stats({"node-1": 95, "node-9": 95})), FORBIDDEN):
+            assert capture(told, replied(report("node-1")), query=HotThreadsQuery(selectors)).text == report("node-1")
+
+    def test_after_a_reading_nothing_is_asked_before_the_threads(self) -> None:
+        client = Client(("https://cluster.example",), CLUSTER_RULES, retry=RetryPolicy(max_attempts=1))
+        reading = Reading(NodeStats(()), ("Read before.",))
+        taking = take_capture(client.ask, HotThreadsQuery(), reading, now=lambda: START)
+        taken = replay(taking, [replied(report("node-1"))])
+        assert (taken.stats, taken.remarks, taken.taken) == (reading.stats, ("Read before.",), START)
+
     def test_a_reply_that_is_no_report_stays_one(self) -> None:
         with pytest.raises(InvalidReplyError, match="web page"):
             capture(replied(stats({"node-1": 95})), replied("<html>login</html>"))
@@ -113,6 +138,7 @@ class TestSummary:
             ],
             "missing": [],
             "unparsed": 0,
+            "left_out": {},
         }
         assert json.loads(json.dumps(summary)) == summary
 
@@ -121,11 +147,26 @@ class TestSummary:
         taken = Capture("".join(report(f"node-{place}", share=share) for place, share in enumerate(shares)))
         assert [thread["percent"] for thread in taken.summary()["hottest"]] == [394.6, 80.0, 50.0, 9.0, 7.0]
 
+    def test_it_stays_small_however_many_nodes_there_are(self) -> None:
+        names = [f"node-{number}." for number in range(300)]
+        cpu: dict[str, float | None] = dict.fromkeys(names, 90)
+        text = report(*names[:200])
+        summary = capture(replied(stats({**cpu, names[299]: 99, names[0]: None})), replied(text)).summary()
+        assert summary["left_out"] == {"nodes": 150, "cpu": 250, "missing": 50}
+        assert [len(summary[name]) for name in summary["left_out"]] == [50, 50, 50]
+        assert summary["cpu"][0] == {"node": "node-299.", "percent": 99.0, "source": "os"}
+        assert len(json.dumps(summary)) < 10_000
+
     def test_names_are_text_that_any_database_takes(self) -> None:
         text = report("node-1").replace("[search]", "[sear\udcffch" + "x" * 500)
         (hottest,) = Capture(text).summary()["hottest"]
         assert hottest["thread"].startswith("opensearch[node-1][sear\ufffdch")
         assert len(hottest["thread"]) == 200
+
+    def test_so_are_those_in_statistics(self) -> None:
+        summary = capture(replied(json.dumps(stats({"n\ud800\0": 5}))), replied(report("node-1"))).summary()
+        assert summary["cpu"] == [{"node": "n\ufffd\ufffd", "percent": 5.0, "source": "os"}]
+        assert summary["missing"] == ["n\ufffd\ufffd"]
 
     def test_the_size_is_that_of_what_was_sent(self) -> None:
         assert Capture("::: {Knötchen\udcff}\n").summary()["bytes"] == len("::: {Knötchen}\n".encode()) + 1
@@ -195,6 +236,8 @@ class TestFiles:
             ("/out/r.txt", ("txt", "json"), {"txt": "/out/r.txt", "json": "/out/r.json"}),
             ("/out/r", ("txt", "json"), {"txt": "/out/r.txt", "json": "/out/r.json"}),
             ("/out/r.json", ["json"], {"json": "/out/r.json"}),
+            ("/out/r.html", ["html", "txt"], {"txt": "/out/r.txt", "html": "/out/r.html"}),
+            ("/out/r.folded", ["folded"], {"folded": "/out/r.folded"}),
             ("s3://c@b.example/2026.03/r.v1", ["txt"], {"txt": "s3://c@b.example/2026.03/r.v1.txt"}),
         ],
     )
@@ -202,6 +245,40 @@ class TestFiles:
         self, destination: str, formats: Sequence[str], paths: dict[str, str]
     ) -> None:
         assert capture_paths(destination, formats) == paths
+
+    def test_those_of_several_captures_are_numbered_but_for_the_page(self) -> None:
+        assert capture_paths("/out/r.txt", FORMATS, 3) == {
+            "txt": "/out/r.3.txt",
+            "json": "/out/r.3.json",
+            "folded": "/out/r.3.folded",
+            "html": "/out/r.html",
+        }
+
+    def test_a_page_compares_them_and_names_their_texts(self) -> None:
+        destination = CaptureDestination("/out/r.txt", FORMATS, 2)
+        page = destination.page({1: Capture(report("node-1")), 2: Capture(report("node-2"))}).decode()
+        assert "<title>Hot threads</title>" in page
+        assert "node-1" in page
+        assert "node-2" in page
+        with_stats = capture(replied(stats({"node-1": 95})), replied(report("node-1")))
+        assert b"<title>Hot threads of docs</title>" in destination.page({1: with_stats})
+        with pytest.raises(ValueError, match=r"^format is txt, json or folded"):
+            with_stats.content("html")
+
+    def test_stacks_are_folded(self) -> None:
+        pool = "opensearch[node-1][search][T#1]"
+        frames = "java.lang.Thread.run(Thread.java:833);org.example.Search.run(Search.java:12)"
+        assert Capture(report("node-1")).content("folded") == f"node-1;search;{pool};{frames} 975\n".encode()
+
+    def test_the_page_is_given_what_it_shows(self) -> None:
+        reading = Reading(NodeStats.read(stats({"node-1": 95, "node-2": 5})))
+        taken = Capture(report("node-1"), None, reading.stats, ("Read before.",), START)
+        shown = taken.shown("/out/r.txt")
+        assert (shown.text, shown.report, shown.taken, shown.path) == (taken.text, taken.report, START, "/out/r.txt")
+        assert [node.percent for node in shown.cpu or ()] == [95, 5]
+        assert shown.remarks[0] == "Read before."
+        assert shown.remarks[1].startswith("Not in the report: node-2.")
+        assert Capture(report("node-1")).shown().cpu is None
 
     @pytest.mark.parametrize(
         ("destination", "formats", "word"),
@@ -217,4 +294,4 @@ class TestFiles:
     )
     def test_what_names_no_file_is_refused(self, destination: str, formats: Any, word: str) -> None:
         with pytest.raises(ValueError, match=f"^{word} "):
-            capture_paths(destination, formats)
+            CaptureDestination(destination, formats)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -58,17 +59,18 @@ def capture(destination: object, **arguments: Any) -> dict[str, Any]:
 
 
 class TestFiles:
-    def test_the_text_is_written_byte_for_byte_and_json_beside_it(
+    def test_the_text_is_written_byte_for_byte_and_the_rest_beside_it(
         self, requests_mock: requests_mock.Mocker, destination: Path
     ) -> None:
         body = report("node-1").encode().replace(b"\n", b"\r\n") + b"::: {\xff}\n"
         serve(requests_mock, body, {"node-1": 95})
         result = capture(destination)
-        assert result["paths"] == {"txt": str(destination), "json": str(destination.with_suffix(".json"))}
+        suffixes = ["txt", "json", "folded", "html"]
+        assert result["paths"] == {suffix: str(destination.with_suffix(f".{suffix}")) for suffix in suffixes}
         assert destination.read_bytes() == body
         read = json.loads(destination.with_suffix(".json").read_bytes())
         assert read["nodes"][0]["threads"][0]["share"] == 97.5
-        assert sorted(path.name for path in destination.parent.iterdir()) == ["hot.json", "hot.txt"]
+        assert sorted(path.name for path in destination.parent.iterdir()) == sorted(f"hot.{name}" for name in suffixes)
 
     def test_recorded_reports_come_through_unchanged(
         self, requests_mock: requests_mock.Mocker, tmp_path: Path, shared_data: Path
@@ -111,12 +113,16 @@ class TestFiles:
         serve(requests_mock, report("node-1"), {"node-1": 95})
         with pytest.raises(OSError, match=r"hot\.txt"):
             capture(tmp_path / "file" / "hot.txt")
+        assert not requests_mock.called
 
 
 class TestResult:
     def test_it_says_in_short_what_was_captured(self, requests_mock: requests_mock.Mocker, destination: Path) -> None:
         serve(requests_mock, report("node-1"), {"node-1": 95}, nodes="node-1")
         result = capture(destination, nodes=["node-1"], formats=["txt"])
+        taken = result.pop("taken")
+        assert datetime.now(timezone.utc) - datetime.fromisoformat(taken) < timedelta(minutes=1)
+        assert result.pop("captures") == [{**_without_the_series(result), "taken": taken}]
         assert result == {
             "paths": {"txt": str(destination)},
             "bytes": len(report("node-1")),
@@ -125,6 +131,10 @@ class TestResult:
             "hottest": [{"node": "node-1", "percent": 97.5, "thread": "opensearch[node-1][search][T#1]"}],
             "missing": [],
             "unparsed": 0,
+            "left_out": {},
+            "failures": [],
+            "failure_count": 0,
+            "timed_out": False,
         }
 
     def test_what_is_missing_is_told_in_the_log_too(
@@ -133,9 +143,10 @@ class TestResult:
         lines = log_lines(monkeypatch, CaptureHotThreadsOperator)
         serve(requests_mock, report("node-1"), {"node-1": 95, "node-2": 99})
         assert capture(destination)["missing"] == ["node-2"]
-        warning, info = lines
+        warning, info, page = lines
         assert warning.startswith("WARNING: Not in the report: node-2.")
         assert info.startswith(f"INFO: Captured the hot threads of 1 node(s): {destination}")
+        assert page == f"INFO: Wrote the page of 1 capture(s): {destination.with_suffix('.html')}"
 
     def test_the_right_to_read_cpu_is_not_needed(
         self, requests_mock: requests_mock.Mocker, destination: Path, monkeypatch: pytest.MonkeyPatch
@@ -146,6 +157,10 @@ class TestResult:
         requests_mock.get(f"{BASE}/_nodes/stats/os,process", status_code=403, json=refusal)
         assert capture(destination)["cpu"] is None
         assert "cluster:monitor/nodes/stats" in lines[0]
+
+
+def _without_the_series(result: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in result.items() if name not in ("failures", "failure_count", "timed_out")}
 
 
 class TestEnd:

@@ -246,15 +246,15 @@ class TestDeferral:
         trigger = caught.value.trigger
         assert isinstance(trigger, HighCpuTrigger)
         assert trigger.serialize()[1] == {
-            "conn_id": "mediaops_cluster_default",
-            "watch": {
-                "threshold": 85.0,
-                "sustained_for": 0.0,
-                "nodes": ("a", "b"),
-                "require": "any",
-                "reading_interval": 10.0,
-            },
-            "poke_interval": 7,
+            "cluster_conn_id": "mediaops_cluster_default",
+            "threshold": 85.0,
+            "sustained_for": 0.0,
+            "nodes": ["a", "b"],
+            "require": "any",
+            "poll_interval": 7,
+            "reading_interval": 10.0,
+            "clear_below": None,
+            "once": True,
             "exponential_backoff": True,
             "max_wait": 60,
             "silent_fail": True,

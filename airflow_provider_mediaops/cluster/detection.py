@@ -1,0 +1,295 @@
+"""
+Capture at detection: the hot threads, asked for by the step that saw the spike.
+
+One conversation serves the worker and the triggerer. What is kept of a capture is done beside it, in a thread.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from airflow_provider_mediaops.cluster.api import EMPTY_REPORT, HotThreadsQuery
+from airflow_provider_mediaops.cluster.capture import Reading, storable, take_capture
+from airflow_provider_mediaops.cluster.spike import Progress, await_spike
+from airflow_provider_mediaops.cluster.watch import CpuWatch, name_some
+from airflow_provider_mediaops.exceptions import MediaOpsError, TemporaryError
+from airflow_provider_mediaops.http.exchange import Do, Wait
+from airflow_provider_mediaops.http.retry import Clock
+from airflow_provider_mediaops.http.waiting import Pace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from airflow_provider_mediaops.cluster.capture import Capture
+    from airflow_provider_mediaops.cluster.spike import Readings, Spike
+    from airflow_provider_mediaops.http.exchange import Ask, Conversation
+
+ON_TIMEOUT = ("skip", "fail", "capture")
+
+# Their summaries share one XCom, and their reports one page.
+_MOST_CAPTURES = 50
+# Failures that are told one by one; of more, the last.
+_TOLD_FAILURES = 20
+_LONGEST_MESSAGE = 500
+# Clusters take some 4,000 characters of address; there are others beside the ids.
+_LONGEST_IDS = 3000
+
+
+@dataclass(frozen=True, slots=True)
+class CapturePlan:
+    """
+    Which hot threads to capture, when, and how often.
+
+    :param query: which hot threads; where nodes run hot, those of these nodes.
+    :param watch: the spike to wait for, of the query's nodes; None captures at once.
+    :param poll_interval: seconds between two readings of the CPU.
+    :param on_timeout: ``capture`` takes what there is at the time limit; ``skip`` and ``fail`` take nothing.
+    :param captures: how many captures are taken of one spike.
+    :param every: seconds from one capture to the next.
+    :raises ValueError: for what can never be, or is no figure.
+    """
+
+    query: HotThreadsQuery
+    watch: CpuWatch | None = None
+    poll_interval: float = 30.0
+    on_timeout: Literal["skip", "fail", "capture"] = "skip"
+    captures: int = 1
+    every: float = 10.0
+
+    def __post_init__(self) -> None:
+        for name in ("poll_interval", "every"):
+            if not 0 < getattr(self, name) < float("inf"):
+                raise ValueError(f"{name} is a number of seconds above 0; not {getattr(self, name)!r}.")
+        if self.on_timeout not in ON_TIMEOUT:
+            raise ValueError(f"on_timeout is one of {', '.join(ON_TIMEOUT)}; not {self.on_timeout!r}.")
+        if type(self.captures) is not int or not 1 <= self.captures <= _MOST_CAPTURES:
+            raise ValueError(f"captures is a whole number, 1 to {_MOST_CAPTURES}; not {self.captures!r}.")
+
+    @property
+    def seconds(self) -> float:
+        """How long the captures may take, from the first one on."""
+        return self.captures * (self.every + self.query.read_timeout)
+
+    def to_dict(self) -> dict[str, Any]:
+        """
+        Give the plan as plain values, as a trigger carries them.
+
+        :returns: every field by its name.
+        """
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> CapturePlan:
+        """
+        Make a plan again.
+
+        :param fields: what :meth:`to_dict` gave.
+        :returns: the plan.
+        :raises ValueError: where a value cannot be.
+        :raises TypeError: where there are other fields than this version's.
+        """
+        query, watch = HotThreadsQuery(**fields["query"]), fields.get("watch")
+        return cls(**{**fields, "query": query, "watch": CpuWatch(**watch) if watch else None})
+
+
+class Keeper(Protocol):
+    """What keeps captures; its methods may block."""
+
+    def check(self) -> None:
+        """Raise OSError where nothing can be kept."""
+        ...
+
+    def keep(self, capture: Capture, number: int) -> dict[str, Any]:
+        """
+        Keep a capture.
+
+        :param capture: the capture.
+        :param number: its place in the series, from 1 on.
+        :returns: what is told of it: plain values, small.
+        """
+        ...
+
+    def finish(self) -> None:
+        """Keep what is made of all captures together."""
+        ...
+
+
+def capture_when_hot(
+    ask: Ask,
+    plan: CapturePlan,
+    keeper: Keeper,
+    *,
+    readings: Readings,
+    deadline: float = float("inf"),
+    tell: Callable[[int, str], None],
+    clock: Clock | None = None,
+) -> Conversation[dict[str, Any]]:
+    """
+    Wait for a spike, and ask for the hot threads of its nodes in the step that saw it, before anything else.
+
+    A capture that fails for a time, or in which none of the nodes reported, is told, and the wait goes on.
+
+    :param ask: makes a conversation of a call.
+    :param plan: what is captured; where it has no spike to wait for, it is captured at once.
+    :param keeper: keeps the captures.
+    :param readings: where the readings of the CPU come from.
+    :param deadline: when the wait ends, as the clock's ``monotonic`` counts.
+    :param tell: is told what happens: a level of :mod:`logging`, and a sentence.
+    :param clock: the time.
+    :returns: a conversation; see :meth:`_Series.outcome`.
+    :raises MediaOpsError: where the cluster refuses for good.
+    :raises OSError: where a capture cannot be kept.
+    """
+    series = _Series(ask, plan, keeper, tell, clock or Clock())
+    yield Do(keeper.check)
+    if plan.watch is None:
+        return (yield from series.all_of(plan.query))
+    progress, pace, pause = Progress(plan.watch, tell), Pace(plan.poll_interval), 0.0
+    while True:
+        spike = yield from await_spike(
+            readings,
+            plan.watch,
+            pace,
+            deadline=deadline,
+            tell=tell,
+            monotonic=series.clock.monotonic,
+            first_pause=pause,
+            progress=progress,
+        )
+        if spike is None:
+            return (yield from _at_the_limit(series))
+        query, reading = _limited(plan.query, spike)
+        try:
+            yield from series.take(query, 1, reading)
+        except MediaOpsError as error:
+            if not _may_pass(error):
+                raise
+            pause = pace.after_failure(1, error.retry_after)
+            series.note(error, 1)
+            nodes = name_some([node.label for node in spike.nodes])
+            sentence = f"The capture of {nodes} failed, and the wait goes on: {error.message}"
+            progress.tell_state((type(error), nodes), logging.WARNING, sentence)
+        else:
+            return (yield from series.go_on(query))
+
+
+def capture_at_once(
+    ask: Ask,
+    plan: CapturePlan,
+    keeper: Keeper,
+    *,
+    tell: Callable[[int, str], None],
+    clock: Clock | None = None,
+    timed_out: bool = False,
+) -> Conversation[dict[str, Any]]:
+    """
+    Capture the hot threads of all nodes that the plan names, with no wait before.
+
+    :param ask: makes a conversation of a call.
+    :param plan: what is captured.
+    :param keeper: keeps the captures.
+    :param tell: is told what happens: a level of :mod:`logging`, and a sentence.
+    :param clock: the time.
+    :param timed_out: whether this takes the place of a spike that did not come.
+    :returns: a conversation; see :meth:`_Series.outcome`.
+    :raises MediaOpsError: where the first capture fails.
+    :raises OSError: where a capture cannot be kept.
+    """
+    series = _Series(ask, plan, keeper, tell, clock or Clock(), timed_out=timed_out)
+    yield Do(keeper.check)
+    return (yield from series.all_of(plan.query))
+
+
+def _at_the_limit(series: _Series) -> Conversation[dict[str, Any]]:
+    series.timed_out = True
+    if series.plan.on_timeout != "capture":
+        return series.outcome()
+    series.tell(logging.WARNING, "The time limit has come without a spike: capturing all the same.")
+    return (yield from series.all_of(series.plan.query))
+
+
+def _may_pass(error: MediaOpsError) -> bool:
+    # An empty report is no refusal: the nodes have gone, or were too slow.
+    return isinstance(error, TemporaryError) or error.reason == EMPTY_REPORT
+
+
+def _limited(query: HotThreadsQuery, spike: Spike) -> tuple[HotThreadsQuery, Reading]:
+    ids = [node.node_id for node in spike.nodes]
+    if len(",".join(ids)) <= _LONGEST_IDS:
+        return replace(query, nodes=ids), Reading(replace(spike.stats, nodes=spike.nodes, failures=()))
+    remark = f"{len(ids)} nodes ran hot, too many to be named in one request: the report is of all that were watched."
+    return query, Reading(spike.stats, (remark,))
+
+
+@dataclass(slots=True)
+class _Series:
+    """The captures of one spike, and what became of them."""
+
+    ask: Ask
+    plan: CapturePlan
+    keeper: Keeper
+    tell: Callable[[int, str], None]
+    clock: Clock
+    timed_out: bool = False
+    _kept: list[dict[str, Any]] = field(default_factory=list)
+    _failures: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=_TOLD_FAILURES))
+    _failed: int = 0
+    _began: float = 0.0
+
+    def all_of(self, query: HotThreadsQuery) -> Conversation[dict[str, Any]]:
+        """Take all captures; the first one is not to fail."""
+        yield from self.take(query, 1)
+        return (yield from self.go_on(query))
+
+    def take(self, query: HotThreadsQuery, number: int, reading: Reading | None = None) -> Conversation[None]:
+        """Take a capture and keep it."""
+        if number == 1:
+            self._began = self.clock.monotonic()
+        capture = yield from take_capture(self.ask, query, reading, now=self.clock.now)
+        self._kept.append((yield Do(lambda: self.keeper.keep(capture, number))))
+
+    def go_on(self, query: HotThreadsQuery) -> Conversation[dict[str, Any]]:
+        """Take the captures after the first; one that fails is left out. Whatever comes, those there are are kept."""
+        for number in range(2, self.plan.captures + 1):
+            # From beginning to beginning: a report may take longer than the pause.
+            due = self._began + (number - 1) * self.plan.every
+            yield Wait(max(due - self.clock.monotonic(), 0.0), f"capture {number} of {self.plan.captures}")
+            try:
+                yield from self.take(query, number)
+            except MediaOpsError as error:
+                if not _may_pass(error):
+                    yield Do(self.keeper.finish)
+                    raise
+                self.note(error, number)
+                self.tell(logging.WARNING, f"Capture {number} of {self.plan.captures} failed: {error.message}")
+        yield Do(self.keeper.finish)
+        return self.outcome()
+
+    def note(self, error: MediaOpsError, number: int) -> None:
+        """Note a capture that failed."""
+        self._failed += 1
+        self._failures.append(
+            {
+                "at": self.clock.now().isoformat(timespec="milliseconds"),
+                "capture": number,
+                "error": type(error).__name__,
+                "message": storable(error.message, _LONGEST_MESSAGE),
+            }
+        )
+
+    def outcome(self) -> dict[str, Any]:
+        """
+        Say what became of it in plain values.
+
+        :returns: ``captures``: what the keeper told of each; ``failures``: the last captures that failed, with ``at``,
+            ``capture``, ``error`` and ``message``, and their number in ``failure_count``; ``timed_out``.
+        """
+        return {
+            "captures": self._kept,
+            "failures": list(self._failures),
+            "failure_count": self._failed,
+            "timed_out": self.timed_out,
+        }

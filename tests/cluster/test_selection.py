@@ -1,0 +1,45 @@
+"""A list of nodes means the same here as in the cluster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import requests
+
+from airflow_provider_mediaops.cluster.api import node_list, node_stats
+from airflow_provider_mediaops.cluster.models import NodeStats
+from airflow_provider_mediaops.cluster.selection import is_plain, narrowed
+
+if TYPE_CHECKING:
+    from tests.cluster.nodes import Cluster
+
+
+def read(cluster: Cluster, nodes: str | None) -> NodeStats:
+    reply = requests.get(f"{cluster.url}{node_stats(nodes).request.path}", timeout=60)
+    reply.raise_for_status()
+    return NodeStats.read(reply.json())
+
+
+def test_what_is_picked_from_all_nodes_is_what_the_cluster_would_have_sent(opensearch: Cluster) -> None:
+    everything = read(opensearch, None)
+    first, last = everything.nodes[0], everything.nodes[-1]
+    name, node_id, host = str(first.name), first.node_id, str(first.host)
+    half = len(name) // 2
+    patterns = [f"{name[:half]}*", f"*{name[half:]}", f"*{name[half]}*", f"{name[0]}*{name[-1]}", f"{name}*", "*"]
+    # Only a star is special, case counts, and an id has no patterns.
+    unmeant = [f"{name[:-1]}?", f"{name[:-1]}[{name[-1]}]", name.swapcase(), f"{name.swapcase()[:half]}*"]
+    unmeant += [f"{node_id[:5]}*", f"{name}.", "nobody", "nobody*"]
+    lists = [name, node_id, f"{name},{last.node_id}", f"{name},{name}", f"{node_id},{name[:half]}*", *patterns]
+    lists += [host] if is_plain((host,)) else []
+    for nodes in lists:
+        assert is_plain(node_list(nodes)), nodes
+        picked = narrowed(everything, node_list(nodes))
+        assert picked is not None, nodes
+        assert ids(picked) == ids(read(opensearch, nodes)), nodes
+    for nodes in unmeant:
+        assert narrowed(everything, node_list(nodes)) is None, nodes
+        assert ids(read(opensearch, nodes)) == set(), nodes
+
+
+def ids(stats: NodeStats) -> set[str]:
+    return {node.node_id for node in stats.nodes}

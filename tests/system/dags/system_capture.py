@@ -1,0 +1,41 @@
+"""
+Captures at detection: one in each form, one for each way to meet the time limit, and one that can write nothing.
+
+Each task looks at a real node and at one that bears its own name, which makes it known in the sandbox's log.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from airflow.sdk import DAG
+
+from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
+
+OUTPUT = os.environ["MEDIAOPS_OUTPUT"]
+SPIKE: dict[str, Any] = {"when_cpu_above": 90, "sustained_for": 2, "captures": 2, "every": 1, "wait_timeout": 300}
+NEVER = 100  # no node of the sandbox is ever that busy
+TASKS: dict[str, dict[str, Any]] = {
+    "spike_worker": {**SPIKE, "deferrable": False},
+    "spike_deferred": SPIKE,
+    **{
+        f"limit_{on_timeout}": {"when_cpu_above": NEVER, "wait_timeout": 20, "on_timeout": on_timeout}
+        for on_timeout in ("skip", "fail", "capture")
+    },
+    "unwritable": {"when_cpu_above": NEVER, "destination": "/proc/version/{{ ti.task_id }}.txt", "retries": 0},
+}
+
+with DAG(dag_id="system_capture", schedule=None, default_args={"retries": 3}):
+    for name, arguments in TASKS.items():
+        CaptureHotThreadsOperator(
+            task_id=name,
+            **{
+                "destination": f"{OUTPUT}/capture/{{{{ ti.task_id }}}}.txt",
+                "nodes": ["sandbox-1", name],
+                "poll_interval": 1,
+                "interval": "100ms",
+                "deferrable": True,
+                **arguments,
+            },
+        )

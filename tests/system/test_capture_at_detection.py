@@ -1,0 +1,129 @@
+"""Captures at detection, in the triggerer and in a worker: what is asked when, what is written, and how they end."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+import requests
+
+from tests.system.connections import SECRETS
+from tests.system.running import ended, requests_of, wait_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from airflow_provider_mediaops.sandbox.server import SandboxServer
+    from airflow_provider_mediaops.sandbox.state import RequestRecord
+    from tests.system.running import Ended, Runs, WatchedAirflow
+
+SPIKES = ("spike_worker", "spike_deferred")
+LIMITS = ("limit_skip", "limit_fail", "limit_capture")
+DEFERRED = ("spike_deferred", *LIMITS)
+
+
+class Watched(NamedTuple):
+    """The run, what was known of its tasks while they waited, and since when the CPU was high."""
+
+    run: Ended
+    states_while_waiting: dict[str, str | None]
+    trigger_arguments: list[str]
+    hot_since: datetime
+
+
+@pytest.fixture(scope="module")
+def watched(airflow: WatchedAirflow, sandbox: SandboxServer, runs: Runs) -> Iterator[Watched]:
+    runs.all_ended()  # so that nobody else waits in the triggerer
+    run_id = airflow.trigger("system_capture")
+    wait_for(lambda: all(requests_of(sandbox, name) for name in (*SPIKES, *LIMITS)), "all wait")
+    states = {task.name: task.state for task in airflow.task_instances("system_capture", run_id)}
+    arguments = [text for text in airflow.trigger_arguments() if "limit_" in text or "spike_" in text]
+
+    airflow.kill("triggerer")
+    before = len(requests_of(sandbox, "spike_deferred"))
+    airflow.start_again("triggerer")
+    wait_for(lambda: len(requests_of(sandbox, "spike_deferred")) >= before + 2, "the new triggerer waits")
+
+    hot_since = datetime.now(timezone.utc)
+    pins = f"{sandbox.url}/_sandbox/cpu"
+    requests.post(pins, json={"node": "sandbox-1", "percent": 97}, timeout=10).raise_for_status()
+    yield Watched(ended(airflow, "system_capture", run_id), states, arguments, hot_since)
+    requests.delete(pins, timeout=10).raise_for_status()
+
+
+def test_each_task_ends_as_it_should(watched: Watched) -> None:
+    assert watched.run.states == {
+        "spike_worker": "success",
+        "spike_deferred": "success",
+        "limit_skip": "skipped",
+        "limit_fail": "failed",
+        "limit_capture": "success",
+        "unwritable": "failed",
+    }
+    assert {task.try_number for task in watched.run.tasks.values()} == {1}
+
+
+def test_who_waits_in_the_triggerer_holds_no_slot(watched: Watched) -> None:
+    assert {watched.states_while_waiting[name] for name in DEFERRED} == {"deferred"}
+    assert watched.states_while_waiting["spike_worker"] == "running"
+
+
+@pytest.mark.parametrize("name", SPIKES)
+def test_the_hot_threads_of_the_hot_node_are_captured_twice(watched: Watched, output: Path, name: str) -> None:
+    result = watched.run.value(name)
+    assert [(cpu["node"], cpu["percent"]) for cpu in result["cpu"]] == [("sandbox-1", 97)]
+    assert [node["node"] for taken in result["captures"] for node in taken["nodes"]] == ["sandbox-1"] * 2
+    assert (result["failures"], result["timed_out"]) == ([], False)
+    files = sorted(path.name for path in (output / "capture").glob(f"{name}.*"))
+    numbered = [f"{name}.{number}.{suffix}" for number in (1, 2) for suffix in ("folded", "json", "txt")]
+    assert files == [*numbered, f"{name}.html"]
+    texts = [(output / "capture" / f"{name}.{number}.txt").read_text() for number in (1, 2)]
+    assert all(text.startswith("::: {sandbox-1}") and text.count(":::") == 1 for text in texts)
+    assert [taken["bytes"] for taken in result["captures"]] == [len(text.encode()) for text in texts]
+
+
+@pytest.mark.parametrize("name", SPIKES)
+def test_they_are_asked_for_by_the_step_that_saw_the_spike(watched: Watched, sandbox: SandboxServer, name: str) -> None:
+    taken = datetime.fromisoformat(watched.run.value(name)["taken"])
+    last_reading = requests_of(sandbox, name)[-1]
+    assert (taken - watched.hot_since).total_seconds() >= 2
+    assert 0 <= (taken - last_reading.at).total_seconds() < 0.5
+    assert _captures(sandbox, last_reading.at)
+
+
+def test_the_files_are_there_long_before_the_task_goes_on(watched: Watched, output: Path) -> None:
+    """The event is held back, since Airflow fails tasks that resume too soon; the capture is not."""
+    written = (output / "capture" / "spike_deferred.1.txt").stat().st_mtime
+    taken = datetime.fromisoformat(watched.run.value("spike_deferred")["taken"]).timestamp()
+    assert written - taken < 2
+    assert "Wrote the page of 2 capture(s)" in watched.run.log("spike_deferred")
+
+
+def test_the_time_limit_outlives_the_triggerer(watched: Watched, sandbox: SandboxServer, output: Path) -> None:
+    began = {name: requests_of(sandbox, name)[0].at for name in LIMITS}
+    late = watched.run.value("limit_capture")
+    assert late["timed_out"]
+    assert 15 < (datetime.fromisoformat(late["taken"]) - began["limit_capture"]).total_seconds() < 60
+    # Not 20 seconds more after the restart.
+    assert all((requests_of(sandbox, name)[-1].at - began[name]).total_seconds() < 25 for name in LIMITS[:2])
+    assert (output / "capture" / "limit_capture.txt").read_text().startswith("::: {sandbox-1}")
+    assert not list((output / "capture").glob("limit_skip*"))
+    assert "AirflowSensorTimeout: No spike in wait_timeout=20 s" in watched.run.log("limit_fail")
+
+
+def test_what_cannot_be_written_is_known_before_the_wait(watched: Watched, sandbox: SandboxServer) -> None:
+    assert requests_of(sandbox, "unwritable") == []
+    assert "unwritable.txt cannot be written" in watched.run.log("unwritable")
+
+
+def test_the_trigger_holds_the_connection_by_its_id_only(watched: Watched) -> None:
+    assert len(watched.trigger_arguments) == len(DEFERRED)
+    assert all("mediaops_cluster_default" in arguments for arguments in watched.trigger_arguments)
+    assert not [secret for secret in SECRETS for arguments in watched.trigger_arguments if secret in arguments]
+
+
+def _captures(sandbox: SandboxServer, since: datetime) -> list[RequestRecord]:
+    requests = [request for request in list(sandbox.state.requests) if request.path.endswith("hot_threads")]
+    return [request for request in requests if request.at >= since]

@@ -1,0 +1,367 @@
+"""Capture at detection: what is asked for in which order, what is kept, what becomes of failures and time limits."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_provider_mediaops.cluster.api import CLUSTER_RULES, HotThreadsQuery
+from airflow_provider_mediaops.cluster.detection import CapturePlan, capture_at_once, capture_when_hot
+from airflow_provider_mediaops.cluster.spike import OwnReadings
+from airflow_provider_mediaops.cluster.watch import CpuWatch
+from airflow_provider_mediaops.exceptions import (
+    AuthenticationError,
+    BadRequestError,
+    InvalidReplyError,
+    PermissionDeniedError,
+    ReplyTimeoutError,
+    ServiceUnavailableError,
+)
+from airflow_provider_mediaops.http.client import Client
+from airflow_provider_mediaops.http.exchange import Failure, Request, TransportError
+from airflow_provider_mediaops.http.retry import RetryPolicy
+from tests.unit.conversations import START, FakeClock, pauses_of, replay, requests_of
+from tests.unit.search_cluster import error, node_id, replied, report, stats
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from airflow_provider_mediaops.cluster.capture import Capture
+    from airflow_provider_mediaops.http.exchange import Response, Step
+
+COOL, HOT = replied(stats({"node-1": 10, "node-2": 10})), replied(stats({"node-1": 95, "node-2": 10}))
+REPORT = replied(report("node-1"))
+DOWN = replied(error(503, "master_not_discovered_exception", "no master"), 503)
+CUT = TransportError(Failure.BROKEN, "the connection broke")
+SLOW = TransportError(Failure.TIMEOUT, "no reply")
+EMPTY = replied("")
+OF_ONE = replied(stats({"node-1": 10}))
+OF_ANOTHER = replied(report("node-2"))
+REFUSED = replied(error(401, "security_exception", "no"), 401)
+FORBIDDEN = replied(error(403, "security_exception", "no"), 403)
+NOT_KNOWN = replied(error(400, "illegal_argument_exception", "unrecognized parameter"), 400)
+
+
+class Shelf:
+    """Keeps captures in a list; writable unless it is told otherwise."""
+
+    def __init__(self, *, unwritable: str | None = None) -> None:
+        self.captures: list[Capture] = []
+        self.finished = 0
+        self._unwritable = unwritable
+
+    def check(self) -> None:
+        if self._unwritable:
+            raise PermissionError(13, self._unwritable)
+
+    def keep(self, capture: Capture, number: int) -> dict[str, Any]:
+        self.captures.append(capture)
+        return {"number": number, "cpu": capture.summary()["cpu"], "missing": capture.missing}
+
+    def finish(self) -> None:
+        self.finished += 1
+
+
+class Captured:
+    """What a plan comes to at a cluster that gives these replies."""
+
+    def __init__(
+        self,
+        plan: CapturePlan,
+        *replies: Response | TransportError,
+        deadline: float = float("inf"),
+        shelf: Shelf | None = None,
+        late: bool = False,
+    ) -> None:
+        self.told: list[tuple[int, str]] = []
+        self.steps: list[Step] = []
+        self.shelf = shelf or Shelf()
+        self.outcome: dict[str, Any] = {}
+        clock = FakeClock()
+        policy = RetryPolicy(max_attempts=1)
+        client = Client(("https://cluster.example",), CLUSTER_RULES, retry=policy, clock=clock.clock)
+        tell = lambda *told: self.told.append(told)  # noqa: E731
+        if late:
+            how = capture_at_once(client.ask, plan, self.shelf, tell=tell, clock=clock.clock, timed_out=True)
+        else:
+            how = capture_when_hot(
+                client.ask,
+                plan,
+                self.shelf,
+                readings=OwnReadings(client.ask, plan.query.nodes, clock.clock.monotonic),
+                deadline=deadline,
+                tell=tell,
+                clock=clock.clock,
+            )
+        try:
+            self.outcome = replay(how, replies, steps=self.steps, clock=clock)
+        finally:
+            self.seconds = clock.seconds
+
+    @property
+    def numbers(self) -> list[int]:
+        return [kept["number"] for kept in self.outcome["captures"]]
+
+    @property
+    def asked(self) -> list[str]:
+        return [request.path for request in requests_of(self.steps)]
+
+    @property
+    def failures(self) -> list[tuple[int, str]]:
+        return [(failure["capture"], failure["error"]) for failure in self.outcome["failures"]]
+
+    @property
+    def warnings(self) -> list[str]:
+        return [sentence for level, sentence in self.told if level >= 30]
+
+
+def plan(**fields: Any) -> CapturePlan:
+    """Plan a capture of the node that gets as hot as 85 %."""
+    return CapturePlan(**{"query": HotThreadsQuery(threads=9), "watch": CpuWatch(85), "poll_interval": 30, **fields})
+
+
+def stats_of(*names: str) -> Response:
+    return replied(stats(dict.fromkeys(names, 90)))
+
+
+HOT_THREADS = f"/_nodes/{node_id('node-1')}/hot_threads"
+
+
+class TestDetection:
+    def test_the_threads_of_the_hot_nodes_are_asked_for_next(self) -> None:
+        captured = Captured(plan(), COOL, HOT, REPORT)
+        assert captured.asked == ["/_nodes/stats/os,process"] * 2 + [HOT_THREADS]
+        *_, reading, asking = (place for place, step in enumerate(captured.steps) if isinstance(step, Request))
+        assert asking - reading == 1
+        assert requests_of(captured.steps)[-1].params == (("threads", "9"),)
+
+    def test_the_reading_that_showed_it_is_kept_with_them(self) -> None:
+        captured = Captured(plan(), COOL, HOT, REPORT)
+        assert captured.outcome == {
+            "captures": [
+                {"number": 1, "cpu": [{"node": "node-1", "percent": 95.0, "source": "os"}], "missing": []},
+            ],
+            "failures": [],
+            "failure_count": 0,
+            "timed_out": False,
+        }
+        (capture,) = captured.shelf.captures
+        assert capture.text == report("node-1")
+        assert capture.taken == START + timedelta(seconds=30)
+        assert captured.shelf.finished == 1
+
+    def test_several_hot_nodes_are_named_the_hottest_first(self) -> None:
+        both = replied(stats({"node-1": 90, "node-2": 99, "node-3": 20}))
+        captured = Captured(plan(), both, replied(report("node-1", "node-2")))
+        assert captured.asked[-1] == f"/_nodes/{node_id('node-2')},{node_id('node-1')}/hot_threads"
+
+    def test_too_many_to_be_named_in_an_address_are_asked_for_as_the_task_names_them(self) -> None:
+        names = [f"node-{number}." for number in range(300)]
+        hot = replied(stats(dict.fromkeys(names, 99)))
+        captured = Captured(plan(query=HotThreadsQuery("node-*")), hot, replied(report(*names)))
+        assert captured.asked[-1] == "/_nodes/node-%2A/hot_threads"
+        (capture,) = captured.shelf.captures
+        assert capture.warnings()[0].startswith("300 nodes ran hot")
+
+    def test_nothing_is_asked_where_nothing_can_be_kept(self) -> None:
+        with pytest.raises(PermissionError, match="no room"):
+            Captured(plan(), shelf=Shelf(unwritable="no room"))
+
+
+@pytest.mark.parametrize(
+    ("failure", "name"),
+    [
+        (DOWN, "ServiceUnavailableError"),
+        (CUT, "ConnectionFailedError"),
+        (SLOW, "ReplyTimeoutError"),
+        (EMPTY, "ReplyTimeoutError"),
+        (OF_ANOTHER, "ReplyTimeoutError"),
+        (replied("   no section at all\n"), "ReplyTimeoutError"),
+    ],
+)
+def test_after_a_capture_that_failed_the_wait_goes_on(failure: Response | TransportError, name: str) -> None:
+    captured = Captured(plan(), HOT, failure, HOT, failure, COOL, HOT, REPORT)
+    assert captured.numbers == [1]
+    assert captured.failures == [(1, name), (1, name)]
+    assert captured.outcome["failure_count"] == 2
+    first, second = captured.outcome["failures"]
+    assert (first["at"], second["at"]) == ("2026-03-14T20:00:00.000+00:00", "2026-03-14T20:00:30.000+00:00")
+    assert first["message"]
+    # Told once, as it was the same again.
+    (warning,) = captured.warnings
+    assert warning.startswith("The capture of node-1 failed, and the wait goes on: ")
+
+
+class TestFailure:
+    def test_the_nodes_that_did_not_report_are_named(self) -> None:
+        captured = Captured(plan(), HOT, OF_ANOTHER, HOT, REPORT)
+        assert "(node-1)" in captured.outcome["failures"][0]["message"]
+
+    def test_a_report_of_some_of_them_is_kept_and_names_the_others(self) -> None:
+        both = replied(stats({"node-1": 90, "node-2": 99}))
+        captured = Captured(plan(), both, REPORT)
+        assert captured.outcome["captures"][0]["missing"] == ["node-2"]
+        assert captured.failures == []
+
+    def test_what_the_cluster_asks_for_is_waited(self) -> None:
+        full = replied(error(429, "es_rejected_execution_exception", "full"), 429, **{"retry-after": "50"})
+        assert pauses_of(Captured(plan(), HOT, full, HOT, REPORT).steps) == [0, 50]
+
+    def test_a_streak_outlives_it(self) -> None:
+        watch = CpuWatch(85, sustained_for=10)
+        captured = Captured(plan(watch=watch), HOT, HOT, DOWN, HOT, REPORT)
+        assert captured.numbers == [1]
+        assert pauses_of(captured.steps) == [0, 10, 30]
+
+    def test_of_many_the_last_are_told(self) -> None:
+        captured = Captured(plan(), *[HOT, DOWN] * 25, HOT, REPORT)
+        assert captured.outcome["failure_count"] == 25
+        assert len(captured.outcome["failures"]) == 20
+        assert captured.outcome["failures"][0]["at"] == "2026-03-14T20:02:30.000+00:00"
+
+    def test_its_message_is_small_and_such_that_any_database_takes_it(self) -> None:
+        odd = replied(json.dumps({**error(503, "x", "\ud800" + "long " * 999)}), 503)
+        (failure,) = Captured(plan(), HOT, odd, HOT, REPORT).outcome["failures"]
+        assert len(failure["message"].encode()) <= 1000
+
+    @pytest.mark.parametrize(
+        ("reply", "cls"),
+        [
+            (REFUSED, AuthenticationError),
+            (FORBIDDEN, PermissionDeniedError),
+            (NOT_KNOWN, BadRequestError),
+            (replied("<html>login</html>"), InvalidReplyError),
+        ],
+    )
+    def test_a_refusal_ends_the_wait(self, reply: Response, cls: type[Exception]) -> None:
+        with pytest.raises(cls):
+            Captured(plan(), HOT, reply)
+
+
+class TestTimeLimit:
+    @pytest.mark.parametrize("on_timeout", ["skip", "fail"])
+    def test_nothing_is_captured_then(self, on_timeout: Any) -> None:
+        captured = Captured(plan(on_timeout=on_timeout), COOL, COOL, deadline=45)
+        assert captured.outcome == {"captures": [], "failures": [], "failure_count": 0, "timed_out": True}
+        assert captured.seconds == 45
+        assert captured.shelf.finished == 0
+
+    def test_what_failed_before_it_is_told(self) -> None:
+        captured = Captured(plan(), HOT, DOWN, HOT, EMPTY, deadline=45)
+        assert captured.failures == [(1, "ServiceUnavailableError"), (1, "ReplyTimeoutError")]
+        assert captured.outcome["timed_out"]
+
+    def test_all_nodes_that_were_asked_for_may_be_captured_then(self) -> None:
+        chosen = plan(query=HotThreadsQuery("node-*"), on_timeout="capture")
+        captured = Captured(chosen, COOL, COOL, COOL, replied(report("node-1", "node-2")), deadline=45)
+        assert captured.asked[-2:] == ["/_nodes/node-%2A/stats/os,process", "/_nodes/node-%2A/hot_threads"]
+        assert captured.outcome["timed_out"]
+        assert captured.numbers == [1]
+        assert captured.warnings == ["The time limit has come without a spike: capturing all the same."]
+
+    def test_that_capture_is_not_to_fail(self) -> None:
+        with pytest.raises(ServiceUnavailableError):
+            Captured(plan(on_timeout="capture"), COOL, COOL, DOWN, deadline=5)
+
+
+def series(*replies: Response | TransportError, **fields: Any) -> Captured:
+    return Captured(plan(captures=3, every=10, **fields), HOT, REPORT, *replies)
+
+
+class TestSeveral:
+    def test_they_are_of_the_same_nodes_and_so_far_apart(self) -> None:
+        captured = series(COOL, REPORT, COOL, REPORT)
+        assert captured.numbers == [1, 2, 3]
+        assert captured.asked[-2:] == [f"/_nodes/{node_id('node-1')}/stats/os,process", HOT_THREADS]
+        assert [capture.taken for capture in captured.shelf.captures] == [
+            START + timedelta(seconds=seconds) for seconds in (0, 10, 20)
+        ]
+        assert captured.shelf.finished == 1
+
+    @pytest.mark.parametrize("failures", [(DOWN, DOWN), (CUT,), (SLOW, SLOW), (FORBIDDEN, EMPTY), (OF_ONE, OF_ANOTHER)])
+    def test_one_that_fails_is_left_out(self, failures: Iterable[Response | TransportError]) -> None:
+        captured = series(*failures, COOL, REPORT)
+        assert captured.numbers == [1, 3]
+        assert [number for number, _ in captured.failures] == [2]
+        (warning,) = captured.warnings
+        assert warning.startswith("Capture 2 of 3 failed: ")
+        assert captured.shelf.finished == 1
+
+    def test_a_refusal_ends_them_and_what_there_is_is_kept(self) -> None:
+        shelf = Shelf()
+        with pytest.raises(AuthenticationError):
+            Captured(plan(captures=3), HOT, REPORT, COOL, REPORT, REFUSED, shelf=shelf)
+        assert len(shelf.captures) == 2
+        assert shelf.finished == 1
+
+    def test_the_time_limit_is_that_of_the_wait_only(self) -> None:
+        captured = Captured(plan(captures=3, every=100), HOT, REPORT, HOT, REPORT, HOT, REPORT, deadline=20)
+        assert captured.numbers == [1, 2, 3]
+
+
+class TestAtOnce:
+    def test_there_is_no_wait_without_a_watch(self) -> None:
+        captured = Captured(plan(watch=None), COOL, REPORT)
+        assert captured.asked == ["/_nodes/stats/os,process", "/_nodes/hot_threads"]
+        assert captured.numbers == [1]
+        assert not captured.outcome["timed_out"]
+
+    def test_there_may_be_several(self) -> None:
+        captured = Captured(plan(watch=None, captures=2, every=5), COOL, REPORT, COOL, REPORT)
+        assert captured.numbers == [1, 2]
+        assert pauses_of(captured.steps) == [5]
+
+    def test_the_first_one_is_not_to_fail(self) -> None:
+        with pytest.raises(ServiceUnavailableError):
+            Captured(plan(watch=None, captures=2), COOL, DOWN)
+
+    def test_nodes_that_are_named_and_do_not_report_are_a_failure(self) -> None:
+        chosen = plan(watch=None, query=HotThreadsQuery("node-1"))
+        with pytest.raises(ReplyTimeoutError, match="node-1"):
+            Captured(chosen, stats_of("node-1"), OF_ANOTHER)
+        with pytest.raises(ReplyTimeoutError, match="node-1"):
+            Captured(chosen, FORBIDDEN, OF_ANOTHER)
+
+    def test_it_may_be_what_a_wait_came_to(self) -> None:
+        captured = Captured(plan(), COOL, REPORT, late=True)
+        assert captured.outcome["timed_out"]
+        assert captured.numbers == [1]
+
+    def test_nothing_is_asked_where_nothing_can_be_kept(self) -> None:
+        with pytest.raises(PermissionError, match="no room"):
+            Captured(plan(), late=True, shelf=Shelf(unwritable="no room"))
+
+
+class TestPlan:
+    @pytest.mark.parametrize(
+        ("fields", "word"),
+        [
+            ({"poll_interval": 0}, "poll_interval"),
+            ({"poll_interval": float("inf")}, "poll_interval"),
+            ({"every": -1}, "every"),
+            ({"every": float("nan")}, "every"),
+            ({"captures": 0}, "captures"),
+            ({"captures": 51}, "captures"),
+            ({"captures": True}, "captures"),
+            ({"captures": 1.5}, "captures"),
+            ({"on_timeout": "wait"}, "on_timeout"),
+        ],
+    )
+    def test_what_can_never_be_is_refused(self, fields: dict[str, Any], word: str) -> None:
+        with pytest.raises(ValueError, match=f"^{word} "):
+            plan(**fields)
+
+    @pytest.mark.parametrize("watch", [None, CpuWatch(85, sustained_for=60, nodes=["a"], require="all")])
+    def test_it_is_made_again_of_plain_values(self, watch: CpuWatch | None) -> None:
+        planned = plan(query=HotThreadsQuery(["a"], type="wait"), watch=watch, captures=3, on_timeout="capture")
+        again = CapturePlan.from_dict(json.loads(json.dumps(planned.to_dict())))
+        assert again == planned
+
+    def test_the_time_that_captures_may_take_is_known(self) -> None:
+        planned = plan(query=HotThreadsQuery(), captures=3, every=10)
+        assert planned.seconds == 3 * (10 + HotThreadsQuery().read_timeout)
+        assert replace(planned, captures=1).seconds < planned.seconds

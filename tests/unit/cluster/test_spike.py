@@ -1,0 +1,202 @@
+"""The wait for a spike: when it reads, what ends it, and what it lives through."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_provider_mediaops.cluster.api import CLUSTER_RULES
+from airflow_provider_mediaops.cluster.spike import OwnReadings, Progress, Spike, await_spike
+from airflow_provider_mediaops.cluster.watch import CpuWatch
+from airflow_provider_mediaops.exceptions import AuthenticationError, NotFoundError
+from airflow_provider_mediaops.http.client import Client
+from airflow_provider_mediaops.http.exchange import Failure, TransportError
+from airflow_provider_mediaops.http.retry import RetryPolicy
+from airflow_provider_mediaops.http.waiting import Pace
+from tests.unit.conversations import FakeClock, pauses_of, replay, requests_of
+from tests.unit.search_cluster import error, node_id, replied, stats
+
+if TYPE_CHECKING:
+    from airflow_provider_mediaops.http.exchange import Response, Step
+
+HOT, COOL, UNKNOWN = 95, 10, None
+DOWN = replied(error(503, "master_not_discovered_exception", "no master"), 503)
+BUSY = replied(error(429, "es_rejected_execution_exception", "full"), 429, **{"retry-after": "50"})
+DENIED = replied(error(401, "security_exception", "no"), 401)
+GONE = replied(stats({}))
+
+
+class Waited:
+    """A wait at a cluster that says this, reading after reading, and all that is known of it."""
+
+    def __init__(
+        self,
+        watch: CpuWatch,
+        *readings: dict[str, Any] | Response | TransportError,
+        interval: float = 30,
+        progress: Progress | None = None,
+        **how: Any,
+    ) -> None:
+        self.told: list[tuple[int, str]] = []
+        self.steps: list[Step] = []
+        self.clock = FakeClock()
+        policy, monotonic = RetryPolicy(max_attempts=1), self.clock.clock.monotonic
+        client = Client(("https://cluster.example",), CLUSTER_RULES, retry=policy, clock=self.clock.clock)
+        replies = [replied(stats(reading)) if isinstance(reading, dict) else reading for reading in readings]
+        conversation = await_spike(
+            OwnReadings(client.ask, watch.nodes, monotonic),
+            watch,
+            Pace(interval),
+            tell=lambda *told: self.told.append(told),
+            monotonic=monotonic,
+            progress=progress,
+            **how,
+        )
+        self.spike = replay(conversation, replies, steps=self.steps, clock=self.clock)
+
+    @property
+    def nodes(self) -> list[str | None]:
+        assert isinstance(self.spike, Spike)
+        return [node.name for node in self.spike.nodes]
+
+    @property
+    def pauses(self) -> list[float]:
+        return pauses_of(self.steps)
+
+
+class TestReadings:
+    def test_they_follow_one_another_at_the_interval(self) -> None:
+        waited = Waited(CpuWatch(85), {"node-1": COOL}, {"node-1": COOL}, {"node-1": HOT})
+        assert waited.nodes == ["node-1"]
+        assert waited.pauses == [0, 30, 30]
+
+    def test_the_reading_that_showed_it_comes_with_it(self) -> None:
+        waited = Waited(CpuWatch(50), {"node-1": 60, "node-2": 10, "node-3": 90})
+        assert waited.nodes == ["node-3", "node-1"]
+        assert waited.spike is not None
+        assert [(node.name, node.percent) for node in waited.spike.stats.nodes] == [
+            ("node-1", 60),
+            ("node-2", 10),
+            ("node-3", 90),
+        ]
+
+    def test_only_the_nodes_of_the_watch_are_read(self) -> None:
+        waited = Waited(CpuWatch(85, nodes=["node-1", "node-2"]), {"node-1": HOT, "node-2": COOL})
+        assert [request.path for request in requests_of(waited.steps)] == ["/_nodes/node-1,node-2/stats/os,process"]
+
+    def test_a_first_pause_comes_before_them(self) -> None:
+        assert Waited(CpuWatch(85), {"node-1": HOT}, first_pause=7).pauses == [7]
+
+
+class TestStreak:
+    def test_while_nodes_are_hot_they_are_read_more_often(self) -> None:
+        hot = {"node-1": HOT}
+        waited = Waited(CpuWatch(85, sustained_for=25), {"node-1": COOL}, hot, hot, hot, hot)
+        assert waited.nodes == ["node-1"]
+        assert waited.pauses == [0, 30, 10, 10, 5]
+
+    def test_an_interval_that_is_shorter_stays(self) -> None:
+        hot = {"node-1": HOT}
+        assert Waited(CpuWatch(85, sustained_for=8), hot, hot, hot, interval=4).pauses == [0, 4, 4]
+
+    def test_a_broken_one_is_left_at_the_usual_pace(self) -> None:
+        cool, hot = {"node-1": COOL}, {"node-1": HOT}
+        waited = Waited(CpuWatch(85, sustained_for=15), hot, cool, hot, hot, hot)
+        assert waited.pauses == [0, 10, 30, 10, 5]
+
+    @pytest.mark.parametrize("nothing", [{"node-1": UNKNOWN}, DOWN, TransportError(Failure.TIMEOUT, "no reply")])
+    def test_a_reading_that_does_not_tell_neither_breaks_nor_makes_it(self, nothing: Any) -> None:
+        hot = {"node-1": HOT}
+        waited = Waited(CpuWatch(85, sustained_for=15), hot, nothing, hot)
+        assert waited.nodes == ["node-1"]
+        assert waited.pauses == [0, 10, 5]
+        waited = Waited(CpuWatch(85, sustained_for=15), hot, hot, nothing, hot)
+        assert waited.pauses == [0, 10, 5, 10]
+
+    def test_it_outlives_the_end_of_a_wait_that_is_gone_on_with(self) -> None:
+        watch = CpuWatch(85, sustained_for=15)
+        hot, told = {"node-1": HOT}, list[str]()
+        progress = Progress(watch, lambda _, sentence: told.append(sentence))
+        assert Waited(watch, hot, hot, hot, progress=progress).pauses == [0, 10, 5]
+        assert Waited(watch, hot, progress=progress, first_pause=30).nodes == ["node-1"]
+        assert told == ["Waiting: the CPU is at 85 % or more; is it for 15 s?"]
+
+
+class TestTimeLimit:
+    def test_it_ends_the_wait_without_a_spike(self) -> None:
+        waited = Waited(CpuWatch(85), {"node-1": COOL}, {"node-1": COOL}, deadline=45)
+        assert waited.spike is None
+        assert waited.pauses == [0, 30, 15]
+        assert waited.clock.seconds == 45
+
+    def test_one_that_has_passed_ends_it_before_the_first_reading(self) -> None:
+        assert Waited(CpuWatch(85), deadline=-1).spike is None
+
+    def test_it_is_kept_to_while_the_cluster_is_away(self) -> None:
+        waited = Waited(CpuWatch(85), DOWN, DOWN, DOWN, deadline=100)
+        assert waited.spike is None
+        assert waited.clock.seconds == 100
+
+
+class TestFailure:
+    def test_pauses_grow_and_shrink_again(self) -> None:
+        cool, hot = {"node-1": COOL}, {"node-1": HOT}
+        assert Waited(CpuWatch(85), *[DOWN] * 5, cool, DOWN, hot, interval=10).pauses == [0, 10, 20, 40, 80, 80, 10, 10]
+
+    def test_they_grow_from_where_an_earlier_wait_left_them(self) -> None:
+        assert Waited(CpuWatch(85), DOWN, {"node-1": HOT}, interval=10, failures=2).pauses == [0, 40]
+
+    def test_what_the_cluster_asks_for_is_waited_also_in_a_streak(self) -> None:
+        hot = {"node-1": HOT}
+        assert Waited(CpuWatch(85, sustained_for=60), hot, BUSY, hot).pauses == [0, 10, 50]
+
+    def test_each_change_of_state_is_told_once(self) -> None:
+        cool = {"node-1": COOL}
+        slow = TransportError(Failure.TIMEOUT, "no reply")
+        waited = Waited(CpuWatch(85), cool, cool, DOWN, DOWN, slow, cool, {"node-1": HOT}, interval=10)
+        assert [(level, sentence[:23]) for level, sentence in waited.told] == [
+            (20, "Waiting: no node's CPU "),
+            (30, "The wait goes on in 10 "),
+            (30, "The wait goes on in 40 "),
+            (20, "Waiting: no node's CPU "),
+        ]
+
+    def test_a_permanent_one_ends_the_wait(self) -> None:
+        with pytest.raises(AuthenticationError):
+            Waited(CpuWatch(85), {"node-1": COOL}, DENIED)
+
+    def test_unless_it_is_to_be_waited_out(self) -> None:
+        waited = Waited(CpuWatch(85), DENIED, DENIED, {"node-1": HOT}, interval=10, silent_fail=True)
+        assert waited.pauses == [0, 10, 20]
+
+
+class TestNodes:
+    def test_none_that_the_cluster_knows_is_an_error(self) -> None:
+        with pytest.raises(NotFoundError, match="'node-8' or 'node-9'"):
+            Waited(CpuWatch(85, nodes="node-8,node-9"), GONE)
+
+    def test_some_that_it_does_not_know_are_told_once(self) -> None:
+        cool = {"node-1": COOL}
+        waited = Waited(CpuWatch(85, nodes="node-1,node-8,node-9"), cool, cool, {"node-1": HOT})
+        assert [told for told in waited.told if told[0] > 20] == [
+            (30, "Only some of the nodes are watched: the cluster knows no node node-8, node-9.")
+        ]
+
+    def test_one_that_may_have_failed_is_not_called_unknown(self) -> None:
+        partly = replied(stats({"node-1": HOT}, failures=("Failed node [abc]",)))
+        waited = Waited(CpuWatch(85, nodes="node-1,node-2"), partly)
+        assert waited.told == [
+            (30, "Only some of the nodes are watched: the cluster gave no statistics of node node-2.")
+        ]
+
+    def test_those_that_have_answered_may_come_back(self) -> None:
+        watch = CpuWatch(85, nodes=node_id("node-1"))
+        waited = Waited(watch, {"node-1": COOL}, GONE, {"node-1": HOT})
+        assert waited.nodes == ["node-1"]
+        assert [level for level, _ in waited.told] == [20, 30]
+
+    def test_of_hundreds_that_are_unknown_some_are_named(self) -> None:
+        watch = CpuWatch(85, nodes=["node-1", *(f"gone-{number}" for number in range(300))])
+        ((_, sentence),) = Waited(watch, {"node-1": HOT}).told
+        assert sentence.endswith("gone-19 and 280 more.")

@@ -1,0 +1,197 @@
+"""Capture at detection in the triggerer: what its trigger is made of, and what it does beside the conversation."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_provider_mediaops.cluster.api import HotThreadsQuery
+from airflow_provider_mediaops.cluster.detection import CapturePlan
+from airflow_provider_mediaops.cluster.watch import CpuWatch
+from airflow_provider_mediaops.exceptions import AuthenticationError, InvalidConnectionError
+from airflow_provider_mediaops.storage.captures import CaptureFiles
+from airflow_provider_mediaops.triggers.event import value_of
+from airflow_provider_mediaops.triggers.hot_threads import CaptureHotThreadsTrigger
+from tests.unit.log_lines import log_lines
+from tests.unit.loopback import Loopback, Peer, answering
+from tests.unit.search_cluster import connection, http, replied, report, stats
+from tests.unit.sensor_forms import first_event, made_again
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.unit.conftest import Supervisor
+
+COOL, HOT = http(replied(stats({"node-1": 5}))), http(replied(stats({"node-1": 95})))
+REPORT = http(replied(report("node-1")))
+
+
+def plan(**fields: Any) -> dict[str, Any]:
+    query, watch = HotThreadsQuery(), CpuWatch(85)
+    return CapturePlan(**{"query": query, "watch": watch, "poll_interval": 0.01, **fields}).to_dict()
+
+
+def trigger(folder: Path, **arguments: Any) -> CaptureHotThreadsTrigger:
+    usual = {
+        "conn_id": "cluster_1",
+        "plan": plan(),
+        "destination": f"{folder}/hot.txt",
+        "formats": ["txt"],
+        "deadline": time.time() + 30,
+        "settled_after": 0.0,
+    }
+    return CaptureHotThreadsTrigger(**{**usual, **arguments})
+
+
+async def captured(trigger: CaptureHotThreadsTrigger) -> Any:
+    return value_of(await asyncio.wait_for(first_event(trigger), 20))
+
+
+class TestEvent:
+    async def test_it_tells_of_the_files_and_is_the_only_one(self, supervisor: Supervisor, tmp_path: Path) -> None:
+        with Loopback(answering(COOL, HOT, REPORT)) as server:
+            supervisor.connect("cluster_1", connection(server.base))
+            (event,) = [event async for event in trigger(tmp_path).run()]
+        outcome = value_of(json.loads(json.dumps(event.payload)))
+        assert [taken["paths"] for taken in outcome["captures"]] == [{"txt": f"{tmp_path}/hot.txt"}]
+        assert (tmp_path / "hot.txt").read_text() == report("node-1")
+
+    async def test_it_is_held_back_and_the_capture_is_not(self, supervisor: Supervisor, tmp_path: Path) -> None:
+        with Loopback(answering(HOT, REPORT)) as server:
+            supervisor.connect("cluster_1", connection(server.base))
+            waiting = asyncio.ensure_future(first_event(trigger(tmp_path, settled_after=60.0)))
+            for _ in range(2000):
+                await asyncio.sleep(0.005)
+                if (tmp_path / "hot.txt").exists():
+                    break
+            assert not waiting.done()
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+
+    def test_airflow_has_ten_seconds_to_notice_the_deferral(self) -> None:
+        made = CaptureHotThreadsTrigger(conn_id="c", plan={}, destination="/out/hot", formats=["txt"], deadline=0.0)
+        assert made.serialize()[1]["settled_after"] == 10
+
+    async def test_files_that_cannot_be_written_are_told_with_their_error(self, tmp_path: Path) -> None:
+        (tmp_path / "hot.txt").mkdir()
+        outcome = await captured(trigger(tmp_path))
+        assert outcome == {"unwritable": [f"{tmp_path}/hot.txt cannot be written: it is a folder"]}
+
+    async def test_so_is_the_number_of_a_systems_error(self, tmp_path: Path) -> None:
+        (tmp_path / "file").touch()
+        outcome = await captured(trigger(tmp_path / "file"))
+        number, message = outcome["unwritable"]
+        assert isinstance(OSError(number, message), (FileExistsError, NotADirectoryError))
+        assert "hot.txt cannot be written" in message
+
+    @pytest.mark.parametrize(
+        "odd",
+        [
+            {"plan": {}},
+            {"plan": {**plan(), "of_another_version": 1}},
+            {"plan": {**plan(), "captures": 0}},
+            {"plan": None},
+            {"formats": []},
+            {"deadline": "soon"},
+        ],
+    )
+    async def test_arguments_of_another_version_are_told(self, tmp_path: Path, odd: dict[str, Any]) -> None:
+        with pytest.raises(InvalidConnectionError, match="The trigger's arguments cannot be used"):
+            await captured(trigger(tmp_path, **odd))
+
+
+class TestWait:
+    async def test_a_time_limit_that_passed_while_no_triggerer_ran_ends_it(
+        self, supervisor: Supervisor, tmp_path: Path
+    ) -> None:
+        with Loopback(answering(HOT, REPORT)) as server:
+            supervisor.connect("cluster_1", connection(server.base))
+            outcome = await captured(made_again(trigger(tmp_path, deadline=time.time() - 1)))
+        assert outcome["timed_out"]
+        assert not outcome["captures"]
+
+    async def test_others_that_wait_share_the_readings(self, supervisor: Supervisor, tmp_path: Path) -> None:
+        seen: list[bytes] = []
+
+        def serve(peer: Peer) -> None:
+            while request := peer.request():
+                seen.append(request)
+                peer.send(REPORT if b"hot_threads" in request else HOT if len(seen) >= 4 else COOL)
+
+        with Loopback(serve) as server:
+            supervisor.connect("cluster_1", connection(server.base))
+            made = [trigger(tmp_path / str(number), plan=plan(poll_interval=0.05)) for number in range(20)]
+            outcomes = await asyncio.gather(*map(captured, made))
+        assert all(len(outcome["captures"]) == 1 for outcome in outcomes)
+        readings = [request for request in seen if b"/stats/" in request]
+        assert len(readings) == 4
+        assert len(seen) == len(readings) + 20
+
+    async def test_the_event_loop_goes_on_while_files_are_written(
+        self, supervisor: Supervisor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        written = CaptureFiles.keep
+
+        def slowly(*arguments: Any) -> Any:
+            time.sleep(0.3)
+            return written(*arguments)
+
+        monkeypatch.setattr(CaptureFiles, "keep", slowly)
+        with Loopback(answering(HOT, REPORT)) as server:
+            supervisor.connect("cluster_1", connection(server.base))
+            waiting = asyncio.ensure_future(captured(trigger(tmp_path)))
+            turns = 0
+            while not waiting.done():
+                await asyncio.sleep(0.01)
+                turns += 1
+            assert (await waiting)["captures"]
+        assert turns >= 10
+
+    async def test_a_password_that_changed_while_it_waited_is_the_one_that_counts(
+        self, supervisor: Supervisor, tmp_path: Path
+    ) -> None:
+        def serve(peer: Peer) -> None:
+            while request := peer.request():
+                asked.append(request)
+                if b"YTpuZXc=" in request:  # a:new
+                    peer.send(REPORT if b"hot_threads" in request else HOT)
+                elif len(asked) == 1:
+                    peer.send(COOL)
+                else:
+                    supervisor.connect("cluster_1", connection(server.base, login="a", password="new"))
+                    peer.send(http(replied("Unauthorized", 401)))
+
+        asked: list[bytes] = []
+        with Loopback(serve) as server:
+            supervisor.connect("cluster_1", connection(server.base, login="a", password="old"))
+            outcome = await captured(trigger(tmp_path))
+        assert len(outcome["captures"]) == 1
+
+    async def test_a_wrong_one_ends_it(self, supervisor: Supervisor, tmp_path: Path) -> None:
+        with Loopback(answering(http(replied("Unauthorized", 401)))) as server:
+            supervisor.connect("cluster_1", connection(server.base))
+            with pytest.raises(AuthenticationError):
+                await captured(trigger(tmp_path))
+
+    async def test_the_log_says_what_changes(
+        self, supervisor: Supervisor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        lines = log_lines(monkeypatch, CaptureHotThreadsTrigger)
+        with Loopback(answering(*[COOL] * 5, HOT, REPORT)) as server:
+            supervisor.connect("cluster_1", connection(server.base))
+            await captured(trigger(tmp_path))
+        assert lines == [
+            "INFO: Waiting: no node's CPU is at 85 % or more",
+            f"INFO: Captured the hot threads of 1 node(s): {tmp_path}/hot.txt",
+        ]
+
+
+def test_it_is_made_again_of_what_the_database_keeps(tmp_path: Path) -> None:
+    watch = CpuWatch(85, sustained_for=60, nodes=["a"], require="all")
+    made = trigger(tmp_path, plan=plan(watch=watch, captures=3, on_timeout="capture"), deadline=1e9 + 0.5)
+    assert made_again(made).serialize() == made.serialize()
