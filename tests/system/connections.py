@@ -32,6 +32,7 @@ def in_environment(sandbox: SandboxServer) -> dict[str, str]:
         "VIDEO_READ_ONLY": {**video, "password": video_tokens.READ_ONLY_TOKEN, "extra": {"auth": "bearer"}},
         "CLUSTER_ONE_ATTEMPT": {**on_cluster, "extra": {"max_attempts": 1}},
         "CLUSTER_IMPATIENT": {**on_cluster, "extra": {"max_wait": 2}},
+        "CLUSTER_WATCHED": {**on_cluster, "extra": {"max_attempts": 1}},
         "BOOKS_INACTIVE_KEY": {**in_database(sandbox), "password": books.INACTIVE_KEY},
     }
     return {

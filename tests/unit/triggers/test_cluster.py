@@ -1,38 +1,56 @@
-"""Waiting for hot nodes in the triggerer."""
+"""Waiting for hot nodes in the triggerer, for a task; and what both kinds of waiting refuse."""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.exceptions import InvalidConnectionError, NotFoundError, PermissionDeniedError
+from airflow_provider_mediaops.exceptions import (
+    AuthenticationError,
+    InvalidConnectionError,
+    NotFoundError,
+    PermissionDeniedError,
+)
 from airflow_provider_mediaops.triggers.cluster import HighCpuTrigger
 from airflow_provider_mediaops.triggers.event import value_of
+from tests.unit.log_lines import log_lines
 from tests.unit.loopback import Loopback, Peer, answering
-from tests.unit.search_cluster import connection, error, http, replied, stats
-from tests.unit.sensor_forms import first_event
+from tests.unit.scripted_cluster import CONN_ID, ScriptedCluster, install
+from tests.unit.search_cluster import connection, error, http, node_id, replied, stats
+from tests.unit.sensor_forms import first_event, made_again
+from tests.unit.virtual_time import START, in_virtual_time
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import Response
     from tests.unit.conftest import Supervisor
 
 HOT, COOL = replied(stats({"node-1": 95, "node-2": 5})), replied(stats({"node-1": 5, "node-2": 5}))
+DENIED = replied(error(401, "security_exception", "no such user"), 401)
+DOWN = replied(error(503, "master_not_discovered_exception", "no master"), 503)
 
 
 async def wait(supervisor: Supervisor, *answers: Response, **watch: Any) -> Any:
     """Wait at a cluster that gives these answers, and give what the task would get."""
     with Loopback(answering(*map(http, answers))) as server:
-        supervisor.connect("cluster_1", connection(server.base))
-        trigger = HighCpuTrigger(conn_id="cluster_1", watch={"threshold": 85.0, **watch}, poke_interval=0.01)
+        supervisor.connect(CONN_ID, connection(server.base))
+        trigger = waiting(**{"sustained_for": 0, "poll_interval": 0.01, **watch})
         return value_of(await asyncio.wait_for(first_event(trigger), 20))
+
+
+def waiting(**arguments: Any) -> HighCpuTrigger:
+    trigger: HighCpuTrigger = made_again(HighCpuTrigger(cluster_conn_id=CONN_ID, once=True, **arguments))
+    return trigger
 
 
 class TestWait:
     async def test_it_ends_with_the_hot_nodes(self, supervisor: Supervisor) -> None:
-        assert [node["name"] for node in await wait(supervisor, COOL, COOL, HOT)] == ["node-1"]
+        assert await wait(supervisor, COOL, COOL, HOT) == [
+            {"node_id": node_id("node-1"), "name": "node-1", "host": "node-1.example", "percent": 95.0, "source": "os"}
+        ]
 
     async def test_a_streak_is_watched_to_its_end(self, supervisor: Supervisor) -> None:
         began = time.monotonic()
@@ -47,32 +65,193 @@ class TestWait:
         with pytest.raises(NotFoundError, match="'node-9'"):
             await wait(supervisor, replied(stats({})), nodes=["node-9"])
 
+    async def test_so_does_a_connection_that_is_missing(self, supervisor: Supervisor) -> None:
+        with pytest.raises(InvalidConnectionError, match="no connection 'nowhere'"):
+            value_of(await first_event(HighCpuTrigger(cluster_conn_id="nowhere", once=True)))
 
-def test_the_constructor_takes_anything() -> None:
-    trigger = HighCpuTrigger(conn_id="", watch={"threshold": "no figure"}, poke_interval=-1)
-    assert trigger.serialize()[1]["watch"] == {"threshold": "no figure"}
+    async def test_there_is_one_event(self, supervisor: Supervisor) -> None:
+        with Loopback(answering(http(HOT))) as server:
+            supervisor.connect(CONN_ID, connection(server.base))
+            assert len([event async for event in waiting(sustained_for=0).run()]) == 1
+
+    async def test_the_event_loop_goes_on_while_the_cluster_thinks(self, supervisor: Supervisor) -> None:
+        def hesitate(peer: Peer) -> None:
+            while peer.request():
+                peer.pause(0.3)
+                peer.send(http(HOT))
+
+        with Loopback(hesitate) as server:
+            supervisor.connect(CONN_ID, connection(server.base))
+            ends = asyncio.ensure_future(first_event(waiting(sustained_for=0)))
+            turns = 0
+            while not ends.done():
+                await asyncio.sleep(0.01)
+                turns += 1
+            assert value_of(await ends)
+        # A loop that stood still while the cluster thought would have made next to none.
+        assert turns >= 10
 
 
-@pytest.mark.parametrize("watch", [{"threshold": -1.0}, {"threshold": 85.0, "require": "most"}])
-async def test_what_the_constructor_took_is_judged_when_it_runs(watch: dict[str, Any]) -> None:
-    event = await first_event(HighCpuTrigger(conn_id="cluster_1", watch=watch))
-    with pytest.raises(InvalidConnectionError, match=r"threshold is a percentage|require is any or all"):
-        value_of(event)
+class TestPace:
+    @pytest.fixture
+    def cluster(self, monkeypatch: pytest.MonkeyPatch, supervisor: Supervisor) -> ScriptedCluster:
+        scripted = ScriptedCluster()
+        install(scripted, monkeypatch, supervisor)
+        return scripted
+
+    @staticmethod
+    def times(cluster: ScriptedCluster, hot_from: float, **arguments: Any) -> list[float]:
+        """Wait for a node that is hot from a moment on; give the moments of the readings."""
+
+        async def run() -> None:
+            asyncio.get_running_loop().call_later(hot_from, cluster.cpu.update, {"node-1": 99.0})
+            assert value_of(await first_event(waiting(**{"sustained_for": 0, **arguments})))
+
+        in_virtual_time(run())
+        return [at - START for at in cluster.times]
+
+    def test_it_reads_at_the_interval_and_more_often_while_nodes_are_hot(self, cluster: ScriptedCluster) -> None:
+        assert self.times(cluster, 50, sustained_for=25, poll_interval=30) == [0, 30, 60, 70, 80, 85]
+
+    def test_an_interval_may_grow(self, cluster: ScriptedCluster) -> None:
+        pace = {"poll_interval": 5, "exponential_backoff": True, "max_wait": 20}
+        assert self.times(cluster, 70, **pace) == [0, 5, 15, 35, 55, 75]
+
+    def test_it_goes_on_from_the_sensors_own_look(self, cluster: ScriptedCluster) -> None:
+        cluster.trouble = DOWN
+        assert len(cluster.asked) == 0
+
+        async def run() -> None:
+            asyncio.get_running_loop().call_later(150, setattr, cluster, "trouble", None)
+            cluster.cpu["node-1"] = 99.0
+            await first_event(waiting(sustained_for=0, poll_interval=10, start_after=20, failures=2))
+
+        in_virtual_time(run())
+        assert [at - START for at in cluster.times] == [20, 60, 140, 220]
+
+    def test_silent_fail_goes_on_after_a_permanent_error(self, cluster: ScriptedCluster) -> None:
+        cluster.trouble = DENIED
+
+        async def run() -> Any:
+            asyncio.get_running_loop().call_later(25, setattr, cluster, "trouble", None)
+            cluster.cpu["node-1"] = 99.0
+            return value_of(
+                await first_event(waiting(sustained_for=0, poll_interval=10, silent_fail=True, start_after=0))
+            )
+
+        assert in_virtual_time(run())
+        cluster.trouble = DENIED
+        with pytest.raises(AuthenticationError):
+            value_of(in_virtual_time(first_event(waiting())))
+
+    def test_each_change_of_state_is_told_once(self, cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+        lines = log_lines(monkeypatch, HighCpuTrigger)
+        assert len(self.times(cluster, 45, poll_interval=10)) == 6
+        assert lines == ["INFO: Waiting: no node's CPU is at 85 % or more"]
+
+    def test_waits_on_one_cluster_share_its_readings(self, cluster: ScriptedCluster) -> None:
+        async def run() -> None:
+            asyncio.get_running_loop().call_later(25, cluster.cpu.update, {"node-1": 99.0})
+            ends = await asyncio.gather(*(first_event(waiting(sustained_for=0, poll_interval=10)) for _ in range(50)))
+            assert all(value_of(event) == value_of(ends[0]) for event in ends)
+
+        in_virtual_time(run())
+        assert [at - START for at in cluster.times] == [0, 10, 20, 30]
+
+    def test_being_cancelled_closes_the_session(self, cluster: ScriptedCluster) -> None:
+        async def run() -> None:
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(first_event(waiting()), 100)
+
+        in_virtual_time(run())
+        assert (cluster.opened, cluster.closed) == (1, 1)
 
 
-async def test_the_event_loop_goes_on_while_the_cluster_thinks(supervisor: Supervisor) -> None:
-    def hesitate(peer: Peer) -> None:
-        while peer.request():
-            peer.pause(0.3)
-            peer.send(http(HOT))
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"threshold": -1.0}, "threshold is a number, 0 or more"),
+    ({"threshold": 101}, "threshold is a percentage"),
+    ({"threshold": "85"}, "threshold is a number"),
+    ({"threshold": True}, "threshold is a number"),
+    ({"threshold": float("nan")}, "threshold is a number"),
+    ({"sustained_for": None}, "sustained_for is a number"),
+    ({"sustained_for": float("inf")}, "sustained_for is a number"),
+    ({"nodes": []}, "nodes needs at least one"),
+    ({"nodes": {"a": 1}}, "nodes is ids or names"),
+    ({"nodes": [1]}, "nodes holds names or ids"),
+    ({"require": "most"}, "require is any or all"),
+    ({"require": ["any"]}, "require is any or all"),
+    ({"reading_interval": 0}, "reading_interval is a number of seconds above 0"),
+    ({"poll_interval": -1}, "poll_interval is a number, 0 or more"),
+    ({"cluster_conn_id": ""}, "cluster_conn_id is the id of a connection"),
+    ({"cluster_conn_id": None}, "cluster_conn_id is the id of a connection"),
+]
+REFUSED_ONCE = [
+    *REFUSED,
+    ({"clear_below": 50}, "clear_below has no meaning with once=True"),
+    ({"max_wait": "long"}, "max_wait is a number"),
+    ({"silent_fail": None}, "silent_fail is True or False"),
+    ({"failures": -1}, "failures is a number"),
+]
+REFUSED_FOR_EVER = [
+    *REFUSED,
+    ({"threshold": 0}, "clear_below is a percentage above 0"),
+    ({"clear_below": 0}, "clear_below is a percentage above 0"),
+    ({"clear_below": 90}, r"up to the threshold \(85\)"),
+    ({"clear_below": "low"}, "clear_below is a number"),
+    ({"poll_interval": 0}, "poll_interval is a number above 0"),
+    ({"once": 1}, "once is True or False"),
+    ({"exponential_backoff": True}, "exponential_backoff has no meaning without once=True"),
+    ({"max_wait": 60}, "max_wait has no meaning without once=True"),
+    ({"silent_fail": True}, "silent_fail has no meaning without once=True"),
+    ({"start_after": 1}, "start_after has no meaning without once=True"),
+    ({"failures": 1}, "failures has no meaning without once=True"),
+]
 
-    with Loopback(hesitate) as server:
-        supervisor.connect("cluster_1", connection(server.base))
-        waiting = asyncio.ensure_future(first_event(HighCpuTrigger(conn_id="cluster_1", watch={"threshold": 85.0})))
-        turns = 0
-        while not waiting.done():
-            await asyncio.sleep(0.01)
-            turns += 1
-        assert value_of(await waiting)
-    # A loop that stood still while the cluster thought would have made next to none.
-    assert turns >= 10
+
+class TestArguments:
+    @pytest.mark.parametrize(("arguments", "words"), REFUSED_FOR_EVER)
+    def test_what_cannot_be_is_told_when_the_dag_is_parsed(self, arguments: dict[str, Any], words: str) -> None:
+        trigger = HighCpuTrigger(**arguments)
+        with pytest.raises(ValueError, match=f"^.*{words}"):
+            trigger.serialize()
+        assert repr(trigger).startswith("<airflow_provider_mediaops.triggers.cluster.HighCpuTrigger cluster_conn_id=")
+
+    @pytest.mark.parametrize(("arguments", "words"), REFUSED_ONCE)
+    async def test_what_is_in_a_row_all_the_same_ends_the_tasks_wait(
+        self, arguments: dict[str, Any], words: str
+    ) -> None:
+        trigger = HighCpuTrigger(once=True, **arguments)
+        with pytest.raises(ValueError, match=words):
+            trigger.serialize()
+        with pytest.raises(InvalidConnectionError, match=words):
+            value_of(await first_event(trigger))
+
+    def test_the_defaults_can_be(self) -> None:
+        path, arguments = HighCpuTrigger().serialize()
+        assert path == "airflow_provider_mediaops.triggers.cluster.HighCpuTrigger"
+        assert arguments == {
+            "cluster_conn_id": "mediaops_cluster_default",
+            "threshold": 85.0,
+            "sustained_for": 60.0,
+            "nodes": None,
+            "require": "any",
+            "poll_interval": 30.0,
+            "reading_interval": 10.0,
+            "clear_below": None,
+            "once": False,
+            "exponential_backoff": False,
+            "max_wait": None,
+            "silent_fail": False,
+            "start_after": 0.0,
+            "failures": 0,
+        }
+
+    def test_what_an_author_writes_becomes_plain(self) -> None:
+        trigger = HighCpuTrigger(sustained_for=timedelta(minutes=2), nodes=("a", "b"))
+        arguments = trigger.serialize()[1]
+        assert (arguments["sustained_for"], arguments["nodes"]) == (120.0, ["a", "b"])
+        assert made_again(trigger).serialize() == trigger.serialize()
+
+    def test_a_tasks_trigger_keeps_to_the_tasks_queue(self) -> None:
+        assert HighCpuTrigger(once=True).supports_triggerer_queue is True
+        assert HighCpuTrigger().supports_triggerer_queue is False

@@ -185,11 +185,11 @@ async def test_each_change_of_state_is_told_once(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_trigger_is_made_again_of_what_the_database_keeps() -> None:
-    from airflow_provider_mediaops.triggers.cluster import HighCpuTrigger
+    from airflow_provider_mediaops.triggers.video import SubscriptionTrigger
 
-    trigger = HighCpuTrigger(
+    trigger = SubscriptionTrigger(
         conn_id="c",
-        watch={"threshold": 85.0, "nodes": ["a"]},
+        watch={"mine": True, "for_channel_ids": ["a"]},
         poke_interval=7.5,
         exponential_backoff=True,
         max_wait=60.0,

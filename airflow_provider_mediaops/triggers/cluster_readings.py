@@ -1,0 +1,234 @@
+"""
+Readings of a cluster's CPU that all triggers of one triggerer share: one connection pool, one request an interval.
+
+Each trigger that waits on a connection says when it wants its next reading. The earliest makes the request, and all
+that want theirs within half of their interval get what it says: so triggers that began at any moment fall into step.
+A reading that comes sooner than a trigger wanted it only sharpens what the trigger sees: a streak counts from
+readings, so that more of them find a spike sooner, and a low one among them breaks what was no streak. Who has not
+begun, or backs off, is left alone until then.
+
+The connection is read from Airflow when the first trigger needs it, once more after each reading that failed, and anew
+when the last trigger has left: one that was edited counts from then on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from weakref import WeakValueDictionary
+
+from airflow_provider_mediaops.cluster.api import node_list, node_stats
+from airflow_provider_mediaops.cluster.selection import is_plain
+from airflow_provider_mediaops.exceptions import MediaOpsError
+from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
+from airflow_provider_mediaops.http.exchange import Do, arun
+from airflow_provider_mediaops.triggers.poll import Poll, Wish
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Coroutine, Sequence
+
+    from airflow_provider_mediaops.cluster.models import NodeStats
+    from airflow_provider_mediaops.cluster.selection import Selection
+    from airflow_provider_mediaops.hooks.service import Service
+    from airflow_provider_mediaops.http.exchange import Conversation, Request
+
+T = TypeVar("T")
+
+# The clusters that triggers wait on now, by their event loop and connection.
+_CLUSTERS: dict[tuple[asyncio.AbstractEventLoop, str], SharedCluster] = {}
+_CLOSING: set[asyncio.Task[None]] = set()
+
+
+@asynccontextmanager
+async def shared_cluster(conn_id: str) -> AsyncIterator[SharedCluster]:
+    """
+    Share a cluster with all who wait on the same connection and event loop; the last one out closes it.
+
+    :param conn_id: the connection's id. Nothing is fetched or sent yet.
+    :returns: a context manager with the cluster.
+    """
+    key = (asyncio.get_running_loop(), conn_id)
+    if key not in _CLUSTERS:
+        _CLUSTERS[key] = SharedCluster(conn_id)
+    cluster = _CLUSTERS[key]
+    cluster.users += 1
+    try:
+        yield cluster
+    finally:
+        cluster.users -= 1
+        if not cluster.users:
+            # Whoever comes from now on makes another.
+            del _CLUSTERS[key]
+            await _to_its_end(cluster.aclose())
+
+
+async def _to_its_end(closing: Coroutine[Any, Any, None]) -> None:
+    # Also where the trigger that waits for it is cancelled meanwhile.
+    task = asyncio.get_running_loop().create_task(closing)
+    _CLOSING.add(task)
+    task.add_done_callback(_CLOSING.discard)
+    await asyncio.shield(task)
+
+
+class SharedCluster:
+    """
+    A cluster that several triggers wait on; see :func:`shared_cluster`.
+
+    :param conn_id: the connection's id.
+    """
+
+    def __init__(self, conn_id: str) -> None:
+        self.users = 0
+        self._conn_id = conn_id
+        self._hooks = [SearchClusterHook(conn_id)]
+        self._together = Poll(self._read, self._refer)
+        # Those that somebody waits for; there may be any number of lists over time.
+        self._apart: WeakValueDictionary[Selection, Poll] = WeakValueDictionary()
+
+    @property
+    def hook(self) -> SearchClusterHook:
+        """The hook of the connection as it is now; its session is closed by the last user."""
+        return self._hooks[-1]
+
+    def readings(self, nodes: str | Sequence[str] | None, interval: float) -> SharedReadings:
+        """
+        Take part in the readings.
+
+        :param nodes: ids or names of the nodes, in a list or in one text with commas; None for all.
+        :param interval: seconds between two readings: one of somebody else's that is no older serves the first, too.
+        :returns: the readings, for one waiter.
+        :raises ValueError: for an empty list.
+        """
+        selection = node_list(nodes)
+        poll = self._together if is_plain(selection) else self._poll_of(selection)
+        return SharedReadings(poll, selection, interval)
+
+    async def wait(self, conversation: Conversation[T]) -> T:
+        """
+        Carry out a conversation that asks for nothing but readings.
+
+        It needs no session of its own: one that asks for more is carried out by the :attr:`hook`.
+
+        :param conversation: what to carry out.
+        :returns: what the conversation returns.
+        """
+        return await arun(conversation, _no_session)
+
+    async def aclose(self) -> None:
+        """Break off all readings, and close the session."""
+        polls = [self._together, *self._apart.values()]
+        await asyncio.gather(*(task for poll in polls for task in poll.stop()), return_exceptions=True)
+        for hook in self._hooks:
+            await hook.aclose()
+
+    def _poll_of(self, selection: Selection) -> Poll:
+        return self._apart.setdefault(selection, Poll(self._read, self._refer))
+
+    def _refer(self, wish: Wish) -> None:
+        # Whom these names mean, if anybody, is the cluster's to say.
+        self._poll_of(wish.nodes).add(wish)
+
+    async def _read(self, nodes: Selection) -> NodeStats:
+        hook = self.hook
+        try:
+            return await self._ask(hook, nodes)
+        except MediaOpsError:
+            if not await self._is_edited(hook):
+                raise
+        return await self._ask(self.hook, nodes)
+
+    async def _ask(self, hook: SearchClusterHook, nodes: Selection) -> NodeStats:
+        service = await _fetched(hook)
+        return await hook.arun(service.client.ask(node_stats(nodes)))
+
+    async def _is_edited(self, failed: SearchClusterHook) -> bool:
+        """Say whether another connection than that of the hook is there to be tried by now; if so, use it."""
+        fresh = SearchClusterHook(self._conn_id)
+        try:
+            before, after = await _fetched(failed), await _fetched(fresh)
+        except Exception:  # noqa: BLE001 what the reading failed with is told, and this comes again with the next
+            return False
+        if failed is self.hook and _settings(before) != _settings(after):
+            # The former one is closed in the end: somebody may be using it.
+            self._hooks.append(fresh)
+        return failed is not self.hook
+
+
+class SharedReadings:
+    """
+    The readings that one waiter gets of a shared cluster.
+
+    :param poll: where its wishes go.
+    :param nodes: the nodes; None for all.
+    :param interval: seconds between two readings.
+    """
+
+    def __init__(self, poll: Poll, nodes: Selection, interval: float) -> None:
+        self._poll = poll
+        self._nodes = nodes
+        self._interval = interval
+        self._has_come = False
+
+    def next(self, pause: float, deadline: float = float("inf")) -> Conversation[NodeStats | None]:
+        """Wait, then read; see :class:`airflow_provider_mediaops.cluster.spike.Readings`."""
+        stats: NodeStats | None = yield Do(no_loop, partial(self.anext, pause, deadline))
+        return stats
+
+    async def anext(self, pause: float, deadline: float = float("inf")) -> NodeStats | None:
+        """
+        Wait for a reading.
+
+        :param pause: seconds from now until it is wanted; it may come sooner, but for the first.
+        :param deadline: when to give up, as the event loop counts.
+        :returns: the statistics; None where the deadline comes first.
+        :raises MediaOpsError: where the cluster does not tell.
+        """
+        loop = asyncio.get_running_loop()
+        due = loop.time() + pause
+        welcome_from = due - self._interval / 2
+        if not self._has_come:
+            await asyncio.sleep(min(due, deadline) - loop.time())
+            if due > deadline:
+                return None
+            # It begins no sooner than it wants to, and then waits for what the others wait for.
+            welcome_from = due
+            due = max(due, self._poll.last(self._nodes) + self._interval)
+            self._has_come = True
+        wish = Wish(self._nodes, due, welcome_from, loop.create_future())
+        self._poll.add(wish)
+        limit = loop.call_at(deadline, wish.grant, None) if deadline < float("inf") else None
+        try:
+            outcome = await wish.answer
+        finally:
+            if limit:
+                limit.cancel()
+        if isinstance(outcome, MediaOpsError):
+            # Each raises an error of its own: one that many raise would collect the traces of all.
+            raise copy.copy(outcome)
+        if isinstance(outcome, Exception):
+            raise RuntimeError(  # noqa: TRY004 no type is wrong here
+                f"The CPU of the nodes could not be read: {type(outcome).__name__}."
+            ) from outcome
+        return outcome
+
+
+def no_loop() -> NoReturn:
+    """Take the place of what is done on an event loop only."""
+    raise RuntimeError("Shared readings are made on an event loop: a worker makes its own.")
+
+
+async def _no_session(request: Request) -> NoReturn:
+    raise RuntimeError(f"This wait asks for readings only; not for {request.method} {request.path}.")
+
+
+async def _fetched(hook: SearchClusterHook) -> Service:
+    # In Airflow 3.1, giving up in the middle of a reply puts the supervisor's channel out of order for all.
+    return await asyncio.shield(asyncio.ensure_future(hook.aservice()))
+
+
+def _settings(service: Service) -> tuple[Any, ...]:
+    client = service.client
+    return client.base_urls, client.auth, client.retry, service.transport

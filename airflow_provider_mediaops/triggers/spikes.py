@@ -1,0 +1,149 @@
+"""The spikes of a cluster, one after the other and for ever, whatever goes wrong in between."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import traceback
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
+from airflow_provider_mediaops.cluster.spike import Progress, await_spike
+from airflow_provider_mediaops.cluster.watch import name_some
+from airflow_provider_mediaops.http.exchange import Do
+from airflow_provider_mediaops.http.waiting import Pace
+from airflow_provider_mediaops.triggers.cluster_readings import no_loop, shared_cluster
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Awaitable, Callable
+
+    from airflow_provider_mediaops.cluster.hysteresis import Hysteresis
+    from airflow_provider_mediaops.cluster.models import NodeStats
+    from airflow_provider_mediaops.cluster.spike import Readings, Spike
+    from airflow_provider_mediaops.http.exchange import Conversation
+    from airflow_provider_mediaops.triggers.asset_state import AssetState
+
+# What was handed to Airflow as an event is in its database after so long, unless the machine is very busy.
+_SECONDS_TO_ARRIVE = 5.0
+# Between two tries after a failure that nobody foresaw.
+_LONGEST_PAUSE = 300.0
+
+
+class SpikeSeries:
+    """
+    Watches for spikes and never gives up.
+
+    :param conn_id: the connection's id.
+    :param hysteresis: the watch, and which nodes are hot.
+    :param poll_interval: seconds between two readings.
+    :param state: keeps which nodes are hot over a restart.
+    :param tell: is told each change of state once.
+    """
+
+    def __init__(
+        self,
+        conn_id: str,
+        hysteresis: Hysteresis,
+        poll_interval: float,
+        state: AssetState,
+        tell: Callable[[int, str], None],
+    ) -> None:
+        self._conn_id = conn_id
+        self._hysteresis = hysteresis
+        self._poll_interval = poll_interval
+        self._state = state
+        self._tell = tell
+        self._kept: tuple[str, ...] = ()
+        self._not_kept_before = 0.0
+        self._has_read = False
+        self._mishap: type[Exception] | None = None
+        self._mishaps = 0
+
+    async def spikes(self) -> AsyncGenerator[Spike, None]:
+        """Give each spike as it begins."""
+        await self._recall()
+        watch, loop = self._hysteresis.watch, asyncio.get_running_loop()
+        progress = Progress(watch, self._tell_of_the_wait)
+        progress.streaks = self._hysteresis
+        pause = 0.0
+        async with shared_cluster(self._conn_id) as cluster:
+            readings = _Readings(cluster.readings(watch.nodes, self._poll_interval), self._before_a_reading)
+            while True:
+                self._has_read = False
+                wait = await_spike(
+                    readings,
+                    watch,
+                    Pace(self._poll_interval),
+                    tell=self._tell_of_the_wait,
+                    monotonic=loop.time,
+                    silent_fail=True,
+                    first_pause=pause,
+                    progress=progress,
+                )
+                try:
+                    # None only at a deadline, and this has none.
+                    spike = cast("Spike", await cluster.wait(wait))
+                except Exception as error:  # noqa: BLE001 Airflow would start a trigger that fails again and again
+                    pause = self._pause_after(error)
+                    continue
+                self._not_kept_before = loop.time() + _SECONDS_TO_ARRIVE
+                yield spike
+                pause = self._poll_interval
+                if self._hysteresis.running:
+                    pause = min(pause, self._hysteresis.pause(loop.time()))
+
+    def _tell_of_the_wait(self, level: int, sentence: str) -> None:
+        # While a node is hot, "no node is hot" would mean: none but those that were told of.
+        if level > logging.INFO or not self._hysteresis.hot:
+            self._tell(level, sentence)
+
+    async def _recall(self) -> None:
+        stored = await self._state.recall()
+        if stored is None:
+            return
+        if self._hysteresis.restore(stored):
+            self._kept = self._hysteresis.hot
+        else:
+            self._tell(logging.WARNING, "What was kept before the restart cannot be read: hot nodes are told of again.")
+
+    async def _before_a_reading(self, pause: float) -> float:
+        """Keep which nodes are hot, if that has changed; give what is left of the pause."""
+        if self._has_read:
+            # The last one went well, or failed in a way that the wait knows.
+            self._mishap, self._mishaps = None, 0
+        self._has_read = True
+        hot = self._hysteresis.hot
+        if hot == self._kept:
+            return pause
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        # Kept at once, it could be all that is left of an event, where the triggerer is killed.
+        if self._not_kept_before > begun + pause:
+            return pause
+        await asyncio.sleep(self._not_kept_before - begun)
+        await self._state.keep(self._hysteresis.to_dict())
+        if cooled := [whose for whose in self._kept if whose not in hot]:
+            self._tell(logging.INFO, f"Cooled down: {name_some(cooled)}.")
+        self._kept = hot
+        return max(pause - (loop.time() - begun), 0.0)
+
+    def _pause_after(self, error: Exception) -> float:
+        self._mishaps += 1
+        if type(error) is not self._mishap:
+            trace = "".join(traceback.format_exception(error))
+            self._tell(logging.ERROR, f"The watch goes on after a failure that nobody foresaw:\n{trace}")
+        self._mishap = type(error)
+        return min(max(self._poll_interval, 1.0) * 2.0 ** min(self._mishaps - 1, 10), _LONGEST_PAUSE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Readings:
+    """Readings before each of which something else is done, which may take up a part of the pause."""
+
+    readings: Readings
+    before: Callable[[float], Awaitable[float]]
+
+    def next(self, pause: float, deadline: float) -> Conversation[NodeStats | None]:
+        left: float = yield Do(no_loop, partial(self.before, pause))
+        return (yield from self.readings.next(left, deadline))

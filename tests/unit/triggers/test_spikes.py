@@ -1,0 +1,337 @@
+"""The watch that starts DAGs: an event for each spike, none for anything else, and what a restart leaves of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import aclosing
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_provider_mediaops.triggers.cluster import HighCpuTrigger
+from tests.unit.log_lines import log_lines
+from tests.unit.scripted_cluster import CONN_ID, HOST, ScriptedCluster, install
+from tests.unit.search_cluster import connection, error, node_id, replied
+from tests.unit.sensor_forms import made_again
+from tests.unit.virtual_time import START, in_virtual_time
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tests.unit.conftest import Supervisor
+
+DENIED = replied(error(401, "security_exception", "no such user"), 401)
+DOWN = replied(error(503, "master_not_discovered_exception", "no master"), 503)
+HOT, COOL = {"node-1": 97.0}, {"node-1": 5.0}
+
+
+class Store:
+    """An asset's state store, which keeps what JSON can carry."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, str] = {}
+        self.kept_at: list[float] = []
+        self.failure: Exception | None = None
+
+    async def aget(self, key: str, default: Any = None) -> Any:
+        self._fail()
+        return json.loads(self.values[key]) if key in self.values else default
+
+    async def aset(self, key: str, value: Any) -> None:
+        self._fail()
+        assert value is not None
+        self.values[key] = json.dumps(value)
+        self.kept_at.append(asyncio.get_running_loop().time() - START)
+
+    def _fail(self) -> None:
+        if self.failure:
+            raise self.failure
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch, supervisor: Supervisor) -> ScriptedCluster:
+    scripted = ScriptedCluster()
+    install(scripted, monkeypatch, supervisor)
+    return scripted
+
+
+def watcher(store: Store | None = None, **arguments: Any) -> HighCpuTrigger:
+    trigger: HighCpuTrigger = made_again(
+        HighCpuTrigger(**{"cluster_conn_id": CONN_ID, "sustained_for": 0, "poll_interval": 10, **arguments})
+    )
+    if store:
+        # As the triggerer of Airflow 3.3 does.
+        trigger.asset_state_store = store  # type: ignore[assignment]
+    return trigger
+
+
+def watched(
+    cluster: ScriptedCluster,
+    trigger: HighCpuTrigger,
+    script: Mapping[int, Any] | Mapping[float, Any],
+    until: float,
+) -> list[tuple[float, str]]:
+    """
+    Watch a cluster whose CPU or trouble changes at the moments of a script; give when which nodes were told of.
+
+    The trigger is cancelled in the end, as the triggerer does.
+    """
+    told: list[tuple[float, str]] = []
+
+    async def collect() -> None:
+        loop = asyncio.get_running_loop()
+        async with aclosing(trigger.run()) as events:  # type: ignore[type-var]
+            async for event in events:
+                payload = json.loads(json.dumps(event.payload))
+                told.append((loop.time() - START, " ".join(node["name"] for node in payload["nodes"])))
+
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        for at, change in script.items():
+            loop.call_later(at, change if callable(change) else partial(cluster.cpu.update, change))
+        task = loop.create_task(collect())
+        await asyncio.sleep(until)
+        assert not task.done(), "a watch never ends by itself"
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    in_virtual_time(run())
+    return told
+
+
+def trouble(cluster: ScriptedCluster, what: Any) -> Any:
+    def begin() -> None:
+        cluster.trouble = what
+
+    return begin
+
+
+class TestEvents:
+    def test_each_spike_is_one_event(self, cluster: ScriptedCluster) -> None:
+        script = {5: HOT, 55: COOL, 75: HOT, 85: COOL}
+        assert watched(cluster, watcher(), script, 120) == [(10, "node-1"), (80, "node-1")]
+        assert (cluster.opened, cluster.closed) == (1, 1)
+
+    def test_another_node_is_another_event(self, cluster: ScriptedCluster) -> None:
+        script = {5: HOT, 25: {"node-2": 99.0}}
+        assert watched(cluster, watcher(), script, 100) == [(10, "node-1"), (30, "node-2")]
+
+    def test_all_nodes_together(self, cluster: ScriptedCluster) -> None:
+        script = {5: HOT, 25: {"node-2": 99.0}, 45: COOL, 65: HOT}
+        told = watched(cluster, watcher(require="all"), script, 100)
+        assert told == [(30, "node-2 node-1"), (70, "node-2 node-1")]
+
+    def test_it_clears_where_it_is_told_to(self, cluster: ScriptedCluster) -> None:
+        script = {5: HOT, 25: {"node-1": 60.0}, 45: HOT, 65: {"node-1": 49.0}, 85: HOT}
+        told = watched(cluster, watcher(clear_below=50), script, 120)
+        assert told == [(10, "node-1"), (90, "node-1")]
+
+    def test_a_node_has_to_be_hot_for_long_enough(self, cluster: ScriptedCluster) -> None:
+        script = {5: HOT, 12: COOL, 22: HOT, 37: {"node-2": 99.0}}
+        told = watched(cluster, watcher(sustained_for=20, reading_interval=5), script, 100)
+        # node-2 is hot for long enough however the other one's spike lies in between.
+        assert told == [(45, "node-1"), (60, "node-2")]
+
+    def test_the_payload_is_small_and_plain(self, cluster: ScriptedCluster) -> None:
+        cluster.cpu = {f"node-{number:03}": 90.0 + number / 100 for number in range(150)}
+        payloads: list[Any] = []
+
+        async def run() -> None:
+            events = watcher().run()
+            payloads.append((await anext(events)).payload)
+            await events.aclose()  # type: ignore[attr-defined]
+
+        in_virtual_time(run())
+        (payload,) = json.loads(json.dumps(payloads))
+        assert payload.pop("at").endswith("+00:00")
+        nodes = payload.pop("nodes")
+        assert payload == {
+            "node_count": 150,
+            "threshold": 85.0,
+            "sustained_for": 0,
+            "cluster_conn_id": CONN_ID,
+        }
+        assert len(nodes) == 100
+        assert nodes[0] == {
+            "node_id": node_id("node-149"),
+            "name": "node-149",
+            "host": "node-149.example",
+            "percent": 91.49,
+            "source": "os",
+        }
+
+    def test_watches_on_one_cluster_share_its_readings(self, cluster: ScriptedCluster) -> None:
+        other = watcher(threshold=50, nodes="node-1")
+
+        async def run() -> None:
+            tasks = [asyncio.ensure_future(anext(trigger.run())) for trigger in (watcher(), other)]
+            asyncio.get_running_loop().call_later(25, cluster.cpu.update, HOT)
+            await asyncio.gather(*tasks)
+
+        in_virtual_time(run())
+        assert cluster.times == [START, START + 10, START + 20, START + 30]
+
+
+class TestFailures:
+    def test_no_failure_is_an_event(self, cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+        lines = log_lines(monkeypatch, HighCpuTrigger)
+        script = {
+            5: trouble(cluster, DOWN),
+            95: trouble(cluster, DENIED),
+            595: trouble(cluster, ZeroDivisionError("a slip")),
+            1995: trouble(cluster, None),
+            2000: HOT,
+        }
+        told = watched(cluster, watcher(), script, 3000)
+        assert [names for _, names in told] == ["node-1"]
+        assert 2000 < told[0][0] <= 2300
+        # Each change of state once: the wait, what failed for a time, for good, and unforeseen.
+        assert [line.partition(":")[0] for line in lines] == ["INFO", "WARNING", "WARNING", "ERROR"]
+        assert "no master" in lines[1]
+        assert "no such user" in lines[2]
+        assert "ZeroDivisionError: a slip" in lines[3]
+
+    def test_the_pauses_grow(self, cluster: ScriptedCluster) -> None:
+        cluster.trouble = DENIED
+        assert watched(cluster, watcher(), {}, 400) == []
+        assert [at - START for at in cluster.times] == [0, 10, 30, 70, 150, 230, 310, 390]
+        cluster.asked.clear()
+        cluster.trouble = ZeroDivisionError("a slip")
+        assert watched(cluster, watcher(poll_interval=60), {}, 1500) == []
+        assert [at - START for at in cluster.times] == [0, 60, 180, 420, 720, 1020, 1320]
+
+    def test_a_failure_breaks_no_streak_and_ends_no_spike(self, cluster: ScriptedCluster) -> None:
+        script = {0: HOT, 15: trouble(cluster, DOWN), 25: trouble(cluster, None)}
+        told = watched(cluster, watcher(sustained_for=30, reading_interval=10), script, 60)
+        assert told == [(30, "node-1")]
+        script = {45: trouble(cluster, DOWN), 65: trouble(cluster, None)}
+        assert watched(cluster, watcher(), script, 200) == [(0, "node-1")]
+
+    def test_it_begins_when_the_connection_is_there(
+        self, cluster: ScriptedCluster, supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.delenv(f"AIRFLOW_CONN_{CONN_ID.upper()}")
+        lines = log_lines(monkeypatch, HighCpuTrigger)
+        script = {0: HOT, 25: lambda: supervisor.connect(CONN_ID, connection(HOST))}
+        assert watched(cluster, watcher(), script, 60) == [(30, "node-1")]
+        assert len(lines) == 1
+        assert f"no connection '{CONN_ID}'" in lines[0]
+
+    def test_arguments_that_cannot_be_are_told_once_and_nothing_is_asked(
+        self, cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        lines = log_lines(monkeypatch, HighCpuTrigger)
+        trigger = HighCpuTrigger(threshold="much")  # type: ignore[arg-type]
+        assert watched(cluster, trigger, {}, 100) == []
+        assert cluster.asked == []
+        assert len(lines) == 1
+        assert "threshold is a number" in lines[0]
+
+    def test_a_failure_that_comes_back_is_told_again(
+        self, cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        lines = log_lines(monkeypatch, HighCpuTrigger)
+        slip = ZeroDivisionError("a slip")
+        script = {5: trouble(cluster, slip), 15: trouble(cluster, None), 95: trouble(cluster, slip)}
+        assert watched(cluster, watcher(), script, 200) == []
+        assert [line.partition(":")[0] for line in lines] == ["INFO", "ERROR", "ERROR"]
+        assert [at - START for at in cluster.times][-4:] == [100, 110, 130, 170]
+
+    def test_what_ends_with_its_first_event_is_no_watcher(
+        self, cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Its event may be an error, which would start a DAG; Airflow 3.3 and later tell the two apart."""
+        lines = log_lines(monkeypatch, HighCpuTrigger)
+        assert watched(cluster, watcher(Store(), once=True), {5: HOT}, 100) == []
+        assert cluster.asked == []
+        assert len(lines) == 1
+        assert "once=True is for a task that waits" in lines[0]
+
+    def test_a_node_that_does_not_exist_is_told_once(
+        self, cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        lines = log_lines(monkeypatch, HighCpuTrigger)
+        assert watched(cluster, watcher(nodes="nobody"), {}, 400) == []
+        assert len(lines) == 1
+        assert "knows no node 'nobody'" in lines[0]
+
+
+class TestRestart:
+    def test_a_spike_that_lasts_is_not_told_again(self, cluster: ScriptedCluster) -> None:
+        store = Store()
+        assert watched(cluster, watcher(store), {5: HOT}, 60) == [(10, "node-1")]
+        assert watched(cluster, watcher(store), {25: COOL, 45: HOT}, 60) == [(50, "node-1")]
+
+    def test_one_that_ended_meanwhile_is_over(self, cluster: ScriptedCluster) -> None:
+        store = Store()
+        watched(cluster, watcher(store), {5: HOT}, 60)
+        cluster.cpu.update(COOL)
+        assert watched(cluster, watcher(store), {15: HOT}, 60) == [(20, "node-1")]
+
+    def test_it_is_kept_when_the_event_has_had_time_to_arrive(self, cluster: ScriptedCluster) -> None:
+        store = Store()
+        watched(cluster, watcher(store), {5: HOT, 25: COOL}, 60)
+        assert store.kept_at == [15, 30]
+        cluster.cpu.update(COOL)
+        assert [at - START for at in cluster.times] == [0, 10, 20, 30, 40, 50]
+
+    def test_a_triggerer_killed_before_tells_of_it_again(self, cluster: ScriptedCluster) -> None:
+        store = Store()
+        assert watched(cluster, watcher(store), {5: HOT}, 14) == [(10, "node-1")]
+        assert watched(cluster, watcher(store), {}, 14) == [(0, "node-1")]
+
+    def test_readings_do_not_wait_until_it_can_be_kept(self, cluster: ScriptedCluster) -> None:
+        store = Store()
+        script = {0: HOT, 1.5: {"node-2": 99.0}}
+        told = watched(cluster, watcher(store, poll_interval=1), script, 20)
+        assert told == [(0, "node-1"), (2, "node-2")]
+        assert store.kept_at == [7]
+        (kept,) = store.values.values()
+        assert json.loads(kept) == {"version": 1, "hot": [node_id("node-1"), node_id("node-2")]}
+
+    def test_another_watch_has_a_memory_of_its_own(self, cluster: ScriptedCluster) -> None:
+        store = Store()
+        watched(cluster, watcher(store), {0: HOT}, 60)
+        assert watched(cluster, watcher(store, threshold=90), {}, 60) == [(0, "node-1")]
+        assert watched(cluster, watcher(store, poll_interval=5), {}, 60) == []
+        assert len(store.values) == 2
+        assert all(key.isidentifier() and key.startswith("mediaops_high_cpu_") for key in store.values)
+
+    @pytest.mark.parametrize("garbage", ["garbage", {"version": 99}, {"version": 1, "hot": 7}, [1], 0])
+    def test_what_somebody_else_kept_is_no_harm(
+        self, cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch, garbage: object
+    ) -> None:
+        lines = log_lines(monkeypatch, HighCpuTrigger)
+        store = Store()
+        watched(cluster, watcher(store), {0: HOT}, 60)
+        store.values = dict.fromkeys(store.values, json.dumps(garbage))
+        lines.clear()
+        assert watched(cluster, watcher(store), {}, 60) == [(0, "node-1")]
+        assert lines == ["WARNING: What was kept before the restart cannot be read: hot nodes are told of again."]
+
+    def test_a_store_that_fails_costs_the_memory_only(
+        self, cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        lines = log_lines(monkeypatch, HighCpuTrigger)
+        store = Store()
+        store.failure = ValueError("Task has 2 concrete inlets and outlets")
+        script = {5: HOT, 25: COOL, 45: HOT, 61: lambda: setattr(store, "failure", None), 65: COOL}
+        assert watched(cluster, watcher(store), script, 100) == [(10, "node-1"), (50, "node-1")]
+        failures = [line for line in lines if "state store failed" in line]
+        assert len(failures) == 1
+        assert failures[0].endswith("ValueError: Task has 2 concrete inlets and outlets")
+        assert store.kept_at == [70]
+
+    def test_without_a_store_a_restart_tells_again(self, cluster: ScriptedCluster) -> None:
+        assert watched(cluster, watcher(), {0: HOT}, 60) == [(0, "node-1")]
+        assert watched(cluster, watcher(), {}, 60) == [(0, "node-1")]
+
+    def test_what_has_cooled_down_is_logged(self, cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+        lines = log_lines(monkeypatch, HighCpuTrigger)
+        watched(cluster, watcher(), {5: HOT, 45: COOL}, 100)
+        assert lines == [
+            "INFO: Waiting: no node's CPU is at 85 % or more",
+            f"INFO: Cooled down: {node_id('node-1')}.",
+        ]
