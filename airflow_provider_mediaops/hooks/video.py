@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.http.client import Client
     from airflow_provider_mediaops.http.exchange import Conversation
+    from airflow_provider_mediaops.video.api import Bulletin
+    from airflow_provider_mediaops.video.delivery import Delivery
     from airflow_provider_mediaops.video.models import Activity, Subscription, SubscriptionPage
     from airflow_provider_mediaops.video.paging import Walk, WalkedPage
 
@@ -65,7 +67,12 @@ class VideoPlatformHook(ServiceHook):
         self._kind_prefix = "svc"
 
     def post_bulletin(
-        self, text: str | None = None, video_id: str | None = None, playlist_id: str | None = None
+        self,
+        text: str | None = None,
+        video_id: str | None = None,
+        playlist_id: str | None = None,
+        *,
+        delivery: Delivery | None = None,
     ) -> Activity:
         """
         Post a bulletin to the channel of the authorised user (section 4.1).
@@ -73,26 +80,36 @@ class VideoPlatformHook(ServiceHook):
         :param text: its message; may stand alone or with a video or playlist.
         :param video_id: a video to attach.
         :param playlist_id: a playlist to attach, instead of a video.
+        :param delivery: keeps a record for later tries; see :mod:`airflow_provider_mediaops.video.delivery`.
         :returns: the activity that the service made of it.
         :raises ValueError: for a bulletin that breaks the rules of section 2, before anything is sent.
         :raises UncertainDeliveryError: where it may have been posted although no reply says so; it is not repeated.
-        :raises MediaOpsError: where the service refuses it.
+        :raises MediaOpsError: where the service refuses it, or the record cannot be kept.
         """
-        from airflow_provider_mediaops.video.api import Bulletin, insert_bulletin
+        from airflow_provider_mediaops.video.api import Bulletin
 
         bulletin = Bulletin(text, video_id, playlist_id)
-        client = self.service.client
-        return self.run(client.ask(insert_bulletin(bulletin, self._kind_prefix)))
+        return self.run(self._posting(self.service.client, bulletin, delivery))
 
     async def apost_bulletin(
-        self, text: str | None = None, video_id: str | None = None, playlist_id: str | None = None
+        self,
+        text: str | None = None,
+        video_id: str | None = None,
+        playlist_id: str | None = None,
+        *,
+        delivery: Delivery | None = None,
     ) -> Activity:
         """Post a bulletin; the asynchronous twin of :meth:`post_bulletin`."""
-        from airflow_provider_mediaops.video.api import Bulletin, insert_bulletin
+        from airflow_provider_mediaops.video.api import Bulletin
 
         bulletin = Bulletin(text, video_id, playlist_id)
-        client = (await self.aservice()).client
-        return await self.arun(client.ask(insert_bulletin(bulletin, self._kind_prefix)))
+        return await self.arun(self._posting((await self.aservice()).client, bulletin, delivery))
+
+    def _posting(self, client: Client, bulletin: Bulletin, delivery: Delivery | None) -> Conversation[Activity]:
+        from airflow_provider_mediaops.video.api import insert_bulletin
+
+        posting = client.ask(insert_bulletin(bulletin, self._kind_prefix))
+        return delivery.around(posting) if delivery else posting
 
     def list_subscriptions(
         self, *, page_token: str | None = None, **query: Unpack[SubscriptionArguments]

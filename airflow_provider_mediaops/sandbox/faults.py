@@ -37,10 +37,13 @@ class StatusFault(_Armed):
 
 
 class DelayFault(_Armed):
-    """Do the work, later."""
+    """Do the work later, or tell of it later."""
 
     kind: Literal["delay"] = "delay"
-    seconds: float = Field(gt=0, le=600, description="How long the request waits before it is worked on.")
+    seconds: float = Field(gt=0, le=600, description="How long the request waits.")
+    point: Literal["before_work", "before_reply"] = Field(
+        default="before_work", description="Whether it waits before it is worked on, or for its reply."
+    )
 
 
 class DropFault(_Armed):

@@ -123,9 +123,13 @@ class Gate:
                 await expired_refusal(fault.service).response()(scope, receive, send)
             case ContentTypeFault(login_page=True):
                 await Response(_LOGIN_PAGE, media_type=fault.content_type)(scope, receive, send)
-            case DelayFault():
+            case DelayFault(point="before_work"):
                 await self._state.clock.sleep(fault.seconds)
                 await self._app(scope, receive, send)
+            case DelayFault():
+                reply = await self._work(scope, receive)
+                await self._state.clock.sleep(fault.seconds)
+                await reply.send(send)
             case DropFault():
                 await self._drop(fault, scope, receive, send)
             case TruncateFault():

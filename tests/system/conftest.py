@@ -46,6 +46,9 @@ def airflow(sandbox: SandboxServer, output: Path, tmp_path_factory: pytest.TempP
         "MEDIAOPS_OUTPUT": output.as_uri(),
         # A triggerer that was killed is taken for dead after so many seconds.
         "AIRFLOW__TRIGGERER__TRIGGERER_HEALTH_CHECK_THRESHOLD": "5",
+        # And a task whose worker was killed; a worker gives a sign of life every second.
+        "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "20",
+        "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "2",
     }
     with WatchedAirflow(scratch / "home", dags=dags, env=env) as running:
         connection = json.dumps(connections.in_database(sandbox))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import sqlite3
 import sys
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
-from scripts.local_airflow import LocalAirflow, TaskInstance
+from scripts.local_airflow import REQUEST_SECONDS, LocalAirflow, TaskInstance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -36,9 +37,34 @@ class WatchedAirflow(LocalAirflow):
 
     def log_events(self, dag_id: str, run_id: str, task_id: str) -> list[dict[str, Any]]:
         """Give the log of a task's first try with all that its lines hold."""
-        path = f"api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/logs/1"
+        path = f"{_task_path(dag_id, run_id, task_id)}/logs/1"
         events: list[dict[str, Any]] = self._call("GET", path, params={"full_content": True})["content"]
         return events
+
+    def connect(self, conn_id: str, connection: dict[str, Any]) -> None:
+        """Add a connection to the database; its `extra` is a dictionary."""
+        extra = json.dumps(connection.get("extra", {}))
+        self._call("POST", "api/v2/connections", json={"connection_id": conn_id, **connection, "extra": extra})
+
+    def clear(self, dag_id: str, run_id: str, task_ids: Iterable[str]) -> None:
+        """Clear tasks of an ended run, as a person does in the user interface; the run goes on."""
+        what = {"dag_run_id": run_id, "task_ids": list(task_ids), "only_failed": False, "dry_run": False}
+        self._call("POST", f"api/v2/dags/{dag_id}/clearTaskInstances", json=what)
+
+    def task_state(self, dag_id: str, run_id: str, task_id: str) -> dict[str, Any]:
+        """Give what stands in a task's state store."""
+        rows = self._call("GET", f"{_task_path(dag_id, run_id, task_id)}/state-store")["task_state_store"]
+        return {row["key"]: row["value"] for row in rows}
+
+    def forget_task_state(self, dag_id: str, run_id: str, task_id: str, key: str) -> None:
+        """Delete an entry of a task's state store, as a person does in the user interface."""
+        path = f"{self.url}/{_task_path(dag_id, run_id, task_id)}/state-store/{key}"
+        self._session.delete(path, timeout=REQUEST_SECONDS).raise_for_status()
+
+    def asset_states(self) -> list[Any]:
+        """Give the values in the state stores of all assets."""
+        with closing(sqlite3.connect(self.home / "airflow.db", timeout=30)) as database:
+            return [json.loads(value) for (value,) in database.execute("SELECT value FROM asset_state_store")]
 
     def trigger_arguments(self) -> list[str]:
         """Give the arguments of all waiting triggers as they stand in the database, where nobody encrypts them."""
@@ -75,8 +101,9 @@ class Ended:
         return {name: task.state for name, task in self.tasks.items()}
 
     def value(self, task_id: str) -> Any:
-        """Give what a task returned."""
-        return self.airflow.xcom(self.dag_id, self.run_id, task_id)
+        """Give what a task returned; an instance of a mapped one is `task[0]`."""
+        task = self.tasks[task_id]
+        return self.airflow.xcom(self.dag_id, self.run_id, task.task_id, map_index=task.map_index)
 
     def log(self, task_id: str) -> str:
         """Give the log of a task's last try."""
@@ -102,6 +129,10 @@ class Runs:
         return [self.ended(dag_id) for dag_id in self._run_ids]
 
 
+def _task_path(dag_id: str, run_id: str, task_id: str) -> str:
+    return f"api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}"
+
+
 def ended(airflow: WatchedAirflow, dag_id: str, run_id: str) -> Ended:
     """Wait for the end of a run."""
     state = airflow.wait(dag_id, run_id, timeout=240)
@@ -125,6 +156,15 @@ def wait_for(condition: Callable[[], bool], what: str, seconds: float = 60.0) ->
     while not condition():
         assert time.monotonic() < deadline, f"Waited {seconds:.0f} s in vain until {what}."
         time.sleep(0.2)
+
+
+def worker_of(task_pid: int) -> list[psutil.Process]:
+    """Find the worker that watches a task's process, and that process: whoever ends the first one first is not told."""
+    task = psutil.Process(task_pid)
+    worker = task.parent()
+    assert worker is not None
+    assert "LocalExecutor" in " ".join(worker.cmdline())
+    return [worker, task]
 
 
 def processes_with(variable: str, value: str) -> list[psutil.Process]:

@@ -14,9 +14,11 @@ from airflow_provider_mediaops.exceptions import (
     UncertainDeliveryError,
 )
 from airflow_provider_mediaops.hooks.video import VideoPlatformHook
+from airflow_provider_mediaops.video.delivery import RECORD_KEY, Try, begin
 from tests.unit.hooks.video_hook import BASE, both_forms, carry_out, http
 from tests.unit.log_lines import log_lines
 from tests.unit.loopback import Loopback, answering
+from tests.unit.task_state import KeptState
 from tests.unit.video_platform import KEY, error, page, subscription
 
 if TYPE_CHECKING:
@@ -73,6 +75,21 @@ class TestPosting:
             with pytest.raises(NotFoundError, match=r"Check video_id\.") as caught:
                 carry_out(form, "post_bulletin", video_id="v1")
         assert (caught.value.status, caught.value.reason) == (404, "videoNotFound")
+
+    def test_a_record_can_be_kept_around_it(self, connect_video: Callable[..., None], form: str) -> None:
+        store, states = KeptState(), list[str]()
+
+        def answer(peer: Peer) -> None:
+            states.append(store.values[RECORD_KEY]["state"])
+            peer.request()
+            peer.send(http({"id": "a1"}))
+
+        with Loopback(answer) as server:
+            connect_video(server.base)
+            delivery = begin(store, Try(1, 0, "digest"), tell=pytest.fail)
+            carry_out(form, "post_bulletin", "Hello", delivery=delivery)
+        assert states == ["intended"]
+        assert store.values[RECORD_KEY]["activity"] == {"id": "a1"}
 
 
 @both_forms

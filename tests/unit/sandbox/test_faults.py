@@ -81,10 +81,13 @@ async def test_retry_after_is_given_in_seconds_or_as_a_date(sandbox: Sandbox) ->
     assert second.headers["Retry-After"].endswith("GMT")
 
 
-async def test_a_delay_comes_before_the_work(sandbox: Sandbox) -> None:
-    await arm(sandbox, service="video", kind="delay", seconds=12.5)
+@pytest.mark.parametrize(
+    ("point", "posted_at"), [("before_work", "2025-03-01T12:00:12.500Z"), ("before_reply", "2025-03-01T12:00:00.000Z")]
+)
+async def test_a_delay_comes_before_the_work_or_after_it(sandbox: Sandbox, point: str, posted_at: str) -> None:
+    await arm(sandbox, service="video", kind="delay", seconds=12.5, point=point)
 
-    assert (await ask(sandbox, "video")).status_code == 200
+    assert (await post_bulletin(sandbox)).json()["snippet"]["publishedAt"] == posted_at
     assert sandbox.clock.naps == [12.5]
 
 

@@ -1,0 +1,363 @@
+"""
+Posting a bulletin at most once: what is written down around the post, and what a later try makes of it.
+
+The platform takes no key by which it could tell a repeated post from a new one. So a try keeps a *record* where it
+outlives the worker: before each post it says that the bulletin is *intended*, and after it that it is *posted*, with
+the activity. A refusal takes the intent back, for then nothing was posted. A later try that finds an intent without a
+result cannot know whether there is a bulletin: the delivery is *uncertain*.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from airflow_provider_mediaops.exceptions import MediaOpsError, PermanentError, TemporaryError, UncertainDeliveryError
+from airflow_provider_mediaops.http.exchange import Do, Request
+from airflow_provider_mediaops.http.retry import Clock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import timedelta
+
+    from airflow_provider_mediaops.http.exchange import Conversation
+    from airflow_provider_mediaops.video.api import Bulletin
+    from airflow_provider_mediaops.video.models import Activity
+
+#: The key under which a task's record is kept.
+RECORD_KEY = "mediaops_bulletin"
+#: What follows where a bulletin may or may not be posted: the task fails, or its next try posts again.
+OnUncertain = Literal["fail", "retry"]
+_SERVICE = "video platform"
+
+
+class Store(Protocol):
+    """What keeps JSON values from one try of a task to the next; Airflow's task state store is one."""
+
+    def get(self, key: str, /) -> Any:
+        """Give the value, or None where there is none."""
+        ...
+
+    def set(self, key: str, value: Any, /, *, retention: timedelta | None = None) -> None:
+        """Keep a value for so long, or as long as the store thinks right."""
+        ...
+
+    def delete(self, key: str, /) -> None:
+        """Forget a value, if there is one."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Try:
+    """
+    One try of a task, and what it is to post.
+
+    :param number: which try it is, from 1.
+    :param max_tries: up to which number the task may be tried. A retry finds it as it was; Airflow raises it when the
+        task is cleared, and that tells the two apart.
+    :param contents: a digest of what is posted, and to where; see :func:`digest_of`.
+    """
+
+    number: int
+    max_tries: int
+    contents: str
+
+
+@dataclass(frozen=True, slots=True)
+class Intended:
+    """
+    The record of a try that was about to post.
+
+    :param by: the try.
+    :param at: when, in ISO 8601.
+    """
+
+    by: Try
+    at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """
+    The record of a try that has posted.
+
+    :param by: the try.
+    :param activity: what the service made of the bulletin.
+    """
+
+    by: Try
+    activity: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A record that this version does not understand: of another version, or changed by hand."""
+
+
+Record = Intended | Posted | Unreadable
+
+
+@dataclass(frozen=True, slots=True)
+class Post:
+    """
+    The decision to post.
+
+    :param remark: why, where that is worth a line in the log.
+    """
+
+    remark: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AlreadyPosted:
+    """
+    The decision to post nothing, because an earlier try has posted.
+
+    :param activity: what the service made of the bulletin then.
+    :param by: which try posted it.
+    :param changed: whether it was posted with other contents, or to another connection, than this try would.
+    """
+
+    activity: dict[str, Any]
+    by: int
+    changed: bool
+
+
+def digest_of(bulletin: Bulletin, conn_id: str) -> str:
+    """
+    Tell one bulletin from another without keeping its text.
+
+    :param bulletin: what is posted.
+    :param conn_id: the connection over which it is posted.
+    :returns: a digest of both.
+    """
+    contents = json.dumps([bulletin.resource(""), conn_id], sort_keys=True)
+    return hashlib.sha256(contents.encode()).hexdigest()
+
+
+def write_record(record: Intended | Posted) -> dict[str, Any]:
+    """
+    Put a record into the plain values that a store keeps.
+
+    :param record: the record.
+    :returns: what :func:`read_record` reads.
+    """
+    by = {"try": record.by.number, "max_tries": record.by.max_tries, "contents": record.by.contents}
+    if isinstance(record, Intended):
+        return {"state": "intended", **by, "at": record.at}
+    return {"state": "posted", **by, "activity": record.activity}
+
+
+def read_record(value: Any) -> Record | None:
+    """
+    Read what a store keeps.
+
+    :param value: what :func:`write_record` gave, by this version or another.
+    :returns: the record; None where nothing is kept.
+    """
+    match value:
+        case None:
+            return None
+        case {"state": "intended", "try": int(number), "max_tries": int(most), "contents": str(contents), "at": at}:
+            return Intended(Try(number, most, contents), str(at))
+        case {
+            "state": "posted",
+            "try": int(number),
+            "max_tries": int(most),
+            "contents": str(contents),
+            "activity": dict(activity),
+        }:
+            return Posted(Try(number, most, contents), activity)
+        case _:
+            return Unreadable()
+
+
+def decide(
+    record: Record | None,
+    this: Try,
+    *,
+    on_uncertain: OnUncertain = "fail",
+    post_again_on_clear: bool = False,
+) -> Post | AlreadyPosted:
+    """
+    Say what a try has to do, by what earlier ones have written down.
+
+    :param record: the record.
+    :param this: the try.
+    :param on_uncertain: what follows from an intent without a result: ``fail``, or ``retry``, which posts.
+    :param post_again_on_clear: whether a task that was cleared since posts in any case.
+    :returns: the decision.
+    :raises UncertainDeliveryError: where the bulletin may have been posted, and ``on_uncertain`` is ``fail``.
+    :raises PermanentError: where a cleared task has other contents now than those it has posted.
+    """
+    if record is None:
+        return Post()
+    cleared = not isinstance(record, Unreadable) and this.max_tries > record.by.max_tries
+    if cleared and post_again_on_clear:
+        return Post("The task was cleared, and post_again_on_clear is set: its bulletin is posted again.")
+    if isinstance(record, Posted):
+        changed = record.by.contents != this.contents
+        if changed and cleared:
+            raise _other_contents(record)
+        return AlreadyPosted(record.activity, record.by.number, changed)
+    if on_uncertain == "retry":
+        return Post(f"{_found(record)} on_uncertain='retry': it is posted, perhaps for the second time.")
+    raise UncertainDeliveryError(
+        f"{_found(record)} It may or may not be posted, and is not posted again by itself. Look at the channel: if it "
+        f"is there, mark the task as success; if not, {_HOW_TO_POST}.",
+        service=_SERVICE,
+    )
+
+
+_HOW_TO_POST = f"delete {RECORD_KEY} from the task's state store (tab Task State Store), and clear the task"
+
+
+def _found(record: Intended | Unreadable) -> str:
+    if isinstance(record, Unreadable):
+        return "The record of this task's bulletin cannot be read: another version wrote it, or somebody changed it."
+    return f"Try {record.by.number} of this task was about to post its bulletin at {record.at} and left no result."
+
+
+def _other_contents(record: Posted) -> PermanentError:
+    return PermanentError(
+        f"Try {record.by.number} of this task posted bulletin {record.activity.get('id')}. The task was cleared, and "
+        "its text, video, playlist or connection is another one now, so nothing was posted. To post it, "
+        f"{_HOW_TO_POST}, or set post_again_on_clear; if the earlier one will do, mark the task as success.",
+        service=_SERVICE,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """
+    One try's delivery, and the record that it keeps for later tries.
+
+    :param store: where the record is kept.
+    :param this: the try.
+    :param retention: how long the record is kept.
+    :param tell: takes what the log should say.
+    :param clock: where time comes from.
+    :param before: the record as this try found it, which a refusal puts back.
+    """
+
+    store: Store
+    this: Try
+    retention: timedelta | None
+    tell: Callable[[str], None]
+    clock: Clock = field(default_factory=Clock)
+    before: Any = None
+
+    def around(self, posting: Conversation[Activity]) -> Conversation[Activity]:
+        """
+        Keep the record around each request that posts.
+
+        :param posting: posts the bulletin, and again only where it is certain that nothing was posted.
+        :returns: the same conversation, with the record written down in between.
+        :raises TemporaryError: where the intent cannot be written down; then nothing is sent.
+        """
+        intended = False
+        try:
+            step = next(posting)
+            while True:
+                if intended:
+                    # It goes on after a post: so that one was refused.
+                    yield Do(self._withdraw)
+                intended = isinstance(step, Request) and not step.idempotent
+                if intended:
+                    yield Do(self._intend)
+                try:
+                    reply = yield step
+                except Exception as error:  # noqa: BLE001 what a step ended with is the conversation's
+                    step = posting.throw(error)
+                else:
+                    step = posting.send(reply)
+        except StopIteration as stop:
+            activity: Activity = stop.value
+        except UncertainDeliveryError:
+            raise
+        except MediaOpsError:
+            if intended:
+                yield Do(self._withdraw)
+            raise
+        finally:
+            posting.close()
+        yield Do(partial(self._settle, activity))
+        return activity
+
+    def _intend(self) -> None:
+        try:
+            self._keep(Intended(self.this, self.clock.now().isoformat(timespec="seconds")))
+        except Exception as error:
+            raise _unsent("that it is about to be posted could not be written to", error) from error
+
+    def _withdraw(self) -> None:
+        try:
+            if self.before is None:
+                self.store.delete(RECORD_KEY)
+            else:
+                self.store.set(RECORD_KEY, self.before, retention=self.retention)
+        except Exception as error:  # noqa: BLE001 what the service said matters more
+            self.tell(
+                "Nothing was posted, but that could not be written to the task's state store "
+                f"({type(error).__name__}): another try of this task may take the bulletin for uncertain."
+            )
+
+    def _settle(self, activity: Activity) -> None:
+        try:
+            self._keep(Posted(self.this, activity.to_dict()))
+        except Exception as error:  # noqa: BLE001 it is posted, whether that can be written down or not
+            self.tell(
+                f"Bulletin {activity.id} was posted, but that could not be written to the task's state store "
+                f"({type(error).__name__}): another try of this task will take it for uncertain."
+            )
+
+    def _keep(self, record: Intended | Posted) -> None:
+        self.store.set(RECORD_KEY, write_record(record), retention=self.retention)
+
+
+def begin(
+    store: Store,
+    this: Try,
+    *,
+    tell: Callable[[str], None],
+    on_uncertain: OnUncertain = "fail",
+    post_again_on_clear: bool = False,
+    retention: timedelta | None = None,
+    clock: Clock | None = None,
+) -> Delivery | AlreadyPosted:
+    """
+    Look up what earlier tries have written down, and begin the delivery where it is to be made.
+
+    :param store: where the record is kept.
+    :param this: the try.
+    :param tell: takes what the log should say.
+    :param on_uncertain: see :func:`decide`.
+    :param post_again_on_clear: see :func:`decide`.
+    :param retention: how long the record is kept; None leaves it to the store.
+    :param clock: where time comes from.
+    :returns: the delivery, or what an earlier one has made.
+    :raises UncertainDeliveryError: as :func:`decide` does.
+    :raises PermanentError: as :func:`decide` does.
+    :raises TemporaryError: where the store cannot be read.
+    """
+    try:
+        before = store.get(RECORD_KEY)
+    except Exception as error:
+        raise _unsent("whether an earlier try has posted it could not be read from", error) from error
+    decision = decide(read_record(before), this, on_uncertain=on_uncertain, post_again_on_clear=post_again_on_clear)
+    if isinstance(decision, AlreadyPosted):
+        return decision
+    if decision.remark:
+        tell(decision.remark)
+    return Delivery(store, this, retention=retention, tell=tell, clock=clock or Clock(), before=before)
+
+
+def _unsent(what: str, error: Exception) -> TemporaryError:
+    return TemporaryError(
+        f"The bulletin was not sent: {what} the task's state store ({type(error).__name__}). "
+        "Check that the worker reaches Airflow's API server, and whether Airflow has given up this try.",
+        service=_SERVICE,
+    )
