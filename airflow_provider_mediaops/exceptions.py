@@ -125,6 +125,14 @@ class ReplyTimeoutError(TemporaryError):
     """The reply did not come within the time limit."""
 
 
+class RateStoreError(TemporaryError):
+    """The store of the rate that tasks share cannot be used, so no request is sent."""
+
+
+class DestinationInUseError(TemporaryError):
+    """Another task is writing the same file at this moment."""
+
+
 _BY_NAME: dict[str, type[MediaOpsError]] = {
     cls.__name__: cls
     for cls in (
@@ -140,6 +148,8 @@ _BY_NAME: dict[str, type[MediaOpsError]] = {
         ServiceUnavailableError,
         ConnectionFailedError,
         ReplyTimeoutError,
+        RateStoreError,
+        DestinationInUseError,
         PermanentError,
         TemporaryError,
     )

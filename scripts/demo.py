@@ -134,7 +134,8 @@ class Demo:
                     text = json.dumps(result, ensure_ascii=False).replace(f"{output.as_uri()}/", "")
                     short = text if len(text) <= RESULT_LENGTH else f"{text[:RESULT_LENGTH]}…"
                     self._print(f"{run.dag_id}.{task.name}: {short}")
-        files = sorted(file for file in output.rglob("*") if file.is_file())
+        # Hidden ones are receipts.
+        files = sorted(file for file in output.rglob("[!.]*") if file.is_file())
         self._print(f"\nFiles in {os.path.relpath(output)}:" if files else "\nNo files were written.")
         for file in files:
             self._print(f"{decimal(file.stat().st_size):>10}  {file.relative_to(output)}")

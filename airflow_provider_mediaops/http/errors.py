@@ -50,7 +50,7 @@ _WHAT_TO_DO: dict[ErrorClass, str] = {
     ServiceUnavailableError: "The fault is on the service's side; it is tried again after a pause.",
     ReplyTimeoutError: "Raise the time limit if the service needs longer.",
 }
-_SUCCESS = range(200, 300)
+SUCCESS = range(200, 300)
 _REDIRECTS = range(300, 400)
 _REFUSALS = range(400, 500)
 
@@ -85,7 +85,7 @@ class ErrorRules:
         :returns: the error, or None for a reply of success (2xx).
         """
         status = response.status
-        if status in _SUCCESS:
+        if status in SUCCESS:
             return None
         details = read_error(response)
         cls = self.refine(response, details, self._class_of(status, details))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.exceptions import InvalidReplyError
+from airflow_provider_mediaops.json_text import parse_json
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import Response
@@ -43,12 +44,10 @@ def read_json(response: Response) -> dict[str, Any]:
     :returns: the object.
     :raises InvalidReplyError: where the body is empty, HTML, cut short or another kind of value.
     """
-    import pydantic_core
-
     if not response.body.strip():
         raise InvalidReplyError("The reply is empty where a JSON object was expected.")
     try:
-        value = pydantic_core.from_json(response.body.removeprefix(_BYTE_ORDER_MARK))
+        value = parse_json(response.body.removeprefix(_BYTE_ORDER_MARK))
     except ValueError as error:
         kind = "a web page" if looks_like_html(response) else "no valid JSON"
         raise InvalidReplyError(f"The reply is {kind} where a JSON object was expected ({error}).") from None

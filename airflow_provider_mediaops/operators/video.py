@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from airflow.providers.common.compat.sdk import BaseOperator
 
@@ -15,17 +15,26 @@ if TYPE_CHECKING:
     from airflow.sdk import Context, ObjectStoragePath
 
     from airflow_provider_mediaops.hooks.video import SubscriptionArguments
+    from airflow_provider_mediaops.storage.dataset import Staging
+    from airflow_provider_mediaops.video.api import SubscriptionQuery
+    from airflow_provider_mediaops.video.delivery import AlreadyPosted, Delivery, OnUncertain
 
 
 class PostBulletinOperator(BaseOperator):
     """
     Post a bulletin to the channel of the connection's user, and return the activity (video-platform.md, section 4.1).
 
+    It is posted at most once a task instance: what a try is about to do and what it has done stands in the task's state
+    store, so that a later try returns the same activity, or knows that it cannot know. Below Airflow 3.3, which has no
+    such store, this holds within one try.
+
     :param text: its message; may stand alone or with a video or playlist.
     :param video_id: a video to attach.
     :param playlist_id: a playlist to attach, instead of a video.
-    :param on_uncertain: what to do where the reply was lost and the bulletin may or may not be posted: ``fail`` ends
-        the task at once; ``retry`` lets the task's retries post it again, perhaps for the second time.
+    :param on_uncertain: what to do where the reply was lost, or an earlier try has ended before it came, so that the
+        bulletin may or may not be posted: ``fail`` ends the task at once; ``retry`` lets the task's retries post it
+        again, perhaps for the second time.
+    :param post_again_on_clear: whether a task that somebody clears posts once more, whatever its earlier tries did.
     :param video_conn_id: the connection's id.
     :raises ValueError: for a bulletin that breaks the rules of section 2: here, unless an argument is templated.
     """
@@ -38,7 +47,8 @@ class PostBulletinOperator(BaseOperator):
         text: str | None = None,
         video_id: str | None = None,
         playlist_id: str | None = None,
-        on_uncertain: Literal["fail", "retry"] = "fail",
+        on_uncertain: OnUncertain = "fail",
+        post_again_on_clear: bool = False,
         video_conn_id: str = "mediaops_video_default",
         **kwargs: Any,
     ) -> None:
@@ -47,6 +57,7 @@ class PostBulletinOperator(BaseOperator):
         self.video_id = video_id
         self.playlist_id = playlist_id
         self.on_uncertain = on_uncertain
+        self.post_again_on_clear = post_again_on_clear
         self.video_conn_id = video_conn_id
         if on_uncertain not in ("fail", "retry"):
             raise ValueError(f"on_uncertain is fail or retry; not {on_uncertain!r}.")
@@ -57,12 +68,47 @@ class PostBulletinOperator(BaseOperator):
         use_retry_policy(self)
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Post, and return the activity as the service sent it."""
+        """Post, unless an earlier try has, and return the activity as the service sent it."""
+        from airflow_provider_mediaops.video.delivery import AlreadyPosted
+
+        with ending_task():
+            delivery = self._begin(context)
+            if isinstance(delivery, AlreadyPosted):
+                return self._posted_before(delivery)
+            return self._post(delivery)
+
+    def _begin(self, context: Context) -> Delivery | AlreadyPosted | None:
+        store = context.get("task_state_store")
+        if store is None:  # Airflow below 3.3
+            return None
+        from airflow.sdk import NEVER_EXPIRE  # type: ignore[attr-defined] # its stub file does not name it
+
+        from airflow_provider_mediaops.video.api import Bulletin
+        from airflow_provider_mediaops.video.delivery import Try, begin, digest_of
+
+        contents = digest_of(Bulletin(self.text, self.video_id, self.playlist_id), self.video_conn_id)
+        return begin(
+            store,
+            Try(context["ti"].try_number, context["ti"].max_tries, contents),
+            tell=self.log.warning,
+            on_uncertain=self.on_uncertain,
+            post_again_on_clear=self.post_again_on_clear,
+            # The task can be cleared as long as its run is there, and the record goes with the run.
+            retention=NEVER_EXPIRE,
+        )
+
+    def _posted_before(self, found: AlreadyPosted) -> dict[str, Any]:
+        self.log.info("Try %d has posted bulletin %s; nothing is posted.", found.by, found.activity.get("id"))
+        if found.changed:
+            self.log.warning("It was posted with another text, video, playlist or connection than this try has.")
+        return found.activity
+
+    def _post(self, delivery: Delivery | None) -> dict[str, Any]:
         from airflow_provider_mediaops.hooks.video import VideoPlatformHook
 
-        with ending_task(), VideoPlatformHook(self.video_conn_id) as hook:
+        with VideoPlatformHook(self.video_conn_id) as hook:
             try:
-                activity = hook.post_bulletin(self.text, self.video_id, self.playlist_id)
+                activity = hook.post_bulletin(self.text, self.video_id, self.playlist_id, delivery=delivery)
             except UncertainDeliveryError as error:
                 if self.on_uncertain == "fail":
                     raise
@@ -79,8 +125,14 @@ class ExportSubscriptionsOperator(BaseOperator):
     however often the service lists it: as it came in JSON lines, as columns in CSV and Parquet. The dataset appears
     whole when the last page is there; until then an older one stays.
 
-    The summary holds ``path``, ``rows``, ``pages``, ``duplicates`` (records that came again and were left out) and
-    ``bytes``.
+    Each page is saved beside the destination before the next is asked for. A retry, or a cleared task that had failed,
+    goes on with the page after the last one saved; a retry of one that had published returns the same summary. Another
+    run, or other arguments, start anew. Two tasks cannot write one destination at the same time: mapped tasks need one
+    each, for example with ``{{ ti.map_index }}`` in it.
+
+    The summary holds ``path``, ``rows``, ``pages``, ``duplicates`` (records that came again and were left out),
+    ``restarts`` (how often the service no longer took a page token, so that the walk began again), ``resumed`` and
+    ``bytes``; with ``if_changed`` also ``changed``.
 
     :param destination: where the dataset goes, on any object storage; folders are made.
     :param channel_id: the channel whose subscriptions are exported.
@@ -92,6 +144,8 @@ class ExportSubscriptionsOperator(BaseOperator):
         ``unread``; None leaves it to the service.
     :param page_size: records a page, 1 to 50.
     :param format: ``jsonl``, ``csv`` or ``parquet``; None goes by the suffix of the destination.
+    :param if_changed: whether to leave the file as it is where an export with the same arguments has written it, and
+        the ids and etags are the same; the summary then says ``changed: False``.
     :param video_conn_id: the connection's id.
     :raises ValueError: for arguments that cannot be used: here, unless they are templated.
     """
@@ -119,6 +173,7 @@ class ExportSubscriptionsOperator(BaseOperator):
         order: str | None = "alphabetical",
         page_size: int = 50,
         format: str | None = None,
+        if_changed: bool = False,
         video_conn_id: str = "mediaops_video_default",
         **kwargs: Any,
     ) -> None:
@@ -132,6 +187,7 @@ class ExportSubscriptionsOperator(BaseOperator):
         self.order = order
         self.page_size = page_size
         self.format = format
+        self.if_changed = if_changed
         self.video_conn_id = video_conn_id
         if page_size < 1:
             raise ValueError(f"page_size is 1 to 50; not {page_size}.")
@@ -147,26 +203,52 @@ class ExportSubscriptionsOperator(BaseOperator):
         use_retry_policy(self)
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Walk all pages, publish the dataset, and return the summary."""
-        from airflow_provider_mediaops.hooks.video import VideoPlatformHook
+        """Walk all pages that are left, publish the dataset, and return the summary."""
+        from airflow_provider_mediaops.operators.owner import owner_of
         from airflow_provider_mediaops.storage.dataset import Dataset
+        from airflow_provider_mediaops.video.api import SubscriptionQuery
         from airflow_provider_mediaops.video.export import SUBSCRIPTIONS
 
         with ending_task():
-            pages = duplicates = 0
+            query = SubscriptionQuery(**self._query())
             dataset = Dataset(self.destination, view=SUBSCRIPTIONS, format=self.format)
-            with dataset.writing() as rows, VideoPlatformHook(self.video_conn_id) as hook:
-                for walked in hook.walk_subscriptions(**self._query()):
-                    rows.write(walked.fresh)
-                    pages += 1
-                    duplicates += len(walked.page.items) - len(walked.fresh)
-        self.log.info("Wrote %d subscriptions of %d pages to %s.", rows.count, pages, self.destination)
-        return {
-            "path": str(self.destination),
-            "rows": rows.count,
-            "pages": pages,
-            "duplicates": duplicates,
-            "bytes": rows.bytes,
+            owner = owner_of(context, {**self._query(), "format": self.format, "connection": self.video_conn_id})
+            published = dataset.published(owner)
+            if published is not None:
+                self.log.info("An earlier attempt of this task has written %s already.", self.destination)
+                return published
+            with dataset.staging(owner) as staging:
+                self._export(query, staging)
+        self._tell(staging.summary)
+        return staging.summary
+
+    def _tell(self, summary: dict[str, Any]) -> None:
+        line = "Wrote %d subscriptions of %d pages to %s."
+        if not summary.get("changed", True):
+            line = "Nothing has changed in %d subscriptions of %d pages: %s stays as it is."
+        self.log.info(line, summary["rows"], summary["pages"], self.destination)
+
+    def _export(self, query: SubscriptionQuery, staging: Staging) -> None:
+        from airflow_provider_mediaops.hooks.video import VideoPlatformHook
+        from airflow_provider_mediaops.video.export import Progress, content_digest, export_pages, resumed_walk
+
+        walk = resumed_walk(query, staging.state, staging.records(), self.log.warning)
+        if staging.resumed:
+            self.log.info("Going on after %d subscriptions of %d pages.", staging.rows, walk.pages)
+        progress = Progress(walk, self.log.info, staging.rows)
+        with VideoPlatformHook(self.video_conn_id) as hook:
+            try:
+                hook.run(export_pages(hook.service.client.ask, walk, staging.commit, progress))
+            except Exception:
+                self.log.info("Kept %d subscriptions of %d pages for the next attempt.", staging.rows, walk.pages)
+                raise
+        if self.if_changed:
+            staging.digest = content_digest(staging.records())
+        staging.summary = {
+            "pages": walk.pages,
+            "duplicates": walk.duplicates,
+            "restarts": walk.restarts,
+            "resumed": staging.resumed,
         }
 
     def _query(self) -> SubscriptionArguments:

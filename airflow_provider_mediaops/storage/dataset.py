@@ -1,76 +1,162 @@
-"""Datasets that appear whole or not at all."""
+"""Datasets that are staged commit by commit, go on where a dead attempt stopped, and appear whole or not at all."""
 
 from __future__ import annotations
 
-from contextlib import contextmanager, suppress
+import hashlib
+import time
+from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import ObjectStoragePath
 
-from airflow_provider_mediaops.storage.files import staged
-from airflow_provider_mediaops.storage.formats import FlatView, Writer, format_of, open_writer
+from airflow_provider_mediaops.json_text import parse_json
+from airflow_provider_mediaops.storage.files import is_local
+from airflow_provider_mediaops.storage.formats import FlatView, check_format, format_of, json_lines, write_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from airflow_provider_mediaops.storage.ownership import Owner
+    from airflow_provider_mediaops.storage.stage import Stage
 
 
-class Rows:
+class Staging:
     """
-    What is written of a dataset so far.
+    A dataset while it is written.
 
-    :param writer: writes the records.
+    :param stage: where it is written to.
     """
 
-    def __init__(self, writer: Writer) -> None:
-        self._writer = writer
-        #: How many records there are.
-        self.count = 0
-        #: The size of the file in bytes, once it is published.
-        self.bytes = 0
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        #: Whether something of an earlier attempt was found.
+        self.resumed = stage.resumed
+        #: What the task is to return; ``path``, ``rows`` and ``bytes`` are added when the dataset is published.
+        self.summary: dict[str, Any] = {}
+        #: A digest of the content. Where it is given, and the same as that of the file at the destination, the file
+        #: stays as it is; the summary then says ``changed: False``.
+        self.digest: str | None = None
 
-    def write(self, records: Sequence[Mapping[str, Any]]) -> None:
-        """
-        Append records.
+    @property
+    def rows(self) -> int:
+        """How many records are committed."""
+        return self._stage.extent.rows
 
-        :param records: for example those of one page, as they came.
+    @property
+    def state(self) -> Any:
+        """What was saved with the last commit; None before the first."""
+        return self._stage.state
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """Give the records that are committed, in order."""
+        return map(parse_json, self._stage.lines())
+
+    def commit(self, records: Sequence[Mapping[str, Any]], state: Any) -> None:
         """
-        self._writer.write(records)
-        self.count += len(records)
+        Append records and save a state with them: whatever happens, both are there afterwards, or neither.
+
+        :param records: for example those of one page, as they came; there may be none.
+        :param state: plain values from which the next attempt can go on.
+        :raises OSError: where it cannot be written; the message names the destination. What was committed before stays.
+        :raises DestinationInUseError: where another task has taken over the destination meanwhile.
+        """
+        self._stage.append(json_lines(records), len(records), state)
 
 
 class Dataset:
     """
     Records in one file on any object storage, published in one step.
 
+    While it is written, hidden files stand beside the destination (on an object store: objects), and one small file
+    stays there as a receipt: ``.<name>.checkpoint``. What a task that never came back has left is removed when the
+    destination is next written.
+
     :param destination: its path, for example ``s3://conn_id@bucket/key.parquet``; folders above it are made.
     :param view: the columns of CSV and Parquet; JSON lines hold the records as they came.
     :param format: ``jsonl``, ``csv`` or ``parquet``; None goes by the suffix of the destination.
+    :param clock: seconds since 1970.
     :raises ValueError: where neither the suffix nor ``format`` names a format.
     """
 
-    def __init__(self, destination: str | ObjectStoragePath, *, view: FlatView, format: str | None = None) -> None:
+    def __init__(
+        self,
+        destination: str | ObjectStoragePath,
+        *,
+        view: FlatView,
+        format: str | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         self._format = format_of(destination, format)
+        self._destination = str(destination)
         self._path = ObjectStoragePath(destination)
         self._view = view
+        self._clock = clock
+
+    def published(self, owner: Owner) -> dict[str, Any] | None:
+        """
+        Find what this very task instance has published: its attempt may have died before Airflow knew that it was done.
+
+        :param owner: the task instance; one that was cleared since is another.
+        :returns: the summary, or None where there is none, or the file is gone or replaced.
+        :raises OSError: where the destination cannot be read; the message names it.
+        """
+        if is_local(self._path):
+            from airflow_provider_mediaops.storage.local_stage import published_locally
+
+            return published_locally(self._path, owner)
+        from airflow_provider_mediaops.storage.object_stage import published_in_store
+
+        return published_in_store(self._path, owner)
 
     @contextmanager
-    def writing(self) -> Iterator[Rows]:
+    def staging(self, owner: Owner) -> Iterator[Staging]:
         """
-        Write the dataset, and publish it when the block ends; where the block raises, an older one stays.
+        Write the dataset, going on from what an earlier attempt of the same owner has committed.
 
-        :returns: a context manager that gives the rows to write.
-        :raises OSError: where the destination cannot be written; before the block begins.
+        The dataset is published when the block ends. Where the block raises, an older one stays, and so does what was
+        committed, for the next attempt. What another owner has left is dropped.
+
+        :param owner: the task instance and its parameters.
+        :returns: a context manager that gives what to commit to.
+        :raises DestinationInUseError: where another task is writing the destination at this moment.
+        :raises OSError: where the destination cannot be written; before the block begins, or when it ends.
         :raises PermanentError: for Parquet, where pyarrow is not installed; before the block begins.
         """
-        with staged(self._path) as file:
-            writer = open_writer(self._format, file, self._view)
-            rows = Rows(writer)
-            try:
-                yield rows
-            except BaseException:
-                # The file is dropped; an error from closing it would hide the one that matters.
-                with suppress(Exception):
-                    writer.close()
-                raise
-            writer.close()
-            rows.bytes = file.stat().st_size
+        check_format(self._format)
+        stage = self._open(owner)
+        try:
+            staging = Staging(stage)
+            yield staging
+            staging.summary = self._publish(stage, staging, owner)
+        finally:
+            stage.close()
+
+    def _open(self, owner: Owner) -> Stage:
+        if is_local(self._path):
+            from airflow_provider_mediaops.storage.local_stage import LocalStage
+
+            return LocalStage(self._path, owner)
+        from airflow_provider_mediaops.storage.object_stage import ObjectStage
+
+        return ObjectStage(self._path, owner, self._clock)
+
+    def _publish(self, stage: Stage, staging: Staging, owner: Owner) -> dict[str, Any]:
+        summary = {"path": self._destination, "rows": staging.rows, **staging.summary}
+        convert = None if self._format == "jsonl" else partial(self._convert, staging)
+        if staging.digest is None:
+            return stage.publish(convert, summary, None)
+        digest = self._whole_digest(staging.digest, owner)
+        last = stage.last
+        if last and last.digest == digest:
+            return stage.keep_published(last, {**summary, "changed": False})
+        return stage.publish(convert, {**summary, "changed": True}, digest)
+
+    def _convert(self, staging: Staging, file: Path) -> None:
+        write_table(self._format, file, self._view, staging.records())
+
+    def _whole_digest(self, digest: str, owner: Owner) -> str:
+        # The same records make another file with other parameters, or where the columns are others.
+        shape = [owner.parameters, self._format, *self._view.columns, digest]
+        return hashlib.sha256("\0".join(shape).encode()).hexdigest()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import secrets
-import tempfile
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 
     from airflow.sdk import ObjectStoragePath
 
-# What of the destination's name a staged file carries; file systems allow 255 bytes for a name.
+# What of the destination's name a staged file carries, and how long a name may be on the usual file systems.
 _KEPT_NAME = 50
+_LONGEST_NAME = 255
 
 
 def write_whole(path: ObjectStoragePath, data: bytes) -> None:
@@ -26,105 +27,127 @@ def write_whole(path: ObjectStoragePath, data: bytes) -> None:
     :param data: all of its content.
     :raises OSError: where the destination cannot be written; the message names it.
     """
-    if _is_local(path):
-        with staged(path) as file:
-            file.write_bytes(data)
+    if is_local(path):
+        with naming(path):
+            _write_local(target_of(path), data)
     else:
-        with _naming(path):
-            _put(path, path.path, lambda target: path.fs.pipe_file(target, data))
+        put(path, path.path, lambda target: path.fs.pipe_file(target, data))
 
 
-@contextmanager
-def staged(path: ObjectStoragePath) -> Iterator[Path]:
-    """
-    Give an empty local file to fill, which becomes the destination in one step when the block ends.
-
-    On the local disk it stands beside the destination and takes its name; to an object store it is sent whole, with
-    one PUT. Where the block raises, it is removed and an older file at the destination stays. That the destination
-    can be written is known before the block begins.
-
-    :param path: the destination; folders above it are made.
-    :returns: a context manager that gives the file to fill; it must be closed when the block ends.
-    :raises OSError: where the destination cannot be written; the message names it.
-    """
-    with _naming(path):
-        file = _beside(path) if _is_local(path) else _elsewhere(path)
-    try:
-        yield file
-        with _naming(path):
-            if _is_local(path):
-                _publish(file, _target(path))
-            else:
-                _put(path, path.path, lambda target: path.fs.put_file(str(file), target))
-    finally:
-        file.unlink(missing_ok=True)
-
-
-def _is_local(path: ObjectStoragePath) -> bool:
+def is_local(path: ObjectStoragePath) -> bool:
+    """Say whether a path is on the local disk."""
     return path.protocol in ("", "file", "local")
 
 
-def _target(path: ObjectStoragePath) -> Path:
-    # A link at the destination stays one: what it points to is replaced.
-    return Path(os.path.realpath(path.path))
+def target_of(path: ObjectStoragePath) -> Path:
+    """
+    Give the local file that is to be written, with the folder that it stands in.
 
-
-def _staged_name(name: str) -> str:
-    return f".{name[:_KEPT_NAME]}.{secrets.token_hex(4)}.part"
-
-
-def _beside(path: ObjectStoragePath) -> Path:
-    target = _target(path)
+    :param path: a path on the local disk.
+    :returns: what a link at the path leads to, so that the link stays one.
+    :raises OSError: where it is a folder, or the folders above it cannot be made.
+    """
+    target = Path(os.path.realpath(path.path))
     if target.is_dir():
         raise IsADirectoryError("it is a folder")
     target.parent.mkdir(parents=True, exist_ok=True)
-    file = target.with_name(_staged_name(target.name))
-    file.touch(exist_ok=False)
-    return file
+    return target
 
 
-def _elsewhere(path: ObjectStoragePath) -> Path:
-    # Only writing tells whether one may write.
-    folder, _, name = path.path.rpartition("/")
-    probe = f"{folder}/{_staged_name(name)}"
-    _put(path, probe, lambda target: path.fs.pipe_file(target, b""))
-    path.fs.rm_file(probe)
-    descriptor, file = tempfile.mkstemp(prefix="mediaops-", suffix=".part")
-    os.close(descriptor)
-    return Path(file)
+def beside(name: str, kind: str) -> str:
+    """
+    Name the hidden companion of a file.
+
+    :param name: the file's name.
+    :param kind: what the companion is; the end of its name.
+    :returns: a name that other files' companions do not have.
+    """
+    hidden = f".{name}.{kind}"
+    if len(os.fsencode(hidden)) <= _LONGEST_NAME:
+        return hidden
+    return f".{name[:_KEPT_NAME]}.{hashlib.sha256(os.fsencode(name)).hexdigest()[:16]}.{kind}"
 
 
-def _publish(file: Path, target: Path) -> None:
-    # After a power failure the name must not lead to a file whose content never reached the disk.
-    _sync(file)
+def replace(file: Path, target: Path) -> None:
+    """
+    Give a file, of which all is on the disk, its final name in one step.
+
+    :param file: a file in the target's folder.
+    :param target: the name; a file that has it is replaced.
+    """
     file.replace(target)
-    # Not every file system can do this for a folder, and the file is already there.
+    # After a power failure it should still have the name. Not every file system can do this for a folder.
     with suppress(OSError):
-        _sync(target.parent)
+        descriptor = os.open(target.parent, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def put(path: ObjectStoragePath, target: str, send: Callable[[str], None], what_to_do: str = "") -> None:
+    """
+    Write an object.
 
-
-def _put(path: ObjectStoragePath, target: str, put: Callable[[str], None]) -> None:
-    try:
-        put(target)
-    except FileNotFoundError:
-        # Object stores have no folders; stores such as SFTP do.
-        path.fs.makedirs(target.rpartition("/")[0], exist_ok=True)
-        put(target)
+    :param path: a path on its store, which messages name.
+    :param target: the object's own path.
+    :param send: writes it.
+    :param what_to_do: a sentence for the reader of an error.
+    :raises OSError: where the store refuses, or cannot be reached.
+    """
+    with asking(path, what_to_do):
+        try:
+            send(target)
+        except FileNotFoundError:
+            # Object stores have no folders; stores such as SFTP do.
+            path.fs.makedirs(target.rpartition("/")[0], exist_ok=True)
+            send(target)
 
 
 @contextmanager
-def _naming(path: ObjectStoragePath) -> Iterator[None]:
+def asking(path: object, what_to_do: str = "") -> Iterator[None]:
+    """
+    Let any error of a store be an ``OSError`` that says which destination it is about.
+
+    :param path: the destination.
+    :param what_to_do: a sentence for the reader.
+    :raises OSError: for whatever the store's client raises; some have errors of their own for a lost network.
+    """
+    with naming(path, what_to_do):
+        try:
+            yield
+        except OSError:
+            raise
+        except Exception as error:
+            raise OSError(f"{type(error).__name__}: {error}") from error
+
+
+@contextmanager
+def naming(path: object, what_to_do: str = "") -> Iterator[None]:
+    """
+    Let an error of the system or of a store say which destination it is about.
+
+    :param path: the destination.
+    :param what_to_do: a sentence for the reader.
+    :raises OSError: of the same class as the error where it is the system's; the message names the path.
+    """
     try:
         yield
     except OSError as error:
         # With its number the system's error keeps its class: PermissionError, FileNotFoundError, …
         what = f"{path} cannot be written: {error.strerror or error}"
+        what = f"{what}. {what_to_do}" if what_to_do else what
         raise (OSError(error.errno, what) if error.errno else type(error)(what)) from error
+
+
+def _write_local(target: Path, data: bytes) -> None:
+    file = target.with_name(f".{target.name[:_KEPT_NAME]}.{secrets.token_hex(4)}.part")
+    try:
+        with file.open("xb") as opened:
+            opened.write(data)
+            opened.flush()
+            # After a power failure the name must not lead to a file whose content never reached the disk.
+            os.fsync(opened.fileno())
+        replace(file, target)
+    finally:
+        file.unlink(missing_ok=True)

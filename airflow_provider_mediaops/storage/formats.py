@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
+from importlib.util import find_spec
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from airflow_provider_mediaops.exceptions import PermanentError
 
@@ -19,6 +21,8 @@ FORMATS: tuple[Format, ...] = get_args(Format)
 # Parquet is read by row groups: a group a page of the service would make files slow to read.
 _ROWS_A_GROUP = 10_000
 _LARGEST_WHOLE = 2.0**63
+
+_Row = list[str | int | float | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +38,7 @@ class FlatView:
     columns: Mapping[str, type[str | int | float]]
     flatten: Callable[[Mapping[str, Any]], Mapping[str, object]]
 
-    def row(self, record: Mapping[str, Any]) -> list[str | int | float | None]:
+    def row(self, record: Mapping[str, Any]) -> _Row:
         """
         Give one row.
 
@@ -43,18 +47,6 @@ class FlatView:
         """
         values = self.flatten(record)
         return [_as(kind, values.get(name)) for name, kind in self.columns.items()]
-
-
-class Writer(Protocol):
-    """Writes records to a file in one format."""
-
-    def write(self, records: Iterable[Mapping[str, Any]]) -> None:
-        """Append records."""
-        ...
-
-    def close(self) -> None:
-        """Finish the file."""
-        ...
 
 
 def format_of(destination: object, format: str | None = None) -> Format:
@@ -78,19 +70,35 @@ def format_of(destination: object, format: str | None = None) -> Format:
     raise ValueError(f"format is one of {', '.join(FORMATS)}; not {format!r}.")
 
 
-def open_writer(format: Format, file: Path, view: FlatView) -> Writer:
+def check_format(format: Format) -> None:
     """
-    Begin to write a file.
+    Make sure that a format can be written here.
 
     :param format: the format.
-    :param file: the file on the local disk.
-    :param view: the columns of CSV and Parquet.
-    :returns: the writer, to be closed.
     :raises PermanentError: for Parquet, where pyarrow is not installed.
     """
-    if format == "jsonl":
-        return _JsonLines(file)
-    return _Csv(file, view) if format == "csv" else _Parquet(file, view)
+    if format == "parquet" and not find_spec("pyarrow"):
+        raise PermanentError(
+            "Writing Parquet needs pyarrow, which is not installed here: "
+            "install airflow-provider-mediaops[parquet], or write .jsonl or .csv."
+        )
+
+
+def write_table(format: Format, file: Path, view: FlatView, records: Iterable[Mapping[str, Any]]) -> None:
+    """
+    Write records as a table, few of them in memory at a time.
+
+    :param format: ``csv`` or ``parquet``.
+    :param file: the file on the local disk.
+    :param view: the table's columns.
+    :param records: the records as they came.
+    :raises OSError: where the file cannot be written.
+    """
+    rows = map(view.row, records)
+    if format == "csv":
+        _write_csv(file, view, rows)
+    else:
+        _write_parquet(file, view, rows)
 
 
 def json_line(value: object) -> bytes:
@@ -100,13 +108,28 @@ def json_line(value: object) -> bytes:
     :param value: plain values.
     :returns: the text in UTF-8.
     """
-    import pydantic_core
+    return json_lines([value])[:-1]
 
-    try:
-        return pydantic_core.to_json(value, inf_nan_mode="constants")
-    except ValueError:
-        # Half of a surrogate pair has no UTF-8; as an escape it is good JSON.
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "backslashreplace")
+
+def json_lines(values: Iterable[object]) -> bytes:
+    """
+    Give values as JSON, one a line.
+
+    :param values: plain values.
+    :returns: the lines in UTF-8, each with its end.
+    """
+    from pydantic_core import to_json
+
+    lines: list[bytes] = []
+    for value in values:
+        try:
+            lines.append(to_json(value, inf_nan_mode="constants"))
+        except ValueError:
+            # Half of a surrogate pair has no UTF-8; as an escape it is good JSON.
+            text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+            lines.append(text.encode("utf-8", "backslashreplace"))
+    lines.append(b"")
+    return b"\n".join(lines)
 
 
 def _as(kind: type[str | int | float], value: object) -> str | int | float | None:
@@ -127,63 +150,21 @@ def _as(kind: type[str | int | float], value: object) -> str | int | float | Non
     return int(value if isinstance(value, int) else number) if number.is_integer() else None
 
 
-class _JsonLines:
-    def __init__(self, file: Path) -> None:
-        self._file = file.open("wb")
-
-    def write(self, records: Iterable[Mapping[str, Any]]) -> None:
-        for record in records:
-            self._file.write(json_line(record) + b"\n")
-
-    def close(self) -> None:
-        self._file.close()
+def _write_csv(file: Path, view: FlatView, rows: Iterable[_Row]) -> None:
+    with file.open("w", encoding="utf-8", newline="") as opened:
+        writer = csv.writer(opened, lineterminator="\n")
+        writer.writerow(view.columns)
+        writer.writerows(rows)
 
 
-class _Csv:
-    def __init__(self, file: Path, view: FlatView) -> None:
-        self._view = view
-        self._file = file.open("w", encoding="utf-8", newline="")
-        self._writer = csv.writer(self._file, lineterminator="\n")
-        self._writer.writerow(view.columns)
+def _write_parquet(file: Path, view: FlatView, rows: Iterable[_Row]) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
-    def write(self, records: Iterable[Mapping[str, Any]]) -> None:
-        self._writer.writerows(map(self._view.row, records))
-
-    def close(self) -> None:
-        self._file.close()
-
-
-class _Parquet:
-    def __init__(self, file: Path, view: FlatView) -> None:
-        try:
-            import pyarrow as pa
-            import pyarrow.parquet as pq
-        except ImportError:
-            raise PermanentError(
-                "Writing Parquet needs pyarrow, which is not installed here: "
-                "install airflow-provider-mediaops[parquet], or write .jsonl or .csv."
-            ) from None
-        types = {str: pa.string(), int: pa.int64(), float: pa.float64()}
-        self._view = view
-        self._table = pa.table
-        self._schema = pa.schema([(name, types[kind]) for name, kind in view.columns.items()])
-        self._writer = pq.ParquetWriter(file, self._schema, compression="zstd")
-        self._rows: list[list[str | int | float | None]] = []
-
-    def write(self, records: Iterable[Mapping[str, Any]]) -> None:
-        for record in records:
-            self._rows.append(self._view.row(record))
-            if len(self._rows) >= _ROWS_A_GROUP:
-                self._flush()
-
-    def close(self) -> None:
-        try:
-            self._flush()
-        finally:
-            self._writer.close()
-
-    def _flush(self) -> None:
-        if self._rows:
-            columns = [list(values) for values in zip(*self._rows, strict=True)]
-            self._writer.write_table(self._table(columns, schema=self._schema))
-            self._rows.clear()
+    types = {str: pa.string(), int: pa.int64(), float: pa.float64()}
+    schema = pa.schema([(name, types[kind]) for name, kind in view.columns.items()])
+    left = iter(rows)
+    with pq.ParquetWriter(file, schema, compression="zstd") as writer:
+        while group := list(islice(left, _ROWS_A_GROUP)):
+            columns = [list(values) for values in zip(*group, strict=True)]
+            writer.write_table(pa.table(columns, schema=schema))

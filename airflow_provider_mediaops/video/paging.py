@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.exceptions import BadRequestError
 from airflow_provider_mediaops.http.exchange import Ask, Conversation, Emit, Wait
+from airflow_provider_mediaops.video.fingerprints import FingerprintSet
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Mapping
 
     from airflow_provider_mediaops.video.api import SubscriptionQuery
     from airflow_provider_mediaops.video.models import SubscriptionPage
@@ -45,33 +46,46 @@ class Walk:
     in a circle ends, with everything that came before, and says so.
 
     :param query: what to list; its page size must not change during the walk.
-    :param token: leads to the page to fetch next; None for the first. A walk that has to start over does so here.
+    :param start: leads to the page where the walk begins, or has to start over; None for the first.
     :param warn: told what a person should know of a service that stumbles.
+    :param token: leads to the page to fetch next; None for that of ``start``.
     :param pages: pages received.
     :param duplicates: records that came again and were left out of ``fresh``.
-    :param restarts: how often it started over because its token was refused for good.
+    :param restarts: how often it started over because its token was refused for good; it does so once by itself.
     :param ended: whether there is no page left.
+    :param known: the ids of the records that came before.
     """
 
     query: SubscriptionQuery
-    token: str | None = None
+    start: str | None = None
     warn: Callable[[str], None] = field(default=lambda _: None, repr=False)
+    token: str | None = None
     pages: int = 0
     duplicates: int = 0
     restarts: int = 0
     ended: bool = False
-    _ids: set[str] = field(default_factory=set, repr=False)
-    _ids_this_round: set[str] = field(default_factory=set, repr=False)
-    _tokens: set[str] = field(default_factory=set, repr=False)
+    known: FingerprintSet = field(default_factory=FingerprintSet, repr=False)
+    _known_this_round: FingerprintSet = field(init=False, repr=False)
+    _tokens: FingerprintSet = field(default_factory=FingerprintSet, repr=False)
+    _started_over: bool = False
     _stale: int = 0
     _empty: int = 0
-    _start: str | None = field(init=False)
 
     def __post_init__(self) -> None:
-        self._start = self.token
+        self.token = self.token or self.start
+        # Until it starts over, what came before came in this round.
+        self._known_this_round = FingerprintSet() if self.restarts else self.known
         if "id" not in self.query.part:
             # Records are told apart by their id.
             self.query = replace(self.query, part=("id", *self.query.part))
+
+    def knows(self, items: Iterable[Mapping[str, Any]]) -> None:
+        """
+        Learn of records that came before.
+
+        :param items: records, which it will leave out.
+        """
+        self.known.add(map(_key, items))
 
     def next_page(self, ask: Ask) -> Conversation[WalkedPage | None]:
         """
@@ -85,7 +99,7 @@ class Walk:
             try:
                 page = yield from _ask_patiently(ask, self.query, self.token)
             except BadRequestError as error:
-                if not _is_token_refusal(error) or self.token == self._start or self.restarts:
+                if not _is_token_refusal(error) or self.token == self.start or self._started_over:
                     raise
                 self._start_over()
             else:
@@ -96,39 +110,31 @@ class Walk:
         return None
 
     def _take(self, page: SubscriptionPage) -> WalkedPage:
-        before = len(self._ids_this_round)
-        fresh = [item for item in page.items if self._is_new(item)]
+        items = page.items
+        keys = list(map(_key, items))
+        new = self.known.add(keys)
+        # Most pages hold nothing that was there before.
+        fresh = (
+            items if all(new) else [item for item, is_new in zip(items, new, strict=True) if is_new or _is_bare(item)]
+        )
         self.pages += 1
-        self.duplicates += len(page.items) - len(fresh)
-        if len(self._ids_this_round) > before:
+        self.duplicates += len(items) - len(fresh)
+        if any(new if self._known_this_round is self.known else self._known_this_round.add(keys)):
             self._stale = self._empty = 0
-        elif page.items:
+        elif items:
             self._stale += 1
         else:
             self._empty += 1
         return WalkedPage(page, fresh)
 
-    def _is_new(self, item: dict[str, Any]) -> bool:
-        identifier = item.get("id")
-        if not isinstance(identifier, str):
-            # One record without an id cannot be told from another, so all are kept; but a page that holds only what
-            # was there before, letter by letter, is a sign of a circle.
-            self._ids_this_round.add(json.dumps(item, sort_keys=True))
-            return True
-        known = identifier in self._ids
-        self._ids.add(identifier)
-        self._ids_this_round.add(identifier)
-        return not known
-
     def _circles(self, token: str) -> bool:
-        if token in self._tokens:
+        if not self._tokens.add([token])[0]:
             why = "the service gave a page token for the second time"
         elif self._stale >= _STALE_PAGES:
             why = f"{self._stale} pages in a row held nothing new under new page tokens"
         elif self._empty >= _EMPTY_PAGES:
             why = f"{self._empty} pages in a row were empty"
         else:
-            self._tokens.add(token)
             return False
         self.warn(f"The walk ends after {self.pages} pages, because {why}.")
         return True
@@ -136,10 +142,24 @@ class Walk:
     def _start_over(self) -> None:
         self.warn("The service no longer accepts the page token: the walk starts over, leaving out what it has.")
         self.restarts += 1
-        self.token = self._start
+        self._started_over = True
+        self.token = self.start
         self._stale = self._empty = 0
-        self._tokens.clear()
-        self._ids_this_round.clear()
+        self._tokens = FingerprintSet()
+        self._known_this_round = FingerprintSet()
+
+
+def _key(item: Mapping[str, Any]) -> str:
+    identifier = item.get("id")
+    if isinstance(identifier, str):
+        return identifier
+    # A page that holds only what was there before, letter by letter, is a sign of a circle.
+    return json.dumps(item, sort_keys=True)
+
+
+def _is_bare(item: Mapping[str, Any]) -> bool:
+    # A record without an id cannot be told from another, so all of them are kept.
+    return not isinstance(item.get("id"), str)
 
 
 def walk_subscriptions(ask: Ask, walk: Walk) -> Conversation[Walk]:

@@ -31,6 +31,8 @@ TEMPORARY = {
     "ServiceUnavailableError",
     "ConnectionFailedError",
     "ReplyTimeoutError",
+    "RateStoreError",
+    "DestinationInUseError",
 }
 
 

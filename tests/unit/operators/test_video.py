@@ -151,6 +151,8 @@ class TestExport:
             "rows": 4,
             "pages": 3,
             "duplicates": 1,
+            "restarts": 0,
+            "resumed": False,
             "bytes": file.stat().st_size,
         }
         tokens = [request.qs.get("pagetoken") for request in platform.request_history]
@@ -290,7 +292,7 @@ class TestExport:
             export(tmp_path / "subs.jsonl")
 
         assert (tmp_path / "subs.jsonl").read_bytes() == older
-        assert [path.name for path in tmp_path.iterdir()] == ["subs.jsonl"]
+        assert [path.name for path in tmp_path.iterdir() if not path.name.startswith(".")] == ["subs.jsonl"]
 
     def test_a_refusal_is_typed_and_tells_no_token(self, tmp_path: Path, platform: requests_mock.Mocker) -> None:
         platform.get(SUBSCRIPTIONS, status_code=403, json=error(403, "subscriptionForbidden", f"No for {KEY}."))

@@ -9,8 +9,10 @@ from airflow.sdk.io import attach
 from airflow.sdk.io.store import _STORE_CACHE
 from fsspec.implementations.memory import MemoryFileSystem
 
+from tests.unit.storage.places import Place, local_place, store_place
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 
 class Store(MemoryFileSystem):  # type: ignore[misc]  # fsspec publishes no types
@@ -24,7 +26,8 @@ class Store(MemoryFileSystem):  # type: ignore[misc]  # fsspec publishes no type
         super().__init__()
         self.store = {}
         self.pseudo_dirs = [""]
-        self.refusal: OSError | None = None
+        self.refusal: Exception | None = None
+        self.refuses: Callable[[str], bool] = lambda _: True
         self.puts: list[str] = []
 
     def pipe_file(self, path: str, value: bytes, **options: Any) -> None:
@@ -36,7 +39,7 @@ class Store(MemoryFileSystem):  # type: ignore[misc]  # fsspec publishes no type
         super().put_file(lpath, rpath, **options)
 
     def _admit(self, path: str) -> None:
-        if self.refusal:
+        if self.refusal and self.refuses(path):
             raise self.refusal
         self.puts.append(path)
 
@@ -53,3 +56,11 @@ def store() -> Iterator[Store]:
     attach("memory", "shelf", fs=store)
     yield store
     del _STORE_CACHE["memory-shelf"]
+
+
+@pytest.fixture(params=["local", "store"])
+def place(request: pytest.FixtureRequest) -> Place:
+    """Give a place of each kind."""
+    if request.param == "local":
+        return local_place(request.getfixturevalue("tmp_path"))
+    return store_place(request.getfixturevalue("store"))

@@ -2,15 +2,16 @@ from __future__ import annotations
 
 import os
 import stat
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from airflow.providers.common.compat.sdk import ObjectStoragePath
 
-from airflow_provider_mediaops.storage.files import staged, write_whole
+from airflow_provider_mediaops.storage.files import beside, write_whole
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.unit.storage.conftest import Store
 
 BUCKET = "memory://shelf@bucket"
@@ -18,13 +19,6 @@ BUCKET = "memory://shelf@bucket"
 
 def local(path: Path) -> ObjectStoragePath:
     return ObjectStoragePath(path.as_uri())
-
-
-def fail_halfway(path: ObjectStoragePath) -> None:
-    """Fail with the name of the staged file, half of which is written."""
-    with staged(path) as file:
-        file.write_bytes(b"half")
-        raise KeyError(str(file))
 
 
 def names_in(folder: Path) -> list[str]:
@@ -79,28 +73,20 @@ def test_a_link_stays_and_leads_to_the_new_content(tmp_path: Path) -> None:
     assert real.read_bytes() == b"content"
 
 
-def test_what_is_being_written_is_not_seen_under_its_name(tmp_path: Path) -> None:
-    with staged(local(tmp_path / "c.txt")) as file:
-        file.write_bytes(b"half")
-        assert not (tmp_path / "c.txt").exists()
-        assert file.parent == tmp_path
-
-    assert names_in(tmp_path) == ["c.txt"]
-
-
-def test_after_a_failure_the_older_file_stays_and_nothing_else(tmp_path: Path) -> None:
+def test_a_failure_leaves_the_older_file_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "c.txt").write_bytes(b"older")
+    monkeypatch.setattr(os, "fsync", lambda _: os.write(-1, b""))
 
-    with pytest.raises(KeyError):
-        fail_halfway(local(tmp_path / "c.txt"))
+    with pytest.raises(OSError, match=r"c\.txt cannot be written: Bad file descriptor"):
+        write_whole(local(tmp_path / "c.txt"), b"newer")
 
     assert (tmp_path / "c.txt").read_bytes() == b"older"
     assert names_in(tmp_path) == ["c.txt"]
 
 
-def test_a_destination_that_is_a_folder_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+def test_a_destination_that_is_a_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(IsADirectoryError, match=f"{tmp_path}.* cannot be written: it is a folder"):
-        staged(local(tmp_path)).__enter__()
+        write_whole(local(tmp_path), b"")
 
     assert names_in(tmp_path) == []
 
@@ -119,42 +105,25 @@ def test_an_object_is_written_with_one_put(store: Store) -> None:
     assert store.puts == ["/bucket/a/c.txt"]
 
 
-def test_a_staged_object_is_published_when_the_block_ends(store: Store) -> None:
-    with staged(ObjectStoragePath(f"{BUCKET}/a/c.txt")) as file:
-        file.write_bytes(b"content")
-        assert store.names == []
-
-    assert store.cat_file("/bucket/a/c.txt") == b"content"
-    assert store.names == ["/bucket/a/c.txt"]
-    assert not file.exists()
-
-
-def test_after_a_failure_the_older_object_stays(store: Store) -> None:
+@pytest.mark.parametrize(
+    ("refusal", "kind", "message"),
+    [
+        (PermissionError("Access Denied"), PermissionError, r"bucket/c\.txt cannot be written: Access Denied"),
+        (OSError(28, "No space left"), OSError, r"bucket/c\.txt cannot be written: No space left"),
+        # Some clients have errors of their own for a lost network.
+        (KeyError("no endpoint"), OSError, r"bucket/c\.txt cannot be written: KeyError: 'no endpoint'"),
+    ],
+)
+def test_a_store_that_refuses_is_named_and_the_older_object_stays(
+    store: Store, refusal: Exception, kind: type[Exception], message: str
+) -> None:
     store.pipe_file("/bucket/c.txt", b"older")
+    store.refusal = refusal
 
-    with pytest.raises(KeyError) as caught:
-        fail_halfway(ObjectStoragePath(f"{BUCKET}/c.txt"))
+    with pytest.raises(kind, match=message):
+        write_whole(ObjectStoragePath(f"{BUCKET}/c.txt"), b"newer")
 
     assert store.cat_file("/bucket/c.txt") == b"older"
-    assert store.names == ["/bucket/c.txt"]
-    assert not Path(caught.value.args[0]).exists()
-
-
-def test_a_store_that_refuses_is_found_out_before_the_block_begins(store: Store) -> None:
-    store.refusal = PermissionError("Access Denied")
-
-    with pytest.raises(PermissionError, match=r"bucket/c\.txt cannot be written: Access Denied"):
-        staged(ObjectStoragePath(f"{BUCKET}/c.txt")).__enter__()
-
-
-def test_a_store_that_refuses_at_the_end_leaves_no_local_file(store: Store) -> None:
-    with (
-        pytest.raises(OSError, match=r"bucket/c\.txt cannot be written: the network is gone"),
-        staged(ObjectStoragePath(f"{BUCKET}/c.txt")) as file,
-    ):
-        store.refusal = OSError("the network is gone")
-
-    assert not file.exists()
 
 
 def test_a_store_with_folders_is_given_them(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,3 +140,11 @@ def test_a_store_with_folders_is_given_them(store: Store, monkeypatch: pytest.Mo
     write_whole(ObjectStoragePath(f"{BUCKET}/a/b/c.txt"), b"content")
 
     assert store.cat_file("/bucket/a/b/c.txt") == b"content"
+
+
+def test_companions_of_two_files_never_have_one_name() -> None:
+    names = ["a", "a.b", "n" * 240, "n" * 241, "n" * 255, "ü" * 120, "ü" * 121]
+    companions = {beside(name, kind) for name in names for kind in ("records", "checkpoint")}
+
+    assert len(companions) == 2 * len(names)
+    assert all(name.startswith(".") and len(name.encode()) <= 255 for name in companions)

@@ -164,6 +164,39 @@ def test_a_token_that_is_refused_for_good_makes_the_walk_start_over_where_it_beg
     assert "starts over" in walked.warnings[0]
 
 
+def test_a_walk_that_goes_on_at_a_token_starts_over_at_its_start() -> None:
+    walk = Walk(QUERY, token="T2", pages=2, duplicates=1)
+    walk.knows([{"id": "a"}, {"id": "b"}])
+    client = Client(("http://video",), VIDEO_RULES)
+    steps: list[Step] = []
+    again = [page("a", token="N1"), page("b", "c", token="N2"), page("d")]
+    replay(walk_subscriptions(client.ask, walk), [*[REFUSED] * 4, *again], steps=steps)
+
+    assert [dict(request.params).get("pageToken") for request in requests_of(steps)] == ["T2"] * 4 + [None, "N1", "N2"]
+    assert [item["id"] for each in items_of(steps) for item in each.fresh] == ["c", "d"]
+    assert (walk.pages, walk.duplicates, walk.restarts) == (5, 3, 1)
+
+
+@pytest.mark.parametrize("restarts", [0, 1])
+def test_a_walk_that_goes_on_in_a_circle_ends(restarts: int) -> None:
+    walk = Walk(QUERY, token="T3", restarts=restarts)
+    walk.knows([{"id": "a"}, {"id": "b"}])
+    pages = [page("a", "b", token=f"T{turn}") for turn in range(4, 4 + 3 + restarts)]
+    replay(walk_subscriptions(Client(("http://video",), VIDEO_RULES).ask, walk), pages)
+
+    assert walk.ended
+
+
+def test_a_walk_that_has_ended_asks_for_nothing() -> None:
+    walk = Walk(QUERY, ended=True)
+
+    assert replay(walk.next_page(Client(("http://video",), VIDEO_RULES).ask), []) is None
+
+
+def test_a_record_without_an_id_is_kept_beside_one_that_came_again() -> None:
+    assert walk_over([page("a", None, token="T1"), page("a", None, "b")]).fresh == ["a", None, None, "b"]
+
+
 def test_known_pages_after_a_new_start_are_no_circle() -> None:
     first = [page(str(turn), token=f"T{turn}") for turn in range(6)]
     again = [page(str(turn), token=f"N{turn}") for turn in range(6)]

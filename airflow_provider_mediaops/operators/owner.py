@@ -1,0 +1,36 @@
+"""Whose dataset it is: the task instance, from its context, and a digest of what it was asked for."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from airflow.sdk import Context
+
+    from airflow_provider_mediaops.storage.ownership import Owner
+
+
+def owner_of(context: Context, parameters: Mapping[str, Any]) -> Owner:
+    """
+    Say whose dataset a task writes.
+
+    :param context: the task's; without a task instance, as in a plain script, nothing is ever gone on with.
+    :param parameters: everything that decides what the dataset holds, rendered.
+    :returns: the owner, which the attempts of one task instance with the same parameters share.
+    """
+    from airflow_provider_mediaops.storage.ownership import Owner
+
+    digest = hashlib.sha256(json.dumps(parameters, sort_keys=True, default=str).encode()).hexdigest()
+    instance = context.get("ti")
+    if instance is None:
+        return Owner(f"no task ({secrets.token_hex(8)})", digest)
+    map_index = -1 if instance.map_index is None else instance.map_index
+    task = f"{instance.dag_id}/{instance.run_id}/{instance.task_id}/{map_index}"
+    start = getattr(context.get("dag_run"), "start_date", None)
+    # Airflow raises max_tries when a task is cleared, and only then.
+    return Owner(task, digest, getattr(instance, "max_tries", 0), start.isoformat() if start else "")

@@ -1,0 +1,267 @@
+"""
+The stage of a dataset on an object store: a claim and parts beside the destination.
+
+``.<name>.checkpoint`` is the claim, later the receipt. Each commit is one PUT of an object of its own, with the records
+and the state, below ``.<name>.parts/``: it is there whole or not at all. This machine keeps the records in a temporary
+file as well, so that parts are read only where an attempt goes on from another's. To publish is one upload of the whole
+file; then the parts are removed.
+
+Of two tasks that begin within the same instant, both may believe for a moment that the destination is theirs. Neither
+counts the other's parts, and the one whose claim was written over learns of it at its first commit, and again before it
+publishes: it fails, and only the other publishes. A task that shows no sign of life for 15 minutes can be taken over by
+another; it, too, learns of that before it publishes. The clocks of the machines may differ by minutes, not more.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import tempfile
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_mediaops.exceptions import DestinationInUseError
+from airflow_provider_mediaops.storage.claim import STALE_AFTER, Claim, Part
+from airflow_provider_mediaops.storage.files import asking, beside, naming, put
+from airflow_provider_mediaops.storage.formats import json_line
+from airflow_provider_mediaops.storage.ownership import Owner, Receipt, in_use
+from airflow_provider_mediaops.storage.records import Extent, kept, read_lines, write_at
+from airflow_provider_mediaops.storage.stage import Stage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from contextlib import AbstractContextManager
+
+    from airflow.sdk import ObjectStoragePath
+
+    from airflow_provider_mediaops.storage.stage import Convert
+
+# How often a task makes sure that the destination is still its own.
+_LOOK_EVERY = 30.0
+# Parts fetched or removed together.
+_TOGETHER = 100
+# What an object's properties may call the thing that changes with its content.
+_TAGS = ("ETag", "etag", "e_tag", "md5Hash", "LastModified", "last_modified", "mtime", "updated", "created")
+
+
+class _Objects:
+    """The objects of one destination."""
+
+    def __init__(self, path: ObjectStoragePath) -> None:
+        folder, _, name = path.path.rpartition("/")
+        self.path = path
+        self.claim = f"{folder}/{beside(name, 'checkpoint')}"
+        self.parts = f"{folder}/{beside(name, 'parts')}"
+
+    def read_claim(self) -> Claim:
+        with asking(self.path):
+            # Some clients remember what they have listed.
+            self.path.fs.invalidate_cache()
+            try:
+                return Claim.from_bytes(self.path.fs.cat_file(self.claim))
+            except FileNotFoundError:
+                return Claim()
+
+    def write_claim(self, claim: Claim, what_to_do: str = "") -> None:
+        put(self.path, self.claim, lambda target: self.path.fs.pipe_file(target, claim.to_bytes()), what_to_do)
+
+    def list_parts(self) -> list[Part]:
+        with asking(self.path):
+            self.path.fs.invalidate_cache()
+            try:
+                names = self.path.fs.ls(self.parts, detail=False)
+            except FileNotFoundError:
+                return []
+        return list(filter(None, (Part.of(name.rpartition("/")[2]) for name in names)))
+
+    def write_part(self, part: Part, content: bytes, what_to_do: str) -> None:
+        put(self.path, self._name(part), lambda target: self.path.fs.pipe_file(target, content), what_to_do)
+
+    def _name(self, part: Part) -> str:
+        return f"{self.parts}/{part.name}"
+
+    def fetch(self, parts: list[Part]) -> Iterator[bytes]:
+        for start in range(0, len(parts), _TOGETHER):
+            names = [self._name(part) for part in parts[start : start + _TOGETHER]]
+            with asking(self.path):
+                contents = self.path.fs.cat_ranges(names, None, None, on_error="raise")
+            yield from contents
+
+    def remove(self, parts: list[Part]) -> None:
+        for start in range(0, len(parts), _TOGETHER):
+            # Nobody counts them; what cannot be removed now is tried again when the destination is next written.
+            with suppress(OSError), asking(self.path):
+                self._remove([self._name(part) for part in parts[start : start + _TOGETHER]])
+
+    def _remove(self, names: list[str]) -> None:
+        # Many stores remove a list with one request; but in a list, such characters are patterns.
+        if not set("*?[") & set(self.parts):
+            self.path.fs.rm(names)
+            return
+        for name in names:
+            self.path.fs.rm_file(name)
+
+    def identity(self) -> str:
+        with asking(self.path):
+            self.path.fs.invalidate_cache()
+            try:
+                info = self.path.fs.info(self.path.path)
+            except FileNotFoundError:
+                return ""
+        tag = next((info[name] for name in _TAGS if info.get(name)), "")
+        return f"{info.get('size')}:{tag}"
+
+    def standing(self, receipt: Receipt | None) -> Receipt | None:
+        """Give the receipt, unless its object is gone or another since."""
+        return receipt if receipt and self.identity() == receipt.identity else None
+
+
+class ObjectStage(Stage):
+    """
+    The stage of a destination on an object store.
+
+    :param path: the destination.
+    :param owner: who writes it.
+    :param clock: seconds since 1970.
+    :raises DestinationInUseError: where another task is writing it.
+    :raises OSError: where the store refuses or cannot be reached; the message names the destination.
+    """
+
+    def __init__(self, path: ObjectStoragePath, owner: Owner, clock: Callable[[], float]) -> None:
+        self._objects = _Objects(path)
+        self._owner = owner
+        self._clock = clock
+        self._looked: float | None = None
+        self.extent = Extent()
+        self.state: Any = None
+        parts = self._begin()
+        # Without a name, so that it goes with the process.
+        self._spool = tempfile.TemporaryFile()  # noqa: SIM115
+        try:
+            self._resume(parts)
+        except BaseException:
+            self._spool.close()
+            raise
+
+    def _begin(self) -> list[Part]:
+        claim, parts = self._objects.read_claim(), self._objects.list_parts()
+        now = self._clock()
+        if claim.owner and claim.owner.task != self._owner.task and not claim.released:
+            seen = claim.seen(parts)
+            if now - seen < STALE_AFTER:
+                raise self._in_use(claim, seen)
+        if not (claim.owner and self._owner.continues(claim.owner)):
+            claim = Claim(last=claim.last)
+        counting = claim.counting(parts)
+        self.last = self._objects.standing(claim.last)
+        # Before parts are removed: an owner whose claim still stood would take what is left of them for all.
+        self._claim = claim.taken_over(self._owner, secrets.token_hex(4), now, len(counting))
+        self._objects.write_claim(self._claim)
+        self._objects.remove(list(set(parts) - set(counting)))
+        self._number = len(counting)
+        self.resumed = bool(counting)
+        return counting
+
+    def _resume(self, parts: list[Part]) -> None:
+        import pydantic_core
+
+        for content in self._objects.fetch(parts):
+            head, _, data = content.partition(b"\n")
+            fields = pydantic_core.from_json(head)
+            write_at(self._spool.fileno(), data, self.extent.size)
+            self.extent = self.extent.grown(data, fields["rows"])
+            self.state = fields["state"]
+
+    def lines(self) -> Iterator[bytes]:
+        """Give the lines that are committed."""
+        return read_lines(self._spool.fileno(), self.extent.size)
+
+    def append(self, data: bytes, rows: int, state: Any) -> None:
+        """Commit lines and a state: all of it, or nothing."""
+        self._look_now_and_then()
+        part = Part(self._number + 1, self._claim.token, int(self._clock()))
+        with self._naming_spool():
+            write_at(self._spool.fileno(), data, self.extent.size)
+        self._objects.write_part(part, json_line({"rows": rows, "state": state}) + b"\n" + data, self._advice())
+        self.extent = self.extent.grown(data, rows)
+        self._number, self.state = part.number, state
+
+    def publish(self, convert: Convert | None, summary: Mapping[str, Any], digest: str | None) -> dict[str, Any]:
+        """Put the file at its destination in one step; give the summary with its size in bytes."""
+        self._look()
+        path = self._objects.path
+        with tempfile.TemporaryFile() as file:
+            with self._naming_spool():
+                # What a commit that failed has left behind the last good one.
+                os.ftruncate(self._spool.fileno(), self.extent.size)
+                # A file without a name has a path of this form while it is open.
+                ready = Path(f"/dev/fd/{(file if convert else self._spool).fileno()}")
+                if convert:
+                    convert(ready)
+                final = {**summary, "bytes": ready.stat().st_size}
+            put(path, path.path, lambda target: path.fs.put_file(str(ready), target), self._advice())
+        self._settle(Receipt(self._owner, final, digest, self._objects.identity()))
+        return final
+
+    def keep_published(self, last: Receipt, summary: Mapping[str, Any]) -> dict[str, Any]:
+        """Take over what was published before as this task's own; give the summary with its size in bytes."""
+        self._look()
+        final = {**summary, "bytes": last.summary["bytes"]}
+        self._settle(Receipt(self._owner, final, last.digest, last.identity))
+        return final
+
+    def close(self) -> None:
+        """Let go of the destination; what is committed stays for the next attempt."""
+        self._spool.close()
+        if self._claim.owner:
+            # What the attempt failed of may be the store; then the claim ends by itself.
+            with suppress(OSError, DestinationInUseError):
+                self._look()
+                self._objects.write_claim(replace(self._claim, released=True))
+
+    def _settle(self, receipt: Receipt) -> None:
+        self._claim = Claim(last=receipt)
+        self._objects.write_claim(self._claim, self._advice())
+        self._objects.remove(self._objects.list_parts())
+
+    def _look_now_and_then(self) -> None:
+        if self._looked is None or self._clock() - self._looked >= _LOOK_EVERY:
+            self._look()
+
+    def _look(self) -> None:
+        claim = self._objects.read_claim()
+        if claim.token != self._claim.token:
+            raise self._in_use(claim, claim.seen(()))
+        self._looked = self._clock()
+
+    def _in_use(self, claim: Claim, seen: float) -> DestinationInUseError:
+        holder = claim.owner.task if claim.owner else ""
+        return in_use(self._objects.path, holder, seen, seen + STALE_AFTER)
+
+    def _naming_spool(self) -> AbstractContextManager[None]:
+        return naming(tempfile.gettempdir(), self._advice())
+
+    def _advice(self) -> str:
+        return kept(self.extent)
+
+
+def published_in_store(path: ObjectStoragePath, owner: Owner) -> dict[str, Any] | None:
+    """
+    Find what this very task instance has published.
+
+    :param path: the destination.
+    :param owner: the task instance.
+    :returns: the summary, or None where the object at the destination is not of this task instance.
+    :raises OSError: where the store refuses or cannot be reached; the message names the destination.
+    """
+    objects = _Objects(path)
+    claim = objects.read_claim()
+    receipt = claim.last
+    if receipt is None or receipt.owner != owner or not objects.standing(receipt):
+        return None
+    if claim.owner is None:
+        # Those that the attempt did not live to remove.
+        objects.remove(objects.list_parts())
+    return dict(receipt.summary)

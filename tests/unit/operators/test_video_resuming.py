@@ -1,0 +1,315 @@
+"""Exports that go on: after a failure, after a death, after a clear; and those that find that nothing has changed."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_provider_mediaops.exceptions import DestinationInUseError, QuotaExceededError
+from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator
+from tests.unit.log_lines import log_lines
+from tests.unit.video_platform import connection, error, page, subscription
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import requests_mock
+
+    from tests.unit.conftest import Supervisor
+
+BASE = "https://video.example"
+SUBSCRIPTIONS = f"{BASE}/v3/subscriptions"
+REFUSED_TOKEN = {"status_code": 400, "json": error(400, "invalidPageToken")}
+SPENT = {"status_code": 403, "json": error(403, "quotaExceeded")}
+
+
+@pytest.fixture(autouse=True)
+def platform(supervisor: Supervisor, requests_mock: requests_mock.Mocker) -> requests_mock.Mocker:
+    """Have a platform that answers nothing yet."""
+    supervisor.connect("mediaops_video_default", connection(BASE))
+    return requests_mock
+
+
+@pytest.fixture(autouse=True)
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Have pauses that take no time."""
+    taken: list[float] = []
+    monkeypatch.setattr("time.sleep", taken.append)
+    return taken
+
+
+def instance(run: str = "today", map_index: int = -1, max_tries: int = 2) -> dict[str, Any]:
+    """Give a task's context."""
+    fields = {"dag_id": "dag", "run_id": run, "task_id": "export", "map_index": map_index, "max_tries": max_tries}
+    return {"ti": SimpleNamespace(**fields)}
+
+
+def export(file: Path, context: dict[str, Any] | None = None, **arguments: Any) -> dict[str, Any]:
+    operator = ExportSubscriptionsOperator(task_id="export", destination=str(file), **({"mine": True} | arguments))
+    return operator.execute(context or instance())  # type: ignore[arg-type]
+
+
+def answers(platform: requests_mock.Mocker, *replies: dict[str, Any]) -> None:
+    """Have the platform answer so, in order; a page is a reply."""
+    platform.reset_mock()
+    platform.get(SUBSCRIPTIONS, [reply if "status_code" in reply else {"json": reply} for reply in replies])
+
+
+def tokens(platform: requests_mock.Mocker) -> list[str | None]:
+    """Give the page token of each request."""
+    return [request.qs.get("pagetoken", [None])[0] for request in platform.request_history]
+
+
+def stop_at_the_quota(file: Path, platform: requests_mock.Mocker, **arguments: Any) -> None:
+    """Export two pages of three, until the quota is spent."""
+    answers(platform, page(1, 2, next_token="t2"), page(2, 3, next_token="t3"), SPENT)
+    with pytest.raises(QuotaExceededError):
+        export(file, **arguments)
+
+
+def ids(file: Path) -> list[str]:
+    return [json.loads(line)["id"] for line in file.read_text(encoding="utf-8").splitlines()]
+
+
+class TestGoingOn:
+    def test_the_next_attempt_begins_at_the_page_that_failed(
+        self, tmp_path: Path, platform: requests_mock.Mocker
+    ) -> None:
+        file = tmp_path / "subs.jsonl"
+        stop_at_the_quota(file, platform)
+        assert not file.exists()
+
+        answers(platform, page(3, 4, next_token="t4"), page(5))
+        summary = export(file)
+
+        assert tokens(platform) == ["t3", "t4"]
+        assert ids(file) == [f"sub-{number}" for number in (1, 2, 3, 4, 5)]
+        assert summary == {
+            "path": str(file),
+            "rows": 5,
+            "pages": 4,
+            "duplicates": 2,
+            "restarts": 0,
+            "resumed": True,
+            "bytes": file.stat().st_size,
+        }
+
+    @pytest.mark.parametrize("name", ["subs.csv", "subs.parquet"])
+    def test_in_every_format_the_file_is_that_of_one_attempt(
+        self, tmp_path: Path, platform: requests_mock.Mocker, name: str
+    ) -> None:
+        stop_at_the_quota(tmp_path / name, platform)
+        answers(platform, page(4))
+        export(tmp_path / name)
+        answers(platform, page(1, 2, next_token="t2"), page(2, 3, next_token="t3"), page(4))
+        export(tmp_path / "whole" / name)
+
+        assert (tmp_path / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+    @pytest.mark.parametrize(
+        ("context", "arguments"),
+        [
+            (instance(run="tomorrow"), {}),
+            (instance(map_index=1), {}),
+            (instance(), {"order": "relevance"}),
+            (instance(), {"page_size": 10}),
+            (instance(), {"mine": False, "channel_id": "UC-1"}),
+        ],
+    )
+    def test_another_run_or_other_arguments_begin_at_the_first_page(
+        self, tmp_path: Path, platform: requests_mock.Mocker, context: dict[str, Any], arguments: dict[str, Any]
+    ) -> None:
+        file = tmp_path / "subs.jsonl"
+        stop_at_the_quota(file, platform)
+        answers(platform, page(7))
+
+        summary = export(file, context, **arguments)
+
+        assert tokens(platform) == [None]
+        assert (summary["resumed"], ids(file)) == (False, ["sub-7"])
+
+    def test_a_failed_task_that_is_cleared_goes_on_too(self, tmp_path: Path, platform: requests_mock.Mocker) -> None:
+        stop_at_the_quota(tmp_path / "subs.jsonl", platform)
+        answers(platform, page(4))
+
+        assert export(tmp_path / "subs.jsonl", instance(max_tries=5))["resumed"] is True
+
+    def test_without_a_task_instance_nothing_is_gone_on_with(
+        self, tmp_path: Path, platform: requests_mock.Mocker
+    ) -> None:
+        file = tmp_path / "subs.jsonl"
+        stop_at_the_quota(file, platform, context={"params": {}})
+        answers(platform, page(7))
+
+        assert export(file, {"params": {}})["resumed"] is False
+        assert tokens(platform) == [None]
+
+    def test_a_token_that_has_expired_makes_the_walk_begin_again(
+        self, tmp_path: Path, platform: requests_mock.Mocker, pauses: list[float]
+    ) -> None:
+        file = tmp_path / "subs.jsonl"
+        stop_at_the_quota(file, platform)
+        again = [page(1, 2, next_token="n2"), page(2, 3, next_token="n3"), page(4)]
+        answers(platform, *[REFUSED_TOKEN] * 4, *again)
+
+        summary = export(file)
+
+        assert tokens(platform) == ["t3"] * 4 + [None, "n2", "n3"]
+        assert pauses == [1.0, 2.0, 4.0]
+        assert ids(file) == [f"sub-{number}" for number in (1, 2, 3, 4)]
+        assert (summary["restarts"], summary["duplicates"], summary["pages"]) == (1, 5, 5)
+
+    def test_each_attempt_may_begin_again(self, tmp_path: Path, platform: requests_mock.Mocker) -> None:
+        file = tmp_path / "subs.jsonl"
+        stop_at_the_quota(file, platform)
+        answers(platform, *[REFUSED_TOKEN] * 4, page(1, 2, next_token="n2"), SPENT)
+        with pytest.raises(QuotaExceededError):
+            export(file)
+        answers(platform, *[REFUSED_TOKEN] * 4, page(1, 2, next_token="m2"), page(3, 4))
+
+        summary = export(file)
+
+        assert ids(file) == [f"sub-{number}" for number in (1, 2, 3, 4)]
+        assert summary["restarts"] == 2
+
+    def test_an_attempt_that_died_between_the_last_page_and_the_file_asks_for_nothing(
+        self, tmp_path: Path, platform: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        file = tmp_path / "subs.csv"
+        answers(platform, page(1, next_token="t2"), page(2))
+
+        def no_room(*_: Any) -> None:
+            raise OSError(28, "No space left on device")
+
+        with monkeypatch.context() as patch:
+            patch.setattr("airflow_provider_mediaops.storage.dataset.write_table", no_room)
+            with pytest.raises(OSError, match=r"subs\.csv cannot be written: No space left"):
+                export(file)
+        answers(platform)
+
+        assert export(file)["pages"] == 2
+        assert not platform.called
+        assert len(file.read_text().splitlines()) == 3
+
+    def test_a_retry_of_what_is_published_returns_the_same_and_asks_for_nothing(
+        self, tmp_path: Path, platform: requests_mock.Mocker
+    ) -> None:
+        file = tmp_path / "subs.jsonl"
+        answers(platform, page(1))
+        summary = export(file)
+        platform.reset_mock()
+
+        assert export(file) == summary
+        assert not platform.called
+
+    def test_a_task_that_is_cleared_after_it_has_published_does_the_work_again(
+        self, tmp_path: Path, platform: requests_mock.Mocker
+    ) -> None:
+        file = tmp_path / "subs.jsonl"
+        answers(platform, page(1), page(2))
+        export(file)
+
+        assert export(file, instance(max_tries=3))["resumed"] is False
+        assert ids(file) == ["sub-2"]
+
+    def test_two_tasks_with_one_destination_do_not_mix(self, tmp_path: Path, platform: requests_mock.Mocker) -> None:
+        file = tmp_path / "subs.jsonl"
+
+        def meanwhile(*_: Any) -> str:
+            with pytest.raises(DestinationInUseError, match="by dag/today/export/0"):
+                export(file, instance(map_index=1))
+            return json.dumps(page(1))
+
+        platform.get(SUBSCRIPTIONS, text=meanwhile)
+        export(file, instance(map_index=0))
+
+        assert platform.call_count == 1
+        assert ids(file) == ["sub-1"]
+
+
+class TestIfChanged:
+    def run(self, file: Path, platform: requests_mock.Mocker, run: str, *items: dict[str, Any], **more: Any) -> Any:
+        answers(platform, {"items": list(items)})
+        return export(file, instance(run), **{"if_changed": True, **more})
+
+    def item(self, number: int, etag: str | None = "e", **more: Any) -> dict[str, Any]:
+        return subscription(number, **({"etag": etag} if etag else {}), **more)
+
+    def test_the_same_ids_and_etags_leave_the_file(self, tmp_path: Path, platform: requests_mock.Mocker) -> None:
+        file = tmp_path / "subs.jsonl"
+        first = self.run(file, platform, "one", self.item(1), self.item(2))
+        before = file.stat()
+        second = self.run(file, platform, "two", self.item(2), self.item(1, other="fields"))
+
+        assert (first["changed"], second["changed"]) == (True, False)
+        assert second == {**first, "changed": False}
+        assert (file.stat().st_ino, file.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+
+    @pytest.mark.parametrize("name", ["subs.jsonl", "subs.csv", "subs.parquet"])
+    @pytest.mark.parametrize(
+        "now",
+        [[(1, "e")], [(1, "e"), (2, "f")], [(1, "e"), (3, "e")], [(1, "e"), (2, "e"), (3, "e")], [(1, "f"), (2, "f")]],
+    )
+    def test_any_other_is_published(
+        self, tmp_path: Path, platform: requests_mock.Mocker, name: str, now: list[tuple[int, str]]
+    ) -> None:
+        file = tmp_path / name
+        self.run(file, platform, "one", self.item(1), self.item(2))
+        before = file.read_bytes()
+        second = self.run(file, platform, "two", *(self.item(*each) for each in now))
+
+        assert second["changed"] is True
+        assert file.read_bytes() != before
+
+    def test_records_without_an_etag_are_compared_whole(self, tmp_path: Path, platform: requests_mock.Mocker) -> None:
+        file = tmp_path / "subs.jsonl"
+        self.run(file, platform, "one", self.item(1, None))
+
+        assert self.run(file, platform, "two", self.item(1, None))["changed"] is False
+        assert self.run(file, platform, "three", self.item(1, None, new=1))["changed"] is True
+
+    def test_other_arguments_make_another_file(self, tmp_path: Path, platform: requests_mock.Mocker) -> None:
+        file = tmp_path / "subs.csv"
+        self.run(file, platform, "one", self.item(1))
+
+        assert self.run(file, platform, "two", self.item(1), part=["id"])["changed"] is True
+
+    def test_it_is_not_told_where_it_was_not_asked(self, tmp_path: Path, platform: requests_mock.Mocker) -> None:
+        file = tmp_path / "subs.csv"
+
+        assert "changed" not in self.run(file, platform, "one", self.item(1), if_changed=False)
+        assert self.run(file, platform, "two", self.item(1))["changed"] is True
+
+    def test_the_log_says_so(
+        self, tmp_path: Path, platform: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        lines = log_lines(monkeypatch, ExportSubscriptionsOperator)
+        file = tmp_path / "subs.jsonl"
+        self.run(file, platform, "one", self.item(1))
+        self.run(file, platform, "two", self.item(1))
+
+        assert lines == [
+            f"INFO: Wrote 1 subscriptions of 1 pages to {file}.",
+            f"INFO: Nothing has changed in 1 subscriptions of 1 pages: {file} stays as it is.",
+        ]
+
+
+def test_the_log_tells_what_is_kept_and_gone_on_with(
+    tmp_path: Path, platform: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = log_lines(monkeypatch, ExportSubscriptionsOperator)
+    file = tmp_path / "subs.jsonl"
+    stop_at_the_quota(file, platform)
+    answers(platform, page(4))
+    export(file)
+    export(file)
+
+    assert lines == [
+        "INFO: Kept 3 subscriptions of 2 pages for the next attempt.",
+        "INFO: Going on after 3 subscriptions of 2 pages.",
+        f"INFO: Wrote 4 subscriptions of 3 pages to {file}.",
+        f"INFO: An earlier attempt of this task has written {file} already.",
+    ]

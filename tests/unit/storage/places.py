@@ -1,0 +1,91 @@
+"""The two kinds of place that a dataset can go to, with one way to look at what is there."""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_provider_mediaops.storage.dataset import Dataset
+from airflow_provider_mediaops.storage.formats import FlatView
+from airflow_provider_mediaops.storage.ownership import Owner
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from tests.unit.storage.conftest import Store
+
+VIEW = FlatView(columns={"id": str, "n": int}, flatten=lambda record: record)
+START = 1_800_000_000.0
+
+
+class StoppedError(Exception):
+    """What ends an attempt."""
+
+
+@contextmanager
+def stopped() -> Iterator[None]:
+    """Have an attempt end with this error."""
+    with pytest.raises(StoppedError):
+        yield
+
+
+def owner(task: str = "dag/run/task/-1", parameters: str = "p", clears: int = 0) -> Owner:
+    return Owner(task, parameters, clears)
+
+
+def rows(first: int, count: int = 2) -> list[dict[str, Any]]:
+    """Give a few records."""
+    return [{"id": f"r{number}", "n": number} for number in range(first, first + count)]
+
+
+@dataclass
+class Place:
+    """
+    A folder on the local disk, or below a bucket.
+
+    :param prefix: the address of the folder.
+    :param names: gives the names of all files there, the hidden ones included.
+    :param read: gives the content of one.
+    :param remove: removes one.
+    """
+
+    prefix: str
+    names: Callable[[], list[str]]
+    read: Callable[[str], bytes]
+    remove: Callable[[str], None]
+    now: float = field(default=START)
+
+    def dataset(self, name: str = "d.jsonl", **options: Any) -> Dataset:
+        return Dataset(f"{self.prefix}/{name}", view=VIEW, clock=lambda: self.now, **options)
+
+    def lines(self, name: str = "d.jsonl") -> list[Any]:
+        """Give the records in a file of JSON lines."""
+        return [json.loads(line) for line in self.read(name).splitlines()]
+
+    def visible(self) -> list[str]:
+        """Give the names of the files that are not hidden."""
+        return [name for name in self.names() if not name.startswith(".")]
+
+
+def local_place(folder: Path) -> Place:
+    return Place(
+        str(folder),
+        lambda: sorted(path.name for path in folder.iterdir()),
+        lambda name: (folder / name).read_bytes(),
+        lambda name: (folder / name).unlink(),
+    )
+
+
+def store_place(store: Store) -> Place:
+    top = "/bucket/top/"
+    return Place(
+        f"memory://shelf@bucket{top.removeprefix('/bucket').rstrip('/')}",
+        lambda: [name.removeprefix(top) for name in store.names],
+        lambda name: store.cat_file(top + name),
+        lambda name: store.rm_file(top + name),
+    )

@@ -1,0 +1,100 @@
+"""An attempt dies at each step that it takes, and the next one goes on: every step, both kinds of place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.unit.storage.dying import DeathError, Life
+from tests.unit.storage.places import Place, local_place, owner, rows, store_place
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from airflow_provider_mediaops.storage.dataset import Dataset
+    from tests.unit.storage.conftest import Store
+
+BATCHES = [rows(0), rows(2), [], rows(4, 3)]
+ROWS = 7
+
+
+def work(dataset: Dataset, acknowledged: list[int]) -> dict[str, Any]:
+    """Do what a task does: return what it has published, or go on from what is committed."""
+    summary = dataset.published(owner())
+    if summary is not None:
+        return summary
+    with dataset.staging(owner()) as staging:
+        done = staging.state["batch"] if staging.state else 0
+        assert done in (len(acknowledged), len(acknowledged) + 1)
+        assert list(staging.records()) == [row for batch in BATCHES[:done] for row in batch]
+        del acknowledged[:]
+        acknowledged += range(done)
+        for batch in BATCHES[done:]:
+            staging.commit(batch, {"batch": len(acknowledged) + 1})
+            acknowledged.append(len(acknowledged))
+    return staging.summary
+
+
+def undisturbed(place: Place, name: str) -> tuple[bytes, dict[str, Any]]:
+    work(place.dataset(f"older.{name}"), [])
+    summary = work(place.dataset(name), [])
+    content = place.read(name)
+    for each in (name, f".{name}.checkpoint"):
+        place.remove(each)
+    return content, summary
+
+
+@pytest.fixture(params=["local", "store"])
+def mortal(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> tuple[Place, Life]:
+    life = Life(monkeypatch)
+    if request.param == "local":
+        folder: Path = request.getfixturevalue("tmp_path")
+        life.of_files()
+        return local_place(folder), life
+    store: Store = request.getfixturevalue("store")
+    life.of(store)
+    return store_place(store), life
+
+
+@pytest.mark.parametrize("name", ["d.jsonl", "d.csv", "d.parquet"])
+def test_whichever_step_is_the_last_the_next_attempt_loses_nothing(mortal: tuple[Place, Life], name: str) -> None:
+    place, life = mortal
+    content, summary = undisturbed(place, name)
+    life.steps = 0
+    work(place.dataset(name), [])
+    steps = life.steps
+    assert steps > 10
+
+    for last in range(steps):
+        for each in (name, f".{name}.checkpoint"):
+            place.remove(each)
+        acknowledged: list[int] = []
+        life.left, life.torn = last, False
+        with pytest.raises(DeathError):
+            work(place.dataset(name), acknowledged)
+        assert name not in place.names() or place.read(name) == content
+        life.left = None
+
+        assert work(place.dataset(name), acknowledged) == summary
+        assert place.read(name) == content
+        assert place.names() == sorted([f".{name}.checkpoint", name, f".older.{name}.checkpoint", f"older.{name}"]), (
+            f"died at step {last}"
+        )
+        assert place.dataset(name).published(owner()) == summary
+
+
+def test_attempts_that_die_again_and_again_come_to_an_end(mortal: tuple[Place, Life]) -> None:
+    place, life = mortal
+    content, summary = undisturbed(place, "d.csv")
+    acknowledged: list[int] = []
+    for last in range(3, 60):
+        life.left, life.torn = last, False
+        try:
+            found = work(place.dataset("d.csv"), acknowledged)
+        except DeathError:
+            continue
+        assert found == summary
+        assert place.read("d.csv") == content
+        return
+    pytest.fail("no attempt came to its end")

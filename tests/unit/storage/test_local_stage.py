@@ -1,0 +1,321 @@
+"""What only the local disk does to a dataset: power cuts, full disks, links, locks."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import re
+import stat
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_provider_mediaops.exceptions import DestinationInUseError
+from tests.unit.storage.places import Place, StoppedError, local_place, owner, rows, stopped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Place:
+    return local_place(tmp_path)
+
+
+def stage(place: Place, *batches: list[dict[str, Any]], state: Any = None, name: str = "d.jsonl") -> None:
+    """Commit batches, and fail."""
+    with stopped(), place.dataset(name).staging(owner()) as staging:
+        for number, batch in enumerate(batches, 1):
+            staging.commit(batch, {"batch": number, "more": state})
+        raise StoppedError
+
+
+def resumed(place: Place) -> tuple[int | None, list[dict[str, Any]]]:
+    """Say with which batch and which records the next attempt begins."""
+    with stopped(), place.dataset().staging(owner()) as staging:
+        found = staging.state["batch"] if staging.state else None, list(staging.records())
+        assert staging.resumed is (found[0] is not None)
+        raise StoppedError
+    return found
+
+
+class TestAfterAPowerCut:
+    def records(self, folder: Path) -> Path:
+        return folder / ".d.jsonl.records"
+
+    def journal(self, folder: Path) -> Path:
+        return folder / ".d.jsonl.checkpoint"
+
+    @pytest.mark.parametrize("kept", range(0, 200, 7))
+    def test_records_that_never_reached_the_disk_are_not_believed(self, here: Place, tmp_path: Path, kept: int) -> None:
+        stage(here, rows(0), rows(2), rows(4))
+        content = self.records(tmp_path).read_bytes()
+        self.records(tmp_path).write_bytes(content[:kept])
+
+        batch, records = resumed(here)
+
+        assert records == rows(0, 2 * (batch or 0))
+        whole = sum(len(content[:kept]) >= size for size in (len(content) // 3, 2 * len(content) // 3, len(content)))
+        assert batch == (whole or None)
+
+    def test_zeros_in_place_of_records_are_not_believed(self, here: Place, tmp_path: Path) -> None:
+        stage(here, rows(0), rows(2), rows(4))
+        content = bytearray(self.records(tmp_path).read_bytes())
+        content[len(content) // 2] = 0
+        self.records(tmp_path).write_bytes(content)
+
+        assert resumed(here) == (1, rows(0))
+
+    @pytest.mark.parametrize("tail", [b"", b"\0" * 4096, b'{"extent":[1,', b'{"extent":[1,1,1],"state":1}\n', b"{}\n"])
+    def test_a_journal_is_believed_as_far_as_it_can_be_read(self, here: Place, tmp_path: Path, tail: bytes) -> None:
+        stage(here, rows(0), rows(2), rows(4))
+        whole = self.journal(tmp_path).read_bytes().splitlines(keepends=True)
+        self.journal(tmp_path).write_bytes(b"".join(whole[:-1]) + tail)
+
+        assert resumed(here) == (2, rows(0, 4))
+        stage(here, rows(4))
+        assert resumed(here)[1] == rows(0, 6)
+
+    @pytest.mark.parametrize(
+        "head", [b"", b"\n", b"no journal\n", b"[1]\n", b'{"version":2}\n', b'{"version":1,"owner":{}}\n', b"{}\n\n\n"]
+    )
+    def test_a_journal_without_a_good_beginning_is_none(self, here: Place, tmp_path: Path, head: bytes) -> None:
+        stage(here, rows(0))
+        self.journal(tmp_path).write_bytes(head)
+
+        assert here.dataset().published(owner()) is None
+        assert resumed(here) == (None, [])
+
+    def test_nothing_is_left_of_the_stage_at_all(self, here: Place, tmp_path: Path) -> None:
+        stage(here, rows(0))
+        self.records(tmp_path).unlink()
+
+        assert resumed(here) == (None, [])
+
+
+class TestWriting:
+    @pytest.fixture
+    def syncs(self, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+        """Have a clock that only tests move on, and the times at which something was brought to the disk."""
+        now = [100.0]
+        seen: list[float] = []
+        monkeypatch.setattr(time, "monotonic", lambda: now[0])
+        monkeypatch.setattr(os, "fdatasync", lambda _: seen.append(now[0]))
+        self.now = now
+        return seen
+
+    def test_a_commit_is_two_writes(self, here: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+        writes: list[int] = []
+        real = os.pwrite
+
+        def write(*given: Any) -> int:
+            writes.append(given[0])
+            return real(*given)
+
+        monkeypatch.setattr(os, "pwrite", write)
+        with here.dataset().staging(owner()) as staging:
+            writes.clear()
+            for _ in range(10):
+                staging.commit(rows(0, 50), {"token": "T"})
+            assert len(writes) == 20
+
+    def test_both_files_are_brought_to_the_disk_every_5_seconds(self, here: Place, syncs: list[float]) -> None:
+        with here.dataset().staging(owner()) as staging:
+            del syncs[:]
+            for _ in range(40):
+                staging.commit(rows(0), None)
+                self.now[0] += 0.5
+            assert syncs == [105.0, 105.0, 110.0, 110.0, 115.0, 115.0]
+
+    def test_the_journal_stays_short(self, here: Place, tmp_path: Path) -> None:
+        journal = tmp_path / ".d.jsonl.checkpoint"
+        longest = 0
+        with stopped(), here.dataset().staging(owner()) as staging:
+            for number in range(200):
+                staging.commit(rows(number, 1), {"batch": number, "more": "x" * 20_000})
+                longest = max(longest, journal.stat().st_size)
+            raise StoppedError
+
+        assert longest < 300_000
+        assert resumed(here) == (199, rows(0, 200))
+
+    def test_a_published_file_is_readable_to_those_whom_the_umask_allows(self, here: Place, tmp_path: Path) -> None:
+        previous = os.umask(0o027)
+        try:
+            for name in ("d.jsonl", "d.csv"):
+                with here.dataset(name).staging(owner()):
+                    pass
+        finally:
+            os.umask(previous)
+
+        assert {stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("d.jsonl", "d.csv")} == {0o640}
+
+    def test_folders_are_made(self, here: Place, tmp_path: Path) -> None:
+        with here.dataset("a/b/d.jsonl").staging(owner()) as staging:
+            staging.commit(rows(0), None)
+
+        assert (tmp_path / "a" / "b" / "d.jsonl").exists()
+
+    @pytest.mark.parametrize("name", ["n" * 249 + ".jsonl", "ü" * 120 + ".csv"])
+    def test_a_name_as_long_as_the_file_system_allows_is_written(self, here: Place, name: str) -> None:
+        stage(here, rows(0), name=name)
+        with here.dataset(name).staging(owner()) as staging:
+            assert staging.resumed
+
+        assert here.visible() == [name]
+
+    def test_a_link_stays_and_leads_to_the_new_content(self, here: Place, tmp_path: Path) -> None:
+        (tmp_path / "data").mkdir()
+        (tmp_path / "d.jsonl").symlink_to(tmp_path / "data" / "real.jsonl")
+        stage(here, rows(0))
+        with here.dataset().staging(owner()) as staging:
+            assert staging.resumed
+
+        assert (tmp_path / "d.jsonl").is_symlink()
+        assert len((tmp_path / "data" / "real.jsonl").read_bytes().splitlines()) == 2
+        assert here.dataset().published(owner())
+
+
+class TestFailing:
+    def full_disk(self, patch: pytest.MonkeyPatch, *, at_file: str, room: int) -> Callable[[], None]:
+        """Have a disk with little room left for one file; give what makes room."""
+        real = os.pwrite
+        room_left = [room]
+
+        def write(descriptor: int, data: bytes, offset: int) -> int:
+            if not str(Path(f"/proc/self/fd/{descriptor}").readlink()).endswith(at_file):
+                return real(descriptor, data, offset)
+            left = room_left[0] - offset
+            if left <= 0:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            return real(descriptor, bytes(data)[:left], offset)
+
+        patch.setattr(os, "pwrite", write)
+        return lambda: room_left.append(room_left.pop() + 1_000_000)
+
+    @pytest.mark.parametrize(("at_file", "room"), [("records", 45), ("records", 0), ("checkpoint", 200)])
+    def test_a_full_disk_takes_nothing_of_what_is_committed(
+        self, here: Place, monkeypatch: pytest.MonkeyPatch, at_file: str, room: int
+    ) -> None:
+        committed = 0
+
+        def commit_all() -> None:
+            nonlocal committed
+            with here.dataset().staging(owner()) as staging:
+                self.full_disk(monkeypatch, at_file=at_file, room=room)
+                for number in range(10):
+                    staging.commit(rows(2 * number), {"batch": number + 1})
+                    committed = number + 1
+
+        with pytest.raises(OSError, match=r"d\.jsonl cannot be written: No space left on device\. What is") as caught:
+            commit_all()
+        monkeypatch.undo()
+
+        assert caught.value.errno == errno.ENOSPC
+        assert f"next attempt goes on after {2 * committed} rows" in str(caught.value)
+        assert resumed(here) == (committed or None, rows(0, 2 * committed))
+
+    def test_when_there_is_room_again_the_same_attempt_can_go_on(
+        self, here: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with here.dataset().staging(owner()) as staging:
+            staging.commit(rows(0), 1)
+            make_room = self.full_disk(monkeypatch, at_file="records", room=80)
+            with pytest.raises(OSError, match="No space left"):
+                staging.commit(rows(2, 50), 2)
+            make_room()
+            staging.commit(rows(2, 1), 3)
+
+        assert list(map(json.loads, (tmp_path / "d.jsonl").read_bytes().splitlines())) == rows(0, 3)
+
+    @pytest.mark.parametrize("name", ["d.jsonl", "d.csv"])
+    def test_a_destination_that_can_no_longer_be_replaced_keeps_the_stage(
+        self, here: Place, tmp_path: Path, name: str
+    ) -> None:
+        def write() -> None:
+            with here.dataset(name).staging(owner()) as staging:
+                if not staging.resumed:
+                    staging.commit(rows(0), None)
+                    (tmp_path / name).mkdir()
+
+        with pytest.raises(IsADirectoryError, match=rf"{name} cannot be written: .*goes on after 2 rows"):
+            write()
+        (tmp_path / name).rmdir()
+
+        # The last step was all that was left, and finding out takes it.
+        summary = here.dataset(name).published(owner())
+        assert summary is not None
+        assert summary["rows"] == 2
+        assert here.names() == [f".{name}.checkpoint", name]
+
+    def test_a_destination_that_is_a_folder_is_refused_before_the_block(self, here: Place, tmp_path: Path) -> None:
+        (tmp_path / "d.jsonl").mkdir()
+
+        with pytest.raises(IsADirectoryError, match=r"d\.jsonl cannot be written: it is a folder"):
+            here.dataset().staging(owner()).__enter__()
+
+        assert here.names() == ["d.jsonl"]
+
+    def test_a_destination_below_a_file_is_refused_before_the_block(self, here: Place, tmp_path: Path) -> None:
+        (tmp_path / "file").touch()
+
+        with pytest.raises(OSError, match=r"file/d\.jsonl cannot be written"):
+            here.dataset("file/d.jsonl").staging(owner()).__enter__()
+
+
+class TestLock:
+    def test_it_is_let_go_of_where_the_block_cannot_begin(self, here: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+        def refuse(*_: Any) -> None:
+            raise PermissionError(errno.EPERM, "Operation not permitted")
+
+        monkeypatch.setattr(Path, "replace", refuse)
+        with pytest.raises(PermissionError, match=r"d\.jsonl cannot be written"):
+            here.dataset().staging(owner()).__enter__()
+        monkeypatch.undo()
+
+        stage(here, rows(0))
+
+    def test_another_attempt_of_the_same_task_that_still_lives_is_in_the_way_too(self, here: Place) -> None:
+        with here.dataset().staging(owner()), pytest.raises(DestinationInUseError):
+            here.dataset().staging(owner()).__enter__()
+
+    def test_it_holds_while_the_journal_is_cut_down(self, here: Place) -> None:
+        with here.dataset().staging(owner("one")) as staging:
+            for number in range(40):
+                staging.commit([], "x" * 20_000)
+                with pytest.raises(DestinationInUseError, match="by one"):
+                    here.dataset().staging(owner(f"two {number}")).__enter__()
+
+    def test_a_journal_that_is_replaced_in_the_last_moment_is_opened_again(
+        self, here: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        real = fcntl.flock
+        times: list[int] = []
+
+        def lock(descriptor: int, how: int) -> None:
+            journal = tmp_path / ".d.jsonl.checkpoint"
+            if len(times) < 2:
+                # Between the opening and the lock another task publishes, or cleans up.
+                times.append(how)
+                journal.unlink()
+                if len(times) == 1:
+                    journal.touch()
+            real(descriptor, how)
+
+        monkeypatch.setattr(fcntl, "flock", lock)
+        stage(here, rows(0))
+
+        assert len(times) == 2
+        assert resumed(here) == (1, rows(0))
+
+    def test_who_has_it_may_not_be_known_yet(self, here: Place, tmp_path: Path) -> None:
+        with (tmp_path / ".d.jsonl.checkpoint").open("w") as journal:
+            fcntl.flock(journal, fcntl.LOCK_EX)
+
+            message = re.escape("d.jsonl is being written by another task, last heard of at 20")
+            with pytest.raises(DestinationInUseError, match=message):
+                here.dataset().staging(owner()).__enter__()

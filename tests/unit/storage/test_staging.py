@@ -1,0 +1,279 @@
+"""Checkpointed datasets, the same on the local disk and on an object store."""
+
+from __future__ import annotations
+
+import csv
+import io
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from airflow_provider_mediaops.exceptions import DestinationInUseError
+from tests.unit.storage.places import Place, StoppedError, owner, rows, stopped
+
+if TYPE_CHECKING:
+    from airflow_provider_mediaops.storage.dataset import Dataset, Staging
+    from airflow_provider_mediaops.storage.ownership import Owner
+
+FORMATS = ("jsonl", "csv", "parquet")
+
+
+def attempt(dataset: Dataset, who: Owner, *batches: list[dict[str, Any]], stop: bool = False) -> Staging:
+    """Commit batches, each with its number as the state; then fail, or publish."""
+    with ExitStack() as stack:
+        if stop:
+            stack.enter_context(stopped())
+        staging = stack.enter_context(dataset.staging(who))
+        for batch in batches:
+            staging.commit(batch, {"batch": staging.rows})
+        if stop:
+            raise StoppedError
+    return staging
+
+
+def test_what_is_committed_is_published_when_the_block_ends(place: Place) -> None:
+    with place.dataset().staging(owner()) as staging:
+        assert (staging.resumed, staging.rows, staging.state, list(staging.records())) == (False, 0, None, [])
+        staging.commit(rows(0), {"token": "T1"})
+        staging.commit([], ["any", 1, None])
+        staging.commit(rows(2), {"token": None})
+        assert (staging.rows, staging.state, list(staging.records())) == (4, {"token": None}, rows(0, 4))
+        assert place.visible() == []
+        staging.summary["pages"] = 3
+
+    assert place.lines() == rows(0, 4)
+    size = len(place.read("d.jsonl"))
+    assert staging.summary == {"path": f"{place.prefix}/d.jsonl", "rows": 4, "pages": 3, "bytes": size}
+    assert place.names() == [".d.jsonl.checkpoint", "d.jsonl"]
+
+
+def test_the_next_attempt_goes_on_where_the_last_commit_left_off(place: Place) -> None:
+    attempt(place.dataset(), owner(), rows(0), rows(2), stop=True)
+    assert place.visible() == []
+
+    with place.dataset().staging(owner()) as staging:
+        assert (staging.resumed, staging.rows, staging.state) == (True, 4, {"batch": 2})
+        assert list(staging.records()) == rows(0, 4)
+        staging.commit(rows(4), {"batch": 4})
+
+    assert place.lines() == rows(0, 6)
+    assert place.names() == [".d.jsonl.checkpoint", "d.jsonl"]
+
+
+def test_any_number_of_attempts_add_up(place: Place) -> None:
+    for number in range(5):
+        assert attempt(place.dataset(), owner(), rows(2 * number), stop=True).rows == 2 * number + 2
+        attempt(place.dataset(), owner(), stop=True)
+
+    assert attempt(place.dataset(), owner()).summary["rows"] == 10
+    assert place.lines() == rows(0, 10)
+
+
+def test_a_state_without_records_is_gone_on_with(place: Place) -> None:
+    attempt(place.dataset(), owner(), [], stop=True)
+
+    with place.dataset().staging(owner()) as staging:
+        assert (staging.resumed, staging.rows, staging.state) == (True, 0, {"batch": 0})
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+def test_the_format_is_made_of_all_attempts(place: Place, format_: str) -> None:
+    name = f"d.{format_}"
+    attempt(place.dataset(name), owner(), rows(0), stop=True)
+    summary = attempt(place.dataset(name), owner(), rows(2)).summary
+
+    content = place.read(name)
+    assert summary["bytes"] == len(content)
+    assert place.names() == [f".{name}.checkpoint", name]
+    if format_ == "parquet":
+        found = pq.read_table(io.BytesIO(content)).to_pylist()
+    elif format_ == "csv":
+        found = [{**row, "n": int(row["n"])} for row in csv.DictReader(io.StringIO(content.decode()))]
+    else:
+        found = place.lines()
+    assert found == rows(0, 4)
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+def test_an_older_file_stays_until_the_new_one_is_published(place: Place, format_: str) -> None:
+    name = f"d.{format_}"
+    attempt(place.dataset(name), owner("old"), rows(0))
+    older = place.read(name)
+
+    attempt(place.dataset(name), owner("new"), rows(2), stop=True)
+    assert place.read(name) == older
+
+    attempt(place.dataset(name), owner("new"), rows(4))
+    assert place.read(name) != older
+
+
+@pytest.mark.parametrize("other", [owner("dag/tomorrow/task/-1"), owner(parameters="others")])
+def test_another_run_or_other_parameters_start_anew(place: Place, other: Owner) -> None:
+    attempt(place.dataset(), owner(), rows(0), rows(2), stop=True)
+
+    with place.dataset().staging(other) as staging:
+        assert (staging.resumed, staging.rows, staging.state) == (False, 0, None)
+        staging.commit(rows(7), None)
+
+    assert place.lines() == rows(7)
+    assert place.names() == [".d.jsonl.checkpoint", "d.jsonl"]
+
+
+def test_what_another_run_has_dropped_does_not_come_back(place: Place) -> None:
+    attempt(place.dataset(), owner(), rows(0), stop=True)
+    attempt(place.dataset(), owner("other"), rows(5), stop=True)
+
+    assert attempt(place.dataset(), owner()).resumed is False
+    assert place.lines() == []
+
+
+def test_a_task_that_was_cleared_after_a_failure_goes_on(place: Place) -> None:
+    attempt(place.dataset(), owner(clears=0), rows(0), stop=True)
+
+    assert place.dataset().published(owner(clears=2)) is None
+    assert attempt(place.dataset(), owner(clears=2), rows(2)).resumed is True
+    assert place.lines() == rows(0, 4)
+
+
+class TestPublished:
+    def test_nothing(self, place: Place) -> None:
+        assert place.dataset().published(owner()) is None
+        assert place.names() == []
+
+    def test_by_this_task_instance(self, place: Place) -> None:
+        summary = attempt(place.dataset(), owner(), rows(0)).summary
+
+        assert place.dataset().published(owner()) == summary
+        assert place.dataset().published(owner()) == summary
+
+    @pytest.mark.parametrize("other", [owner("other"), owner(parameters="others"), owner(clears=1)])
+    def test_by_another_or_before_a_clear(self, place: Place, other: Owner) -> None:
+        attempt(place.dataset(), owner(), rows(0))
+
+        assert place.dataset().published(other) is None
+
+    def test_a_cleared_task_does_the_work_again(self, place: Place) -> None:
+        attempt(place.dataset(), owner(), rows(0))
+
+        assert attempt(place.dataset(), owner(clears=1), rows(2)).resumed is False
+        assert place.lines() == rows(2)
+        assert place.dataset().published(owner(clears=1))
+
+    def test_not_where_the_file_is_gone(self, place: Place) -> None:
+        attempt(place.dataset(), owner(), rows(0))
+        place.remove("d.jsonl")
+
+        assert place.dataset().published(owner()) is None
+        assert attempt(place.dataset(), owner(), rows(2)).resumed is False
+        assert place.lines() == rows(2)
+
+    def test_not_where_another_has_published_since(self, place: Place) -> None:
+        attempt(place.dataset(), owner(), rows(0))
+        attempt(place.dataset(), owner("other"), rows(2))
+
+        assert place.dataset().published(owner()) is None
+
+    def test_while_another_has_only_begun(self, place: Place) -> None:
+        summary = attempt(place.dataset(), owner(), rows(0)).summary
+        with place.dataset().staging(owner("other")) as staging:
+            staging.commit(rows(2), None)
+            assert place.dataset().published(owner()) == summary
+
+    def test_a_stage_is_not(self, place: Place) -> None:
+        attempt(place.dataset(), owner(), rows(0), stop=True)
+
+        assert place.dataset().published(owner()) is None
+
+    def test_each_destination_has_its_own(self, place: Place) -> None:
+        attempt(place.dataset("a.jsonl"), owner(), rows(0))
+
+        assert place.dataset("b.jsonl").published(owner()) is None
+
+
+class TestInUse:
+    def test_the_second_of_two_tasks_fails_and_says_who_has_it(self, place: Place) -> None:
+        with place.dataset().staging(owner("dag/one/task/3")) as first:
+            first.commit(rows(0), None)
+            with pytest.raises(DestinationInUseError, match=r"d\.jsonl is being written by dag/one/task/3") as caught:
+                attempt(place.dataset(), owner("dag/two/task/-1"), rows(9))
+            assert "last heard of at 20" in str(caught.value)
+            first.commit(rows(2), None)
+
+        assert place.lines() == rows(0, 4)
+        assert caught.value.temporary
+
+    def test_it_is_free_when_the_first_has_published_or_failed(self, place: Place) -> None:
+        attempt(place.dataset(), owner("one"), rows(0))
+        attempt(place.dataset(), owner("two"), rows(2), stop=True)
+        attempt(place.dataset(), owner("three"), rows(4))
+
+        assert place.lines() == rows(4)
+
+    def test_neighbours_do_not_meet(self, place: Place) -> None:
+        with place.dataset("a.jsonl").staging(owner("one")) as one, place.dataset("b.jsonl").staging(owner()) as two:
+            one.commit(rows(0), None)
+            two.commit(rows(2), None)
+
+        assert (place.lines("a.jsonl"), place.lines("b.jsonl")) == (rows(0), rows(2))
+
+
+class TestDigest:
+    def publish(
+        self, place: Place, digest: str | None, *, who: Owner | None = None, first: int = 0, name: str = "d.jsonl"
+    ) -> dict[str, Any]:
+        with place.dataset(name).staging(who or owner(f"task of {place.now}")) as staging:
+            staging.commit(rows(first), None)
+            staging.digest = digest
+            place.now += 1
+        return staging.summary
+
+    def test_the_same_content_leaves_the_file_as_it_is(self, place: Place) -> None:
+        first = self.publish(place, "same")
+        content = place.read("d.jsonl")
+        second = self.publish(place, "same", first=2)
+
+        assert (first["changed"], second["changed"]) == (True, False)
+        assert {**second, "changed": True} == first
+        assert place.read("d.jsonl") == content
+        assert place.names() == [".d.jsonl.checkpoint", "d.jsonl"]
+
+    def test_it_is_this_tasks_then(self, place: Place) -> None:
+        self.publish(place, "same")
+        summary = self.publish(place, "same", who=owner("mine"))
+
+        assert place.dataset().published(owner("mine")) == summary
+        assert self.publish(place, "same")["changed"] is False
+
+    def test_other_content_is_published(self, place: Place) -> None:
+        self.publish(place, "one")
+
+        assert self.publish(place, "two", first=2)["changed"] is True
+        assert place.lines() == rows(2)
+
+    def test_other_parameters_make_another_file(self, place: Place) -> None:
+        self.publish(place, "same", who=owner("a", "p"))
+
+        assert self.publish(place, "same", who=owner("b", "q"))["changed"] is True
+
+    def test_a_file_of_unknown_origin_is_replaced(self, place: Place) -> None:
+        self.publish(place, "same")
+        place.remove("d.jsonl")
+        assert self.publish(place, "same")["changed"] is True
+
+        self.publish(place, None)
+        assert self.publish(place, "same")["changed"] is True
+
+    def test_it_outlives_attempts_that_fail(self, place: Place) -> None:
+        self.publish(place, "same")
+        attempt(place.dataset(), owner("fails"), rows(0), stop=True)
+        attempt(place.dataset(), owner("fails too"), rows(0), stop=True)
+
+        assert self.publish(place, "same")["changed"] is False
+
+    @pytest.mark.parametrize("format_", FORMATS)
+    def test_in_every_format(self, place: Place, format_: str) -> None:
+        changed = [self.publish(place, "same", name=f"d.{format_}")["changed"] for _ in range(2)]
+
+        assert changed == [True, False]
