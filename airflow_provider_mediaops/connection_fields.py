@@ -13,6 +13,9 @@ VIDEO = "mediaops_video"
 CLUSTER = "mediaops_cluster"
 BOOKS = "mediaops_books"
 
+#: Where the rates of keys are kept unless something else is configured: a file for all processes of one machine.
+DEFAULT_RATE_STORE = "sqlite:///{AIRFLOW_HOME}/mediaops_rate_limits.db"
+
 
 def _text(label: str, description: str, **schema: Any) -> dict[str, Any]:
     return {
@@ -98,6 +101,11 @@ _BOOKS_FIELDS: dict[str, Any] = {
     "canary_isbn": _text(
         "Canary ISBN",
         "An ISBN known to be in the database: asked again to tell 'no such book' from 'limit reached'.",
+    ),
+    "rate_limit_store": _text(
+        "Rate store",
+        "Where all who use the key share its rate: memory://, sqlite:////folder/file.db or redis://host. Default: "
+        "rate_limit_store of Airflow's section [mediaops], where an address with a password belongs: this is shown.",
     ),
     **_SHARED,
 }

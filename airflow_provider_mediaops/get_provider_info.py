@@ -4,12 +4,34 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_provider_mediaops.connection_fields import CONNECTION_TYPES
+from airflow_provider_mediaops.connection_fields import CONNECTION_TYPES, DEFAULT_RATE_STORE
 
 _SERVICES = {
     "video": "MediaOps video platform",
     "cluster": "MediaOps search cluster",
     "books": "MediaOps book database",
+}
+
+_CONFIG: dict[str, Any] = {
+    "mediaops": {
+        "description": "What the MediaOps provider shares between tasks.",
+        "options": {
+            "rate_limit_store": {
+                "description": (
+                    "Where the rate of a key is kept for all tasks, workers and triggerers that use the key: "
+                    "memory:// for each process on its own; sqlite:////folder/file.db, on a local disk, for the "
+                    "processes of one machine; redis://user:password@host:port/database (rediss:// for TLS), which "
+                    "needs the extra redis, for those of many machines."
+                ),
+                "version_added": "0.1.0",
+                "type": "string",
+                "example": "redis://redis.example.com:6379/0",
+                "default": DEFAULT_RATE_STORE,
+                # It may hold a password.
+                "sensitive": True,
+            },
+        },
+    },
 }
 
 
@@ -32,6 +54,7 @@ def get_provider_info() -> dict[str, Any]:
         "description": "Post bulletins, export subscriptions, capture hot threads and enrich lists of ISBNs.",
         "integrations": [{"integration-name": name, "tags": ["service"]} for name in _SERVICES.values()],
         "connection-types": list(CONNECTION_TYPES.values()),
+        "config": _CONFIG,
         "hooks": _modules("hooks"),
         "operators": _modules("operators"),
         "sensors": _modules("sensors"),

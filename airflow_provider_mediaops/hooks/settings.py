@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from airflow_provider_mediaops.connection_fields import DEFAULT_RATE_STORE
 from airflow_provider_mediaops.exceptions import InvalidConnectionError
 from airflow_provider_mediaops.http.auth import is_header_text
 from airflow_provider_mediaops.http.retry import RetryPolicy
@@ -16,6 +19,7 @@ from airflow_provider_mediaops.http.retry import RetryPolicy
 if TYPE_CHECKING:
     from urllib.parse import SplitResult
 
+    from airflow_provider_mediaops.http.rate_limit import RateLimiter
     from airflow_provider_mediaops.http.transport import TransportSettings
 
 _SCHEMES = ("http", "https")
@@ -291,3 +295,45 @@ def retry_policy(fields: ConnectionFields) -> RetryPolicy:
         max_attempts=int(fields.number("max_attempts", default.max_attempts, least=1, whole=True)),
         max_wait=fields.number("max_wait", default.max_wait, least=0),
     )
+
+
+def rate_limiter(fields: ConnectionFields, service: str, key: str, per_second: float) -> RateLimiter:
+    """
+    Make the limiter of a key, which all share who use the key and the store.
+
+    :param fields: the connection; it may name a store of its own, in the place of that of Airflow's configuration.
+    :param service: the service that counts by the key.
+    :param key: the key.
+    :param per_second: its rate.
+    :returns: the limiter; its store is not opened before it is used.
+    :raises InvalidConnectionError: where the store's address cannot be used.
+    """
+    from airflow_provider_mediaops.http.rate_limit import limiter_for, store_at
+
+    own = fields.text("rate_limit_store")
+    try:
+        store = store_at(_in_airflow_home(own or _configured_rate_store()))
+    except ValueError as error:
+        if own:
+            raise fields.wrong("rate_limit_store", str(error)) from None
+        raise InvalidConnectionError(f"Airflow's section [mediaops], option rate_limit_store: {error}") from None
+    if own and store.secrets:
+        raise fields.wrong(
+            "rate_limit_store",
+            "it holds a password, and Airflow shows this field. An address with a password belongs in the option "
+            "rate_limit_store of Airflow's section [mediaops].",
+        )
+    return limiter_for(service, key, per_second, store)
+
+
+def _configured_rate_store() -> str:
+    from airflow.providers.common.compat.sdk import conf
+
+    # Airflow 3.1 may not know a provider's defaults where a task runs.
+    address: str = conf.get("mediaops", "rate_limit_store", fallback=DEFAULT_RATE_STORE)
+    return address.strip()
+
+
+def _in_airflow_home(address: str) -> str:
+    home = os.path.expandvars(os.environ.get("AIRFLOW_HOME", "~/airflow"))
+    return address.replace("{AIRFLOW_HOME}", str(Path(home).expanduser().absolute()))

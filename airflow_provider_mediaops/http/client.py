@@ -12,20 +12,21 @@ from airflow_provider_mediaops.exceptions import (
     ConnectionFailedError,
     InvalidReplyError,
     MediaOpsError,
-    RateLimitedError,
     ReplyTimeoutError,
     ServiceUnavailableError,
     TemporaryError,
 )
 from airflow_provider_mediaops.http.auth import Auth, NoAuth
-from airflow_provider_mediaops.http.errors import ErrorRules, uncertain
+from airflow_provider_mediaops.http.errors import SUCCESS, ErrorRules, uncertain
 from airflow_provider_mediaops.http.exchange import Call, Conversation, Request, Response, TransportError, Wait
+from airflow_provider_mediaops.http.rate_limit import spent_quota
+from airflow_provider_mediaops.http.rate_limit_schedule import Closed
 from airflow_provider_mediaops.http.retry import Clock, RetryPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from airflow_provider_mediaops.http.rate_limit import RateLimiter
+    from airflow_provider_mediaops.http.rate_limit import Leave, RateLimiter
 
 T = TypeVar("T")
 
@@ -65,14 +66,16 @@ class Client:
 
         :param call: what to ask.
         :returns: a conversation whose result is the call's.
-        :raises MediaOpsError: the last error met, typed.
+        :raises MediaOpsError: the last error met, typed. A quota that is known to be used up, and a rate store that
+            fails, end the call without another request.
         """
         attempts = self.retry.start(self.clock)
         may_renew = True
         while True:
+            leave = yield from self._leave_for(call.request)
             host = self._current
             try:
-                return (yield from self._try_once(call, self.base_urls[host]))
+                return (yield from self._try_once(call, self.base_urls[host], leave))
             except AuthenticationError as error:
                 # A refusal of the token call itself is final: it has another path.
                 expired = error.status == HTTPStatus.UNAUTHORIZED and error.path == call.request.path
@@ -88,15 +91,44 @@ class Client:
                     raise
                 yield Wait(pause, f"{type(error).__name__}, try {attempts.failed + 1}: {error.message}")
 
-    def _try_once(self, call: Call[T], base_url: str) -> Conversation[T]:
-        if self.limiter and (pause := self.limiter.reserve()) > 0:
-            yield Wait(pause, "the key's rate")
+    def limited(self, error: MediaOpsError) -> Conversation[None]:
+        """
+        Tell all who use the key of a limit that a reply alone did not show.
+
+        :param error: a ``RateLimitedError`` or ``QuotaExceededError``; anything else is not about the key's rate.
+        :returns: a conversation that ends when it is told.
+        """
+        yield from self._heed(error, None)
+
+    def _leave_for(self, request: Request) -> Conversation[Leave | None]:
+        if not self.limiter:
+            return None
+        answer = yield from self.limiter.take()
+        if not isinstance(answer, Closed):
+            return answer
+        if self.limiter.heeds_quota:
+            raise spent_quota(request, self.rules.service, answer, self.clock.now())
+        return None
+
+    def _heed(self, error: MediaOpsError, leave: Leave | None) -> Conversation[None]:
+        if self.limiter:
+            # A pause is no longer than a call may wait: after that, a caller hears of the limit from the service again.
+            yield from self.limiter.heed(error, leave, self.retry.max_wait)
+
+    def _try_once(self, call: Call[T], base_url: str, leave: Leave | None) -> Conversation[T]:
         # After any wait, so that the token is fresh when it is used.
         token_call = self.auth.preliminary()
         if token_call is not None:
             yield from self._exchange(token_call, token_call.request)
         request = self.auth.sign(replace(call.request, base=call.request.base or base_url))
-        return (yield from self._exchange(call, request))
+        try:
+            result = yield from self._exchange(call, request)
+        except MediaOpsError as error:
+            yield from self._heed(error, leave)
+            raise
+        if self.limiter and leave:
+            yield from self.limiter.replied(leave)
+        return result
 
     def _exchange(self, call: Call[T], request: Request) -> Conversation[T]:
         try:
@@ -104,11 +136,10 @@ class Client:
         except TransportError as failure:
             error = self.rules.no_reply(request, failure)
             raise self._final(request, error, certain=not failure.sent) from None
-        refusal = self.rules.refusal(request, self._shown(response), self.clock.now())
+        # Most replies are of success, and long.
+        shown = None if response.status in SUCCESS else self._shown(response)
+        refusal = self.rules.refusal(request, shown, self.clock.now()) if shown else None
         if refusal:
-            if isinstance(refusal, RateLimitedError) and self.limiter:
-                # No longer than a call may wait: after that, each caller hears of the limit from the service itself.
-                self.limiter.postpone(min(refusal.retry_after or 0.0, self.retry.max_wait))
             certain = response.status in _NOTHING_DONE and not isinstance(refusal, ServiceUnavailableError)
             raise self._final(request, refusal, certain=certain)
         try:

@@ -1,71 +1,252 @@
 """
-The rate of a key: one limiter for everyone in this process who uses it.
+The rate of a key: one for all who use it, however many tasks, workers and triggerers they are.
 
 A caller reserves the next free slot and sleeps until it comes; so callers are served in the order in which they asked,
-evenly spaced, and none polls.
+evenly spaced, and none polls. After its wait it asks once more whether the slot still holds, for meanwhile the service
+may have said that the limit is reached, or that the quota of the day is used up, to anybody. The schedule of the slots
+stands in a store (:func:`store_at`), whose clock counts; a caller that dies in its wait wastes its slot and no more.
+
+Connections that give different rates for one key do not disturb each other's reckoning: after each request the key
+rests for as long as the rate of the connection that made it demands.
 """
 
 from __future__ import annotations
 
+import atexit
 import hashlib
-import threading
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING
 
+from airflow_provider_mediaops.exceptions import QuotaExceededError, RateLimitedError, RateStoreError
+from airflow_provider_mediaops.http.exchange import Wait
+from airflow_provider_mediaops.http.rate_limit_latency import Latency
+from airflow_provider_mediaops.http.rate_limit_schedule import (
+    NOTHING,
+    Close,
+    Closed,
+    Delayed,
+    Go,
+    Reopen,
+    Reserve,
+    SlowDown,
+)
+from airflow_provider_mediaops.http.rate_limit_store import MemoryStore, RateStore
 from airflow_provider_mediaops.http.retry import Clock
 
-# Slots stand this much further apart than the rate demands: a request that travels slowly and one that travels
-# fast may not meet in the same second at the service.
-_MARGIN = 1.02
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from airflow_provider_mediaops.exceptions import MediaOpsError
+    from airflow_provider_mediaops.http.exchange import Conversation, Request
+    from airflow_provider_mediaops.http.rate_limit_schedule import A, Operation
+
+# Slots stand this much further apart than the rate demands, and no second holds more requests than it may even if it is
+# this much longer: a request that travels slowly and one that travels fast may not meet in one second at the service.
+# What lies between the two is for callers that wake up a little late.
+_MARGIN, _LONGER = 1.02, 1.015
+_SECOND = 1.0
+# Requests that are counted, at the most; a faster rate is counted over less than a second.
+_COUNTED = 64
+# A quota that comes back within this time is waited for.
+_SOON = 10.0
+# A quota that was used up is asked about again after a day at the latest, whatever the service said.
+_DAY = 86_400.0
+# Pauses between tries of a store that fails.
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """
+    Leave to send one request.
+
+    :param go: what the store says of it.
+    :param since: when the store was asked, on the clock of this process.
+    """
+
+    go: Go
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
 class RateLimiter:
     """
-    Evenly spaced slots, first come, first served.
+    Gives slots at the rate of a key.
 
+    :param store: where the key's schedule is kept.
+    :param name: the schedule's name, which does not tell the key.
     :param per_second: how many requests a second the key may make.
-    :param clock: where time comes from.
+    :param patience: seconds to wait for a store that has worked and fails. One that never worked is an error at once.
+    :param heeds_quota: whether a quota that is used up stops this caller; False for one who finds out if it still is.
+    :param clock: where time and chance come from, as this process sees them.
     """
 
+    store: RateStore
+    name: str
     per_second: float
+    patience: float = 60.0
+    heeds_quota: bool = True
     clock: Clock = field(default_factory=Clock)
-    _next_free: float = field(default=float("-inf"), init=False)
-    _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
+    _latency: Latency = field(default_factory=Latency, repr=False, compare=False)
 
-    def reserve(self) -> float:
+    def take(self) -> Conversation[Leave | Closed]:
         """
-        Take the next free slot.
+        Wait until a request may be sent.
 
-        :returns: the seconds until it comes; 0.0 where it is now.
+        :returns: a conversation that ends when it may, or at once where the key's quota is used up.
+        :raises RateStoreError: where the store cannot be used; then no request may be sent.
         """
-        with self._lock:
-            now = self.clock.monotonic()
-            slot = max(now, self._next_free)
-            self._next_free = slot + _MARGIN / self.per_second
-            return slot - now
+        most = min(max(1, int(self.per_second)), _COUNTED)
+        reserve = Reserve(self._gap, most, _LONGER * most / self.per_second)
+        while True:
+            asked = self.clock.monotonic()
+            answer = yield from self._ask(reserve)
+            if isinstance(answer, Closed):
+                if answer.seconds > _SOON:
+                    return answer
+                yield Wait(answer.seconds, "the reset of the key's quota")
+                continue
+            if answer.wait > NOTHING:
+                yield Wait(answer.wait, "the key's rate")
+            if isinstance(answer, Go):
+                return Leave(answer, asked + answer.wait)
+            reserve = replace(reserve, held=answer)
 
-    def postpone(self, seconds: float) -> None:
+    def replied(self, leave: Leave) -> Conversation[None]:
         """
-        Give out no slot for a while, because the service said that the limit is reached.
+        Say that the reply to a request is there. If it took longer than usual, those behind keep their distance.
 
-        :param seconds: how long, from now.
+        :param leave: the leave for the request.
+        :returns: a conversation that ends when it is told; a store that cannot be used gives no slots anyway.
         """
-        with self._lock:
-            self._next_free = max(self._next_free, self.clock.monotonic() + seconds)
+        delay = self._latency.delay(self.clock.monotonic() - leave.since)
+        if delay:
+            yield from self._tell(Delayed(leave.go.at, delay))
+
+    def heed(self, error: MediaOpsError, leave: Leave | None, longest: float) -> Conversation[None]:
+        """
+        Take from an error what is about the key, for all who use it: a limit slows down, a spent quota stops.
+
+        :param error: what became of a request, of whatever kind.
+        :param leave: the leave for the request, where it is known.
+        :param longest: the longest pause in seconds; after that, a request finds out whether the limit still holds.
+        :returns: a conversation that ends when it is told; a store that cannot be used gives no slots anyway.
+        """
+        asked = error.retry_after or 0.0
+        if isinstance(error, RateLimitedError):
+            slow_down = SlowDown(self._gap, min(asked, longest), leave.go.epoch if leave else None)
+            yield from self._tell(slow_down)
+        elif isinstance(error, QuotaExceededError):
+            yield from self._tell(Close(min(asked, _DAY)))
+        elif leave and error.status is not None:
+            yield from self.replied(leave)
+
+    def reopen(self) -> Conversation[None]:
+        """
+        Let all callers go on although the quota was used up, because the service answers.
+
+        :returns: a conversation that ends when it is told.
+        :raises RateStoreError: where the store cannot be used.
+        """
+        yield from self._ask(Reopen())
+
+    @property
+    def _gap(self) -> float:
+        return _MARGIN / self.per_second
+
+    @property
+    def _quiet(self) -> float:
+        return max(_SECOND * _MARGIN, self._gap)
+
+    def _tell(self, operation: Operation[None]) -> Conversation[None]:
+        with suppress(RateStoreError):
+            yield from self.store.ask(self.name, operation, self._quiet)
+
+    def _ask(self, operation: Operation[A]) -> Conversation[A]:
+        started, waited, pause = self.clock.monotonic(), 0.0, _FIRST_PAUSE
+        while True:
+            try:
+                return (yield from self.store.ask(self.name, operation, self._quiet))
+            except RateStoreError as error:
+                tried = max(waited, self.clock.monotonic() - started)
+                if not self.store.reached or tried + pause > self.patience:
+                    raise
+                wait = self.clock.uniform(pause / 2, pause)
+                yield Wait(wait, error.message)
+                waited += wait
+                pause = min(pause * 2, _LONGEST_PAUSE)
 
 
-_limiters: dict[tuple[str, float], RateLimiter] = {}
-_limiters_lock = threading.Lock()
-
-
-def limiter_for(key: str, per_second: float) -> RateLimiter:
+def spent_quota(request: Request, service: str, closed: Closed, now: datetime) -> QuotaExceededError:
     """
-    Give the limiter that this process shares for a key.
+    Make the error of a request that is not sent, because the key's quota is used up.
 
-    :param key: the credential that the service counts by; only its digest is kept.
+    :param request: what was to be asked.
+    :param service: the service's name, for the message.
+    :param closed: until when the quota is used up.
+    :param now: the time in UTC.
+    :returns: the error; it says until when.
+    """
+    # To the minute, so that clocks which differ by seconds say the same.
+    until = now + timedelta(seconds=closed.seconds + 30)
+    return QuotaExceededError(
+        f"The quota of this key at the {service} is used up until {until:%Y-%m-%d %H:%M} UTC, so {request.method} "
+        f"{request.path} was not sent: run it again after that, or ask for a larger quota.",
+        service=service,
+        method=request.method,
+        path=request.path,
+        retry_after=closed.seconds,
+    )
+
+
+_stores: dict[str, RateStore] = {}
+
+
+def store_at(address: str) -> RateStore:
+    """
+    Give the store that this process shares for an address.
+
+    :param address: ``memory://`` for this process alone; ``sqlite:////folder/file`` for the processes of one machine;
+        ``redis://host`` or ``rediss://host`` for those of many.
+    :returns: the same store for the same address; nothing is opened before it is used.
+    :raises ValueError: for an address of none of these; its text is free of credentials.
+    """
+    if address not in _stores:
+        store = _stores.setdefault(address, _make_store(address))
+        atexit.register(store.close)
+    return _stores[address]
+
+
+def _make_store(address: str) -> RateStore:
+    scheme, separator, rest = address.partition("://")
+    if scheme == "memory" and not rest and separator:
+        return MemoryStore()
+    if scheme == "sqlite" and separator:
+        from airflow_provider_mediaops.http.rate_limit_sqlite import SqliteStore
+
+        # As in other addresses of SQLite: three slashes, then the path, which begins with a slash of its own.
+        if not rest.startswith("//") or rest.endswith("/"):
+            raise ValueError(
+                "the path of a SQLite file must be absolute: sqlite:////folder/file.db, with four slashes."
+            )
+        return SqliteStore(rest[1:])
+    if scheme in ("redis", "rediss") and separator:
+        from airflow_provider_mediaops.http.rate_limit_redis import RedisStore
+
+        return RedisStore(address)
+    raise ValueError("it must be memory://, sqlite:////folder/file.db, redis://host or rediss://host.")
+
+
+def limiter_for(service: str, key: str, per_second: float, store: RateStore) -> RateLimiter:
+    """
+    Give the limiter of a key.
+
+    :param service: the service's name: keys of different services have nothing to do with each other.
+    :param key: the credential that the service counts by; only a digest of it goes into the store.
     :param per_second: the key's rate, in requests a second.
-    :returns: the same limiter for the same key and rate.
+    :param store: where all who use the key keep its schedule.
+    :returns: the limiter.
     """
-    name = (hashlib.sha256(key.encode()).hexdigest(), per_second)
-    with _limiters_lock:
-        return _limiters.setdefault(name, RateLimiter(per_second))
+    return RateLimiter(store, hashlib.sha256(f"{service}\0{key}".encode()).hexdigest()[:32], per_second)

@@ -8,7 +8,7 @@ import time
 import traceback
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import requests
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 _CHUNK_BYTES = 64 * 1024
-_CONNECTIONS = 16
+# As many as a walk through a list of ISBNs has requests under way, where replies take seconds.
+_CONNECTIONS = 64
 # httpx would drop an idle connection after 5 seconds, and a sensor looks less often than that.
 _KEEP_ALIVE_SECONDS = 300.0
 _NO_CONNECTION = "no connection within the time limit"
@@ -108,6 +109,7 @@ class SyncTransport:
         # Without this, requests replaces our Authorization by what it finds in a ~/.netrc.
         self._session.auth = _leave_as_it_is
         self._trust = settings.trust()
+        self._surroundings: dict[str, Mapping[str, Any]] = {}
 
     def send(self, request: Request) -> Response:
         """
@@ -119,19 +121,13 @@ class SyncTransport:
         """
         limit = self._settings.read_limit(request)
         try:
-            # Proxies and trust are given here because the environment would override those of the session.
             with (
                 hiding_credentials(request),
-                self._session.request(
-                    request.method,
-                    request.url,
-                    headers=dict(request.headers),
-                    data=request.body,
+                self._session.send(
+                    self._prepared(request),
                     timeout=(self._settings.connect_timeout, limit),
                     allow_redirects=False,
-                    stream=True,
-                    proxies=dict(self._settings.proxies),
-                    verify=self._trust,
+                    **self._surroundings_of(request.base),
                 ) as reply,
             ):
                 reading = _Reading(request, limit)
@@ -142,6 +138,28 @@ class SyncTransport:
             failure = _from_requests(error)
         # Outside the handler, so that the library's error is not kept: its text holds the address with its query.
         raise failure
+
+    def _prepared(self, request: Request) -> requests.PreparedRequest:
+        prepared = requests.PreparedRequest()
+        prepared.prepare(
+            method=request.method,
+            url=request.url,
+            headers={**self._session.headers, **request.headers},
+            data=request.body,
+            cookies=self._session.cookies,
+            auth=self._session.auth,
+        )
+        return prepared
+
+    def _surroundings_of(self, base: str) -> Mapping[str, Any]:
+        # requests reads all of the environment for each request, which takes as long as sending it. Proxies and trust
+        # are given here because the environment would override those of the session.
+        found = self._surroundings.get(base)
+        if found is None:
+            proxies = dict(self._settings.proxies)
+            found = self._session.merge_environment_settings(base, proxies, True, self._trust, None)  # noqa: FBT003
+            self._surroundings[base] = found
+        return found
 
     def close(self) -> None:
         """Close the session's connections."""

@@ -15,6 +15,8 @@ from airflow_provider_mediaops.sandbox import books, cluster, video_tokens
 from tests.contract import fresh_python
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from airflow_provider_mediaops.sandbox.server import SandboxServer
 
 NAME = "airflow-provider-mediaops"
@@ -84,3 +86,11 @@ def test_a_service_that_is_not_there_is_told(sandbox: SandboxServer, monkeypatch
     assert said.startswith("Connection failed!")
     assert "127.0.0.1:1" in said
     assert cluster.PASSWORD not in said
+
+
+def test_the_configuration_shows_where_rates_are_kept(tmp_path: Path) -> None:
+    asked = ("-m", "airflow", "config", "get-value", "mediaops", "rate_limit_store")
+    default = fresh_python.run(*asked, env={"AIRFLOW_HOME": str(tmp_path)})
+    assert default.stdout.splitlines()[-1] == f"sqlite:///{tmp_path}/mediaops_rate_limits.db", default.stderr
+    own = fresh_python.run(*asked, env={"AIRFLOW__MEDIAOPS__RATE_LIMIT_STORE": "redis://redis.example.com"})
+    assert own.stdout.splitlines()[-1] == "redis://redis.example.com", own.stderr

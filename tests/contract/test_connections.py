@@ -51,7 +51,13 @@ FULL: dict[str, dict[str, Any]] = {
     "mediaops_books": {
         "host": "https://books.example.com",
         "password": "rest key",
-        "extra": {**COMMON, "plan": "premium", "requests_per_second": 2.5, "canary_isbn": "978-0-14-044913-6"},
+        "extra": {
+            **COMMON,
+            "plan": "premium",
+            "requests_per_second": 2.5,
+            "canary_isbn": "978-0-14-044913-6",
+            "rate_limit_store": "redis://redis.example.com:7000/1",
+        },
     },
 }
 
@@ -167,4 +173,5 @@ def the_books_hook_has_all(hook: Any) -> None:
     assert client.base_urls == ("https://books.example.com",)
     assert client.auth == HeaderAuth.raw("rest key")
     assert client.limiter.per_second == 2.5
+    assert client.limiter.store.where == "redis://redis.example.com:7000/1"
     assert "9780140449136" in vars(hook).values()

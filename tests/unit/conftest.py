@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from airflow_provider_mediaops.http.rate_limit import store_at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class Supervisor:
@@ -27,6 +32,13 @@ class Supervisor:
 
     async def asend(self, msg: Any) -> Any:
         return self.send(msg)
+
+
+@pytest.fixture(autouse=True)
+def new_rates() -> Iterator[None]:
+    """Have no limit or spent quota of one test hold for the next that uses the same key."""
+    yield
+    store_at("memory://").close()
 
 
 @pytest.fixture

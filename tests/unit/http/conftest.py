@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_provider_mediaops.http.transport import AsyncTransport, SyncTransport
+from tests.redis_server import PROGRAM, running_redis
 from tests.unit.loopback import make_certificate
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from airflow_provider_mediaops.http.transport import TransportSettings
+    from tests.redis_server import RedisServer
     from tests.unit.http.sending import Open, Send
 
 
@@ -45,3 +47,12 @@ def opened(request: pytest.FixtureRequest) -> Iterator[Open]:
 @pytest.fixture(scope="session")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_certificate(tmp_path_factory.mktemp("certificate"))
+
+
+@pytest.fixture(scope="session")
+def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    """A Redis that nothing has been written to."""
+    if not PROGRAM:
+        pytest.skip("no Redis: Debian's package redis-server is not installed")
+    with running_redis(tmp_path_factory.mktemp("redis")) as server:
+        yield server

@@ -15,18 +15,24 @@ from airflow_provider_mediaops.exceptions import (
     MediaOpsError,
     QuotaExceededError,
     RateLimitedError,
+    RateStoreError,
     ReplyTimeoutError,
     ServiceUnavailableError,
     UncertainDeliveryError,
 )
+from airflow_provider_mediaops.http.auth import RefreshTokenAuth
 from airflow_provider_mediaops.http.exchange import Call, Failure, Request, Response, TransportError, Wait
-from airflow_provider_mediaops.http.rate_limit import RateLimiter
+from airflow_provider_mediaops.http.rate_limit import limiter_for
+from airflow_provider_mediaops.http.rate_limit_sqlite import SqliteStore
 from airflow_provider_mediaops.http.reply import read_json
 from airflow_provider_mediaops.http.retry import RetryPolicy
 from tests.unit.conversations import FakeClock, pauses_of, replay, requests_of, text_call
 from tests.unit.http.asking import BROKEN, DOWN, GOOD, REFUSED, SLOW, error_of, make, refused
+from tests.unit.http.rate_stores import memory_store
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from airflow_provider_mediaops.http.client import Client
     from airflow_provider_mediaops.http.exchange import Step
 
@@ -238,28 +244,96 @@ def test_a_write_moves_on_only_where_nothing_was_sent() -> None:
 # The rate.
 
 
+def limited(fake: FakeClock, **more: Any) -> Client:
+    """Give a client whose key may ask once a second."""
+    limiter = replace(limiter_for("thing", "key", 1.0, memory_store(fake)), clock=fake.clock)
+    return make(fake, **{"limiter": limiter, **more})
+
+
 def test_the_keys_rate_is_kept() -> None:
     fake, steps = FakeClock(), list["Step"]()
-    client = make(fake, limiter=RateLimiter(1.0, fake.clock))
+    client = limited(fake)
     for _ in range(3):
         replay(client.ask(text_call()), [GOOD], steps=steps, clock=fake)
     assert pauses_of(steps) == pytest.approx([1.02, 1.02])
 
 
 def test_a_limit_reply_holds_back_every_call_with_the_key() -> None:
-    fake = FakeClock()
-    limiter = RateLimiter(1.0, fake.clock)
-    error_of(
-        make(fake, limiter=limiter, retry=RetryPolicy(max_attempts=1)),
-        text_call(),
-        [Response(429, {"retry-after": "20"})],
-    )
-    assert limiter.reserve() == 20.0
+    fake, steps = FakeClock(), list["Step"]()
+    client = limited(fake, retry=RetryPolicy(max_attempts=1))
+    error_of(client, text_call(), [Response(429, {"retry-after": "20"})])
+    other = make(fake, limiter=client.limiter)
+    for _ in range(2):
+        replay(other.ask(text_call()), [GOOD], steps=steps, clock=fake)
+    # After the pause it goes on more slowly.
+    assert pauses_of(steps) == pytest.approx([20 + 1.02 / 0.7, 1.02 / 0.7])
 
 
 def test_a_limit_reply_holds_calls_back_no_longer_than_a_call_may_wait() -> None:
-    fake = FakeClock()
-    limiter = RateLimiter(1.0, fake.clock)
-    client = make(fake, limiter=limiter, retry=RetryPolicy(max_wait=60.0))
+    fake, steps = FakeClock(), list["Step"]()
+    client = limited(fake, retry=RetryPolicy(max_wait=60.0))
     error_of(client, text_call(), [Response(429, {"retry-after": "86400"})], fake)
-    assert limiter.reserve() == 60.0
+    replay(client.ask(text_call()), [GOOD], steps=steps, clock=fake)
+    assert pauses_of(steps) == pytest.approx([60 + 1.02 / 0.7])
+
+
+def test_a_limit_that_was_found_out_otherwise_holds_for_every_call_too() -> None:
+    fake, steps = FakeClock(), list["Step"]()
+    client = limited(fake)
+    replay(client.limited(RateLimitedError("It was the limit.", retry_after=5.0)), [])
+    replay(client.ask(text_call()), [GOOD], steps=steps, clock=fake)
+    assert pauses_of(steps) == [5.0]
+    # A client without a rate has nobody to tell.
+    replay(make(fake).limited(RateLimitedError("It was the limit.")), [])
+
+
+def test_a_quota_that_is_known_to_be_spent_costs_no_request() -> None:
+    fake = FakeClock()
+    client = limited(fake)
+    spent = refused(403, "quotaSpent", **{"retry-after": "14400"})
+    assert error_of(client, text_call(), [spent]).status == 403
+    for call in (text_call(), text_call("POST", idempotent=False)):
+        error = error_of(client, call, [])
+        assert type(error) is QuotaExceededError
+        assert "at the thing service is used up until 2026-03-15 00:00 UTC" in error.message
+        assert error.retry_after == pytest.approx(14_402.0)
+    fake.wait(14_403.0)
+    assert replay(client.ask(text_call()), [GOOD], clock=fake) == "good"
+
+
+def test_one_who_finds_out_whether_a_quota_is_still_spent_is_let_through() -> None:
+    fake = FakeClock()
+    client = limited(fake)
+    error_of(client, text_call(), [refused(403, "quotaSpent")])
+    assert client.limiter
+    probe = replace(client, limiter=replace(client.limiter, heeds_quota=False))
+    assert replay(probe.ask(text_call()), [GOOD]) == "good"
+
+
+def test_without_its_rate_store_nothing_is_sent(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path)
+    error = error_of(make(FakeClock(), limiter=limiter_for("thing", "key", 1.0, store)), text_call(), [])
+    assert type(error) is RateStoreError
+
+
+def test_a_reply_that_took_long_keeps_the_next_call_at_a_distance() -> None:
+    fake, steps = FakeClock(), list["Step"]()
+    client = limited(fake)
+    conversation = client.ask(text_call())
+    next(conversation)
+    fake.wait(0.4)
+    with pytest.raises(StopIteration):
+        conversation.send(GOOD)
+    replay(client.ask(text_call()), [GOOD], steps=steps, clock=fake)
+    assert sum(pauses_of(steps)) == pytest.approx(1.015)
+
+
+def test_what_the_token_address_says_is_not_about_the_key() -> None:
+    fake = FakeClock()
+    auth = RefreshTokenAuth("http://accounts/token", "client", "secret", "refresh", clock=fake.clock)
+    client = limited(fake, auth=auth, retry=RetryPolicy(max_attempts=1))
+    error_of(client, text_call(), [Response(429, {"retry-after": "30"})])
+    steps: list[Step] = []
+    error_of(client, text_call(), [Response(429)], fake)
+    replay(limited(fake, limiter=client.limiter).ask(text_call()), [GOOD], steps=steps, clock=fake)
+    assert pauses_of(steps) == pytest.approx([1.02])

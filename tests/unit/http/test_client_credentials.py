@@ -10,15 +10,17 @@ from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
     InvalidReplyError,
     PermissionDeniedError,
+    RateLimitedError,
     ServiceUnavailableError,
 )
 from airflow_provider_mediaops.http.auth import HeaderAuth, ParameterAuth, RefreshTokenAuth
 from airflow_provider_mediaops.http.exchange import Call, Request, Response
-from airflow_provider_mediaops.http.rate_limit import RateLimiter
+from airflow_provider_mediaops.http.rate_limit import limiter_for
 from airflow_provider_mediaops.http.reply import read_json
 from airflow_provider_mediaops.http.retry import RetryPolicy
 from tests.unit.conversations import FakeClock, pauses_of, replay, requests_of, text_call
 from tests.unit.http.asking import BROKEN, DOWN, GOOD, error_of, make, refused
+from tests.unit.http.rate_stores import memory_store
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import Step, TransportError
@@ -97,13 +99,13 @@ def test_a_token_is_taken_after_any_wait() -> None:
     fake, steps = FakeClock(), list["Step"]()
     tokens = Tokens(fake)
     tokens.client.retry = RetryPolicy(max_wait=9_000.0)
-    tokens.client.limiter = RateLimiter(1.0, fake.clock)
+    tokens.client.limiter = limiter_for("thing", "key", 1.0, memory_store(fake))
     # The token is good for an hour, the service asks for a longer pause.
     replies = [tokens.granted("t1"), Response(503, {"retry-after": "4000"}), tokens.granted("t2"), GOOD]
     replay(tokens.client.ask(text_call()), replies, steps=steps, clock=fake)
     assert signed_with(steps) == ["/token", "Bearer t1", "/token", "Bearer t2"]
     # And after one for the rate.
-    tokens.client.limiter.postpone(4_000.0)
+    replay(tokens.client.limited(RateLimitedError("It was the limit.", retry_after=4_000.0)), [])
     replay(tokens.client.ask(text_call()), [tokens.granted("t3"), GOOD], steps=steps, clock=fake)
     assert signed_with(steps)[-1] == "Bearer t3"
 

@@ -1,72 +1,319 @@
+"""What a caller of the limiter sees: when it may send, and what happens where it may not."""
+
 from __future__ import annotations
 
-import threading
-from itertools import pairwise
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from airflow_provider_mediaops.http.rate_limit import RateLimiter, limiter_for
-from tests.unit.conversations import FakeClock
+from airflow_provider_mediaops.exceptions import (
+    NotFoundError,
+    QuotaExceededError,
+    RateLimitedError,
+    RateStoreError,
+    TemporaryError,
+)
+from airflow_provider_mediaops.http.exchange import Do, Request, Wait
+from airflow_provider_mediaops.http.rate_limit import Leave, RateLimiter, limiter_for, spent_quota, store_at
+from airflow_provider_mediaops.http.rate_limit_redis import RedisStore
+from airflow_provider_mediaops.http.rate_limit_schedule import Closed
+from airflow_provider_mediaops.http.rate_limit_sqlite import SqliteStore
+from airflow_provider_mediaops.http.rate_limit_store import MemoryStore, RateStore
+from tests.unit.conversations import START, FakeClock, pauses_of, replay
+from tests.unit.http.rate_stores import memory_store, sqlite_store
 
+if TYPE_CHECKING:
+    from pathlib import Path
 
-@given(rate=st.sampled_from([1.0, 3.0, 5.0, 0.5]), arrivals=st.lists(st.floats(0, 3), min_size=2, max_size=40))
-def test_no_second_holds_more_requests_than_the_rate(rate: float, arrivals: list[float]) -> None:
-    fake = FakeClock()
-    limiter = RateLimiter(rate, fake.clock)
-    slots: list[float] = []
-    for pause in arrivals:
-        fake.wait(pause)
-        slots.append(fake.seconds + limiter.reserve())
-    assert slots == sorted(slots)
-    gaps = [later - earlier for earlier, later in pairwise(slots)]
-    assert min(gaps) >= 1 / rate
-
-
-def test_slots_are_given_in_order_and_evenly() -> None:
-    limiter = RateLimiter(5.0, FakeClock().clock)
-    slots = [limiter.reserve() for _ in range(6)]
-    assert slots == pytest.approx([0.0, 0.204, 0.408, 0.612, 0.816, 1.02])
+    from airflow_provider_mediaops.http.exchange import Step
+    from airflow_provider_mediaops.http.rate_limit_schedule import A, Operation
 
 
-def test_an_unused_rate_is_not_saved_up() -> None:
-    fake = FakeClock()
-    limiter = RateLimiter(1.0, fake.clock)
-    limiter.reserve()
-    fake.wait(3_600)
-    assert limiter.reserve() == 0.0
-    assert limiter.reserve() > 1.0
+def limiter_of(fake: FakeClock, per_second: float = 1.0, **other: Any) -> RateLimiter:
+    return RateLimiter(**{"store": memory_store(fake), "clock": fake.clock, **other}, name="key", per_second=per_second)
 
 
-def test_a_limit_that_the_service_told_of_holds_for_everyone() -> None:
-    fake = FakeClock()
-    limiter = RateLimiter(5.0, fake.clock)
-    limiter.postpone(30.0)
-    assert limiter.reserve() == 30.0
-    # A shorter pause does not undo a longer one.
-    limiter.postpone(1.0)
-    assert limiter.reserve() > 30.0
+def take(limiter: RateLimiter, fake: FakeClock) -> Leave:
+    answer = replay(limiter.take(), [], clock=fake)
+    assert isinstance(answer, Leave)
+    return answer
 
 
-def test_threads_get_different_slots() -> None:
-    limiter = RateLimiter(1_000.0, FakeClock().clock)
-    slots: list[float] = []
-
-    def take() -> None:
-        slots.extend(limiter.reserve() for _ in range(200))
-
-    threads = [threading.Thread(target=take) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(10)
-    assert len(set(slots)) == 800
+def closed(limiter: RateLimiter, fake: FakeClock | None = None) -> Closed:
+    answer = replay(limiter.take(), [], clock=fake)
+    assert isinstance(answer, Closed)
+    return answer
 
 
-def test_one_key_has_one_limiter_and_it_does_not_hold_the_key() -> None:
-    first = limiter_for("test-key-of-rate-limits", 3.0)
-    assert limiter_for("test-key-of-rate-limits", 3.0) is first
-    assert limiter_for("test-key-of-rate-limits", 5.0) is not first
-    assert limiter_for("another-test-key", 3.0) is not first
-    assert "test-key" not in repr(first)
+def tell(limiter: RateLimiter, error: Any, leave: Leave | None = None, longest: float = 120.0) -> None:
+    replay(limiter.heed(error, leave, longest), [])
+
+
+@pytest.mark.parametrize("rate", [0.5, 1.0, 2.5, 3.0, 50.0, 200.0])
+def test_requests_are_evenly_spaced_a_little_below_the_rate(rate: float) -> None:
+    fake = FakeClock(seconds=1_000.0)
+    limiter = limiter_of(fake, rate)
+    sent = []
+    for _ in range(150):
+        take(limiter, fake)
+        sent.append(fake.seconds)
+    assert 149 / (sent[-1] - sent[0]) == pytest.approx(rate / 1.02, rel=0.01)
+    assert 149 / (sent[-1] - sent[0]) <= rate
+
+
+def test_a_caller_waits_once_and_says_for_what() -> None:
+    fake, steps = FakeClock(), list["Step"]()
+    limiter = limiter_of(fake)
+    take(limiter, fake)
+    replay(limiter.take(), [], steps=steps, clock=fake)
+    assert [step.reason for step in steps if isinstance(step, Wait)] == ["the key's rate"]
+    assert pauses_of(steps) == pytest.approx([1.02])
+
+
+def test_a_clock_that_stands_still_does_not_keep_a_caller_for_ever() -> None:
+    fake, steps = FakeClock(), list["Step"]()
+    limiter = limiter_of(fake)
+    for _ in range(3):
+        replay(limiter.take(), [], steps=steps)
+    # The log of what was sent holds it back once more, and then it is let go.
+    assert pauses_of(steps) == pytest.approx([1.02, 1.015, 2.04, 2.03])
+
+
+def test_a_store_that_is_no_memory_is_asked_beside_the_service(tmp_path: Path) -> None:
+    fake, steps = FakeClock(seconds=100.0), list["Step"]()
+    store = sqlite_store(tmp_path / "rates.db", fake)
+    replay(limiter_of(fake, store=store).take(), [], steps=steps, clock=fake)
+    # A new file: nothing is sent in the first second.
+    assert [type(step) for step in steps] == [Do, Wait, Do]
+    assert pauses_of(steps) == pytest.approx([1.02])
+    store.close()
+
+
+def test_in_a_store_that_others_use_a_slow_rate_begins_as_slowly(tmp_path: Path) -> None:
+    fake, steps = FakeClock(seconds=100.0), list["Step"]()
+    store = sqlite_store(tmp_path / "rates.db", fake)
+    replay(limiter_of(fake, 0.1, store=store).take(), [], steps=steps, clock=fake)
+    assert pauses_of(steps) == pytest.approx([10.2])
+    store.close()
+
+
+class TestWhatTheServiceSays:
+    def test_a_limit_slows_all_down_and_its_pause_is_kept(self) -> None:
+        fake = FakeClock()
+        limiter = limiter_of(fake)
+        leave = take(limiter, fake)
+        tell(limiter, RateLimitedError("limit", status=429, retry_after=20.0), leave)
+        steps: list[Step] = []
+        replay(limiter.take(), [], steps=steps, clock=fake)
+        replay(limiter.take(), [], steps=steps, clock=fake)
+        assert pauses_of(steps) == pytest.approx([20.0 + 1.02 / 0.7, 1.02 / 0.7], rel=0.1)
+
+    def test_a_pause_is_no_longer_than_a_call_may_wait(self) -> None:
+        fake, steps = FakeClock(), list["Step"]()
+        limiter = limiter_of(fake)
+        tell(limiter, RateLimitedError("limit", retry_after=86_400.0), longest=60.0)
+        replay(limiter.take(), [], steps=steps, clock=fake)
+        assert pauses_of(steps) == [60.0]
+
+    def test_a_caller_that_waits_is_stopped_by_what_another_hears(self) -> None:
+        fake = FakeClock()
+        limiter = limiter_of(fake)
+        take(limiter, fake)
+        waiting = limiter.take()
+        assert isinstance(next(waiting), Wait)
+        tell(limiter, QuotaExceededError("spent", retry_after=3_600.0))
+        fake.wait(1.02)
+        with pytest.raises(StopIteration) as end:
+            next(waiting)
+        assert isinstance(end.value.value, Closed)
+        assert end.value.value.seconds == pytest.approx(3_600.98)
+
+    def test_a_spent_quota_ends_all_at_once_until_it_is_back(self) -> None:
+        fake = FakeClock()
+        limiter = limiter_of(fake)
+        tell(limiter, QuotaExceededError("spent", retry_after=3_600.0))
+        assert closed(limiter).seconds == pytest.approx(3_602.0)
+        fake.wait(3_600.0)
+        # What is left is not worth another try of the task.
+        steps: list[Step] = []
+        assert isinstance(replay(limiter.take(), [], steps=steps, clock=fake), Leave)
+        assert pauses_of(steps) == pytest.approx([2.0])
+
+    def test_no_quota_is_believed_to_be_spent_for_more_than_a_day(self) -> None:
+        fake = FakeClock()
+        limiter = limiter_of(fake)
+        tell(limiter, QuotaExceededError("spent", retry_after=31_536_000.0))
+        assert closed(limiter).seconds == pytest.approx(86_402.0)
+
+    def test_it_is_opened_again(self) -> None:
+        fake = FakeClock()
+        limiter = limiter_of(fake)
+        tell(limiter, QuotaExceededError("spent", retry_after=3_600.0))
+        replay(limiter.reopen(), [])
+        take(limiter, fake)
+
+    def test_a_reply_that_took_long_keeps_others_at_a_distance(self) -> None:
+        fake, steps = FakeClock(), list["Step"]()
+        limiter = limiter_of(fake)
+        leave = take(limiter, fake)
+        fake.wait(0.3)
+        replay(limiter.replied(leave), [])
+        replay(limiter.take(), [], steps=steps, clock=fake)
+        assert pauses_of(steps) == pytest.approx([0.72, 0.3 + 1.015 - 1.02])
+
+    @pytest.mark.parametrize(("status", "pauses"), [(404, [0.72, 0.295]), (None, [0.72])])
+    def test_an_error_is_a_reply_where_there_was_one(self, status: int | None, pauses: list[float]) -> None:
+        fake, steps = FakeClock(), list["Step"]()
+        limiter = limiter_of(fake)
+        leave = take(limiter, fake)
+        fake.wait(0.3)
+        tell(limiter, NotFoundError("none", status=status), leave)
+        replay(limiter.take(), [], steps=steps, clock=fake)
+        assert pauses_of(steps) == pytest.approx(pauses)
+
+
+@dataclass
+class FailingStore(MemoryStore):
+    """A store that cannot be used for a number of times."""
+
+    fake: FakeClock
+    failures: int = 0
+    seconds: float = 0.0
+    asked: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        MemoryStore.__init__(self, self.fake.clock)
+
+    def apply(self, name: str, operation: Operation[A], quiet: float) -> A:
+        self.asked += 1
+        if self.failures:
+            self.failures -= 1
+            self.fake.wait(self.seconds)
+            raise RateStoreError("The rate store thing:// cannot be used: gone.")
+        return super().apply(name, operation, quiet)
+
+    def ask(self, name: str, operation: Operation[A], quiet: float) -> Any:
+        return RateStore.ask(self, name, operation, quiet)
+
+
+class TestAStoreThatFails:
+    def test_at_the_start_it_is_an_error_at_once(self) -> None:
+        fake = FakeClock()
+        store = FailingStore(fake, failures=1)
+        with pytest.raises(RateStoreError, match="thing:// cannot be used: gone"):
+            replay(limiter_of(fake, store=store).take(), [], clock=fake)
+        assert store.asked == 1
+
+    def test_during_a_run_it_is_waited_for(self) -> None:
+        fake, steps = FakeClock(), list["Step"]()
+        store = FailingStore(fake)
+        limiter = limiter_of(fake, store=store)
+        take(limiter, fake)
+        store.failures = 8
+        replay(limiter.take(), [], steps=steps, clock=fake)
+        waits = [step for step in steps if isinstance(step, Wait)]
+        assert [wait.seconds for wait in waits] == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0])
+        assert {wait.reason for wait in waits} == {"The rate store thing:// cannot be used: gone."}
+
+    @pytest.mark.parametrize("seconds", [0.0, 5.0])
+    @pytest.mark.parametrize("clock_runs", [True, False])
+    def test_but_not_for_ever(self, seconds: float, *, clock_runs: bool) -> None:
+        fake, steps = FakeClock(), list["Step"]()
+        store = FailingStore(fake, seconds=seconds)
+        limiter = limiter_of(fake, store=store)
+        take(limiter, fake)
+        store.failures = 1_000
+        start = fake.seconds
+        with pytest.raises(RateStoreError):
+            replay(limiter.take(), [], steps=steps, clock=fake if clock_runs else None)
+        assert sum(pauses_of(steps)) <= 60.0
+        assert not clock_runs or 50.0 <= fake.seconds - start <= 65.0
+
+    def test_what_the_service_said_is_not_hidden_by_it(self) -> None:
+        fake = FakeClock()
+        store = FailingStore(fake)
+        limiter = limiter_of(fake, store=store)
+        leave = take(limiter, fake)
+        store.failures = 3
+        tell(limiter, RateLimitedError("limit"), leave)
+        tell(limiter, QuotaExceededError("spent", retry_after=60.0))
+        fake.wait(1.0)
+        replay(limiter.replied(leave), [])
+        assert store.failures == 0
+
+
+class TestTheErrorOfASpentQuota:
+    def test_it_says_until_when_and_what_was_not_sent(self) -> None:
+        request = Request("GET", "/book/9780140449136", base="https://books.example")
+        error = spent_quota(request, "book database", Closed(4 * 3_600 + 2.0), START)
+        assert error.message == (
+            "The quota of this key at the book database is used up until 2026-03-15 00:00 UTC, so GET "
+            "/book/9780140449136 was not sent: run it again after that, or ask for a larger quota."
+        )
+        assert isinstance(error, TemporaryError)
+        assert (error.service, error.method, error.path) == ("book database", "GET", "/book/9780140449136")
+        assert error.retry_after == pytest.approx(4 * 3_600 + 2.0)
+
+    @pytest.mark.parametrize("seconds", [-20, 0, 20])
+    def test_clocks_that_differ_a_little_say_the_same(self, seconds: int) -> None:
+        error = spent_quota(Request("GET", "/"), "thing", Closed(14_402.0), START + timedelta(seconds=seconds))
+        assert "2026-03-15 00:00 UTC" in error.message
+
+
+class TestStores:
+    @pytest.mark.parametrize(
+        ("address", "cls", "where"),
+        [
+            ("memory://", MemoryStore, "memory://"),
+            ("sqlite:////folder/rates.db", SqliteStore, "sqlite:////folder/rates.db"),
+            ("redis://:s3cr3t@host:7000/1", RedisStore, "redis://host:7000/1"),
+            ("rediss://host", RedisStore, "rediss://host:6379"),
+        ],
+    )
+    def test_an_address_has_one_store_in_a_process(self, address: str, cls: type[RateStore], where: str) -> None:
+        store = store_at(address)
+        assert type(store) is cls
+        assert store.where == where
+        assert store_at(address) is store
+
+    @pytest.mark.parametrize(
+        "address",
+        [
+            "",
+            "memory",
+            "memory://something",
+            "redis",
+            "sqlite://",
+            "sqlite:///",
+            "sqlite:///relative.db",
+            "sqlite:////folder/",
+            "mysql://:s3cr3t@host",
+            "/folder/rates.db",
+        ],
+    )
+    def test_what_is_none_is_refused(self, address: str) -> None:
+        with pytest.raises(ValueError, match=r"sqlite:////folder/file\.db") as caught:
+            store_at(address)
+        assert "s3cr3t" not in str(caught.value)
+
+    def test_one_key_has_one_limiter_whose_name_does_not_tell_it(self) -> None:
+        fake = FakeClock()
+        store = memory_store(fake)
+        first = limiter_for("service", "the-s3cr3t-key", 1.0, store)
+        take(first, fake)
+        steps: list[Step] = []
+        replay(limiter_for("service", "the-s3cr3t-key", 5.0, store).take(), [], steps=steps, clock=fake)
+        replay(limiter_for("service", "another-key", 1.0, store).take(), [], steps=steps)
+        replay(limiter_for("another", "the-s3cr3t-key", 1.0, store).take(), [], steps=steps)
+        assert pauses_of(steps) == pytest.approx([1.02])
+        assert "s3cr3t" not in f"{first!r} {first.name}"
+
+    def test_a_store_that_is_closed_is_opened_again(self) -> None:
+        fake = FakeClock()
+        limiter = limiter_of(fake)
+        take(limiter, fake)
+        limiter.store.close()
+        limiter.store.close()
+        assert take(limiter, fake).go.wait == 0.0

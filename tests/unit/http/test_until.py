@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airflow_provider_mediaops.http.exchange import Failure, Request, Response, TransportError, Wait
-from airflow_provider_mediaops.http.waiting import Done, Waiting, look_until
+from airflow_provider_mediaops.http.exchange import Failure, Request, Response, Step, TransportError, Wait
+from airflow_provider_mediaops.http.waiting import Done, until
 from tests.unit.conversations import FakeClock, pauses_of, replay, requests_of
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.http.exchange import Conversation, Step
+    from airflow_provider_mediaops.http.exchange import Conversation
     from airflow_provider_mediaops.http.waiting import Verdict
 
 
@@ -29,10 +29,10 @@ def three_readings(closed: list[bool]) -> Conversation[Verdict]:
         closed.append(True)
 
 
-def look(deadline: float, *replies: str | TransportError, steps: list[Step] | None = None) -> Verdict:
+def look(deadline: float, *replies: str | TransportError, steps: list[Step] | None = None) -> Verdict | None:
     clock, closed = FakeClock(), list[bool]()
     answers = [Response(200, {}, reply.encode()) if isinstance(reply, str) else reply for reply in replies]
-    conversation = look_until(deadline, three_readings(closed), clock.clock.monotonic)
+    conversation = until(deadline, three_readings(closed), clock.clock.monotonic)
     verdict = replay(conversation, answers, steps=steps, clock=clock)
     assert closed == [True]
     return verdict
@@ -46,12 +46,20 @@ def test_a_look_that_ends_in_time_is_not_touched() -> None:
 
 def test_a_wait_is_cut_at_the_time_limit_and_the_look_given_up() -> None:
     steps: list[Step] = []
-    assert look(14, "a", "b", steps=steps) == Waiting("the time limit has come")
+    assert look(14, "a", "b", steps=steps) is None
     assert pauses_of(steps) == [10, 4]
     assert len(requests_of(steps)) == 2
 
 
 def test_after_the_time_limit_a_look_may_ask_and_not_wait() -> None:
     steps: list[Step] = []
-    assert isinstance(look(-5, "a", steps=steps), Waiting)
+    assert look(-5, "a", steps=steps) is None
     assert pauses_of(steps) == [0]
+
+
+def test_who_is_told_of_the_wait_waits_for_nothing() -> None:
+    clock, told, steps = FakeClock(), list[Wait](), list[Step]()
+    conversation = until(14, three_readings([]), clock.clock.monotonic, told.append)
+    assert replay(conversation, [Response(200), Response(200)], steps=steps, clock=clock) is None
+    assert told == [Wait(10, "the next reading")]
+    assert pauses_of(steps) == [10]

@@ -1,0 +1,192 @@
+"""An event loop in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import signal
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_provider_mediaops.http.exchange import Failure, Request, Response, TransportError
+from airflow_provider_mediaops.http.loop_thread import LoopThread, SendingThreads
+from tests.unit.conversations import on_a_loop
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Iterator
+
+REQUEST = Request("GET", "/thing")
+mark: contextvars.ContextVar[str] = contextvars.ContextVar("mark", default="")
+
+
+@pytest.fixture(autouse=True)
+def leaves_no_thread() -> Iterator[None]:
+    before = set(threading.enumerate())
+    yield
+    deadline = time.monotonic() + 5
+    while set(threading.enumerate()) - before and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert set(threading.enumerate()) - before == set()
+
+
+async def counted(ended: list[str], most: int = 3) -> AsyncGenerator[int, None]:
+    try:
+        for number in range(most):
+            await asyncio.sleep(0)
+            yield number
+    finally:
+        ended.append("closed")
+
+
+class TestRunning:
+    def test_a_coroutine_gives_its_result(self) -> None:
+        async def work() -> tuple[int, str]:
+            await asyncio.sleep(0)
+            return threading.get_ident(), mark.get()
+
+        mark.set("of the caller")
+        with LoopThread() as loop:
+            thread, said = loop.run(work())
+
+        assert thread != threading.get_ident()
+        assert said == "of the caller"
+
+    def test_its_error_reaches_the_caller(self) -> None:
+        async def work() -> None:
+            raise ValueError("no")
+
+        with LoopThread() as loop, pytest.raises(ValueError, match="no"):
+            loop.run(work())
+
+    def test_what_it_has_started_goes_on_between_two_calls(self) -> None:
+        async def start() -> asyncio.Task[str]:
+            return asyncio.create_task(asyncio.sleep(0.01, "done"))
+
+        async def look(task: asyncio.Task[str]) -> str:
+            assert task.done()
+            return task.result()
+
+        with LoopThread() as loop:
+            task = loop.run(start())
+            time.sleep(0.1)
+            assert loop.run(look(task)) == "done"
+
+    def test_what_still_runs_at_the_end_is_cancelled(self) -> None:
+        ended: list[str] = []
+
+        async def endless() -> None:
+            try:
+                await asyncio.sleep(3600)
+            finally:
+                ended.append("cancelled")
+
+        async def start() -> None:
+            started.append(asyncio.create_task(endless()))
+            await asyncio.sleep(0)
+
+        started: list[asyncio.Task[None]] = []
+        with LoopThread() as loop:
+            loop.run(start())
+
+        assert ended == ["cancelled"]
+
+    def test_a_caller_that_is_interrupted_waits_until_the_coroutine_was_cancelled(self) -> None:
+        ended: list[str] = []
+
+        async def endless() -> None:
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 0.02)
+                await asyncio.sleep(3600)
+            finally:
+                await asyncio.sleep(0.01)
+                ended.append("cancelled")
+
+        def interrupt(*_: object) -> None:
+            raise TimeoutError("the task's time is up")
+
+        before = signal.signal(signal.SIGALRM, interrupt)
+        try:
+            with LoopThread() as loop, pytest.raises(TimeoutError, match="the task's time is up"):
+                loop.run(endless())
+        finally:
+            signal.signal(signal.SIGALRM, before)
+
+        assert ended == ["cancelled"]
+
+
+class TestStreaming:
+    def test_items_come_in_order(self) -> None:
+        ended: list[str] = []
+        with LoopThread() as loop:
+            assert list(loop.stream(counted(ended))) == [0, 1, 2]
+
+        assert ended == ["closed"]
+
+    def test_a_stream_that_is_given_up_is_closed(self) -> None:
+        ended: list[str] = []
+        with LoopThread() as loop:
+            items = loop.stream(counted(ended))
+            assert next(items) == 0
+            items.close()  # type: ignore[attr-defined]
+
+            assert ended == ["closed"]
+
+    def test_an_error_ends_it(self) -> None:
+        async def broken() -> AsyncGenerator[int, None]:
+            yield 1
+            raise ValueError("no")
+
+        with LoopThread() as loop:
+            items = loop.stream(broken())
+            assert next(items) == 1
+            with pytest.raises(ValueError, match="no"):
+                next(items)
+
+
+class TestSending:
+    def test_requests_are_sent_at_the_same_time_in_threads(self) -> None:
+        meeting = threading.Barrier(3, timeout=5)
+
+        def send(_: Request) -> Response:
+            meeting.wait()
+            return Response(200)
+
+        async def three() -> list[Response]:
+            with SendingThreads(send, 3) as threads:
+                return await asyncio.gather(*(threads.send(REQUEST) for _ in range(3)))
+
+        assert on_a_loop(three()) == [Response(200)] * 3
+
+    def test_what_went_wrong_is_the_senders(self) -> None:
+        def send(_: Request) -> Response:
+            raise TransportError(Failure.BROKEN, "cut")
+
+        async def one() -> None:
+            with SendingThreads(send, 3) as threads:
+                await threads.send(REQUEST)
+
+        with pytest.raises(TransportError, match="cut"):
+            on_a_loop(one())
+
+    def test_a_request_that_is_under_way_at_the_end_is_not_waited_for(self) -> None:
+        answered = threading.Event()
+
+        def send(_: Request) -> Response:
+            answered.wait(10)
+            return Response(200)
+
+        async def give_up() -> None:
+            with SendingThreads(send, 3) as threads:
+                task = asyncio.ensure_future(threads.send(REQUEST))
+                await asyncio.sleep(0.01)
+                task.cancel()
+
+        started = time.monotonic()
+        with LoopThread() as loop:
+            loop.run(give_up())
+
+        assert time.monotonic() - started < 5
+        answered.set()

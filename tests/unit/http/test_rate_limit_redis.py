@@ -1,0 +1,263 @@
+"""What is particular to schedules on a Redis: the server, its address, and what a restart may lose."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+import traceback
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from redis import Redis
+
+from airflow_provider_mediaops.exceptions import RateStoreError
+from airflow_provider_mediaops.http.exchange import arun
+from airflow_provider_mediaops.http.rate_limit_redis import RedisStore
+from airflow_provider_mediaops.http.rate_limit_schedule import Close, Closed, Go, Reserve, Slot
+from tests.redis_server import PROGRAM, running_redis
+from tests.unit.conversations import on_a_loop
+from tests.unit.loopback import closed_port, deaf_port
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from airflow_provider_mediaops.http.exchange import Request, Response
+    from tests.redis_server import RedisServer
+
+ROOT = Path(__file__).parents[3]
+# Slots so far apart that no machine is too busy to tell one from the next.
+NEXT = Reserve(100.0, 1, 90.0)
+QUIET = 1_000.0
+PASSWORD = "p/ss w%rd"
+QUOTED = "p%2Fss%20w%25rd"
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[RedisServer]:
+    """A Redis of the test's own, which writes everything to the disk."""
+    if not PROGRAM:
+        pytest.skip("no Redis: Debian's package redis-server is not installed")
+    with running_redis(tmp_path, "--appendonly", "yes", "--appendfsync", "always") as running:
+        yield running
+
+
+@pytest.fixture
+def store(server: RedisServer) -> Iterator[RedisStore]:
+    opened = RedisStore(server.url)
+    yield opened
+    opened.close()
+
+
+def wait_of(answer: object) -> float:
+    assert isinstance(answer, (Slot, Go)), answer
+    return answer.wait
+
+
+def test_all_who_use_the_server_share_what_is_in_it(server: RedisServer, store: RedisStore) -> None:
+    other = RedisStore(server.url)
+    waits = [wait_of(each.apply("key", NEXT, QUIET)) for each in (store, other, store)]
+    other.close()
+    assert waits == pytest.approx([1_000.0, 1_100.0, 1_200.0], abs=40.0)
+
+
+def test_the_servers_clock_counts(server: RedisServer, store: RedisStore) -> None:
+    slot = store.apply("key", NEXT, QUIET)
+    assert isinstance(slot, Slot)
+    with Redis.from_url(server.url) as client:
+        seconds, _ = client.time()
+    assert slot.due == pytest.approx(seconds + QUIET, abs=40.0)
+
+
+def test_a_schedule_that_nobody_uses_is_forgotten_in_the_end(server: RedisServer, store: RedisStore) -> None:
+    store.apply("key", NEXT, 0.0)
+    store.apply("spent", Close(86_000.0), 0.0)
+    with Redis.from_url(server.url) as client:
+        assert 86_000 < client.ttl("mediaops:rate:1:key") <= 86_501
+        # Not before its quota comes back.
+        assert client.ttl("mediaops:rate:1:spent") > 172_000
+
+
+def test_options_of_the_address_are_heeded(server: RedisServer) -> None:
+    store = RedisStore(f"{server.url}?decode_responses=true&socket_timeout=2.5")
+    assert wait_of(store.apply("key", NEXT, QUIET)) == pytest.approx(QUIET, abs=40.0)
+    assert store.where == server.url
+    store.close()
+
+
+class TestARestart:
+    def test_one_that_has_lost_everything_makes_no_burst(self, server: RedisServer, store: RedisStore) -> None:
+        store.apply("key", NEXT, 0.0)
+        held = store.apply("key", NEXT, 0.0)
+        assert isinstance(held, Slot)
+        with Redis.from_url(server.url) as client:
+            client.flushall()
+        server.stop()
+        server.start()
+        again = store.apply("key", replace(NEXT, held=held), QUIET)
+        assert wait_of(again) == pytest.approx(1_000.0, abs=40.0)
+        assert wait_of(store.apply("key", NEXT, QUIET)) == pytest.approx(1_100.0, abs=40.0)
+
+    def test_one_that_has_kept_everything_waits_a_little_all_the_same(
+        self, server: RedisServer, store: RedisStore
+    ) -> None:
+        """It cannot tell whether the last second of its data is there."""
+        store.apply("key", NEXT, 0.0)
+        waiting = store.apply("key", NEXT, 0.0)
+        assert isinstance(waiting, Slot)
+        server.stop()
+        server.start()
+        # The third slot, and after it one that has kept its place.
+        assert wait_of(store.apply("key", NEXT, QUIET)) == pytest.approx(1_200.0, abs=40.0)
+        assert wait_of(store.apply("key", replace(NEXT, held=waiting), QUIET)) == pytest.approx(1_100.0, abs=40.0)
+
+    def test_a_quota_that_is_used_up_is_still_known(self, server: RedisServer, store: RedisStore) -> None:
+        store.apply("key", Close(3_600.0), 0.0)
+        server.stop()
+        server.start()
+        answer = store.apply("key", NEXT, 0.0)
+        assert isinstance(answer, Closed)
+        assert answer.seconds == pytest.approx(3_602.0, abs=40.0)
+
+    def test_a_command_that_only_tells_something_is_as_careful(self, server: RedisServer, store: RedisStore) -> None:
+        store.apply("key", NEXT, 0.0)
+        server.stop()
+        server.start()
+        store.apply("key", Close(-10.0), QUIET)
+        assert wait_of(store.apply("key", NEXT, QUIET)) > 960.0
+
+
+def error_of(store: RedisStore) -> RateStoreError:
+    with pytest.raises(RateStoreError) as caught:
+        store.apply("key", NEXT, 0.0)
+    store.close()
+    told = "".join(traceback.format_exception(caught.value)) + repr(store)
+    for secret in (PASSWORD, QUOTED, "s3cr3t"):
+        assert secret not in told
+    assert caught.value.temporary
+    assert store.where in caught.value.message
+    assert "rate_limit_store" in caught.value.message
+    return caught.value
+
+
+class TestServersThatCannotBeUsed:
+    def test_nobody_listens(self) -> None:
+        port = closed_port()
+        error = error_of(RedisStore(f"redis://me:{QUOTED}@127.0.0.1:{port}/3?socket_timeout=1"))
+        assert f"redis://127.0.0.1:{port}/3 cannot be used: " in error.message
+        assert "refused" in error.message
+
+    def test_one_that_does_not_answer(self) -> None:
+        with deaf_port() as port:
+            error = error_of(RedisStore(f"redis://127.0.0.1:{port}?socket_connect_timeout=0.1"))
+        assert "Timeout" in error.message or "timed out" in error.message
+
+    def test_a_password_that_is_wrong_or_missing(self, server: RedisServer) -> None:
+        with Redis.from_url(server.url) as client:
+            client.config_set("requirepass", PASSWORD)
+        assert "invalid" in error_of(RedisStore(f"redis://:s3cr3t@127.0.0.1:{server.port}")).message
+        assert "authenticat" in error_of(RedisStore(server.url)).message.lower()
+        right = RedisStore(f"redis://:{QUOTED}@127.0.0.1:{server.port}")
+        assert wait_of(right.apply("key", NEXT, 0.0)) == 0.0
+        assert PASSWORD in right.secrets
+        assert QUOTED not in repr(right)
+        right.close()
+
+    def test_one_that_is_full(self, server: RedisServer, store: RedisStore) -> None:
+        with Redis.from_url(server.url) as client:
+            client.config_set("maxmemory", "1")
+        assert "memory" in error_of(store).message
+
+    @pytest.mark.parametrize(
+        "address", ["redis://", "redis://:s3cr3t@", "redis://:s3cr3t@host:port", "redis://[::1:6379", "rediss:///0"]
+    )
+    def test_an_address_that_is_none(self, address: str) -> None:
+        with pytest.raises(ValueError, match=r"redis://host\[:port\]") as caught:
+            RedisStore(address)
+        assert "s3cr3t" not in "".join(traceback.format_exception(caught.value))
+
+    def test_the_package_is_missing(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("airflow_provider_mediaops.http.rate_limit_redis.find_spec", lambda _: None)
+        with pytest.raises(ValueError, match=r"pip install 'airflow-provider-mediaops\[redis\]'"):
+            RedisStore("redis://host")
+
+
+def test_an_address_is_shown_without_what_is_secret_or_an_option() -> None:
+    store = RedisStore("rediss://me:s3cr3t@[::1]:6380/2?ssl_cert_reqs=none")
+    assert store.where == "rediss://[::1]:6380/2"
+
+
+@pytest.mark.parametrize(
+    ("address", "secrets"),
+    [
+        ("redis://host", ()),
+        ("redis://me@host", ()),
+        (f"redis://:{QUOTED}@host", (PASSWORD, QUOTED)),
+        ("redis://host?password=s3cr3t", ("s3cr3t", "s3cr3t")),
+    ],
+)
+def test_what_is_secret_of_an_address_is_known(address: str, secrets: tuple[str, ...]) -> None:
+    assert RedisStore(address).secrets == secrets
+
+
+def test_nothing_is_opened_before_it_is_used() -> None:
+    RedisStore("redis://127.0.0.1:1").close()
+
+
+def test_loops_that_come_and_go_share_it(store: RedisStore) -> None:
+    async def take_many() -> list[float]:
+        async def take() -> float:
+            return wait_of(await arun(store.ask("key", NEXT, QUIET), _send_nothing))
+
+        return list(await asyncio.gather(*(take() for _ in range(10))))
+
+    waits = [*on_a_loop(take_many()), *on_a_loop(take_many())]
+    assert sorted(waits) == pytest.approx([1_000.0 + 100.0 * number for number in range(20)], abs=40.0)
+    assert store.reached
+
+
+async def _send_nothing(request: Request) -> Response:
+    raise AssertionError(request)
+
+
+def test_threads_get_different_slots(store: RedisStore) -> None:
+    positions = list[float]()
+
+    def take() -> None:
+        for _ in range(25):
+            answer = store.apply("key", NEXT, QUIET)
+            assert isinstance(answer, Slot)
+            positions.append(answer.position)
+
+    threads = [threading.Thread(target=take) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert len(set(positions)) == 100
+
+
+_FORK = """
+import os, sys
+from airflow_provider_mediaops.http.rate_limit_schedule import Reserve
+from airflow_provider_mediaops.http.rate_limit_redis import RedisStore
+store = RedisStore(sys.argv[1])
+take = lambda: store.apply("key", Reserve(1.0, 1, 0.9), 60.0).position
+seen = {take()}
+read, write = os.pipe()
+child = os.fork()
+if not child:
+    os.write(write, repr([take() for _ in range(20)]).encode())
+    os._exit(0)
+seen.update(take() for _ in range(20))
+_, status = os.waitpid(child, 0)
+seen.update(eval(os.read(read, 65536)))
+sys.exit(status or len(seen) != 41)
+"""
+
+
+def test_a_process_that_was_forked_has_connections_of_its_own(server: RedisServer) -> None:
+    subprocess.run([sys.executable, "-c", _FORK, server.url], cwd=ROOT, check=True, timeout=30)

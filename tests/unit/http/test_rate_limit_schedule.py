@@ -1,0 +1,334 @@
+"""What the schedule of a key does, the same in memory, in SQLite and in Redis."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider_mediaops.http.rate_limit_schedule import (
+    Close,
+    Closed,
+    Delayed,
+    Go,
+    Reopen,
+    Settle,
+    Slot,
+    SlowDown,
+)
+from tests.unit.conversations import FakeClock
+from tests.unit.http.rate_stores import ClockedRedisStore, Key, memory_store, sqlite_store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from airflow_provider_mediaops.http.rate_limit_store import RateStore
+
+
+@pytest.fixture(params=["memory", "sqlite", "redis"])
+def key(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Key]:
+    """Give a key that nobody has used, at each of the stores."""
+    # Times as they are today, because a store must not lose digits of them.
+    fake = FakeClock(seconds=1_800_000_000.125)
+    store: RateStore
+    if request.param == "memory":
+        store = memory_store(fake)
+    elif request.param == "sqlite":
+        store = sqlite_store(tmp_path / "rates.db", fake)
+    else:
+        store = ClockedRedisStore(request.getfixturevalue("redis_server"), fake)
+    yield Key(store, fake)
+    store.close()
+
+
+def waits(key: Key, many: int) -> list[float]:
+    """Take some slots at once."""
+    return [key.slot().wait for _ in range(many)]
+
+
+class TestSlots:
+    def test_they_come_in_order_and_evenly(self, key: Key) -> None:
+        key.gap = 0.25
+        assert key.go().wait == 0.0
+        assert waits(key, 4) == pytest.approx([0.25, 0.5, 0.75, 1.0])
+
+    def test_one_that_was_waited_for_holds(self, key: Key) -> None:
+        key.go()
+        first, second = key.slot(), key.slot()
+        key.wait(1.0)
+        assert key.go(first).wait == 0.0
+        key.wait(1.0)
+        assert key.go(second).wait == 0.0
+
+    def test_a_rate_that_is_not_used_is_not_saved_up(self, key: Key) -> None:
+        key.go()
+        key.wait(3_600)
+        assert key.go().wait == 0.0
+        assert waits(key, 2) == pytest.approx([1.0, 2.0])
+
+    def test_slots_that_are_close_are_caught_up_with(self, key: Key) -> None:
+        key.gap, key.most, key.within = 0.02, 50, 1.0
+        key.go()
+        key.wait(0.07)
+        # Three have passed.
+        assert [key.go().wait for _ in range(3)] == [0.0] * 3
+        assert waits(key, 2) == pytest.approx([0.01, 0.03])
+        key.wait(3_600)
+        assert [key.go().wait for _ in range(5)] == [0.0] * 5
+        assert waits(key, 1) == pytest.approx([0.02])
+
+    def test_but_not_where_all_are_put_off(self, key: Key) -> None:
+        key.gap, key.most, key.within = 0.02, 50, 1.0
+        key.wait(0.07)
+        key.do(Settle(5.0))
+        assert waits(key, 2) == pytest.approx([5.0, 5.02])
+
+    def test_a_caller_that_dies_wastes_its_slot_only(self, key: Key) -> None:
+        key.go()
+        dead, alive = key.slot(), key.slot()
+        key.wait(2.0)
+        assert key.go(alive).wait == 0.0
+        assert alive.position - dead.position == pytest.approx(1.0)
+
+    def test_each_caller_leaves_the_gap_of_its_own_rate(self, key: Key) -> None:
+        key.go(gap=0.2)
+        assert key.slot(gap=1.0).wait == pytest.approx(0.2)
+        assert key.slot(gap=0.2).wait == pytest.approx(1.2)
+        assert key.slot().wait == pytest.approx(1.4)
+
+    def test_keys_have_nothing_to_do_with_each_other(self, key: Key) -> None:
+        other = replace(key, name="another")
+        key.go()
+        assert other.go().wait == 0.0
+        assert waits(key, 1) == pytest.approx([1.0])
+
+    def test_a_caller_that_comes_much_too_late_goes_to_the_end(self, key: Key) -> None:
+        key.go()
+        missed, others = key.slot(), [key.slot(), key.slot()]
+        key.wait(2.0)
+        assert key.go(others[0]).wait == 0.0
+        again = key.ask(missed)
+        assert isinstance(again, Slot)
+        assert again.wait == pytest.approx(2.0)
+        assert again.position > others[1].position
+
+
+class TestTheLog:
+    def test_a_caller_that_is_late_keeps_those_behind_at_a_distance(self, key: Key) -> None:
+        key.go()
+        late, next_one = key.slot(), key.slot()
+        key.wait(1.3)
+        assert key.go(late).wait == 0.0
+        key.wait(0.7)
+        # Its slot is there, and the request before it was 0.7 s ago.
+        assert key.go(next_one).wait == pytest.approx(0.2)
+
+    def test_as_many_as_may_be_sent_are_counted(self, key: Key) -> None:
+        key.gap, key.most, key.within = 0.5, 2, 0.95
+        key.go()
+        slots = [key.slot() for _ in range(3)]
+        key.wait(0.8)
+        assert key.go(slots[0]).wait == 0.0
+        key.wait(0.2)
+        # The first of all is long ago.
+        assert key.go(slots[1]).wait == 0.0
+        key.wait(0.5)
+        assert key.go(slots[2]).wait == pytest.approx(0.8 + 0.95 - 1.5)
+
+    def test_a_request_that_was_long_on_its_way_keeps_those_behind_at_a_distance(self, key: Key) -> None:
+        first = key.go()
+        slot = key.slot()
+        key.do(Delayed(first.at, 0.25))
+        key.do(Delayed(first.at + 77.0, 0.25))
+        key.wait(1.0)
+        assert key.go(slot).wait == pytest.approx(0.15)
+
+    def test_a_delay_is_bounded(self, key: Key) -> None:
+        first = key.go()
+        slot = key.slot()
+        key.do(Delayed(first.at, 3_600.0))
+        key.wait(1.0)
+        assert key.go(slot).wait == pytest.approx(0.4)
+
+
+class TestLimits:
+    def test_a_pause_holds_for_those_who_wait_too_and_keeps_their_order(self, key: Key) -> None:
+        key.go()
+        first, second = key.slot(), key.slot()
+        key.do(SlowDown(1.0, 30.0, epoch=0.0))
+        assert key.slot().wait == pytest.approx(33.0)
+        key.wait(1.0)
+        again = key.ask(first)
+        assert isinstance(again, Slot)
+        assert again.wait == pytest.approx(30.0)
+        key.wait(1.0)
+        assert key.slot().wait == pytest.approx(32.0)
+        key.wait(29.0)
+        assert key.go(again).wait == 0.0
+        assert key.ask(second).wait == pytest.approx(1.0)
+
+    def test_a_shorter_pause_does_not_undo_or_lengthen_a_longer_one(self, key: Key) -> None:
+        key.do(SlowDown(1.0, 30.0, epoch=0.0))
+        for _ in range(5):
+            key.do(SlowDown(1.0, 5.0, epoch=0.0))
+        assert key.slot().wait == pytest.approx(30.0)
+
+    def test_a_burst_of_refusals_slows_down_once(self, key: Key) -> None:
+        sent = [key.go()]
+        for _ in range(2):
+            slot = key.slot()
+            key.wait(1.0)
+            sent.append(key.go(slot))
+        for go in sent:
+            key.do(SlowDown(1.0, epoch=go.epoch))
+        assert waits(key, 3) == pytest.approx([1 / 0.7, 2 / 0.7, 3 / 0.7])
+
+    def test_what_is_refused_after_that_slows_down_again_down_to_the_least(self, key: Key) -> None:
+        epoch, gaps = key.go().epoch, []
+        for _ in range(10):
+            key.do(SlowDown(1.0, epoch=epoch))
+            slot = key.slot()
+            epoch = slot.epoch
+            gaps.append(slot.wait)
+        # In the end it is as slow as it gets, and those who wait are left their slots.
+        assert gaps == pytest.approx([*(1 / 0.7**times for times in range(1, 8)), 16.0, 32.0, 48.0])
+
+    def test_those_who_wait_are_slowed_down_as_well(self, key: Key) -> None:
+        go = key.go()
+        waiting = [key.slot() for _ in range(3)]
+        key.do(SlowDown(1.0, epoch=go.epoch))
+        new = []
+        for slot in waiting:
+            key.wait(1.0)
+            new.append(key.clock.seconds + key.ask(slot).wait)
+        assert all(later - earlier > 1.2 for earlier, later in pairwise(new))
+
+    def test_a_limit_of_no_request_counts_once_in_a_second(self, key: Key) -> None:
+        key.go()
+        key.do(SlowDown(1.0))
+        assert waits(key, 1) == pytest.approx([1.0])
+        key.wait(10.0)
+        for _ in range(3):
+            key.do(SlowDown(1.0))
+        assert waits(key, 2) == pytest.approx([1 / 0.7, 2 / 0.7])
+
+    def test_the_pace_recovers_step_by_step_as_requests_are_made(self, key: Key) -> None:
+        key.do(SlowDown(1.0, epoch=key.go().epoch))
+        gaps = []
+        for _ in range(8):
+            # Nothing is gained by an idle hour but one step.
+            key.wait(3_600)
+            key.go()
+            gaps.append(key.slot().wait)
+            key.do(Settle(0.0))
+        assert gaps == pytest.approx([1 / pace for pace in (0.75, 0.8, 0.85, 0.9, 0.95, 1.0, 1.0, 1.0)])
+
+    def test_it_does_not_recover_at_once_or_in_a_pause(self, key: Key) -> None:
+        key.do(SlowDown(1.0, 60.0, epoch=key.go().epoch))
+        key.wait(59.0)
+        assert waits(key, 2) == pytest.approx([1.0 + 1 / 0.7, 1.0 + 2 / 0.7])
+
+
+class TestQuotas:
+    def test_a_spent_quota_stops_everyone_also_those_who_wait(self, key: Key) -> None:
+        key.go()
+        slot = key.slot()
+        key.do(Close(3_600.0))
+        key.wait(1.0)
+        for held in (slot, None):
+            answer = key.ask(held)
+            assert isinstance(answer, Closed)
+            # And a little more, for clocks that do not quite agree.
+            assert answer.seconds == pytest.approx(3_601.0)
+
+    def test_after_the_reset_it_goes_on(self, key: Key) -> None:
+        key.go()
+        key.do(Close(3_600.0))
+        key.wait(3_602.5)
+        assert key.go().wait == 0.0
+        assert waits(key, 1) == pytest.approx([1.0])
+
+    def test_of_several_resets_the_last_counts(self, key: Key) -> None:
+        key.do(Close(3_600.0))
+        key.do(Close(60.0))
+        assert key.ask().seconds == pytest.approx(3_602.0)
+
+    def test_it_is_opened_again_where_the_service_answers(self, key: Key) -> None:
+        key.do(Close(3_600.0))
+        key.do(Reopen())
+        assert key.go().wait == 0.0
+        key.do(Reopen())
+        assert waits(key, 1) == pytest.approx([1.0])
+
+
+class TestTheStoresClock:
+    def test_one_that_is_set_back_stops_nobody(self, key: Key) -> None:
+        key.go()
+        waiting, behind = key.slot(), key.slot()
+        key.do(Close(10.0))
+        key.wait(-7_200.0)
+        assert key.ask().seconds == pytest.approx(12.0)
+        key.do(Reopen())
+        assert key.slot().wait == pytest.approx(3.0)
+        # It has waited all the same.
+        key.wait(1.0)
+        assert key.go(waiting).wait == 0.0
+        key.wait(1.0)
+        assert key.go(behind).wait == 0.0
+
+    def test_one_that_is_set_ahead_makes_no_burst(self, key: Key) -> None:
+        key.go()
+        waiting = [key.slot() for _ in range(4)]
+        key.wait(7_200.0)
+        answers = [key.ask(slot) for slot in waiting]
+        assert [answer.wait for answer in answers] == pytest.approx([0.0, 1.0, 2.0, 3.0])
+
+    def test_what_the_store_has_forgotten_to_have_given_is_not_used(self, key: Key) -> None:
+        key.go()
+        known = key.slot()
+        forgotten = replace(known, position=known.position + 5.0, due=known.due + 5.0)
+        key.wait(6.0)
+        assert key.go(forgotten).wait == 0.0
+        # It has taken the next free slot.
+        assert waits(key, 1) == pytest.approx([1.0])
+
+    def test_nothing_comes_for_a_while_where_something_may_be_lost(self, key: Key) -> None:
+        key.go()
+        waiting = key.slot()
+        key.do(Settle(5.0))
+        key.do(Settle(4.0))
+        assert key.slot().wait == pytest.approx(7.0)
+        key.wait(1.0)
+        assert key.ask(waiting).wait == pytest.approx(5.0)
+
+
+@given(
+    rate=st.sampled_from([1, 3, 5, 50]),
+    arrivals=st.lists(st.tuples(st.floats(0, 0.7), st.floats(0, 0.45)), min_size=2, max_size=60),
+)
+def test_no_second_holds_more_requests_than_the_rate(rate: int, arrivals: list[tuple[float, float]]) -> None:
+    """However late callers wake up: each comes back for its slot when it is due, and a part of a second more."""
+    fake = FakeClock()
+    key = Key(memory_store(fake), fake, 1.02 / rate, rate, 1.015)
+    coming: list[tuple[float, float, Slot | None]] = []
+    start = 0.0
+    for pause, late in arrivals:
+        start += pause / rate
+        coming.append((start, late / rate, None))
+    sent: list[float] = []
+    while coming:
+        coming.sort(key=lambda each: each[0])
+        fake.seconds, late, held = coming.pop(0)
+        answer = key.ask(held)
+        if isinstance(answer, Go):
+            sent.append(fake.seconds + answer.wait)
+        else:
+            coming.append((fake.seconds + answer.wait + late, 0.0, answer))
+    sent.sort()
+    assert len(sent) == len(arrivals)
+    assert all(later - earlier > 1.0 for earlier, later in zip(sent, sent[rate:], strict=False))

@@ -1,0 +1,254 @@
+"""What is particular to schedules in a file: the file itself, and the processes that share it."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_provider_mediaops.exceptions import RateStoreError
+from airflow_provider_mediaops.http.rate_limit_schedule import Go, Reserve, Slot
+from airflow_provider_mediaops.http.rate_limit_sqlite import SqliteStore
+from tests.unit.conversations import FakeClock
+from tests.unit.http.rate_stores import Key, sqlite_store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+ROOT = Path(__file__).parents[3]
+# Slots so far apart that no machine is too busy to tell one from the next.
+NEXT = Reserve(100.0, 1, 90.0)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "new" / "rates.db"
+
+
+@pytest.fixture
+def open_store(path: Path) -> Iterator[Callable[[], SqliteStore]]:
+    """Open stores at one file, as processes do."""
+    stores: list[SqliteStore] = []
+
+    def opened() -> SqliteStore:
+        stores.append(SqliteStore(path, busy=0.05))
+        return stores[-1]
+
+    yield opened
+    for store in stores:
+        store.close()
+
+
+def test_all_who_open_the_file_share_what_is_in_it(path: Path) -> None:
+    fake = FakeClock(seconds=100.0)
+    first, second = (Key(sqlite_store(path, fake), fake, name="key") for _ in range(2))
+    first.go()
+    assert [each.slot().wait for each in (second, first, second)] == pytest.approx([1.0, 2.0, 3.0])
+    first.store.close()
+    assert first.slot().wait == pytest.approx(4.0)
+    first.store.close()
+    second.store.close()
+
+
+def test_a_file_that_is_new_begins_with_a_pause(open_store: Callable[[], SqliteStore]) -> None:
+    answer = open_store().apply("key", NEXT, 5.0)
+    assert isinstance(answer, Slot)
+    assert answer.wait == pytest.approx(5.0)
+
+
+def test_a_file_that_is_taken_away_is_made_anew_for_all(open_store: Callable[[], SqliteStore], path: Path) -> None:
+    first, second = open_store(), open_store()
+    held = first.apply("key", NEXT, 1_000.0)
+    second.apply("key", NEXT, 1_000.0)
+    assert isinstance(held, Slot)
+    for file in path.parent.iterdir():
+        file.unlink()
+    again = first.apply("key", replace(NEXT, held=held), 1_000.0)
+    assert isinstance(again, Slot)
+    assert again.wait == pytest.approx(1_000.0, abs=40.0)
+    behind = second.apply("key", NEXT, 1_000.0)
+    assert isinstance(behind, Slot)
+    assert behind.wait == pytest.approx(1_100.0, abs=40.0)
+
+
+def test_what_is_written_survives_closing(open_store: Callable[[], SqliteStore], path: Path) -> None:
+    open_store().apply("key", NEXT, 0.0)
+    with sqlite3.connect(path) as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        [row] = connection.execute("SELECT name FROM rate_schedule_1").fetchall()
+    connection.close()
+    assert row == ("key",)
+
+
+def error_of(store: SqliteStore) -> RateStoreError:
+    with pytest.raises(RateStoreError) as caught:
+        store.apply("key", NEXT, 0.0)
+    error = caught.value
+    assert error.temporary
+    assert store.where in error.message
+    assert "workers and triggerer" in error.message
+    assert "rate_limit_store" in error.message
+    return error
+
+
+class TestFilesThatCannotBeUsed:
+    def test_the_place_is_no_folder(self, open_store: Callable[[], SqliteStore], path: Path) -> None:
+        path.parent.touch()
+        assert "exists" in error_of(open_store()).message
+
+    def test_it_is_a_folder(self, open_store: Callable[[], SqliteStore], path: Path) -> None:
+        path.mkdir(parents=True)
+        assert "unable to open" in error_of(open_store()).message
+
+    def test_it_is_no_database_until_it_is_taken_away(self, open_store: Callable[[], SqliteStore], path: Path) -> None:
+        path.parent.mkdir()
+        path.write_bytes(b"not a database, however long this text may be" * 30)
+        store = open_store()
+        assert "not a database" in error_of(store).message
+        path.unlink()
+        assert isinstance(store.apply("key", NEXT, 0.0), Go)
+
+    def test_another_keeps_it_to_itself(self, open_store: Callable[[], SqliteStore], path: Path) -> None:
+        store = open_store()
+        store.apply("key", NEXT, 0.0)
+        with sqlite3.connect(path, isolation_level=None) as other:
+            other.execute("BEGIN EXCLUSIVE")
+            assert "locked" in error_of(store).message
+            other.execute("ROLLBACK")
+        other.close()
+        assert isinstance(store.apply("key", NEXT, 0.0), Slot)
+
+    def test_one_that_is_only_being_made_by_another_is_waited_for(self, path: Path) -> None:
+        path.parent.mkdir()
+        other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        other.execute("BEGIN EXCLUSIVE")
+        ending = threading.Timer(0.1, other.execute, ["COMMIT"])
+        ending.start()
+        store = SqliteStore(path)
+        assert isinstance(store.apply("key", NEXT, 0.0), Go)
+        ending.join()
+        other.close()
+        store.close()
+
+    @pytest.mark.parametrize("times", [2, 1_000])
+    def test_processes_that_make_it_at_once_wait_for_each_other(
+        self, open_store: Callable[[], SqliteStore], monkeypatch: pytest.MonkeyPatch, times: int
+    ) -> None:
+        """SQLite refuses at once, without the wait that it was given, where two processes change to the same log."""
+        left = [times]
+
+        class Refusing(sqlite3.Connection):
+            def execute(self, sql: str, parameters: Any = ()) -> sqlite3.Cursor:
+                if "journal_mode" in sql and left[0]:
+                    left[0] -= 1
+                    raise sqlite3.OperationalError("database is locked")
+                return super().execute(sql, parameters)
+
+        monkeypatch.setattr("sqlite3.connect", partial(sqlite3.connect, factory=Refusing))
+        store = open_store()
+        if times > 2:
+            assert "locked" in error_of(store).message
+        else:
+            assert isinstance(store.apply("key", NEXT, 0.0), Go)
+
+    def test_a_change_that_fails_half_way_is_taken_back(self, path: Path) -> None:
+        def no_time() -> float:
+            raise RuntimeError("no time")
+
+        broken, good = SqliteStore(path, clock=no_time), SqliteStore(path, busy=0.05)
+        with pytest.raises(RuntimeError):
+            broken.apply("key", NEXT, 0.0)
+        assert isinstance(good.apply("key", NEXT, 0.0), Go)
+        broken.close()
+        good.close()
+
+    def test_the_disk_is_full(self, path: Path) -> None:
+        command = [sys.executable, "-c", _TAKE_ONE_ON_A_FULL_DISK, str(path)]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=30, check=False)
+        assert "RateStoreError" in done.stderr
+        assert f"sqlite:///{path} cannot be used" in done.stderr
+
+
+_TAKE_ONE_ON_A_FULL_DISK = """
+import resource, sys
+from airflow_provider_mediaops.http.rate_limit_schedule import Reserve
+from airflow_provider_mediaops.http.rate_limit_sqlite import SqliteStore
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+SqliteStore(sys.argv[1]).apply("key", Reserve(1.0, 1, 0.9), 0.0)
+"""
+
+_FORK = """
+import os, sys
+from airflow_provider_mediaops.http.rate_limit_schedule import Reserve
+from airflow_provider_mediaops.http.rate_limit_sqlite import SqliteStore
+store = SqliteStore(sys.argv[1])
+take = lambda: store.apply("key", Reserve(100.0, 1, 90.0), 1.0).wait
+take()
+parent = store._file.get()
+with parent.lock:  # as another thread may hold it when a process forks
+    child = os.fork()
+    if not child:
+        wait = take()
+        os._exit(0 if store._file.get() is not parent and 50.0 < wait <= 101.0 else 1)
+    _, status = os.waitpid(child, 0)
+sys.exit(status or not 150.0 < take() <= 201.0)
+"""
+
+
+def test_a_process_that_was_forked_has_a_connection_of_its_own(path: Path) -> None:
+    subprocess.run([sys.executable, "-c", _FORK, str(path)], cwd=ROOT, check=True, timeout=30)
+
+
+def test_threads_get_different_slots(open_store: Callable[[], SqliteStore]) -> None:
+    store, positions = SqliteStore(open_store().where.removeprefix("sqlite:///")), list[float]()
+
+    def take() -> None:
+        for _ in range(25):
+            answer = store.apply("key", NEXT, 60.0)
+            assert isinstance(answer, Slot)
+            positions.append(answer.position)
+
+    threads = [threading.Thread(target=take) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    store.close()
+    assert len(set(positions)) == 100
+
+
+def test_a_process_that_ends_closes_the_file(path: Path) -> None:
+    script = _SEND.replace("range(8)", "range(1)")
+    subprocess.run([sys.executable, "-c", script, f"sqlite:///{path}"], cwd=ROOT, check=True, timeout=30)
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+_SEND = """
+import sys, time
+from airflow_provider_mediaops.http.exchange import run
+from airflow_provider_mediaops.http.rate_limit import limiter_for, store_at
+limiter = limiter_for("service", "key", 50.0, store_at(sys.argv[1]))
+for _ in range(8):
+    run(limiter.take(), None)
+    print(time.time())
+"""
+
+
+def test_processes_keep_the_rate_together_and_take_turns(path: Path) -> None:
+    command = [sys.executable, "-c", _SEND, f"sqlite:///{path}"]
+    started = [subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    outputs = [process.communicate(timeout=60)[0] for process in started]
+    sent = sorted(float(moment) for output in outputs for moment in output.split())
+    assert len(sent) == 32
+    assert sent[-1] - sent[0] >= 31 * 0.0204 - 0.05
+    gaps = sorted(later - earlier for earlier, later in pairwise(sent))
+    # A busy machine wakes some of them up late.
+    assert gaps[len(gaps) // 2] == pytest.approx(0.0204, rel=0.5)
