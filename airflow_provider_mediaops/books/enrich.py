@@ -1,36 +1,42 @@
-"""From look-ups to the rows of a dataset, and to the line that tells how far a run is."""
+"""
+From look-ups to the rows of a dataset, and what is saved with them so that the next attempt can go on.
+
+With each commit goes all that the next attempt would have to ask for again: the rows that are done but wait for one
+before them, and the books whose 404 is not decided on.
+"""
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_mediaops.books.known import Known, Outcome
 from airflow_provider_mediaops.books.models import Book, Lookup
+from airflow_provider_mediaops.books.progress import Progress
 from airflow_provider_mediaops.storage.formats import FlatView, json_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
 
-_PROGRESS_EVERY = 30.0
+    from airflow_provider_mediaops.books.walk import Stretch
+
 _SEPARATOR = "; "
 
 
-def enrich(lookups: Iterable[Lookup]) -> Iterator[dict[str, Any]]:
+def row_of(lookup: Lookup) -> dict[str, Any]:
     """
-    Give a row a look-up, in order.
+    Give the row of a look-up.
 
-    :param lookups: what looking up came to.
-    :returns: rows of ``input``, ``isbn13``, ``status``, ``error`` and ``book``, the record as it came or None.
+    :param lookup: what looking up came to.
+    :returns: ``input``, ``isbn13``, ``status``, ``error`` and ``book``, the record as it came or None.
     """
-    for lookup in lookups:
-        yield {
-            "input": lookup.input,
-            "isbn13": lookup.isbn13,
-            "status": lookup.status,
-            "error": lookup.error,
-            "book": lookup.book.record if lookup.book else None,
-        }
+    return {
+        "input": lookup.input,
+        "isbn13": lookup.isbn13,
+        "status": lookup.status,
+        "error": lookup.error,
+        "book": lookup.book.record if lookup.book else None,
+    }
 
 
 def _flatten(row: Mapping[str, Any]) -> dict[str, object]:
@@ -75,61 +81,87 @@ ENRICHED = FlatView(
 )
 
 
-@dataclass(slots=True)
-class Progress:
+@dataclass(frozen=True, slots=True)
+class Start:
     """
-    How far an enrichment is.
+    Where a walk begins.
 
-    :param total: how many ISBNs there are, where that is known.
-    :param clock: seconds that never run backwards.
+    :param known: what was looked up before.
+    :param undecided: the books whose 404 is not decided on, as plain values.
+    :param last_found: the book that was found last.
     """
 
-    total: int | None = None
-    clock: Callable[[], float] = time.monotonic
-    requests: int = field(default=0, init=False)
-    _counts: dict[str, int] = field(init=False)
-    _started: float = field(init=False)
-    _told: float = field(init=False)
+    known: Known
+    undecided: Mapping[str, dict[str, Any]]
+    last_found: str | None = None
 
-    def __post_init__(self) -> None:
-        self._counts = {"found": 0, "not_found": 0, "invalid": 0, "failed": 0}
-        self._started = self._told = self.clock()
+
+def start_of(records: Iterable[Mapping[str, Any]], state: Mapping[str, Any] | None) -> Start:
+    """
+    Find where to go on.
+
+    :param records: the rows that earlier attempts have committed.
+    :param state: what was saved with the last of them, as :meth:`Ledger.state` gave it; None for a new beginning.
+    :returns: the start of the next attempt.
+    """
+    state = state or {}
+    known, last_found = Known(), None
+    for rows in (records, state.get("ahead", ())):
+        for row in rows:
+            if row["status"] in ("found", "not_found"):
+                book = None if row["book"] is None else Book(row["book"])
+                known.put(row["isbn13"], Outcome(row["status"], row["error"], book))
+                last_found = row["isbn13"] if book else last_found
+    return Start(known, state.get("undecided", {}), last_found)
+
+
+class Ledger:
+    """
+    Keeps the books of an enrichment: what is done, what it came to, and what is to be saved.
+
+    :param state: what was saved by the last attempt, if there was one.
+    :param total: how many rows there are, where that is known.
+    """
+
+    def __init__(self, state: Mapping[str, Any] | None = None, *, total: int | None = None) -> None:
+        state = state or {}
+        self.progress = Progress(total, state.get("counts", {}))
+        self._requests_before: int = state.get("requests", 0)
+        self._last: Stretch | None = None
+        self._rows: list[dict[str, Any]] = []
 
     @property
-    def counts(self) -> dict[str, int]:
-        """How many look-ups ended with each status, and all of them as ``rows``."""
-        return {"rows": sum(self._counts.values()), **self._counts}
+    def requests(self) -> int:
+        """How many requests were sent, in all attempts."""
+        return self._requests_before + (self._last.requests if self._last else 0)
 
-    def following(self, lookups: Iterable[Lookup], tell: Callable[[str], None]) -> Iterator[Lookup]:
+    def take_in(self, stretch: Stretch) -> None:
         """
-        Count look-ups as they pass, and tell of them every 30 seconds.
+        Take in what a walk has come to.
 
-        :param lookups: what looking up comes to.
-        :param tell: takes a line for people.
-        :returns: the same look-ups.
+        :param stretch: what is new of it.
         """
-        for lookup in lookups:
-            self._counts[lookup.status] += 1
-            self.requests += lookup.requests
-            yield lookup
-            if self.clock() - self._told >= _PROGRESS_EVERY:
-                self._told = self.clock()
-                tell(self.line())
+        self._last = stretch
+        for done in stretch.done:
+            self._rows.append(row_of(done.lookup))
+            self.progress.count(done.lookup.status)
 
-    def line(self) -> str:
-        """Say in one line how far it is, how fast, and how long it will take."""
-        rows = sum(self._counts.values())
-        rate = rows / max(self.clock() - self._started, 0.001)
-        done = f"{rows:,}" if self.total is None else f"{rows:,} of {self.total:,}"
-        parts = ", ".join(f"{count:,} {status.replace('_', ' ')}" for status, count in self._counts.items())
-        to_do = 0 if self.total is None else self.total - rows
-        left = f", {_duration(to_do / rate)} left" if to_do and rate else ""
-        return f"{done} ISBNs: {parts}; {rate:.1f} a second{left}."
+    def take_rows(self) -> list[dict[str, Any]]:
+        """Hand out the rows that are to be committed next."""
+        rows, self._rows = self._rows, []
+        return rows
 
+    def state(self) -> dict[str, Any]:
+        """Give what is to be saved with those rows, as plain values."""
+        lookups = [done.lookup for done in self._last.ahead] if self._last else []
+        return {
+            "counts": self.progress.counts,
+            "requests": self.requests,
+            # What costs no request, or failed, is done again.
+            "ahead": [row_of(lookup) for lookup in lookups if lookup.status in ("found", "not_found")],
+            "undecided": self._last.undecided if self._last else {},
+        }
 
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours} h {minutes} min"
-    return f"{minutes} min" if minutes else f"{rest} s"
+    def summary(self) -> dict[str, Any]:
+        """Give the figures of the run."""
+        return {**self.progress.counts, "requests": self.requests, "rows_per_second": round(self.progress.rate, 1)}

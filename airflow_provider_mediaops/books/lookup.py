@@ -1,35 +1,21 @@
-"""Looking up books: the rule about 404, and the walk through a list."""
+"""Looking up one book, and the rule about 404; for lists of them see :mod:`airflow_provider_mediaops.books.walk`."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from airflow_provider_mediaops.books.api import DoubtfulNotFoundError, get_book
 from airflow_provider_mediaops.books.isbn import InvalidIsbnError, normalise
 from airflow_provider_mediaops.books.models import Book, Lookup
-from airflow_provider_mediaops.exceptions import (
-    AuthenticationError,
-    InvalidConnectionError,
-    MediaOpsError,
-    NotFoundError,
-    PermissionDeniedError,
-    QuotaExceededError,
-    RateLimitedError,
-)
-from airflow_provider_mediaops.http.exchange import Ask, Conversation, Emit, Request, Wait, observed
+from airflow_provider_mediaops.exceptions import MediaOpsError, NotFoundError, RateLimitedError
+from airflow_provider_mediaops.http.exchange import Request, Wait, observed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from airflow_provider_mediaops.http.client import Client
+    from airflow_provider_mediaops.http.exchange import Conversation, Step
 
-    from airflow_provider_mediaops.http.exchange import Step
-    from airflow_provider_mediaops.http.retry import Attempts
-
-T = TypeVar("T")
 E = TypeVar("E", bound=MediaOpsError)
-
-# These are about the key, not about one book: every other ISBN would meet them too.
-_ABOUT_THE_KEY = (AuthenticationError, PermissionDeniedError, QuotaExceededError, InvalidConnectionError)
 
 
 @dataclass(slots=True)
@@ -41,13 +27,11 @@ class Finder:
     ISBN known to have a record: the last one found, else the canary. Where the witness is found and the book, asked
     once more, is not, the book is not there; otherwise the limit is waited out.
 
-    :param ask: makes a conversation of a call.
-    :param start_attempts: begins to count the tries of one look-up.
+    :param client: makes conversations of calls.
     :param canary: an ISBN-13 known to have a record, if any is.
     """
 
-    ask: Ask
-    start_attempts: Callable[[], Attempts]
+    client: Client
     canary: str | None = None
     _last_found: str | None = field(default=None, init=False)
 
@@ -61,11 +45,11 @@ class Finder:
         :raises RateLimitedError: where it cannot be told whether there is no record or the limit is reached.
         :raises MediaOpsError: what else the service refuses.
         """
-        attempts = self.start_attempts()
+        attempts = self.client.retry.start(self.client.clock)
         key_works = False
         while True:
             try:
-                book = yield from self.ask(get_book(isbn13))
+                book = yield from self.client.ask(get_book(isbn13))
             except DoubtfulNotFoundError as doubt:
                 if key_works:
                     raise _as(NotFoundError, doubt, "Another book is found, so it is this one that is not.") from None
@@ -75,6 +59,7 @@ class Finder:
                 if key_works:
                     continue
                 error = _limited(doubt, witness)
+                yield from self.client.limited(error)
                 pause = attempts.pause_after(error)
                 if pause is None:
                     raise error from None
@@ -83,13 +68,11 @@ class Finder:
                 self._last_found = isbn13
                 return book
 
-    def look_up(self, text: str, *, tolerant: bool = False) -> Conversation[Lookup]:
+    def look_up(self, text: str) -> Conversation[Lookup]:
         """
         Look up one ISBN.
 
         :param text: the ISBN in any usual writing.
-        :param tolerant: whether a service that does not tell makes the look-up ``failed``, instead of an error. What is
-            about the key and not about this book is an error all the same.
         :returns: a conversation whose result says what became of it.
         :raises MediaOpsError: where the service does not tell.
         """
@@ -102,50 +85,17 @@ class Finder:
             book = yield from observed(self.find(isbn13), tally.count)
         except NotFoundError:
             return Lookup(text, isbn13, "not_found", requests=tally.requests)
-        except MediaOpsError as error:
-            if not tolerant or isinstance(error, _ABOUT_THE_KEY):
-                raise
-            return Lookup(text, isbn13, "failed", error=error.message, requests=tally.requests)
         return Lookup(text, isbn13, "found", book=book, requests=tally.requests)
-
-    def look_up_all(self, texts: Iterable[str], *, max_failures: int = 0) -> Conversation[None]:
-        """
-        Look up a list of ISBNs in its order; one that comes again costs no request.
-
-        :param texts: the ISBNs in any usual writing.
-        :param max_failures: how many may be ``failed`` before the next one's error ends the walk.
-        :returns: a conversation that emits a :class:`~airflow_provider_mediaops.books.models.Lookup` a text.
-        :raises MediaOpsError: where the service does not tell of more than ``max_failures`` ISBNs.
-        """
-        known: dict[str, Lookup] = {}
-        failures = 0
-        for text in texts:
-            lookup = _known(known, text)
-            if lookup is None:
-                lookup = yield from self.look_up(text, tolerant=failures < max_failures)
-                if lookup.status == "failed":
-                    failures += 1
-                elif lookup.isbn13:
-                    known[lookup.isbn13] = lookup
-            yield Emit(lookup)
 
     def _witness(self, isbn13: str) -> str | None:
         return next((isbn for isbn in (self._last_found, self.canary) if isbn and isbn != isbn13), None)
 
     def _is_found(self, witness: str) -> Conversation[bool]:
         try:
-            yield from self.ask(get_book(witness))
+            yield from self.client.ask(get_book(witness))
         except (DoubtfulNotFoundError, NotFoundError):
             return False
         return True
-
-
-def _known(known: Mapping[str, Lookup], text: str) -> Lookup | None:
-    try:
-        lookup = known.get(normalise(text))
-    except InvalidIsbnError:
-        return None
-    return replace(lookup, input=text, requests=0) if lookup else None
 
 
 def _limited(doubt: DoubtfulNotFoundError, witness: str | None) -> RateLimitedError:

@@ -2,27 +2,44 @@
 
 from __future__ import annotations
 
-from contextlib import aclosing, suppress
+from collections.abc import Sequence
+from contextlib import aclosing, closing, suppress
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.connection_fields import BOOKS
 from airflow_provider_mediaops.exceptions import NotFoundError, PermanentError
 from airflow_provider_mediaops.hooks.connection_form import connection_form
 from airflow_provider_mediaops.hooks.service import Service, ServiceHook
-from airflow_provider_mediaops.hooks.settings import ConnectionFields, base_urls, retry_policy, transport_settings
+from airflow_provider_mediaops.hooks.settings import (
+    ConnectionFields,
+    base_urls,
+    rate_limiter,
+    retry_policy,
+    transport_settings,
+)
+from airflow_provider_mediaops.hooks.threads import in_thread
+from airflow_provider_mediaops.http import exchange
 from airflow_provider_mediaops.http.auth import HeaderAuth
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterable, Iterator
+    from collections.abc import AsyncGenerator, Generator, Iterable, Iterator
 
+    from airflow_provider_mediaops.books.course import WalkOptions
+    from airflow_provider_mediaops.books.enrich import Start
+    from airflow_provider_mediaops.books.inputs import Input
     from airflow_provider_mediaops.books.lookup import Finder
     from airflow_provider_mediaops.books.models import Book, Lookup
+    from airflow_provider_mediaops.books.walk import CarryOut, Stretch
     from airflow_provider_mediaops.http.client import Client
     from airflow_provider_mediaops.http.exchange import Conversation
 
 # Any book will do for a test of the connection; this one is in every catalogue.
 _WELL_KNOWN = "9780140449136"
 _SLOWEST = 0.001
+# How many rows are looked up ahead of those that the caller has taken.
+_WINDOW = 100
 
 
 @connection_form
@@ -42,6 +59,7 @@ class BookDatabaseHook(ServiceHook):
         super().__init__(books_conn_id)
         self.books_conn_id = books_conn_id
         self._canary: str | None = None
+        self._batch = 1
         self._finder: Finder | None = None
 
     def book(self, isbn: str) -> Book:
@@ -84,43 +102,133 @@ class BookDatabaseHook(ServiceHook):
         """
         Look up a list, in its order and at the plan's rate; an ISBN that comes again costs no request.
 
+        As many requests are under way as the service's delay calls for, so the list is read some way ahead of what is
+        handed out, and in another thread.
+
         :param isbns: the ISBNs in any usual writing.
         :param max_failures: how many look-ups may be ``failed``, because the service did not tell, before the error of
             the next one is raised. Errors that are about the key are raised at once.
-        :returns: the look-ups, made as they are asked for.
+        :returns: the look-ups; nothing is asked before the first is wanted.
         :raises MediaOpsError: where the service refuses.
         """
-        yield from self.stream(self._finder_for(self.service.client).look_up_all(isbns, max_failures=max_failures))
+        from airflow_provider_mediaops.books.inputs import Input
+
+        with closing(self.walk(map(Input.of, isbns), options=_options_for(isbns, max_failures))) as stretches:
+            for stretch in stretches:
+                yield from (done.lookup for done in stretch.done)
 
     async def abooks(self, isbns: Iterable[str], *, max_failures: int = 0) -> AsyncGenerator[Lookup, None]:
         """Look up a list; the asynchronous twin of :meth:`books`."""
-        finder = self._finder_for((await self.aservice()).client)
-        async with aclosing(self.astream(finder.look_up_all(isbns, max_failures=max_failures))) as lookups:
-            async for lookup in lookups:
-                yield lookup
+        from airflow_provider_mediaops.books.inputs import Input
+
+        async with aclosing(self.awalk(map(Input.of, isbns), options=_options_for(isbns, max_failures))) as stretches:
+            async for stretch in stretches:
+                for done in stretch.done:
+                    yield done.lookup
+
+    def walk(
+        self,
+        inputs: Iterable[Input],
+        *,
+        start: Start | None = None,
+        options: WalkOptions | None = None,
+        bulk: bool = False,
+    ) -> Generator[Stretch, None, None]:
+        """
+        Look up a list as :meth:`books` does, for those who save what is done.
+
+        :param inputs: the rows of the list, from where it is to go on; read in another thread.
+        :param start: what is known from earlier attempts.
+        :param options: how to ask.
+        :param bulk: whether one request asks for as many books as the plan allows; where the service turns out to know
+            no such requests, that is told in the log, and books are asked for one by one.
+        :returns: what is done, stretch by stretch; the walk goes on while one is worked on.
+        :raises MediaOpsError: where the key is refused or its quota used up, or one row too many has failed; after all
+            that was found is handed out.
+        """
+        from airflow_provider_mediaops.books.course import IN_FLIGHT
+        from airflow_provider_mediaops.http.loop_thread import LoopThread, SendingThreads
+
+        # Fetched here: on a loop within a worker it could block the worker for ever.
+        client = self.service.client
+        self._mask_new_secrets()
+        with SendingThreads(self._session().send, IN_FLIGHT) as threads, LoopThread() as loop:
+            carry_out = partial(exchange.arun, send=threads.send, sleep=self._asleep)
+            yield from loop.stream(self._walk_over(carry_out, client, inputs, start, options, bulk=bulk))
+
+    async def awalk(
+        self,
+        inputs: Iterable[Input],
+        *,
+        start: Start | None = None,
+        options: WalkOptions | None = None,
+        bulk: bool = False,
+    ) -> AsyncGenerator[Stretch, None]:
+        """Look up a list for those who save what is done; the asynchronous twin of :meth:`walk`."""
+        client = (await self.aservice()).client
+        async with aclosing(self._walk_over(self.arun, client, inputs, start, options, bulk=bulk)) as stretches:
+            async for stretch in stretches:
+                yield stretch
+
+    async def _walk_over(
+        self,
+        carry_out: CarryOut,
+        client: Client,
+        inputs: Iterable[Input],
+        start: Start | None,
+        options: WalkOptions | None,
+        *,
+        bulk: bool,
+    ) -> AsyncGenerator[Stretch, None]:
+        from airflow_provider_mediaops.books.asking import Asking
+        from airflow_provider_mediaops.books.course import Course, WalkOptions
+        from airflow_provider_mediaops.books.enrich import start_of
+        from airflow_provider_mediaops.books.inputs import InputReader
+        from airflow_provider_mediaops.books.judge import Judge
+        from airflow_provider_mediaops.books.walk import BookWalk
+
+        start, options = start or start_of((), None), options or WalkOptions()
+        judge = Judge(self._canary, start.last_found)
+        if client.retry.max_attempts == 1:
+            # What is to be tried once is not tried again later either.
+            options, judge.patience = replace(options, again_after=()), 0.0
+        if bulk:
+            # Some of them wait in order for others, and some are read ahead.
+            options = replace(options, batch=self._batch, window=max(options.window, 3 * self._batch))
+        course = Course(judge, start.known, options, start.undecided)
+        asking = Asking(client, options.batch)
+        walk = BookWalk(InputReader(inputs, in_thread), course, judge, asking, carry_out, warn=self.log.warning)
+        try:
+            async with aclosing(walk.stretches()) as stretches:
+                async for stretch in stretches:
+                    yield stretch
+        finally:
+            start.known.close()
 
     def _finder_for(self, client: Client) -> Finder:
         from airflow_provider_mediaops.books.lookup import Finder
 
         if self._finder is None:
-            self._finder = Finder(client.ask, lambda: client.retry.start(client.clock), self._canary)
+            self._finder = Finder(client, self._canary)
         return self._finder
 
     def _configure(self, fields: ConnectionFields) -> Service:
-        from airflow_provider_mediaops.books.api import BOOK_RULES, PLAN_RATES
+        from airflow_provider_mediaops.books.api import BOOK_RULES, PLAN_BATCHES, PLAN_RATES
         from airflow_provider_mediaops.http.client import Client
-        from airflow_provider_mediaops.http.rate_limit import limiter_for
 
         key = fields.credential("the REST key")
         plan = fields.choice("plan", tuple(PLAN_RATES), "default")
         rate = fields.number("requests_per_second", PLAN_RATES[plan], least=_SLOWEST)
         self._canary = _canary_of(fields)
+        self._batch = PLAN_BATCHES[plan]
+        limiter = rate_limiter(fields, BOOK_RULES.service, key, rate)
+        self._new_secrets += limiter.store.secrets
         client = Client(
             base_urls(fields),
             BOOK_RULES,
             auth=HeaderAuth.raw(key),
             retry=retry_policy(fields),
-            limiter=limiter_for(key, rate),
+            limiter=limiter,
         )
         return Service(client, transport_settings(fields))
 
@@ -128,16 +236,31 @@ class BookDatabaseHook(ServiceHook):
         from airflow_provider_mediaops.books.api import get_book, get_key_usage
 
         works = "The book database answers and accepts the key"
+        # Whether a quota that is known to be used up still is, only the service can tell.
+        limiter = client.limiter and replace(client.limiter, heeds_quota=False)
+        client = replace(client, limiter=limiter)
         try:
             usage = yield from client.ask(get_key_usage())
         except PermanentError:
             # Not every service has this call, and a gateway may refuse what it does not know in any way.
             pass
         else:
+            if limiter and usage.left > 0:
+                yield from limiter.reopen()
             return f"{works}; {usage.left:,} of its {usage.total:,} requests of today are left."
         with suppress(NotFoundError):
             yield from client.ask(get_book(self._canary or _WELL_KNOWN))
+        if limiter:
+            yield from limiter.reopen()
         return f"{works}."
+
+
+def _options_for(isbns: Iterable[str], max_failures: int) -> WalkOptions:
+    from airflow_provider_mediaops.books.course import WalkOptions
+
+    # What is no list may be slow to read, or never end: it is read a row at a time, when the row can be asked for.
+    ahead = _WINDOW if isinstance(isbns, Sequence) else 1
+    return WalkOptions(window=_WINDOW, ahead=ahead, max_failures=max_failures)
 
 
 def _canary_of(fields: ConnectionFields) -> str | None:

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Sequence
+from contextlib import closing, suppress
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from airflow.providers.common.compat.sdk import BaseOperator
+from airflow.providers.common.compat.sdk import BaseOperator, conf
 
+from airflow_provider_mediaops.operators.owner import owner_of
 from airflow_provider_mediaops.task_failure import ending_task, is_templated, use_retry_policy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from airflow.sdk import Context, ObjectStoragePath
+
+    from airflow_provider_mediaops.books.inputs import Input
+    from airflow_provider_mediaops.hooks.enrichment import Enrichment
+    from airflow_provider_mediaops.storage.dataset import Dataset, Staging
+    from airflow_provider_mediaops.storage.ownership import Owner
 
 
 class EnrichIsbnsOperator(BaseOperator):
@@ -21,20 +31,32 @@ class EnrichIsbnsOperator(BaseOperator):
 
     Each row has the ``input`` as it was, its ``isbn13``, a ``status`` (``found``, ``not_found``, ``invalid``,
     ``failed``), an ``error`` and the record: as it came under ``book`` in JSON lines, as columns in CSV and Parquet.
-    The dataset appears whole when the list is done; until then an older one stays.
 
-    The summary holds ``path``, ``rows``, how many of them have each status, and ``requests``.
+    Every row that is done is saved beside the destination, and a retry of the task goes on from there, also after its
+    worker or triggerer was killed. The dataset appears whole when the list is done; until then an older one stays. A
+    retry of a task that has published its dataset returns the same summary. A task that is cleared by hand after it
+    succeeded, or whose list is another one, starts anew.
+
+    The summary holds ``path``, ``rows``, how many of them have each status, ``requests``, ``rows_per_second``,
+    ``bytes``, and whether it ``resumed`` what an earlier attempt had saved.
 
     :param isbns: the ISBNs in any usual writing: a list, or what another task returns. Either this or ``source``.
     :param source: the path of a file on any object storage that holds them: ``.txt`` (one a line), ``.csv`` or
-        ``.jsonl``, each also with ``.gz``.
-    :param isbn_column: the column of ``.csv`` or field of ``.jsonl`` that holds them.
+        ``.jsonl``, each also with ``.gz``, or ``.parquet``. A row of it that cannot be read counts as invalid.
+    :param isbn_column: the column or field that holds them, in any format but ``.txt``.
     :param destination: where the dataset goes, on any object storage; folders are made.
     :param format: ``jsonl``, ``csv`` or ``parquet``; None goes by the suffix of the destination.
+    :param bulk: whether one request asks for many books, as many as the connection's plan allows, where the service
+        can do that (``POST /books``). It saves time; each book counts against the daily quota all the same. A book that
+        the reply leaves out is ``not_found``, with an ``error`` that says so.
+    :param bulk_verify: with ``bulk``: whether books that a reply leaves out are asked for by themselves.
     :param on_invalid: what to do with a text that is no ISBN: ``record`` it in its row, or ``fail`` the task before
         any request is spent.
-    :param max_failures: how many ISBNs may be ``failed``, because the service did not tell of them after all tries,
-        before the task fails. A refused key or a spent quota fails it at once.
+    :param max_failures: how many rows may be ``failed``, because the service did not tell of them after all tries,
+        before the task fails. What is done stays saved, and a retry asks again for the row that was one too many; those
+        that were within bounds stay as they are. A refused key or a spent quota ends the attempt at once.
+    :param deferrable: whether the work is done in the triggerer, where it holds no worker slot, however long it takes;
+        the default is that of ``[operators] default_deferrable``.
     :param books_conn_id: the connection's id.
     :raises ValueError: for arguments that cannot be used: here, unless they are templated.
     """
@@ -49,8 +71,11 @@ class EnrichIsbnsOperator(BaseOperator):
         source: str | ObjectStoragePath | None = None,
         isbn_column: str = "isbn",
         format: str | None = None,
+        bulk: bool = False,
+        bulk_verify: bool = False,
         on_invalid: Literal["record", "fail"] = "record",
         max_failures: int = 0,
+        deferrable: bool | None = None,
         books_conn_id: str = "mediaops_books_default",
         **kwargs: Any,
     ) -> None:
@@ -60,8 +85,13 @@ class EnrichIsbnsOperator(BaseOperator):
         self.source = source
         self.isbn_column = isbn_column
         self.format = format
+        self.bulk = bulk
+        self.bulk_verify = bulk_verify
         self.on_invalid = on_invalid
         self.max_failures = max_failures
+        if deferrable is None:
+            deferrable = conf.getboolean("operators", "default_deferrable", fallback=False)
+        self.deferrable = deferrable
         self.books_conn_id = books_conn_id
         if (isbns is None) == (source is None):
             raise ValueError("Give either isbns or source.")
@@ -69,6 +99,8 @@ class EnrichIsbnsOperator(BaseOperator):
             raise ValueError(f"on_invalid is record or fail; not {on_invalid!r}.")
         if max_failures < 0:
             raise ValueError(f"max_failures is 0 or more; not {max_failures}.")
+        if bulk_verify and not bulk:
+            raise ValueError("bulk_verify is about bulk requests: give bulk=True, too.")
         # A path is no text, but what is templated in it shows in its text.
         if not is_templated(isbns, str(source)):
             self._check_input()
@@ -79,23 +111,112 @@ class EnrichIsbnsOperator(BaseOperator):
         use_retry_policy(self)
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Look up all ISBNs, publish the dataset, and return the summary."""
-        from airflow_provider_mediaops.books.enrich import ENRICHED, Progress, enrich
-        from airflow_provider_mediaops.hooks.books import BookDatabaseHook
+        """Look up all ISBNs, here or in the triggerer, publish the dataset, and return the summary."""
+        from airflow_provider_mediaops.books.enrich import ENRICHED
         from airflow_provider_mediaops.storage.dataset import Dataset
 
         with ending_task():
             self._check_input()
-            if self.on_invalid == "fail":
-                self._check_isbns()
+            isbns = None if self.isbns is None else list(self.isbns)
+            owner = self._owner(context, isbns)
             dataset = Dataset(self.destination, view=ENRICHED, format=self.format)
-            progress = Progress(None if self.isbns is None else len(self.isbns))
-            with dataset.writing() as rows, BookDatabaseHook(self.books_conn_id) as hook:
-                lookups = hook.books(self._texts(), max_failures=self.max_failures)
-                for row in enrich(progress.following(lookups, self.log.info)):
-                    rows.write([row])
-        self.log.info("%s Written to %s.", progress.line(), self.destination)
-        return {"path": str(self.destination), **progress.counts, "requests": progress.requests}
+            summary = dataset.published(owner)
+            if summary is not None:
+                self.log.info("The dataset was published by an earlier attempt: %s.", self.destination)
+                return summary
+            enrichment = self._enrichment(owner, isbns)
+            if self.deferrable and enrichment.total:
+                self._defer(enrichment, dataset, isbns)
+            with dataset.staging(owner) as staging:
+                line = self._enrich(enrichment, staging, isbns)
+            self.log.info("%s", line)
+            return staging.summary
+
+    def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Return the summary of what was done in the triggerer, or raise the typed error that it met."""
+        from airflow_provider_mediaops.triggers.event import value_of
+
+        with ending_task():
+            if self.isbns is not None:
+                from airflow_provider_mediaops.hooks.enrichment import list_beside
+
+                # Another attempt writes it again.
+                list_beside(self.destination, self._owner(context, list(self.isbns))).unlink(missing_ok=True)
+            summary: dict[str, Any] = value_of(event)
+            if unusable := summary.get("unusable"):
+                raise OSError(*unusable)
+            return summary
+
+    def _owner(self, context: Context, isbns: Sequence[Any] | None) -> Owner:
+        from airflow_provider_mediaops.storage.sources import version_of
+
+        listed = [str(self.source), version_of(self.source)] if self.source is not None else _digest_of(isbns or ())
+        parameters = {
+            "destination": str(self.destination),
+            "format": self.format,
+            "list": listed,
+            "isbn_column": self.isbn_column,
+            "books_conn_id": self.books_conn_id,
+        }
+        return owner_of(context, parameters)
+
+    def _enrichment(self, owner: Owner, isbns: Sequence[Any] | None) -> Enrichment:
+        from airflow_provider_mediaops.hooks.enrichment import Enrichment, check_inputs
+
+        if self.on_invalid == "fail":
+            total = check_inputs(self._inputs(isbns))
+        elif isbns is None:
+            from airflow_provider_mediaops.storage.sources import count_rows
+
+            # What is wrong with the whole of the file is told now, not after days.
+            total = count_rows(str(self.source), self.isbn_column)
+        else:
+            total = len(isbns)
+        return Enrichment(
+            owner=asdict(owner),
+            destination=str(self.destination),
+            total=total,
+            source=None if self.source is None else str(self.source),
+            column=self.isbn_column,
+            format=self.format,
+            bulk=self.bulk,
+            bulk_verify=self.bulk_verify,
+            max_failures=self.max_failures,
+        )
+
+    def _enrich(self, enrichment: Enrichment, staging: Staging, isbns: Sequence[Any] | None) -> str:
+        from airflow_provider_mediaops.hooks.books import BookDatabaseHook
+        from airflow_provider_mediaops.hooks.enrichment import Attempt
+
+        attempt = Attempt(enrichment, staging, self.log.info, isbns)
+        with BookDatabaseHook(self.books_conn_id) as hook:
+            walk = hook.walk(attempt.inputs(), start=attempt.start, options=attempt.options(), bulk=enrichment.bulk)
+            try:
+                with closing(walk) as stretches:
+                    for stretch in stretches:
+                        attempt.take_in(stretch)
+            except BaseException:
+                attempt.keep()
+                raise
+        return attempt.end()
+
+    def _defer(self, enrichment: Enrichment, dataset: Dataset, isbns: Sequence[Any] | None) -> None:
+        from airflow_provider_mediaops.hooks.enrichment import list_beside, write_list
+        from airflow_provider_mediaops.triggers.enrichment import EnrichmentTrigger
+
+        # That the destination can be written, and nobody else does, is known before anything is waited for.
+        with suppress(_LetGoError), dataset.staging(enrichment.owned_by()):
+            raise _LetGoError
+        if isbns is not None:
+            # A list may be long, and what a trigger is given stands in Airflow's database.
+            path = list_beside(self.destination, enrichment.owned_by())
+            write_list(path, isbns)
+            enrichment = replace(enrichment, source=str(path), column="isbn")
+        self.defer(
+            trigger=EnrichmentTrigger(conn_id=self.books_conn_id, enrichment=enrichment.to_dict()),
+            method_name="execute_complete",
+            timeout=self.execution_timeout,
+        )
 
     def _check_input(self) -> None:
         if self.source is not None:
@@ -108,18 +229,19 @@ class EnrichIsbnsOperator(BaseOperator):
                 "render_template_as_native_obj on the Dag, so that a template gives a list."
             )
 
-    def _check_isbns(self) -> None:
-        from airflow_provider_mediaops.books.isbn import InvalidIsbnError, normalise
+    def _inputs(self, isbns: Sequence[Any] | None) -> Iterator[Input]:
+        from airflow_provider_mediaops.books.inputs import Input
+        from airflow_provider_mediaops.hooks.enrichment import inputs_of
 
-        for number, text in enumerate(self._texts(), start=1):
-            try:
-                normalise(text)
-            except InvalidIsbnError as error:
-                raise ValueError(f"Row {number}: {error}") from None
+        return inputs_of(str(self.source), self.isbn_column) if isbns is None else map(Input.of, isbns)
 
-    def _texts(self) -> Iterator[str]:
-        if self.source is not None:
-            from airflow_provider_mediaops.storage.sources import read_column
 
-            return read_column(self.source, self.isbn_column)
-        return ("" if isbn is None else str(isbn) for isbn in self.isbns or ())
+class _LetGoError(Exception):
+    """Leaves a dataset as it is, for the triggerer."""
+
+
+def _digest_of(isbns: Sequence[Any]) -> str:
+    digest = hashlib.sha256()
+    for isbn in isbns:
+        digest.update(json.dumps(None if isbn is None else str(isbn)).encode() + b"\n")
+    return digest.hexdigest()

@@ -104,6 +104,21 @@ SENSORS = [
         {"isbn": ["9780140449136", "9780306406157"]},
     ),
 ]
+# Operators that hand a wait to the triggerer when they are told to.
+DEFERRING = [
+    Task(
+        CaptureHotThreadsOperator,
+        {"destination": f"{OUTPUT}/hot_threads.txt", "nodes": ["sandbox-1"], "when_cpu_above": 80, "sustained_for": 60},
+        "cluster_conn_id",
+        {"nodes": ["sandbox-1", "sandbox-2"]},
+    ),
+    Task(
+        EnrichIsbnsOperator,
+        {"destination": f"{OUTPUT}/books.jsonl", "isbns": ["978-0-14-044913-6", "none"]},
+        "books_conn_id",
+        {"isbns": [["9780140449136"], ["9780306406157", "none"]]},
+    ),
+]
 TASKS = [*OPERATORS, *SENSORS]
 
 

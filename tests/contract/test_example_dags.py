@@ -36,7 +36,8 @@ class Examples:
         dag = dag_runs.dags_of(self.folder / f"example_{name}.py")[f"mediaops_{name}"]
         run = dag_runs.run(dag, logical_date=None)
         assert run.logical_date is None
-        assert set(run.tasks) == set(dag.task_ids)
+        # The instances of a mapped task are `task[0]`, `task[1]`, …
+        assert {name.partition("[")[0] for name in run.tasks} == set(dag.task_ids)
         assert set(run.tasks.values()) == {"success"}
         assert run.state == "success"
         return run
@@ -89,13 +90,34 @@ def test_exporting_subscriptions(examples: Examples) -> None:
     assert run.values["wait_for_a_subscription"]["id"] in {record["id"] for record in records}
 
 
+def test_exporting_channels(examples: Examples) -> None:
+    first, second = examples.run("export_channels"), examples.run("export_channels")
+    folder = examples.output / "channels"
+    rows = {f"export[{number}]": rows for number, rows in enumerate((120, 7, 0))}
+    for run, changed in ((first, True), (second, False)):
+        assert {name: value["rows"] for name, value in run.values.items()} == rows
+        assert {value["changed"] for value in run.values.values()} == {changed}
+    assert {file.name: len(file.read_text().splitlines()) for file in folder.glob("[!.]*")} == {
+        "UCsandbox-mine.jsonl": 120,
+        "UCsandbox-few.jsonl": 7,
+        "UCsandbox-none.jsonl": 0,
+    }
+
+
 def test_capturing_hot_threads(examples: Examples) -> None:
     run = examples.run("capture_hot_threads")
     files = examples.written(run)
-    assert files["hot_threads.txt"].startswith("::: {")
-    assert json.loads(files["hot_threads.json"])["nodes"]
-    assert run.values["wait_for_high_cpu"][0]["percent"] >= 85
+    assert files["hot_threads.1.txt"].startswith("::: {")
+    assert json.loads(files["hot_threads.2.json"])["nodes"]
+    assert "hot_threads.html" in files
+    assert run.values["capture"]["cpu"][0]["percent"] >= 85
     assert run.values["capture"]["hottest"]
+
+
+def test_capturing_where_no_event_says_which_nodes_run_hot(examples: Examples) -> None:
+    run = examples.run("hot_nodes")
+    assert run.values["hot_nodes"] == "_all"
+    assert examples.written(run)["hot_threads.txt"].count("::: {") == 3
 
 
 def test_joining_the_services(examples: Examples, sandbox: SandboxServer) -> None:
@@ -114,4 +136,12 @@ def test_enriching_isbns(examples: Examples) -> None:
 
 def test_every_example_is_run_here(example_dags_folder: Path) -> None:
     names = {file.stem.removeprefix("example_") for file in example_dags_folder.glob("*.py")}
-    assert names == {"post_bulletin", "export_subscriptions", "capture_hot_threads", "cpu_bulletin", "enrich_isbns"}
+    assert names == {
+        "capture_hot_threads",
+        "cpu_bulletin",
+        "enrich_isbns",
+        "export_channels",
+        "export_subscriptions",
+        "hot_nodes",
+        "post_bulletin",
+    }

@@ -6,6 +6,7 @@ import importlib
 import inspect
 import json
 import pkgutil
+import re
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -14,25 +15,33 @@ import structlog
 from airflow.models.trigger import Trigger
 from airflow.providers.common.compat.module_loading import import_string
 from airflow.providers.common.compat.sdk import TaskDeferred
+from airflow.sdk import DAG, Asset, AssetWatcher
 from airflow.sdk.execution_time import task_runner
-from airflow.triggers.base import BaseTrigger
+from airflow.triggers.base import BaseEventTrigger, BaseTrigger
 
 import airflow_provider_mediaops.triggers
 from airflow_provider_mediaops.sandbox import books, cluster, video_tokens
 from airflow_provider_mediaops.sensors.service import ServiceSensor
-from tests.contract.tasks import SENSORS, Task, name_of
+from airflow_provider_mediaops.triggers.cluster import HighCpuTrigger
+from tests.contract.tasks import DEFERRING, SENSORS, Task, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 
 PACKAGE = airflow_provider_mediaops.triggers
+WAITING = [*SENSORS, *DEFERRING]
 ODD = [None, "", "{{ ds }}", 0, -1, 1e400, True, [], [None], {}, {"a": {"b": None}}, b"bytes", object()]
 # What only Airflow's own code calls: the test is about just that code.
 _defer_task = vars(task_runner)["_defer_task"]
 _decode_in_triggerer = getattr(
     importlib.import_module("airflow.serialization.serialized_objects"), "smart_decode_trigger_kwargs", None
 ) or import_string("airflow.serialization.decoders.smart_decode_trigger_kwargs")
+_serialized = vars(importlib.import_module("airflow.serialization.serialized_objects"))
+_to_dict = (_serialized.get("DagSerialization") or _serialized["SerializedDAG"]).to_dict
+_encode_trigger = _serialized.get("_encode_trigger") or import_string("airflow.serialization.encoders.encode_trigger")
+HIGH_CPU = f"{HighCpuTrigger.__module__}.{HighCpuTrigger.__qualname__}"
 
 
 def trigger_classes() -> list[type[BaseTrigger]]:
@@ -49,10 +58,14 @@ CONCRETE = [kind for kind in trigger_classes() if not inspect.isabstract(kind)]
 
 
 def trigger_of(task: Task, **arguments: Any) -> BaseTrigger:
-    """Take the trigger that waits in a sensor's place."""
-    sensor = task.make(deferrable=True, **arguments)
-    assert isinstance(sensor, ServiceSensor)
-    return sensor.make_trigger()
+    """Take the trigger that waits in a task's place."""
+    made = task.make(deferrable=True, **arguments)
+    if isinstance(made, ServiceSensor):
+        return made.make_trigger()
+    with pytest.raises(TaskDeferred) as caught:
+        made.execute({})
+    trigger: BaseTrigger = caught.value.trigger
+    return trigger
 
 
 def row_of_a_task(trigger: BaseTrigger) -> str:
@@ -69,6 +82,11 @@ def row_of_the_scheduler(trigger: BaseTrigger) -> str:
     return Trigger.from_object(trigger).encrypted_kwargs
 
 
+def row_of(classpath: str, kwargs: dict[str, Any]) -> str:
+    """Give the text in the database of a trigger that watches an asset."""
+    return Trigger(classpath=classpath, kwargs=kwargs).encrypted_kwargs
+
+
 def in_the_triggerer(classpath: str, row: str) -> BaseTrigger:
     """Make the trigger again as a triggerer does."""
     arguments = Trigger(classpath=classpath, kwargs={})
@@ -77,8 +95,8 @@ def in_the_triggerer(classpath: str, row: str) -> BaseTrigger:
     return kind(**{name: _decode_in_triggerer(value) for name, value in arguments.kwargs.items()})
 
 
-def test_each_trigger_has_a_sensor_that_makes_it() -> None:
-    assert {type(trigger_of(task)) for task in SENSORS} == set(CONCRETE)
+def test_each_trigger_has_a_task_that_makes_it(tmp_path: Path) -> None:
+    assert {type(trigger_of(task.writing_to(tmp_path))) for task in WAITING} == set(CONCRETE)
 
 
 @pytest.mark.parametrize("row_of", [row_of_a_task, row_of_the_scheduler])
@@ -99,12 +117,23 @@ def test_a_trigger_survives_the_way(
     assert set(values) == set(inspect.signature(type(trigger)).parameters)
 
 
+@pytest.mark.parametrize("task", DEFERRING, ids=name_of)
+def test_so_does_that_of_an_operator(task: Task, tmp_path: Path) -> None:
+    trigger = trigger_of(task.writing_to(tmp_path))
+    classpath, values = trigger.serialize()
+    again = in_the_triggerer(classpath, row_of_a_task(trigger))
+    assert again.serialize() == (classpath, json.loads(json.dumps(values)))
+    assert set(values) == set(inspect.signature(type(trigger)).parameters)
+
+
 @pytest.mark.usefixtures("sandbox")
-@pytest.mark.parametrize("task", SENSORS, ids=name_of)
-def test_no_secret_is_on_the_way(task: Task) -> None:
-    trigger = trigger_of(task)
+@pytest.mark.parametrize("task", WAITING, ids=name_of)
+def test_no_secret_is_on_the_way(task: Task, tmp_path: Path) -> None:
+    trigger = trigger_of(task.writing_to(tmp_path))
     values = trigger.serialize()[1]
-    assert values["conn_id"] == task.make().conn_id  # type: ignore[attr-defined]
+    name = task.connection if task.connection in values else "conn_id"
+    made = task.make()
+    assert values[name] == (made.conn_id if isinstance(made, ServiceSensor) else getattr(made, task.connection))
     for secret in (video_tokens.BEARER_TOKEN, cluster.PASSWORD, books.PRO.key):
         assert secret not in row_of_a_task(trigger)
 
@@ -112,9 +141,71 @@ def test_no_secret_is_on_the_way(task: Task) -> None:
 @pytest.mark.parametrize("kind", CONCRETE)
 def test_a_constructor_never_raises(kind: type[BaseTrigger]) -> None:
     """Whatever stands in the row, say of another version: an exception here would stop the whole triggerer."""
-    names = list(inspect.signature(kind).parameters)
-    good = {"conn_id": "some", "watch": {}}
+    parameters = inspect.signature(kind).parameters
+    names = list(parameters)
+    good: dict[str, Any] = {name: {} for name in names if parameters[name].default is inspect.Parameter.empty}
+
+    def made(**arguments: Any) -> dict[str, Any]:
+        trigger = kind(**arguments)
+        return {name: getattr(trigger, name) for name in arguments}
+
     for odd in ODD:
-        assert kind(**dict.fromkeys(names, odd)).serialize()[1] == dict.fromkeys(names, odd)
+        assert made(**dict.fromkeys(names, odd)) == dict.fromkeys(names, odd)
         for name in names:
-            assert kind(**{**good, name: odd}).serialize()[1][name] is odd
+            assert made(**{**good, name: odd})[name] is odd
+
+
+def test_the_arguments_of_a_former_version_do_the_triggerer_no_harm() -> None:
+    """A TypeError is the one error that a triggerer survives: it fails the task that waits."""
+    with pytest.raises(TypeError):
+        in_the_triggerer(HIGH_CPU, row_of(HIGH_CPU, {"conn_id": "some", "watch": {"threshold": 85.0}}))
+
+
+class TestWatcher:
+    """A trigger that starts DAGs, on its way from a DAG file into a triggerer."""
+
+    @staticmethod
+    def dag(**arguments: Any) -> DAG:
+        watcher = AssetWatcher(name="high_cpu", trigger=HighCpuTrigger(**arguments))
+        with DAG(dag_id="watching", schedule=[Asset("hot-nodes", watchers=[watcher])]) as dag:
+            return dag
+
+    @classmethod
+    def row(cls, **arguments: Any) -> dict[str, Any]:
+        """Give the trigger as it stands in the serialized DAG."""
+        text = json.dumps(_to_dict(cls.dag(**arguments)))
+        (found,) = re.findall(r'"trigger": (\{"classpath": .*?\}\})', text)
+        row: dict[str, Any] = json.loads(found)
+        return row
+
+    def test_it_survives_the_way(self) -> None:
+        trigger = HighCpuTrigger(threshold=90, nodes=["a", "b"], clear_below=70.5)
+        row = self.row(threshold=90, nodes=("a", "b"), clear_below=70.5)
+        again = in_the_triggerer(row["classpath"], row_of(**row))
+        assert again.serialize() == trigger.serialize()
+
+    def test_it_is_the_same_at_each_parsing(self) -> None:
+        """Another hash than that of the row in the database would start it anew each time."""
+        row = self.row(threshold=90, nodes=("a", "b"))
+        stored = Trigger(classpath=row["classpath"], kwargs=row["kwargs"])
+        kept = BaseEventTrigger.hash(stored.classpath, stored.kwargs)
+        parsed = _encode_trigger(HighCpuTrigger(threshold=90, nodes=["a", "b"]))
+        assert BaseEventTrigger.hash(parsed["classpath"], parsed["kwargs"]) == kept
+
+    @pytest.mark.parametrize(
+        ("arguments", "words"),
+        [
+            ({"threshold": 200}, "threshold is a percentage, 0 to 100; not 200"),
+            ({"clear_below": 90}, r"clear_below is a percentage above 0 and up to the threshold \(85\)"),
+            ({"nodes": []}, "nodes needs at least one id or name"),
+            ({"silent_fail": True}, "silent_fail has no meaning without once=True"),
+        ],
+    )
+    def test_what_cannot_be_is_an_error_of_the_dag_file(self, arguments: dict[str, Any], words: str) -> None:
+        dag = self.dag(**arguments)
+        with pytest.raises(Exception, match=f"Failed to serialize DAG 'watching': {words}"):
+            _to_dict(dag)
+
+    def test_no_other_can_watch(self) -> None:
+        """Their every failure would start a DAG."""
+        assert [kind for kind in CONCRETE if issubclass(kind, BaseEventTrigger)] == [HighCpuTrigger]

@@ -55,5 +55,5 @@ def http(reply: Response) -> bytes:
 def connection(host: str, **fields: Any) -> str:
     """Give a connection as an environment variable holds it; what is given besides goes into extra."""
     own = {name: fields.pop(name) for name in ("password", "schema", "port") if name in fields}
-    extra = {"max_attempts": 1, "requests_per_second": 10_000, **fields}
+    extra = {"max_attempts": 1, "requests_per_second": 10_000, "rate_limit_store": "memory://", **fields}
     return json.dumps({"conn_type": "mediaops_books", "host": host, "password": KEY, **own, "extra": extra})

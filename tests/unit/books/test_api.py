@@ -1,10 +1,19 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.books.api import BOOK_RULES, DoubtfulNotFoundError, KeyUsage, get_book, get_key_usage
+from airflow_provider_mediaops.books.api import (
+    BOOK_RULES,
+    BulkReply,
+    DoubtfulNotFoundError,
+    KeyUsage,
+    get_book,
+    get_books,
+    get_key_usage,
+)
+from airflow_provider_mediaops.books.models import Book
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
     BadRequestError,
@@ -20,7 +29,7 @@ from airflow_provider_mediaops.http.auth import HeaderAuth
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.exchange import Response
 from airflow_provider_mediaops.http.retry import RetryPolicy
-from tests.unit.book_database import CRIME, KEY, LIMIT_404, LIMIT_429, NO_SUCH_BOOK, book, replied
+from tests.unit.book_database import CALENDAR, CRIME, KEY, LIMIT_404, LIMIT_429, NO_SUCH_BOOK, book, replied
 from tests.unit.conversations import FakeClock, replay, requests_of
 
 if TYPE_CHECKING:
@@ -113,3 +122,40 @@ def test_a_key_tells_of_its_quota() -> None:
 def test_a_key_that_tells_of_no_quota_is_no_reply(reply: dict[str, object]) -> None:
     with pytest.raises(InvalidReplyError, match="tells of no quota"):
         replay(client().ask(get_key_usage()), [replied(reply)])
+
+
+def test_many_books_are_asked_for_in_one_request_that_may_be_repeated() -> None:
+    request = get_books([CRIME, CALENDAR]).request
+
+    assert (request.method, request.path, request.idempotent) == ("POST", "/books", True)
+    assert request.headers == {"Content-Type": "application/json"}
+    assert request.body == f'{{"isbns": ["{CRIME}", "{CALENDAR}"]}}'.encode()
+
+
+RECORD = {"isbn13": CRIME, "unknown": [1]}
+
+
+@pytest.mark.parametrize(
+    ("reply", "read"),
+    [
+        ({"total": 1, "requested": 2, "data": [RECORD]}, BulkReply([Book(RECORD)], 2)),
+        ({"total": 1, "requested": 2, "books": [RECORD]}, BulkReply([Book(RECORD)], 2)),
+        ({"data": [RECORD, None, "x"]}, BulkReply([Book(RECORD)])),
+        ({"total": "1", "requested": "2", "data": []}, BulkReply([])),
+    ],
+)
+def test_the_reply_is_read_in_its_newer_and_older_form(reply: dict[str, Any], read: BulkReply) -> None:
+    assert get_books([CRIME]).parse(replied(reply)) == read
+
+
+@pytest.mark.parametrize(
+    ("reply", "words"),
+    [
+        ({}, "no list of books"),
+        ({"data": {}}, "no list of books"),
+        ({"total": 3, "data": [RECORD]}, "holds 1 books where it says 3"),
+    ],
+)
+def test_a_reply_that_is_something_else_is_not_believed(reply: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidReplyError, match=words):
+        get_books([CRIME]).parse(replied(reply))

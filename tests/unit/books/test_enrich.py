@@ -3,17 +3,16 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-import pytest
-
-from airflow_provider_mediaops.books.enrich import ENRICHED, Progress, enrich
+from airflow_provider_mediaops.books.course import DoneRow
+from airflow_provider_mediaops.books.enrich import ENRICHED, Ledger, row_of, start_of
+from airflow_provider_mediaops.books.known import Outcome
 from airflow_provider_mediaops.books.models import Book, Lookup
-from tests.unit.book_database import CALENDAR, CRIME
-from tests.unit.conversations import FakeClock
+from airflow_provider_mediaops.books.walk import Stretch
+from airflow_provider_mediaops.exceptions import ServiceUnavailableError
+from tests.unit.book_database import CALENDAR, CRIME, PROGRAMMING
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from airflow_provider_mediaops.books.models import Status
 
 FOUND = Lookup(
     f"ISBN {CRIME}", CRIME, "found", book=Book({"title": "Crime\0", "pages": "8", "authors": {"0": "F", "1": "D"}})
@@ -27,7 +26,7 @@ LOOKUPS = [
 
 
 def test_each_look_up_is_a_row_in_order_with_its_record_as_it_came() -> None:
-    assert list(enrich(LOOKUPS)) == [
+    assert list(map(row_of, LOOKUPS)) == [
         {
             "input": f"ISBN {CRIME}",
             "isbn13": CRIME,
@@ -42,7 +41,7 @@ def test_each_look_up_is_a_row_in_order_with_its_record_as_it_came() -> None:
 
 
 def test_the_table_has_the_usual_fields_and_the_whole_record() -> None:
-    rows = [dict(zip(ENRICHED.columns, ENRICHED.row(row), strict=True)) for row in enrich(LOOKUPS)]
+    rows = [dict(zip(ENRICHED.columns, ENRICHED.row(row), strict=True)) for row in map(row_of, LOOKUPS)]
 
     assert {name: value for name, value in rows[0].items() if value is not None and name != "record"} == {
         "input": f"ISBN {CRIME}",
@@ -63,7 +62,7 @@ def test_the_table_has_the_usual_fields_and_the_whole_record() -> None:
 def test_recorded_records_fit_the_table(shared_data: Path) -> None:
     lines = (shared_data / "book_records.jsonl").read_text(encoding="utf-8").splitlines()
     records = [json.loads(line)["book"] for line in lines]
-    rows = list(enrich(Lookup("", "", "found", book=Book(record)) for record in records))
+    rows = [row_of(Lookup("", "", "found", book=Book(record))) for record in records]
 
     assert [row["book"] for row in rows] == records
     tables = [dict(zip(ENRICHED.columns, ENRICHED.row(row), strict=True)) for row in rows]
@@ -77,53 +76,83 @@ def test_recorded_records_fit_the_table(shared_data: Path) -> None:
     assert [json.loads(str(table["record"])) for table in tables] == records
 
 
-def followed(progress: Progress, clock: FakeClock, statuses: list[Status], *, seconds: float) -> list[str]:
-    told: list[str] = []
-    lookups = (Lookup("", CRIME, status, requests=1) for status in statuses)
-    for _ in progress.following(lookups, told.append):
-        clock.wait(seconds)
-    return told
+MISSING = Lookup(PROGRAMMING, PROGRAMMING, "not_found", error="left out", requests=1)
+FAILED = LOOKUPS[3]
+DOWN = ServiceUnavailableError("down")
+UNDECIDED = {CALENDAR: {"type": "NotFoundError", "message": "404"}}
 
 
-def test_progress_is_told_every_thirty_seconds() -> None:
-    clock = FakeClock()
-    progress = Progress(200, clock=clock.clock.monotonic)
-    counts: dict[Status, int] = {"found": 60, "not_found": 20, "invalid": 15, "failed": 5}
-    statuses = [status for status, count in counts.items() for _ in range(count)]
+def stretch(*done: Lookup, ahead: tuple[Lookup, ...] = (), requests: int = 0) -> Stretch:
+    def as_done(lookup: Lookup) -> DoneRow:
+        return DoneRow(lookup, DOWN if lookup.status == "failed" else None)
 
-    told = followed(progress, clock, statuses, seconds=0.5)
-
-    assert told == [
-        "60 of 200 ISBNs: 60 found, 0 not found, 0 invalid, 0 failed; 2.0 a second, 1 min left.",
-    ]
-    assert progress.counts == {"rows": 100, "found": 60, "not_found": 20, "invalid": 15, "failed": 5}
-    assert progress.requests == 100
+    return Stretch([*map(as_done, done)], [*map(as_done, ahead)], UNDECIDED, requests, changed=True)
 
 
-def test_a_short_run_tells_nothing_on_the_way() -> None:
-    clock = FakeClock()
+class TestLedger:
+    def test_rows_are_handed_out_once_with_the_state_that_belongs_to_them(self) -> None:
+        ledger = Ledger(total=9)
+        ledger.take_in(stretch(FOUND, LOOKUPS[1], requests=3))
+        ledger.take_in(stretch(MISSING, requests=4))
 
-    assert followed(Progress(clock=clock.clock.monotonic), clock, ["found"] * 29, seconds=1) == []
+        assert ledger.take_rows() == [row_of(FOUND), row_of(LOOKUPS[1]), row_of(MISSING)]
+        assert ledger.take_rows() == []
+        assert ledger.state() == {
+            "counts": {"found": 1, "not_found": 1, "invalid": 1, "failed": 0},
+            "requests": 4,
+            "ahead": [],
+            "undecided": UNDECIDED,
+        }
+
+    def test_what_cost_requests_and_waits_for_its_turn_is_saved(self) -> None:
+        ledger = Ledger()
+        ledger.take_in(stretch(ahead=(MISSING, FAILED, LOOKUPS[1], FOUND)))
+
+        assert ledger.take_rows() == []
+        assert ledger.state()["ahead"] == [row_of(MISSING), row_of(FOUND)]
+
+    def test_an_attempt_that_goes_on_counts_on(self) -> None:
+        ledger = Ledger({"counts": {"failed": 1}, "requests": 7})
+        ledger.take_in(stretch(MISSING, FAILED, ahead=(FOUND,), requests=5))
+
+        assert [row["status"] for row in ledger.take_rows()] == ["not_found", "failed"]
+        state = ledger.state()
+        assert state["counts"] == {"found": 0, "not_found": 1, "invalid": 0, "failed": 2}
+        assert state["requests"] == 12
+
+    def test_the_summary_has_the_figures_of_all_attempts(self) -> None:
+        ledger = Ledger({"counts": {"found": 2, "invalid": 1}, "requests": 3})
+        ledger.take_in(stretch(FOUND, requests=1))
+
+        summary = ledger.summary()
+        assert summary.pop("rows_per_second") > 0
+        assert summary == {"found": 3, "not_found": 0, "invalid": 1, "failed": 0, "requests": 4}
+
+    def test_before_anything_is_done_there_is_nothing_to_save(self) -> None:
+        assert Ledger().state() == {
+            "counts": {"found": 0, "not_found": 0, "invalid": 0, "failed": 0},
+            "requests": 0,
+            "ahead": [],
+            "undecided": {},
+        }
 
 
-@pytest.mark.parametrize(
-    ("total", "done", "line"),
-    [
-        (None, 1200, "1,200 ISBNs: 1,200 found, 0 not found, 0 invalid, 0 failed; 1.0 a second."),
-        (9, 9, "9 of 9 ISBNs: 9 found, 0 not found, 0 invalid, 0 failed; 1.0 a second."),
-        (9, 0, "0 of 9 ISBNs: 0 found, 0 not found, 0 invalid, 0 failed; 0.0 a second."),
-        (0, 0, "0 of 0 ISBNs: 0 found, 0 not found, 0 invalid, 0 failed; 0.0 a second."),
-        (1230, 1200, "1,200 of 1,230 ISBNs: 1,200 found, 0 not found, 0 invalid, 0 failed; 1.0 a second, 30 s left."),
-        (
-            9120,
-            1200,
-            "1,200 of 9,120 ISBNs: 1,200 found, 0 not found, 0 invalid, 0 failed; 1.0 a second, 2 h 12 min left.",
-        ),
-    ],
-)
-def test_the_line_says_how_far_how_fast_and_how_long(total: int | None, done: int, line: str) -> None:
-    clock = FakeClock()
-    progress = Progress(total, clock=clock.clock.monotonic)
-    followed(progress, clock, ["found"] * done, seconds=1)
+class TestStart:
+    def test_the_next_attempt_knows_what_was_committed_and_what_was_ahead(self) -> None:
+        ledger = Ledger()
+        ledger.take_in(stretch(FOUND, LOOKUPS[1], FAILED, ahead=(MISSING,)))
+        state = json.loads(json.dumps(ledger.state()))
 
-    assert progress.line() == line
+        start = start_of(map(row_of, LOOKUPS), state)
+
+        assert start.known.get(CRIME) == Outcome("found", book=FOUND.book)
+        assert start.known.get(CALENDAR) == Outcome("not_found")
+        assert start.known.get(PROGRAMMING) == Outcome("not_found", "left out")
+        assert start.last_found == CRIME
+        assert start.undecided == UNDECIDED
+
+    def test_a_new_beginning_knows_nothing(self) -> None:
+        start = start_of([], None)
+
+        assert start.known.get(CRIME) is None
+        assert (start.last_found, start.undecided) == (None, {})

@@ -6,13 +6,10 @@ import pytest
 
 from airflow_provider_mediaops.books.api import BOOK_RULES
 from airflow_provider_mediaops.books.lookup import Finder
+from airflow_provider_mediaops.books.models import Book, Lookup
 from airflow_provider_mediaops.exceptions import (
-    AuthenticationError,
-    InvalidReplyError,
     MediaOpsError,
     NotFoundError,
-    PermissionDeniedError,
-    QuotaExceededError,
     RateLimitedError,
     ServiceUnavailableError,
 )
@@ -30,12 +27,10 @@ from tests.unit.book_database import (
     no_such_book,
     replied,
 )
-from tests.unit.conversations import FakeClock, items_of, pauses_of, replay, requests_of
+from tests.unit.conversations import FakeClock, pauses_of, replay, requests_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from airflow_provider_mediaops.http.exchange import Response, Step
+    from airflow_provider_mediaops.http.exchange import Conversation, Response, Step
 
 CANARY = PROGRAMMING
 
@@ -48,23 +43,15 @@ class Desk:
         client = Client(
             ("https://books.example",), BOOK_RULES, retry=RetryPolicy(max_attempts=tries), clock=self.clock.clock
         )
-        self.finder = Finder(client.ask, lambda: client.retry.start(client.clock), canary)
+        self.finder = Finder(client, canary)
         self.steps: list[Step] = []
 
     def find(self, isbn13: str, *replies: Response | TransportError) -> dict[str, object]:
         found = replay(self.finder.find(isbn13), replies, steps=self.steps, clock=self.clock)
         return dict(found.record)
 
-    def look_up_all(
-        self, texts: list[str], *replies: Response | TransportError, max_failures: int = 0
-    ) -> list[tuple[str, str | None, str, int]]:
-        steps: list[Step] = []
-        try:
-            walk = self.finder.look_up_all(texts, max_failures=max_failures)
-            replay(walk, replies, steps=steps, clock=self.clock)
-        finally:
-            self.steps += steps
-        return [(lookup.input, lookup.isbn13, lookup.status, lookup.requests) for lookup in items_of(steps)]
+    def look_up(self, text: str, *replies: Response | TransportError) -> Lookup:
+        return replay(self.finder.look_up(text), replies, steps=self.steps, clock=self.clock)
 
     @property
     def asked(self) -> list[str]:
@@ -177,19 +164,17 @@ def test_the_limit_of_429_is_waited_out() -> None:
     assert pauses_of(desk.steps) == [7.0]
 
 
-def test_a_list_keeps_its_order_and_asks_for_each_book_once() -> None:
+def test_a_look_up_is_a_result_where_finding_is_an_error() -> None:
     desk = Desk()
-    texts = ["0-14-044913-2", "no ISBN", CALENDAR, CRIME, "no ISBN", f"ISBN {CALENDAR}", "0140449132"]
 
-    assert desk.look_up_all(texts, found(CRIME), no_such_book()) == [
-        ("0-14-044913-2", CRIME, "found", 1),
-        ("no ISBN", None, "invalid", 0),
-        (CALENDAR, CALENDAR, "not_found", 1),
-        (CRIME, CRIME, "found", 0),
-        ("no ISBN", None, "invalid", 0),
-        (f"ISBN {CALENDAR}", CALENDAR, "not_found", 0),
-        ("0140449132", CRIME, "found", 0),
-    ]
+    there = desk.look_up("0-14-044913-2", found(CRIME))
+    missing = desk.look_up(f"ISBN {CALENDAR}", no_such_book())
+    invalid = desk.look_up("no ISBN")
+
+    assert (there.input, there.isbn13, there.status, there.requests) == ("0-14-044913-2", CRIME, "found", 1)
+    assert there.book == Book(book(CRIME)["book"])
+    assert missing == Lookup(f"ISBN {CALENDAR}", CALENDAR, "not_found", requests=1)
+    assert (invalid.isbn13, invalid.status, invalid.requests) == (None, "invalid", 0)
     assert desk.asked == [CRIME, CALENDAR]
 
 
@@ -197,84 +182,25 @@ def test_every_request_of_a_look_up_is_counted() -> None:
     desk = Desk(canary=CANARY)
     lost = TransportError(Failure.BROKEN, "the line is cut")
 
-    assert desk.look_up_all([CRIME], lost, limit_404(), found(CANARY), found(CRIME)) == [(CRIME, CRIME, "found", 4)]
+    assert desk.look_up(CRIME, lost, limit_404(), found(CANARY), found(CRIME)).requests == 4
 
 
-@pytest.mark.parametrize("texts", [[], ["", "x", "9780131103628"]])
-def test_a_list_without_an_isbn_spends_no_request(texts: list[str]) -> None:
-    assert desk_statuses(texts) == ["invalid"] * len(texts)
+def test_what_the_service_refuses_is_an_error_of_a_look_up_too() -> None:
+    with pytest.raises(ServiceUnavailableError):
+        Desk(tries=1).look_up(CRIME, replied(b"", 503))
 
 
-def desk_statuses(texts: list[str]) -> list[str]:
-    return [status for _, _, status, _ in Desk().look_up_all(texts)]
+def test_all_who_share_the_key_are_told_of_a_limit_that_only_the_witness_has_shown() -> None:
+    told: list[MediaOpsError] = []
 
+    class Telling(Client):
+        def limited(self, error: MediaOpsError) -> Conversation[None]:
+            told.append(error)
+            return super().limited(error)
 
-def test_failures_within_bounds_are_rows() -> None:
-    desk = Desk(tries=2)
-    down = replied(b"", 503)
+    client = Telling(("https://books.example",), BOOK_RULES, retry=RetryPolicy(max_attempts=1), clock=FakeClock().clock)
 
-    looked_up = desk.look_up_all([CRIME, CALENDAR, CRIME], down, down, replied(b"<html>"), found(CRIME), max_failures=2)
+    with pytest.raises(RateLimitedError):
+        replay(Finder(client, CANARY).find(CRIME), [limit_404(), limit_404()])
 
-    assert looked_up == [(CRIME, CRIME, "failed", 2), (CALENDAR, CALENDAR, "failed", 1), (CRIME, CRIME, "found", 1)]
-
-
-def test_a_failed_row_says_why() -> None:
-    desk = Desk(tries=1)
-    steps: list[Step] = []
-
-    replay(desk.finder.look_up_all([CRIME], max_failures=1), [replied(b"", 503)], steps=steps)
-
-    [lookup] = items_of(steps)
-    assert "503" in lookup.error
-    assert lookup.book is None
-
-
-@pytest.mark.parametrize(
-    ("reply", "cls"),
-    [
-        (replied(b"", 503), ServiceUnavailableError),
-        (limit_404(), RateLimitedError),
-        (replied(b"[]"), InvalidReplyError),
-    ],
-)
-def test_one_failure_too_many_is_raised_as_what_it_is(reply: Response, cls: type[MediaOpsError]) -> None:
-    desk = Desk(tries=1)
-
-    with pytest.raises(cls):
-        desk.look_up_all([CRIME, CALENDAR, PROGRAMMING], reply, reply, max_failures=1)
-
-    assert desk.asked == [CRIME, CALENDAR]
-
-
-@pytest.mark.parametrize(
-    ("reply", "cls"),
-    [
-        (replied({"message": "Unauthorized"}, 401), AuthenticationError),
-        (replied({"message": "Forbidden"}, 403), PermissionDeniedError),
-        (replied({"message": "Daily quota exceeded"}, 403), QuotaExceededError),
-        (replied({"message": "Daily quota exceeded"}, 429), QuotaExceededError),
-    ],
-)
-def test_what_is_about_the_key_ends_the_list_at_once(reply: Response, cls: type[MediaOpsError]) -> None:
-    desk = Desk()
-
-    with pytest.raises(cls):
-        desk.look_up_all([CRIME, CALENDAR], reply, max_failures=10)
-
-    assert desk.asked == [CRIME]
-
-
-def test_a_list_is_read_no_further_than_it_is_looked_up() -> None:
-    read = []
-
-    def texts() -> Iterator[str]:
-        for text in (CRIME, CALENDAR):
-            read.append(text)
-            yield text
-
-    walk = Desk().finder.look_up_all(texts())
-    next(walk)
-    walk.send(found(CRIME))
-
-    assert read == [CRIME]
-    walk.close()
+    assert [type(error) for error in told] == [RateLimitedError]

@@ -6,15 +6,18 @@ import csv
 import gzip
 import itertools
 import json
+import re
 import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException, ObjectStoragePath
 
 from airflow_provider_mediaops.books import enrich
+from airflow_provider_mediaops.books.progress import Progress
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
     PermanentError,
@@ -22,6 +25,7 @@ from airflow_provider_mediaops.exceptions import (
     ServiceUnavailableError,
 )
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
+from airflow_provider_mediaops.sandbox.isbn import sample_isbns
 from airflow_provider_mediaops.task_failure import HAS_RETRY_POLICY
 from tests.unit.book_database import CALENDAR, CRIME, KEY, NO_SUCH_BOOK, PROGRAMMING, book, connection
 from tests.unit.log_lines import log_lines
@@ -81,6 +85,7 @@ class TestDataset:
         ]
         assert rows[0]["book"] == rows[4]["book"] == book(CRIME, pages="8", unknown=[1])["book"]
         assert "must have 10 or 13 digits" in rows[1]["error"]
+        assert summary.pop("rows_per_second") > 0
         assert summary == {
             "path": str(tmp_path / "day" / "books.jsonl"),
             "rows": 6,
@@ -89,6 +94,8 @@ class TestDataset:
             "invalid": 2,
             "failed": 0,
             "requests": 3,
+            "resumed": False,
+            "bytes": (tmp_path / "day" / "books.jsonl").stat().st_size,
         }
 
     def test_csv_and_parquet_have_flat_columns_and_the_whole_record(self, tmp_path: Path) -> None:
@@ -163,6 +170,48 @@ class TestSources:
         assert [row["input"] for row in json_rows(tmp_path / "books.jsonl")] == ["0140449132", "x", CALENDAR]
         assert (summary["found"], summary["invalid"], summary["not_found"]) == (1, 1, 1)
 
+    def test_a_parquet_file_is_enriched_too(self, tmp_path: Path) -> None:
+        pq.write_table(pa.table({"ean": [int(CRIME), None, int(CALENDAR)]}), tmp_path / "isbns.parquet")
+
+        make(tmp_path / "books.jsonl", source=str(tmp_path / "isbns.parquet"), isbn_column="ean").execute({})
+
+        rows = json_rows(tmp_path / "books.jsonl")
+        assert [(row["input"], row["status"]) for row in rows] == [
+            (CRIME, "found"),
+            ("", "invalid"),
+            (CALENDAR, "not_found"),
+        ]
+
+    def test_a_row_that_cannot_be_read_is_a_row_with_its_line(self, tmp_path: Path) -> None:
+        (tmp_path / "isbns.txt").write_bytes(f"{CRIME}\n978\xff\n{PROGRAMMING}\n".encode("latin-1"))
+
+        summary = make(tmp_path / "books.jsonl", source=str(tmp_path / "isbns.txt")).execute({})
+
+        bad = json_rows(tmp_path / "books.jsonl")[1]
+        assert (bad["input"], bad["isbn13"], bad["status"]) == (r"978\xff", None, "invalid")
+        assert bad["error"] == "Line 2: it is no UTF-8 text (byte 0xff at place 4)."
+        assert (summary["found"], summary["invalid"]) == (2, 1)
+
+    def test_on_invalid_fail_refuses_such_a_file_before_the_first_request(
+        self, tmp_path: Path, database: requests_mock.Mocker
+    ) -> None:
+        (tmp_path / "isbns.txt").write_bytes(f"{CRIME}\n978\xff\n".encode("latin-1"))
+
+        with pytest.raises(permanent(ValueError), match="Row 2: Line 2: it is no UTF-8 text"):
+            make(tmp_path / "b.jsonl", source=str(tmp_path / "isbns.txt"), on_invalid="fail").execute({})
+
+        assert not database.called
+
+    def test_what_is_wrong_with_the_whole_file_is_found_before_the_first_request(
+        self, tmp_path: Path, database: requests_mock.Mocker
+    ) -> None:
+        (tmp_path / "isbns.csv").write_text(f"isbn\n{CRIME}\n" * 1_000 + "x" * 200_000)
+
+        with pytest.raises(permanent(ValueError), match="line 2001: it is no CSV"):
+            make(tmp_path / "books.jsonl", source=str(tmp_path / "isbns.csv")).execute({})
+
+        assert not database.called
+
     @pytest.mark.parametrize(
         ("name", "content", "message"),
         [
@@ -189,6 +238,34 @@ class TestSources:
         assert not database.called
 
 
+class TestBulk:
+    def test_many_books_are_asked_for_in_one_request(self, tmp_path: Path, database: requests_mock.Mocker) -> None:
+        database.post(f"{BASE}/books", json={"data": [book(PROGRAMMING)["book"], book(CRIME)["book"]]})
+
+        summary = make(tmp_path / "books.jsonl", isbns=[CRIME, "x", CALENDAR, PROGRAMMING], bulk=True).execute({})
+
+        rows = json_rows(tmp_path / "books.jsonl")
+        assert [row["status"] for row in rows] == ["found", "invalid", "not_found", "found"]
+        assert "left it out" in rows[2]["error"]
+        assert (summary["requests"], database.call_count) == (1, 1)
+
+    def test_what_it_leaves_out_is_asked_for_by_itself_if_wanted(
+        self, tmp_path: Path, database: requests_mock.Mocker
+    ) -> None:
+        database.post(f"{BASE}/books", json={"data": [book(PROGRAMMING)["book"]]})
+        isbns = [CRIME, CALENDAR, PROGRAMMING]
+
+        summary = make(tmp_path / "books.jsonl", isbns=isbns, bulk=True, bulk_verify=True).execute({})
+
+        rows = json_rows(tmp_path / "books.jsonl")
+        assert [(row["status"], row["error"]) for row in rows] == [
+            ("found", None),
+            ("not_found", None),
+            ("found", None),
+        ]
+        assert summary["requests"] == 3
+
+
 class TestArguments:
     @pytest.mark.parametrize(
         ("arguments", "message"),
@@ -201,7 +278,8 @@ class TestArguments:
             ({"isbns": [], "format": "xlsx"}, "format is one of"),
             ({"isbns": [], "on_invalid": "skip"}, "on_invalid is record or fail"),
             ({"isbns": [], "max_failures": -1}, "max_failures is 0 or more"),
-            ({"source": "isbns.parquet"}, r"'isbns\.parquet' ends in none of \.txt, \.csv, \.jsonl"),
+            ({"source": "isbns.xlsx"}, r"'isbns\.xlsx' ends in none of \.txt, \.csv, \.jsonl .* and \.parquet"),
+            ({"isbns": [], "bulk_verify": True}, "bulk_verify is about bulk requests: give bulk=True, too"),
             ({"isbns": [], "destination": ObjectStoragePath("s3://bucket/x.doc")}, "ends in none of"),
         ],
     )
@@ -296,17 +374,20 @@ class TestFailing:
 
         assert caught.value.retry_after == 600
         assert (tmp_path / "books.jsonl").read_bytes() == older
-        assert [path.name for path in tmp_path.iterdir()] == ["books.jsonl"]
+        assert [path.name for path in tmp_path.iterdir() if not path.name.startswith(".")] == ["books.jsonl"]
 
     def test_a_spent_quota_ends_the_task_whatever_may_fail(
         self, tmp_path: Path, database: requests_mock.Mocker
     ) -> None:
+        isbns = sample_isbns(50)
+        database.get(re.compile("/book/97800"), json=book(isbns[0]))
         database.get(address(CRIME), status_code=429, json={"message": "Daily quota exceeded"})
 
         with pytest.raises(QuotaExceededError, match="00:00 UTC"):
-            make(tmp_path / "books.jsonl", isbns=[CRIME, PROGRAMMING], max_failures=9).execute({})
+            make(tmp_path / "books.jsonl", isbns=[CRIME, *isbns], max_failures=99).execute({})
 
-        assert database.call_count == 1
+        # The first, and what was sent before it was answered.
+        assert database.call_count < 50
 
     def test_a_refused_key_ends_the_task_at_once(self, tmp_path: Path, database: requests_mock.Mocker) -> None:
         database.get(address(CRIME), status_code=401, json={"message": "Unauthorized"})
@@ -339,10 +420,15 @@ class TestLog:
     def test_a_long_run_tells_how_far_it_is(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         lines = log_lines(monkeypatch, EnrichIsbnsOperator)
         ticks = itertools.count(0, 10.0)
-        monkeypatch.setattr(enrich, "Progress", partial(enrich.Progress, clock=lambda: next(ticks)))
+        monkeypatch.setattr(enrich, "Progress", partial(Progress, clock=lambda: next(ticks)))
 
-        make(tmp_path / "books.jsonl", isbns=["x"] * 12).execute({})
+        make(tmp_path / "books.jsonl", isbns=["x"] * 10_000).execute({})
 
-        told = [line.partition(" ISBNs")[0] for line in lines if line.startswith("INFO")]
-        assert told[0] == "INFO: 3 of 12"
-        assert told[-1] == "INFO: 12 of 12"
+        told = [
+            int(found[1].replace(",", ""))
+            for line in lines
+            if (found := re.match(r"INFO: ([\d,]+) of 10,000 ISBNs: ", line))
+        ]
+        assert len(told) >= 2
+        assert told == sorted(told)
+        assert told[-1] == 10_000

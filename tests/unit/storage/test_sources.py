@@ -1,21 +1,36 @@
 from __future__ import annotations
 
 import gzip
-from typing import TYPE_CHECKING
+import json
+import os
+import sys
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from airflow_provider_mediaops.storage.sources import InvalidSourceError, check_source, read_column
+from airflow_provider_mediaops.exceptions import PermanentError
+from airflow_provider_mediaops.storage.sources import (
+    InvalidSourceError,
+    SourceRow,
+    check_source,
+    count_rows,
+    read_rows,
+    version_of,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from tests.unit.storage.conftest import Store
 
 GZIPPED = gzip.compress(b"a\n" * 99, mtime=0)
 LINES = "a\n\n  b \r\nc"
-TABLE = 'id;x,isbn,note\n1,a,"two\nlines"\n2\n\n3,,\n4,b,n\n'
-OBJECTS = '{"isbn":"a"}\n\n{"isbn": 9780131103627}\n{"isbn":null}\n{}\n{"isbn":["x"]}\n'
+TABLE = 'id;x,isbn,note\n1,a,"two\nlines"\n2,,x\n\n3,,\n4,b,n\n'
+OBJECTS = '{"isbn":"a"}\n\n{"isbn": 9780131103627}\n{"isbn":null}\n{"isbn":9780131103627.0}\n{"isbn":["x"]}\n'
 
 
 def file_of(tmp_path: Path, name: str, content: str | bytes) -> str:
@@ -24,100 +39,273 @@ def file_of(tmp_path: Path, name: str, content: str | bytes) -> str:
     return (tmp_path / name).as_uri()
 
 
+def table_of(tmp_path: Path, column: Iterable[Any], *, a_group: int = 1_000, **types: Any) -> str:
+    file = tmp_path / "s.parquet"
+    pq.write_table(pa.table({"id": list(range(len(list(column)))), "isbn": pa.array(column, **types)}), file, a_group)
+    return file.as_uri()
+
+
+def texts(source: str, skip: int = 0) -> list[str]:
+    rows = list(read_rows(source, "isbn", skip=skip))
+    assert [row.error for row in rows if row.error] == []
+    return [row.text for row in rows]
+
+
 @pytest.mark.parametrize("packed", ["", ".gz", ".GZ"])
 @pytest.mark.parametrize(
-    ("name", "content", "texts"),
+    ("name", "content", "expected"),
     [
         ("s.txt", LINES, ["a", "b", "c"]),
         ("s.csv", TABLE, ["a", "", "", "b"]),
-        ("s.jsonl", OBJECTS, ["a", "9780131103627", "", "", '["x"]']),
+        ("s.jsonl", OBJECTS, ["a", "9780131103627", "", "9780131103627", '["x"]']),
     ],
 )
-def test_each_format_gives_a_text_a_row(tmp_path: Path, name: str, content: str, texts: list[str], packed: str) -> None:
+def test_each_format_gives_a_text_a_row(
+    tmp_path: Path, name: str, content: str, expected: list[str], packed: str
+) -> None:
     source = file_of(tmp_path, name + packed.lower(), content)
     if packed.isupper():
         (tmp_path / f"{name}.gz").rename(tmp_path / f"{name}{packed}")
+    source = source.removesuffix(".gz") + packed if packed else source
 
-    assert list(read_column(source.removesuffix(".gz") + packed if packed else source, "isbn")) == texts
+    assert texts(source) == expected
+    assert count_rows(source, "isbn") == len(expected)
+    for skip in range(len(expected) + 2):
+        assert texts(source, skip) == expected[skip:]
 
 
 @pytest.mark.parametrize(("name", "content"), [("s.txt", "a"), ("s.csv", "isbn\na"), ("s.jsonl", '{"isbn":"a"}')])
 def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path: Path, name: str, content: str) -> None:
-    source = file_of(tmp_path, name, b"\xef\xbb\xbf" + content.encode())
-
-    assert list(read_column(source, "isbn")) == ["a"]
+    assert texts(file_of(tmp_path, name, b"\xef\xbb\xbf" + content.encode())) == ["a"]
 
 
 def test_blanks_around_the_names_of_columns_do_not_matter(tmp_path: Path) -> None:
-    assert list(read_column(file_of(tmp_path, "s.csv", "id , isbn \n1,a\n"), "isbn")) == ["a"]
+    assert texts(file_of(tmp_path, "s.csv", "id , isbn \n1,a\n")) == ["a"]
 
 
-def test_a_source_on_an_object_store_is_read_by_its_connection(store: Store) -> None:
+def test_a_source_on_an_object_store_is_read_by_its_connection(store: Store, tmp_path: Path) -> None:
     store.pipe_file("/bucket/s.txt", b"a\nb\n")
+    table_of(tmp_path, ["a", "b"])
+    store.pipe_file("/bucket/s.parquet", (tmp_path / "s.parquet").read_bytes())
 
-    assert list(read_column("memory://shelf@bucket/s.txt", "isbn")) == ["a", "b"]
+    assert texts("memory://shelf@bucket/s.txt") == ["a", "b"]
+    assert texts("memory://shelf@bucket/s.parquet") == ["a", "b"]
 
 
 def test_a_file_is_read_as_its_rows_are_asked_for(tmp_path: Path) -> None:
-    rows = read_column(file_of(tmp_path, "s.txt", b"a\n\xff\n"), "isbn")
+    rows = read_rows(file_of(tmp_path, "s.csv", b"isbn\na\n" + b"x" * 200_000), "isbn")
 
-    assert next(rows) == "a"
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("s.csv", "id,ISBN13\n1,a\n", "line 1: there is no column 'isbn', but 'id', 'ISBN13'"),
-        ("s.csv", "", "line 0: there is no column 'isbn', but nothing"),
-        ("s.csv", "isbn\n" + "a" * 200_000, "line 2: it is no CSV"),
-        ("s.jsonl", '\n{"id":1}\n', "line 2: there is no column 'isbn', but 'id'"),
-        ("s.jsonl", '{"isbn":"a"}\n{"isbn":', "line 2: it is no JSON"),
-        ("s.jsonl", '["isbn"]\n', "line 1: it is a JSON list, not an object"),
-        ("s.txt", b"a\nb\nc \xff\n", "line 3: it is no UTF-8 text .byte 0xff at place 3"),
-        ("s.csv", "isbn\n".encode("utf-16"), "line 1: it is no UTF-8 text"),
-        ("s.txt", GZIPPED, "line 1: it is no UTF-8 text .byte 0x8b"),
-    ],
-)
-def test_a_file_that_is_something_else_is_named_with_what_it_is(
-    tmp_path: Path, name: str, content: str | bytes, message: str
-) -> None:
-    source = file_of(tmp_path, name, content)
-
-    with pytest.raises(InvalidSourceError, match=f"source {source}, {message}"):
-        list(read_column(source, "isbn"))
+    assert next(rows) == SourceRow("a")
 
 
-@pytest.mark.parametrize(
-    "content",
-    [b"plain\n", GZIPPED[:-9], GZIPPED[:10] + b"\xff" * 9, GZIPPED[:5]],
-    ids=["plain", "cut", "overwritten", "cut in its head"],
-)
-def test_a_damaged_gzip_file_is_named(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "s.txt.gz").write_bytes(content)
+class TestRowsThatCannotBeRead:
+    @pytest.mark.parametrize(
+        ("name", "content", "row"),
+        [
+            (
+                "s.txt",
+                b"a\nb\nc \xff\nd\n",
+                SourceRow(r"c \xff", "Line 3: it is no UTF-8 text (byte 0xff at place 3)."),
+            ),
+            (
+                "s.csv",
+                b"isbn,n\na,\nb,\nc\xe9,\nd,\n",
+                SourceRow(r"c\xe9", "Line 4: it is no UTF-8 text (byte 0xe9 at place 2)."),
+            ),
+            (
+                "s.csv",
+                b"n,isbn\n,a\n,b\n1\n,d\n",
+                SourceRow("", "Line 4: it has 1 of 2 columns, and 'isbn' is not among them."),
+            ),
+            (
+                "s.jsonl",
+                b'{"isbn":"a"}\n{"isbn":"b"}\n{"isbn":\n{"isbn":"d"}\n',
+                SourceRow('{"isbn":', "Line 3: it is no JSON (Expecting value: line 2 column 1 (char 9))."),
+            ),
+            (
+                "s.jsonl",
+                b'{"isbn":"a"}\n{"isbn":"b"}\n[1]\n{"isbn":"d"}\n',
+                SourceRow("[1]", "Line 3: it is a JSON list, not an object."),
+            ),
+            (
+                "s.jsonl",
+                b'{"isbn":"a"}\n{"isbn":"b"}\n{"id":1}\n{"isbn":"d"}\n',
+                SourceRow("", "Line 3: there is no column 'isbn', but 'id'."),
+            ),
+            (
+                "s.jsonl",
+                b'{"isbn":"a"}\n{"isbn":"b"}\n{"isbn":"c\xff"}\n{"isbn":"d"}\n',
+                SourceRow(r"c\xff", "Line 3: it is no UTF-8 text (byte 0xff at place 2)."),
+            ),
+        ],
+    )
+    def test_one_bad_row_is_a_row_with_its_line_and_spoils_no_other(
+        self, tmp_path: Path, name: str, content: bytes, row: SourceRow
+    ) -> None:
+        source = file_of(tmp_path, name, content)
 
-    with pytest.raises(InvalidSourceError, match=r"s\.txt\.gz, line \d+: it is no whole gzip file"):
-        list(read_column((tmp_path / "s.txt.gz").as_uri(), "isbn"))
+        assert list(read_rows(source, "isbn")) == [SourceRow("a"), SourceRow("b"), row, SourceRow("d")]
+        assert count_rows(source, "isbn") == 4
+
+    @pytest.mark.parametrize(
+        ("name", "content"),
+        [("s.csv", b"isbn,title\na,\xdcberblick\n"), ("s.jsonl", b'{"isbn":"a","title":"\xdcberblick"}\n')],
+    )
+    def test_bytes_of_another_encoding_elsewhere_do_not_matter(self, tmp_path: Path, name: str, content: bytes) -> None:
+        assert texts(file_of(tmp_path, name, content)) == ["a"]
+
+    def test_half_of_a_surrogate_pair_in_json_is_kept(self, tmp_path: Path) -> None:
+        assert texts(file_of(tmp_path, "s.jsonl", r'{"isbn":"\ud800"}')) == ["\ud800"]
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=rf"source file://{tmp_path}/s\.txt cannot be read: No such file"):
-        list(read_column((tmp_path / "s.txt").as_uri(), "isbn"))
+class TestFilesThatAreSomethingElse:
+    @pytest.mark.parametrize(
+        ("name", "content", "message"),
+        [
+            ("s.csv", "id,ISBN13\n1,a\n", "line 1: there is no column 'isbn', but 'id', 'ISBN13'"),
+            ("s.csv", b"\xfcber,ISBN13\n", r"line 1: there is no column 'isbn', but '\\udcfcber', 'ISBN13'"),
+            ("s.csv", "", "line 0: there is no column 'isbn', but nothing"),
+            ("s.csv", "isbn\n" + "a" * 200_000, "line 2: it is no CSV"),
+            ("s.jsonl", '\n{"id":1}\n', "line 2: there is no column 'isbn', but 'id'"),
+            ("s.jsonl", '{"isbn":', "line 1: it is no JSON"),
+            ("s.jsonl", '["isbn"]\n', "line 1: it is a JSON list, not an object"),
+            ("s.txt", b"\xe9\nb\n", "line 1: it is no UTF-8 text .byte 0xe9 at place 1"),
+            ("s.txt", b"a\0b\n", r"line 1: it is no text \(it holds NUL bytes\)"),
+            ("s.csv", "isbn\n".encode("utf-16"), "line 1: it is no UTF-8 text but UTF-16; save it as UTF-8"),
+            ("s.csv", "\ufeffisbn\n".encode("utf-16-be"), "line 1: it is no UTF-8 text but UTF-16"),
+            ("s.txt", GZIPPED, "line 1: it is no UTF-8 text but compressed with gzip; let its name end in .gz"),
+            ("s.csv", b"PK\x03\x04rest", "line 1: it is no text but a ZIP archive or a workbook"),
+            ("s.txt", b"PAR1rest", "line 1: it is no text but Parquet"),
+        ],
+    )
+    def test_a_file_that_is_something_else_is_named_with_what_it_is(
+        self, tmp_path: Path, name: str, content: str | bytes, message: str
+    ) -> None:
+        source = file_of(tmp_path, name, content)
+
+        with pytest.raises(InvalidSourceError, match=f"source {source}, {message}"):
+            list(read_rows(source, "isbn"))
+        with pytest.raises(InvalidSourceError, match=message):
+            count_rows(source, "isbn")
+
+    @pytest.mark.parametrize("skip", [1, 5])
+    def test_it_is_found_out_at_the_start_however_many_rows_are_left_out(self, tmp_path: Path, skip: int) -> None:
+        source = file_of(tmp_path, "s.jsonl", '{"id":1}\n' * 9)
+
+        with pytest.raises(InvalidSourceError, match="no column"):
+            next(read_rows(source, "isbn", skip=skip))
+
+    @pytest.mark.parametrize(
+        "content",
+        [b"plain\n", GZIPPED[:-9], GZIPPED[:10] + b"\xff" * 9, GZIPPED[:5]],
+        ids=["plain", "cut", "overwritten", "cut in its head"],
+    )
+    def test_a_damaged_gzip_file_is_named(self, tmp_path: Path, content: bytes) -> None:
+        (tmp_path / "s.txt.gz").write_bytes(content)
+
+        with pytest.raises(InvalidSourceError, match=r"s\.txt\.gz, line \d+: it is no whole gzip file"):
+            list(read_rows((tmp_path / "s.txt.gz").as_uri(), "isbn"))
+
+    @pytest.mark.parametrize("name", ["s.txt", "s.parquet"])
+    def test_a_missing_file_is_named(self, tmp_path: Path, name: str) -> None:
+        source = (tmp_path / name).as_uri()
+        for use in (lambda: list(read_rows(source, "isbn")), lambda: version_of(source)):
+            with pytest.raises(FileNotFoundError, match=rf"source {source} cannot be read: No such file"):
+                use()
+
+    @pytest.mark.usefixtures("store")
+    def test_a_missing_object_is_named(self) -> None:
+        with pytest.raises(FileNotFoundError, match=r"bucket/s\.txt cannot be read: there is no such file"):
+            list(read_rows("memory://shelf@bucket/s.txt", "isbn"))
+
+    def test_a_folder_is_named(self, tmp_path: Path) -> None:
+        (tmp_path / "s.txt").mkdir()
+
+        with pytest.raises(IsADirectoryError, match=r"s\.txt cannot be read: Is a directory"):
+            list(read_rows((tmp_path / "s.txt").as_uri(), "isbn"))
+
+    @pytest.mark.parametrize("source", ["s", "s.xlsx", "s.gz", "s.txt.bz2", "txt", "s.parquet.gz"])
+    def test_an_unknown_suffix_is_refused_before_the_file_is_looked_at(self, source: str) -> None:
+        message = r"ends in none of \.txt, \.csv, \.jsonl \(each also with \.gz\) and \.parquet"
+        with pytest.raises(InvalidSourceError, match=message):
+            check_source(source)
 
 
-@pytest.mark.usefixtures("store")
-def test_a_missing_object_is_named() -> None:
-    with pytest.raises(FileNotFoundError, match=r"bucket/s\.txt cannot be read: there is no such file"):
-        list(read_column("memory://shelf@bucket/s.txt", "isbn"))
+class TestParquet:
+    @pytest.mark.parametrize(
+        ("column", "types"),
+        [
+            (["a", None, "b"], {}),
+            (["a", None, "b"], {"type": pa.large_string()}),
+            ([b"a", None, b"b"], {}),
+        ],
+    )
+    def test_texts_are_read_from_a_column(self, tmp_path: Path, column: list[Any], types: dict[str, Any]) -> None:
+        assert texts(table_of(tmp_path, column, **types)) == ["a", "", "b"]
+
+    @pytest.mark.parametrize("value", [9780131103627, 9780131103627.0, Decimal(9780131103627)])
+    def test_numbers_are_texts_of_digits(self, tmp_path: Path, value: Any) -> None:
+        assert texts(table_of(tmp_path, [value, None])) == ["9780131103627", ""]
+
+    def test_words_of_a_dictionary_are_texts(self, tmp_path: Path) -> None:
+        file = tmp_path / "s.parquet"
+        pq.write_table(pa.table({"isbn": pa.array(["a", "b", "a"]).dictionary_encode()}), file)
+
+        assert texts(file.as_uri()) == ["a", "b", "a"]
+
+    def test_groups_of_rows_are_left_out_unread(self, tmp_path: Path) -> None:
+        column = [f"text {number}" for number in range(2_500)]
+        source = table_of(tmp_path, column, a_group=1_100)
+
+        assert count_rows(source, "isbn") == 2_500
+        for skip in (0, 1, 999, 1_000, 1_001, 1_100, 1_101, 2_200, 2_499, 2_500, 9_999):
+            assert texts(source, skip) == column[skip:]
+
+    def test_a_table_without_the_column_is_named_with_those_it_has(self, tmp_path: Path) -> None:
+        source = table_of(tmp_path, ["a"])
+
+        for use in (lambda: list(read_rows(source, "ean")), lambda: [count_rows(source, "ean")]):
+            with pytest.raises(
+                InvalidSourceError, match=f"source {source}: there is no column 'ean', but 'id', 'isbn'"
+            ):
+                use()
+
+    @pytest.mark.parametrize("content", [b"", b"isbn\na\n", b"PAR1" + b"x" * 99])
+    def test_a_file_that_is_something_else_is_named(self, tmp_path: Path, content: bytes) -> None:
+        with pytest.raises(InvalidSourceError, match=r"s\.parquet: it is no whole Parquet file"):
+            list(read_rows(file_of(tmp_path, "s.parquet", content), "isbn"))
+
+    def test_without_pyarrow_the_error_says_what_to_do(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        source = table_of(tmp_path, ["a"])
+        monkeypatch.setitem(sys.modules, "pyarrow", None)
+
+        with pytest.raises(PermanentError, match=r"airflow-provider-mediaops\[parquet\]"):
+            list(read_rows(source, "isbn"))
 
 
-def test_a_folder_is_named(tmp_path: Path) -> None:
-    (tmp_path / "s.txt").mkdir()
+class TestVersion:
+    def test_it_stays_while_the_file_does(self, tmp_path: Path) -> None:
+        source = file_of(tmp_path, "s.txt", "a")
 
-    with pytest.raises(IsADirectoryError, match=r"s\.txt cannot be read: Is a directory"):
-        list(read_column((tmp_path / "s.txt").as_uri(), "isbn"))
+        assert version_of(source) == version_of(source)
 
+    def test_another_size_or_time_is_another_version(self, tmp_path: Path) -> None:
+        source = file_of(tmp_path, "s.txt", "a")
+        versions = [version_of(source)]
+        (tmp_path / "s.txt").write_text("ab")
+        versions.append(version_of(source))
+        os.utime(tmp_path / "s.txt", ns=(1, 1))
+        versions.append(version_of(source))
 
-@pytest.mark.parametrize("source", ["s", "s.parquet", "s.gz", "s.txt.bz2", "txt"])
-def test_an_unknown_suffix_is_refused_before_the_file_is_looked_at(source: str) -> None:
-    with pytest.raises(InvalidSourceError, match=r"ends in none of \.txt, \.csv, \.jsonl, each also with \.gz"):
-        check_source(source)
+        assert len(set(versions)) == 3
+
+    def test_the_tag_of_a_store_counts_before_its_time(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+        store.pipe_file("/bucket/s.txt", b"a")
+        known = json.loads('{"size": 1, "ETag": "one", "LastModified": "monday"}')
+        monkeypatch.setattr(store, "info", lambda _: known)
+        first = version_of("memory://shelf@bucket/s.txt")
+
+        known["LastModified"] = "tuesday"
+        assert version_of("memory://shelf@bucket/s.txt") == first
+        known["ETag"] = "two"
+        assert version_of("memory://shelf@bucket/s.txt") != first

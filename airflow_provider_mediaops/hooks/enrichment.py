@@ -1,0 +1,232 @@
+"""One attempt at an enrichment, as a worker and a triggerer make it: rows in, commits out."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from contextlib import suppress
+from dataclasses import asdict, dataclass, fields
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.common.compat.sdk import ObjectStoragePath
+
+from airflow_provider_mediaops.storage.files import beside, is_local, write_whole
+from airflow_provider_mediaops.storage.formats import json_line
+from airflow_provider_mediaops.storage.ownership import Owner
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from airflow_provider_mediaops.books.course import WalkOptions
+    from airflow_provider_mediaops.books.inputs import Input
+    from airflow_provider_mediaops.books.walk import Stretch
+    from airflow_provider_mediaops.storage.dataset import Dataset, Staging
+
+# On an object store a commit is an object of its own, so that there are not more of them than one a second.
+_STORE_EVERY = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Enrichment:
+    """
+    What is to be enriched, in plain values that may travel from a task to a triggerer.
+
+    :param owner: the task instance that writes the dataset, and its parameters: the fields of ``Owner``.
+    :param destination: the path of the dataset.
+    :param total: how many rows the list has.
+    :param source: the path of the list; None where it is given as such.
+    :param column: the column of the source that holds the ISBNs.
+    :param format: the format of the dataset; None goes by the suffix.
+    :param bulk: whether one request asks for many books.
+    :param bulk_verify: whether those that its reply leaves out are asked for by themselves.
+    :param max_failures: how many rows may be ``failed``.
+    """
+
+    owner: dict[str, Any]
+    destination: str
+    total: int
+    source: str | None = None
+    column: str = "isbn"
+    format: str | None = None
+    bulk: bool = False
+    bulk_verify: bool = False
+    max_failures: int = 0
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Enrichment:
+        """
+        Give the enrichment that :meth:`to_dict` described.
+
+        :param values: its fields, perhaps of another version of this package.
+        :raises TypeError: where one is missing.
+        """
+        return cls(**{field.name: values[field.name] for field in fields(cls) if field.name in values})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the enrichment as plain values."""
+        return asdict(self)
+
+    def dataset(self) -> Dataset:
+        """Give the dataset that is written."""
+        from airflow_provider_mediaops.books.enrich import ENRICHED
+        from airflow_provider_mediaops.storage.dataset import Dataset
+
+        return Dataset(self.destination, view=ENRICHED, format=self.format)
+
+    def owned_by(self) -> Owner:
+        """Give the owner of the dataset."""
+        return Owner(**self.owner)
+
+
+class Attempt:
+    """
+    One attempt at an enrichment, which goes on from where the last one stopped. All of it may block.
+
+    :param enrichment: what is to be enriched.
+    :param staging: where it is committed to.
+    :param tell: takes a line for people.
+    :param isbns: the list, where it is in no file.
+    :param clock: seconds that never run backwards.
+    """
+
+    def __init__(
+        self,
+        enrichment: Enrichment,
+        staging: Staging,
+        tell: Callable[[str], None],
+        isbns: Sequence[Any] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        from airflow_provider_mediaops.books.enrich import Ledger, start_of
+
+        self._enrichment = enrichment
+        self._staging = staging
+        self._tell = tell
+        self._isbns = isbns
+        self._clock = clock
+        self._ledger = Ledger(staging.state, total=enrichment.total)
+        self._every = 0.0 if is_local(ObjectStoragePath(enrichment.destination)) else _STORE_EVERY
+        self._committed = clock()
+        self._changed = False
+        #: Where the walk begins.
+        self.start = start_of(staging.records(), staging.state)
+        if staging.resumed:
+            tell(f"Going on after {staging.rows:,} of {enrichment.total:,} ISBNs.")
+
+    def options(self) -> WalkOptions:
+        """Give how to ask."""
+        from airflow_provider_mediaops.books.course import WalkOptions
+
+        # Those that failed in earlier attempts are in the dataset.
+        left = self._enrichment.max_failures - self._ledger.progress.counts["failed"]
+        return WalkOptions(verify=self._enrichment.bulk_verify, max_failures=left)
+
+    def inputs(self) -> Iterator[Input]:
+        """
+        Give the rows that are left.
+
+        :returns: the rows, read as they are asked for.
+        :raises OSError: where the source cannot be read; the message names it.
+        :raises InvalidSourceError: where it is another than it was.
+        """
+        from airflow_provider_mediaops.books.inputs import Input
+
+        if self._isbns is not None:
+            return map(Input.of, islice(self._isbns, self._staging.rows, None))
+        return inputs_of(str(self._enrichment.source), self._enrichment.column, skip=self._staging.rows)
+
+    def take_in(self, stretch: Stretch) -> None:
+        """
+        Commit what a walk has come to, and tell of it every 30 seconds.
+
+        :param stretch: what is new of it.
+        :raises OSError: where it cannot be committed.
+        """
+        self._ledger.take_in(stretch)
+        self._changed = self._changed or stretch.changed
+        if self._changed and self._clock() - self._committed >= self._every:
+            self._commit()
+        if self._ledger.progress.is_due():
+            self._tell(self._ledger.progress.line())
+
+    def keep(self) -> None:
+        """Commit what is not committed yet, because the attempt ends with an error, and say so."""
+        # The error may be that nothing can be written.
+        with suppress(OSError):
+            self._commit_rest()
+        self._tell(f"Kept {self._staging.rows:,} of {self._enrichment.total:,} ISBNs for the next attempt.")
+
+    def end(self) -> str:
+        """
+        Commit the rest, and say what the task is to return.
+
+        :returns: a line for people.
+        """
+        self._commit_rest()
+        self._staging.summary = {**self._ledger.summary(), "resumed": self._staging.resumed}
+        return f"{self._ledger.progress.line()} Written to {self._enrichment.destination}."
+
+    def _commit_rest(self) -> None:
+        if self._changed:
+            self._commit()
+
+    def _commit(self) -> None:
+        self._staging.commit(self._ledger.take_rows(), self._ledger.state())
+        self._committed = self._clock()
+        self._changed = False
+
+
+def inputs_of(source: str, column: str, *, skip: int = 0) -> Iterator[Input]:
+    """
+    Read the rows of a source.
+
+    :param source: its path.
+    :param column: the column that holds the ISBNs.
+    :param skip: how many rows to leave out at the start.
+    :returns: the rows, read as they are asked for.
+    """
+    from airflow_provider_mediaops.books.inputs import Input
+    from airflow_provider_mediaops.storage.sources import read_rows
+
+    return (Input.of(row.text, row.error) for row in read_rows(source, column, skip=skip))
+
+
+def check_inputs(inputs: Iterable[Input]) -> int:
+    """
+    Make sure that every row holds an ISBN.
+
+    :param inputs: the rows.
+    :returns: how many there are.
+    :raises ValueError: for the first row that holds none.
+    """
+    number = 0
+    for number, row in enumerate(inputs, start=1):
+        if row.error:
+            raise ValueError(f"Row {number}: {row.error}")
+    return number
+
+
+def list_beside(destination: str | ObjectStoragePath, owner: Owner) -> ObjectStoragePath:
+    """
+    Name the file that holds a list for the triggerer.
+
+    :param destination: the dataset, beside which it stands.
+    :param owner: the task instance and its parameters; no other has the same file.
+    :returns: its path.
+    """
+    path = ObjectStoragePath(destination)
+    mark = hashlib.sha256(f"{owner.task}\0{owner.parameters}".encode()).hexdigest()[:16]
+    return path.parent / beside(path.name, f"{mark}.isbns.jsonl")
+
+
+def write_list(path: ObjectStoragePath, isbns: Iterable[Any]) -> None:
+    """
+    Write a list to a file that :func:`inputs_of` reads, with ``isbn`` as its column.
+
+    :param path: the file.
+    :param isbns: the texts as they were given.
+    :raises OSError: where it cannot be written; the message names it.
+    """
+    lines = (json_line({"isbn": None if isbn is None else str(isbn)}) + b"\n" for isbn in isbns)
+    write_whole(path, b"".join(lines))

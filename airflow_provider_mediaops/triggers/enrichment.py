@@ -1,0 +1,148 @@
+"""The trigger of the operator that enriches ISBN lists: the whole walk in the triggerer."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import aclosing, asynccontextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+from airflow_provider_mediaops.exceptions import (
+    DestinationInUseError,
+    InvalidConnectionError,
+    MediaOpsError,
+    PermanentError,
+)
+from airflow_provider_mediaops.hooks.threads import in_thread
+from airflow_provider_mediaops.triggers.event import done_event, error_event
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from contextlib import AbstractContextManager
+
+    from airflow_provider_mediaops.hooks.enrichment import Enrichment
+    from airflow_provider_mediaops.storage.dataset import Dataset
+
+T = TypeVar("T")
+
+# A task that goes on within seconds of its deferral may be failed by Airflow, which then takes the late news of its
+# pause for the end of what it has just begun (apache/airflow#71580).
+_SETTLED_AFTER = 10.0
+# A triggerer that was taken for dead may still be at it, until it learns that its triggers are another's.
+_HANDING_OVER = 300.0
+_LOOK_EVERY = 5.0
+
+
+class EnrichmentTrigger(BaseTrigger):
+    """
+    Enriches an ISBN list in the triggerer, and goes on with it there after a restart.
+
+    What is done is committed as it is in a worker, so that a task which comes back from here, or another attempt of it
+    in a worker, goes on from the same place. There is one event, with counts and the path, or a typed error. The
+    constructor takes plain values and never raises, because an exception there stops the whole triggerer.
+
+    :param conn_id: the connection's id.
+    :param enrichment: what is enriched: the fields of ``Enrichment``, plain values.
+    :param settled_after: the event comes no sooner than so many seconds after the trigger's start.
+    """
+
+    def __init__(self, *, conn_id: str, enrichment: dict[str, Any], settled_after: float = _SETTLED_AFTER) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.conn_id = conn_id
+        self.enrichment = enrichment
+        self.settled_after = settled_after
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Give the class and the arguments that make this trigger again."""
+        arguments = {"conn_id": self.conn_id, "enrichment": self.enrichment, "settled_after": self.settled_after}
+        return f"{type(self).__module__}.{type(self).__qualname__}", arguments
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Enrich, and yield one event: the summary, or an error."""
+        started = time.monotonic()
+        payload = await self._payload()
+        await asyncio.sleep(self.settled_after - (time.monotonic() - started))
+        yield TriggerEvent(payload)
+
+    async def _payload(self) -> dict[str, Any]:
+        from airflow_provider_mediaops.hooks.enrichment import Enrichment
+        from airflow_provider_mediaops.storage.sources import InvalidSourceError
+
+        try:
+            return done_event(await self._enriched(Enrichment.from_dict(self.enrichment)))
+        except MediaOpsError as error:
+            return error_event(error)
+        except InvalidSourceError as error:
+            return error_event(PermanentError(str(error)))
+        except OSError as error:
+            # Of no class of ours, and retried as the task says; with its number it will have its class again.
+            return done_event({"unusable": [error.errno, error.strerror] if error.errno else [str(error)]})
+        # TypeError: a row of another version of this provider.
+        except (TypeError, ValueError) as error:
+            return error_event(InvalidConnectionError(f"The trigger's arguments cannot be used: {error}"))
+
+    async def _enriched(self, enrichment: Enrichment) -> dict[str, Any]:
+        dataset = enrichment.dataset()
+        patience = time.monotonic() + _HANDING_OVER
+        while True:
+            summary = await _in_thread(lambda: dataset.published(enrichment.owned_by()))
+            if summary is not None:
+                return summary
+            try:
+                return await self._attempt(enrichment, dataset)
+            except DestinationInUseError as error:
+                if time.monotonic() > patience:
+                    raise
+                self.log.info("Waiting for the destination: %s", error.message)
+            await asyncio.sleep(_LOOK_EVERY)
+
+    async def _attempt(self, enrichment: Enrichment, dataset: Dataset) -> dict[str, Any]:
+        from airflow_provider_mediaops.hooks.books import BookDatabaseHook
+        from airflow_provider_mediaops.hooks.enrichment import Attempt
+
+        async with (
+            _entered_in_thread(dataset.staging(enrichment.owned_by())) as staging,
+            BookDatabaseHook(self.conn_id) as hook,
+        ):
+            attempt = await _in_thread(lambda: Attempt(enrichment, staging, self.log.info))
+            walk = hook.awalk(attempt.inputs(), start=attempt.start, options=attempt.options(), bulk=enrichment.bulk)
+            try:
+                async with aclosing(walk) as stretches:
+                    async for stretch in stretches:
+                        await _in_thread(lambda: attempt.take_in(stretch))  # noqa: B023 it is waited for
+            except BaseException:
+                await _in_thread(attempt.keep)
+                raise
+            line = await _in_thread(attempt.end)
+        self.log.info("%s", line)
+        return staging.summary
+
+
+async def _in_thread(action: Callable[[], T]) -> T:
+    """Do something that blocks; where this is cancelled, it is waited for, since a file may be half written."""
+    doing = asyncio.ensure_future(in_thread(action))
+    try:
+        return await asyncio.shield(doing)
+    except asyncio.CancelledError:
+        await asyncio.wait([doing])
+        # So that asyncio does not take it for overlooked.
+        doing.exception()
+        raise
+
+
+@asynccontextmanager
+async def _entered_in_thread(manager: AbstractContextManager[T]) -> AsyncIterator[T]:
+    entering = asyncio.ensure_future(in_thread(manager.__enter__))
+    try:
+        yield await asyncio.shield(entering)
+    except BaseException as error:
+        await asyncio.wait([entering])
+        if entering.exception():
+            raise
+        what = (type(error), error, error.__traceback__)
+        if not await _in_thread(lambda: manager.__exit__(*what)):
+            raise
+    else:
+        await _in_thread(lambda: manager.__exit__(None, None, None))

@@ -1,0 +1,186 @@
+"""
+A book database of its own process that answers from a ready-made record, so that it is the client that is measured.
+
+Every ISBN that begins with 978 has a record; those that begin with 979 have none. What is asked is remembered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import multiprocessing
+import threading
+import time
+from collections import deque
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from multiprocessing.connection import Connection
+
+_SECONDS = 900
+_MARK = "@" * 13
+_NO_SUCH_BOOK = b'{"message": "Not Found", "error_message": "no book has this ISBN"}'
+_LIMIT = b'{"errorMessage": "Not Found"}'
+
+
+@dataclass(frozen=True)
+class BookServer:
+    """
+    A server that runs.
+
+    :param base: its address.
+    :param control: the way to its process.
+    """
+
+    base: str
+    control: Connection
+
+    def seen(self) -> dict[str, Any]:
+        """Give what happened: the books ``asked`` for, how many were ``refused``, the ``most`` at a time."""
+        self.control.send("seen")
+        seen: dict[str, Any] = self.control.recv()
+        return seen
+
+    def forget(self) -> None:
+        """Forget it."""
+        self.control.send("forget")
+        self.control.recv()
+
+
+@contextmanager
+def book_server(delay: float = 0.0, *, most_a_second: int | None = None) -> Iterator[BookServer]:
+    """
+    Serve records.
+
+    :param delay: seconds before each reply.
+    :param most_a_second: how many requests are admitted in any second; None for any number.
+    :returns: a context manager that gives the server.
+    """
+    # A process of its own from the start: a fork would keep what this one has open.
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_serve, args=(delay, most_a_second, theirs), daemon=True)
+    process.start()
+    try:
+        yield BookServer(f"http://127.0.0.1:{ours.recv()}", ours)
+    finally:
+        process.kill()
+        process.join()
+
+
+def record(isbn13: str) -> dict[str, Any]:
+    """
+    Give a record with the fields and the size of the public service's.
+
+    :param isbn13: the ISBN that tells it from the others.
+    """
+    return {
+        "title": f"The Book {isbn13}: Überblick",
+        "title_long": f"The Book {isbn13}: Überblick (Collected Works)",
+        "isbn13": isbn13,
+        "isbn": isbn13,
+        "publisher": "Penguin Classics",
+        "language": "en",
+        "date_published": "2003-04-30T00:00:01Z",
+        "edition": "Revised",
+        "pages": 432,
+        "dimensions": "Height: 7.8 Inches, Length: 5.1 Inches, Weight: 0.7 Pounds, Width: 0.9 Inches",
+        "overview": f"What {isbn13} is about, in a text of usual length. " * 12,
+        "image": f"https://images.example/covers/{isbn13}.jpg",
+        "msrp": "14.00",
+        "authors": ["Dostoyevsky, Fyodor", "McDuff, David"],
+        "subjects": ["Fiction", "Crime", "Classics", "Literature"],
+        "dewey_decimal": ["891.733"],
+        "binding": "Paperback",
+    }
+
+
+class _Server:
+    def __init__(self, delay: float, most_a_second: int | None) -> None:
+        self._delay = delay
+        self._most_a_second = most_a_second
+        self._template = json.dumps(record(_MARK), ensure_ascii=False).encode().split(_MARK.encode())
+        self._admitted: deque[float] = deque()
+        self._under_way = 0
+        self.forget()
+
+    def forget(self) -> None:
+        self.seen: dict[str, Any] = {"asked": [], "requests": 0, "refused": 0, "most": 0, "times": []}
+
+    async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError, asyncio.IncompleteReadError):
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                lines = head.lower().split(b"\r\n")
+                length = next((int(line[16:]) for line in lines if line.startswith(b"content-length: ")), 0)
+                body = await reader.readexactly(length)
+                writer.write(await self._answer(head.split(b" ", 2)[1].decode(), body))
+        writer.close()
+
+    async def _answer(self, path: str, body: bytes) -> bytes:
+        self.seen["requests"] += 1
+        self.seen["times"].append(time.monotonic())
+        self._under_way += 1
+        self.seen["most"] = max(self.seen["most"], self._under_way)
+        admitted = self._admit()
+        if self._delay:
+            await asyncio.sleep(self._delay)
+        self._under_way -= 1
+        if not admitted:
+            return _reply(404, _LIMIT)
+        if path.endswith("/books"):
+            return self._many(json.loads(body)["isbns"])
+        isbn13 = path.rpartition("/")[2]
+        self.seen["asked"].append(isbn13)
+        if not isbn13.startswith("978"):
+            return _reply(404, _NO_SUCH_BOOK)
+        return _reply(200, b'{"book":%b}' % isbn13.encode().join(self._template))
+
+    def _many(self, isbns: list[str]) -> bytes:
+        self.seen["asked"] += isbns
+        records = [isbn.encode().join(self._template) for isbn in isbns if isbn.startswith("978")]
+        return _reply(200, b'{"total":%d,"requested":%d,"data":[%b]}' % (len(records), len(isbns), b",".join(records)))
+
+    def _admit(self) -> bool:
+        if self._most_a_second is None:
+            return True
+        now = time.monotonic()
+        while self._admitted and self._admitted[0] <= now - 1.0:
+            self._admitted.popleft()
+        if len(self._admitted) >= self._most_a_second:
+            self.seen["refused"] += 1
+            return False
+        self._admitted.append(now)
+        return True
+
+
+def _reply(status: int, body: bytes) -> bytes:
+    head = b"HTTP/1.1 %d Status\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+    return head % (status, len(body)) + body
+
+
+def _serve(delay: float, most_a_second: int | None, control: Connection) -> None:
+    server = _Server(delay, most_a_second)
+    # It ends with the process that started it, or after a time that no use of it takes.
+    threading.Thread(target=_listen, args=(server, control), daemon=True).start()
+    while control.poll(_SECONDS):
+        try:
+            order = control.recv()
+        except EOFError:
+            return
+        seen = server.seen
+        if order == "forget":
+            server.forget()
+        control.send(seen)
+
+
+def _listen(server: _Server, control: Connection) -> None:
+    async def listen() -> None:
+        listener = await asyncio.start_server(server.talk, "127.0.0.1", 0)
+        control.send(listener.sockets[0].getsockname()[1])
+        await listener.serve_forever()
+
+    asyncio.run(listen())

@@ -1,0 +1,85 @@
+"""An enrichment in the triggerer, which is killed meanwhile."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+from airflow_provider_mediaops.sandbox.isbn import sample_isbns
+from tests.system.connections import SECRETS
+from tests.system.running import ended, wait_for
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from airflow_provider_mediaops.sandbox.server import SandboxServer
+    from tests.system.running import Ended, Runs, WatchedAirflow
+
+BOOKS = sample_isbns(5_060)[5_000:]
+MISSING = ["9791090000018", "9791090000025"]
+ROWS = [*BOOKS[:30], *MISSING, "none", *BOOKS[:10], *BOOKS[30:]]
+
+
+class Enriched(NamedTuple):
+    """The run, what its trigger was given, and what had been asked for when the triggerer died."""
+
+    run: Ended
+    trigger_arguments: list[str]
+    before: list[str]
+    state: str | None
+
+
+def asked(sandbox: SandboxServer) -> list[str]:
+    """Give the books of the list that were asked for."""
+    books = [request.path.rpartition("/")[2] for request in list(sandbox.state.requests) if "/book/" in request.path]
+    return [isbn13 for isbn13 in books if isbn13 in ROWS]
+
+
+@pytest.fixture(scope="module")
+def enriched(airflow: WatchedAirflow, sandbox: SandboxServer, runs: Runs) -> Enriched:
+    runs.all_ended()  # so that nobody else uses the key
+    run_id = airflow.trigger("system_enrichment")
+    wait_for(lambda: len(asked(sandbox)) >= 12, "it is under way in the triggerer")
+    arguments = [text for text in airflow.trigger_arguments() if "system_enrichment" in text]
+    states = {task.name: task.state for task in airflow.task_instances("system_enrichment", run_id)}
+
+    airflow.kill("triggerer")
+    before = asked(sandbox)
+    airflow.start_again("triggerer")
+    return Enriched(ended(airflow, "system_enrichment", run_id), arguments, before, states["enrich"])
+
+
+@pytest.mark.usefixtures("enriched")
+def test_every_row_is_there_once_and_in_order(output: Path) -> None:
+    lines = (output / "enrichment" / "books.jsonl").read_text().splitlines()
+    rows = [(row["input"], row["status"]) for row in map(json.loads, lines)]
+    others = {"none": "invalid", **dict.fromkeys(MISSING, "not_found")}
+    assert rows == [(text, others.get(text, "found")) for text in ROWS]
+
+
+def test_the_task_does_not_know_of_the_death(enriched: Enriched) -> None:
+    assert enriched.run.states["enrich"] == "success"
+    assert enriched.run.tasks["enrich"].try_number == 1
+    assert enriched.state == "deferred"
+    summary = enriched.run.value("enrich")
+    figures = {name: summary[name] for name in ("rows", "found", "not_found", "invalid", "failed", "resumed")}
+    assert figures == {"rows": 73, "found": 70, "not_found": 2, "invalid": 1, "failed": 0, "resumed": True}
+
+
+def test_what_was_saved_is_not_asked_for_again(enriched: Enriched, sandbox: SandboxServer) -> None:
+    counts = Counter(asked(sandbox))
+    assert len(enriched.before) < len(counts)
+    # One that was under way, and one that was answered and not yet saved; a witness is asked for now and then.
+    again = [isbn13 for isbn13, count in counts.items() if count > 1]
+    assert len(again) <= 4
+    assert "Going on after" in enriched.run.log("enrich")
+
+
+def test_the_list_is_in_no_database_and_its_file_is_gone(enriched: Enriched, output: Path) -> None:
+    (arguments,) = enriched.trigger_arguments
+    assert not [isbn13 for isbn13 in BOOKS if isbn13 in arguments]
+    assert not [secret for secret in SECRETS if secret in arguments]
+    assert {path.name for path in (output / "enrichment").iterdir()} == {"books.jsonl", ".books.jsonl.checkpoint"}

@@ -1,0 +1,190 @@
+"""One attempt at an enrichment: what it commits and when, and what it tells."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from airflow.providers.common.compat.sdk import ObjectStoragePath
+
+from airflow_provider_mediaops.books.course import DoneRow
+from airflow_provider_mediaops.books.models import Book, Lookup
+from airflow_provider_mediaops.books.walk import Stretch
+from airflow_provider_mediaops.hooks.enrichment import (
+    Attempt,
+    Enrichment,
+    check_inputs,
+    inputs_of,
+    list_beside,
+    write_list,
+)
+from airflow_provider_mediaops.storage.ownership import Owner
+from tests.unit.book_database import CALENDAR, CRIME
+from tests.unit.conversations import FakeClock
+from tests.unit.storage.conftest import store as store  # noqa: PLC0414 a fixture
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from airflow_provider_mediaops.storage.dataset import Staging
+    from tests.unit.storage.conftest import Store
+
+OWNER = Owner("dag/run/task/-1", "digest")
+FOUND = DoneRow(Lookup(CRIME, CRIME, "found", book=Book({"isbn13": CRIME}), requests=1))
+FAILED = DoneRow(Lookup(CALENDAR, CALENDAR, "failed", error="503"))
+
+
+def enrichment(destination: object, **fields: Any) -> Enrichment:
+    return Enrichment(owner=asdict(OWNER), destination=str(destination), **{"total": 9, **fields})
+
+
+def nobody(_: str) -> None:
+    """Hear what is told."""
+
+
+def stretch(*done: DoneRow, ahead: tuple[DoneRow, ...] = (), changed: bool = True) -> Stretch:
+    return Stretch(done, ahead, {}, len(done), changed=changed)
+
+
+@pytest.fixture
+def local(tmp_path: Path) -> Iterator[tuple[Enrichment, Staging]]:
+    plan = enrichment(tmp_path / "books.jsonl", max_failures=3)
+    with plan.dataset().staging(OWNER) as staging:
+        yield plan, staging
+
+
+class TestCommitting:
+    def test_on_the_local_disk_what_is_done_is_committed_at_once(self, local: tuple[Enrichment, Staging]) -> None:
+        attempt = Attempt(*local, tell=nobody)
+        attempt.take_in(stretch(FOUND))
+        attempt.take_in(stretch(ahead=(FOUND,)))
+
+        _, staging = local
+        assert staging.rows == 1
+        assert len(staging.state["ahead"]) == 1
+
+    def test_where_nothing_has_changed_there_is_nothing_to_commit(self, local: tuple[Enrichment, Staging]) -> None:
+        attempt = Attempt(*local, tell=nobody)
+        attempt.take_in(stretch(changed=False))
+
+        assert local[1].state is None
+
+    @pytest.mark.usefixtures("store")
+    def test_on_a_store_there_is_a_commit_a_second(self, store: Store) -> None:
+        clock = FakeClock()
+        plan = enrichment("memory://shelf@bucket/books.jsonl")
+        with plan.dataset().staging(OWNER) as staging:
+            attempt = Attempt(plan, staging, nobody, clock=clock.clock.monotonic)
+            attempt.take_in(stretch(FOUND))
+            assert staging.rows == 0
+            clock.wait(1.0)
+            # The beat of a walk, of which nothing is new.
+            attempt.take_in(stretch(changed=False))
+            assert staging.rows == 1
+            attempt.take_in(stretch(FOUND))
+            attempt.keep()
+            assert staging.rows == 2
+            attempt.take_in(stretch(FOUND))
+            attempt.end()
+
+        assert len(store.cat_file("/bucket/books.jsonl").splitlines()) == 3
+
+    def test_an_attempt_that_cannot_write_tells_of_what_is_kept(
+        self, local: tuple[Enrichment, Staging], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def full(*_: object) -> None:
+            raise OSError(28, "No space left on device")
+
+        told: list[str] = []
+        attempt = Attempt(*local, tell=told.append)
+        attempt.take_in(stretch(FOUND))
+        with monkeypatch.context() as patch:
+            patch.setattr(local[1], "commit", full)
+            with pytest.raises(OSError, match="No space"):
+                attempt.take_in(stretch(FOUND))
+            attempt.keep()
+
+        assert told == ["Kept 1 of 9 ISBNs for the next attempt."]
+
+
+class TestGoingOn:
+    def test_the_next_attempt_reads_on_and_tells_of_it(self, tmp_path: Path) -> None:
+        plan = enrichment(tmp_path / "books.jsonl", max_failures=3)
+        told: list[str] = []
+        with suppress(ZeroDivisionError), plan.dataset().staging(OWNER) as staging:
+            Attempt(plan, staging, told.append).take_in(stretch(FOUND, FAILED))
+            raise ZeroDivisionError
+        with plan.dataset().staging(OWNER) as staging:
+            attempt = Attempt(plan, staging, told.append, [CRIME, CALENDAR, "x", CRIME])
+
+            assert [row.text for row in attempt.inputs()] == ["x", CRIME]
+            assert attempt.options().max_failures == 2
+            assert attempt.start.last_found == CRIME
+            attempt.take_in(stretch(FOUND))
+            line = attempt.end()
+
+        assert told == ["Going on after 2 of 9 ISBNs."]
+        assert line.startswith("3 of 9 ISBNs: 2 found, 0 not found, 0 invalid, 1 failed; ")
+        assert line.endswith(f"Written to {tmp_path}/books.jsonl.")
+        assert staging.summary["resumed"]
+        assert (staging.summary["found"], staging.summary["failed"], staging.summary["requests"]) == (2, 1, 3)
+
+    def test_a_source_is_read_on_too(self, tmp_path: Path) -> None:
+        (tmp_path / "isbns.csv").write_text(f"ean\n{CRIME}\n{CALENDAR}\nx\n")
+        plan = enrichment(tmp_path / "books.jsonl", source=str(tmp_path / "isbns.csv"), column="ean")
+        with plan.dataset().staging(OWNER) as staging:
+            attempt = Attempt(plan, staging, nobody)
+            attempt.take_in(stretch(FOUND))
+
+            assert [row.text for row in attempt.inputs()] == [CALENDAR, "x"]
+
+
+def test_it_travels_in_plain_values() -> None:
+    plan = enrichment("/out/books.jsonl", source="s.txt", bulk=True)
+
+    again = Enrichment.from_dict(json.loads(json.dumps({**plan.to_dict(), "of_a_later_version": 1})))
+
+    assert again == plan
+    assert again.owned_by() == OWNER
+
+
+class TestLists:
+    ROWS = ("a", None, 9780140449136, " b ", "half \ud83d", "two\nlines", "")
+
+    def test_a_list_that_goes_through_a_file_is_the_same(self, tmp_path: Path) -> None:
+        path = list_beside(str(tmp_path / "day" / "books.csv"), OWNER)
+        write_list(path, self.ROWS)
+
+        rows = [row.text for row in inputs_of(str(path), "isbn")]
+        assert rows == ["a", "", "9780140449136", " b ", "half \ud83d", "two\nlines", ""]
+        assert path.parent == ObjectStoragePath(str(tmp_path / "day"))
+        assert path.name.startswith(".books.csv.")
+
+    @pytest.mark.usefixtures("store")
+    def test_it_stands_beside_a_destination_on_a_store(self) -> None:
+        path = list_beside("memory://shelf@bucket/day/books.csv", OWNER)
+        write_list(path, self.ROWS)
+
+        assert str(path).startswith("memory://shelf@")
+        assert "bucket/day/.books.csv." in str(path)
+        assert len(list(inputs_of(str(path), "isbn"))) == len(self.ROWS)
+        path.unlink()
+        assert not path.exists()
+
+    def test_no_two_tasks_share_one(self) -> None:
+        owners = [OWNER, Owner("another", "digest"), Owner(OWNER.task, "another")]
+
+        assert len({str(list_beside("/out/books.csv", owner)) for owner in owners}) == 3
+
+    def test_a_list_of_isbns_is_counted_and_any_other_refused(self, tmp_path: Path) -> None:
+        (tmp_path / "good.txt").write_text(f"{CRIME}\n{CALENDAR}\n")
+        (tmp_path / "bad.txt").write_text(f"{CRIME}\nx\n")
+
+        assert check_inputs(inputs_of(str(tmp_path / "good.txt"), "isbn")) == 2
+        assert check_inputs([]) == 0
+        with pytest.raises(ValueError, match="Row 2: 'x' is no ISBN"):
+            check_inputs(inputs_of(str(tmp_path / "bad.txt"), "isbn"))

@@ -1,0 +1,307 @@
+"""Enrichment in the triggerer: the whole walk, its end, and going on after a restart."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_provider_mediaops.books.enrich import ENRICHED
+from airflow_provider_mediaops.exceptions import (
+    AuthenticationError,
+    DestinationInUseError,
+    InvalidConnectionError,
+    PermanentError,
+    ServiceUnavailableError,
+)
+from airflow_provider_mediaops.storage.dataset import Dataset
+from airflow_provider_mediaops.storage.ownership import Owner
+from airflow_provider_mediaops.triggers import enrichment as module
+from airflow_provider_mediaops.triggers.enrichment import EnrichmentTrigger
+from airflow_provider_mediaops.triggers.event import value_of
+from tests.unit.book_database import CALENDAR, CRIME, PROGRAMMING, connection, found, http, no_such_book, replied
+from tests.unit.log_lines import log_lines
+from tests.unit.loopback import Loopback, Peer, answering
+from tests.unit.sensor_forms import first_event, made_again
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.unit.conftest import Supervisor
+
+OWNER = Owner("dag/today/enrich/-1", "digest")
+
+
+def trigger(folder: Path, *, settled_after: float = 0.0, **fields: Any) -> EnrichmentTrigger:
+    (folder / "isbns.txt").write_text(f"{CRIME}\nx\n{CALENDAR}\n{CRIME}\n{PROGRAMMING}\n")
+    usual = {
+        "owner": asdict(OWNER),
+        "destination": f"{folder}/books.jsonl",
+        "total": 5,
+        "source": f"{folder}/isbns.txt",
+    }
+    made = EnrichmentTrigger(conn_id="books_1", enrichment={**usual, **fields}, settled_after=settled_after)
+    again = made_again(made)
+    assert isinstance(again, EnrichmentTrigger)
+    return again
+
+
+async def enriched(trigger: EnrichmentTrigger) -> Any:
+    return value_of(json.loads(json.dumps(await asyncio.wait_for(first_event(trigger), 20))))
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    for _ in range(2_000):
+        if condition():
+            return
+        await asyncio.sleep(0.005)
+    pytest.fail("It has not come to that.")
+
+
+def shelf(peer: Peer) -> None:
+    """Answer as a database without one of the books."""
+    while request := peer.request():
+        isbn13 = request.split()[1].rpartition(b"/")[2].decode()
+        peer.send(http(no_such_book() if isbn13 == CALENDAR else found(isbn13)))
+
+
+def statuses(folder: Path) -> list[str]:
+    return [json.loads(line)["status"] for line in (folder / "books.jsonl").read_text().splitlines()]
+
+
+def blocking(patch: pytest.MonkeyPatch, method: str) -> list[int]:
+    """Note in which threads a method of a dataset's stage is called."""
+    from airflow_provider_mediaops.storage.local_stage import LocalStage
+
+    threads: list[int] = []
+    original: Callable[..., Any] = getattr(LocalStage, method)
+
+    def noting(*arguments: Any) -> Any:
+        threads.append(threading.get_ident())
+        return original(*arguments)
+
+    patch.setattr(LocalStage, method, noting)
+    return threads
+
+
+class TestEvent:
+    async def test_it_has_the_summary_and_is_the_only_one(self, supervisor: Supervisor, tmp_path: Path) -> None:
+        with Loopback(shelf) as server:
+            supervisor.connect("books_1", connection(server.base))
+            (event,) = [event async for event in trigger(tmp_path).run()]
+
+        summary = value_of(event.payload)
+        assert statuses(tmp_path) == ["found", "invalid", "not_found", "found", "found"]
+        assert summary.pop("rows_per_second") > 0
+        assert summary == {
+            "path": f"{tmp_path}/books.jsonl",
+            "rows": 5,
+            "found": 3,
+            "not_found": 1,
+            "invalid": 1,
+            "failed": 0,
+            "requests": 3,
+            "resumed": False,
+            "bytes": (tmp_path / "books.jsonl").stat().st_size,
+        }
+
+    async def test_it_is_held_back_and_the_work_is_not(self, supervisor: Supervisor, tmp_path: Path) -> None:
+        with Loopback(shelf) as server:
+            supervisor.connect("books_1", connection(server.base))
+            waiting = asyncio.ensure_future(first_event(trigger(tmp_path, settled_after=60.0)))
+            await until((tmp_path / "books.jsonl").exists)
+            assert not waiting.done()
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+
+    def test_airflow_has_ten_seconds_to_notice_the_deferral(self) -> None:
+        assert EnrichmentTrigger(conn_id="c", enrichment={}).serialize()[1]["settled_after"] == 10
+
+    async def test_an_error_is_told_as_what_it_is(self, supervisor: Supervisor, tmp_path: Path) -> None:
+        with Loopback(answering(http(replied({}, 401)))) as server:
+            supervisor.connect("books_1", connection(server.base))
+            with pytest.raises(AuthenticationError):
+                await enriched(trigger(tmp_path))
+
+    async def test_a_source_that_is_something_else_is_told(self, supervisor: Supervisor, tmp_path: Path) -> None:
+        supervisor.connect("books_1", connection("http://127.0.0.1:1"))
+        (tmp_path / "isbns.csv").write_text("ean\n1\n")
+
+        with pytest.raises(PermanentError, match="there is no column 'isbn', but 'ean'"):
+            await enriched(trigger(tmp_path, source=f"{tmp_path}/isbns.csv"))
+
+    async def test_an_error_of_the_disk_is_told_with_its_number(self, supervisor: Supervisor, tmp_path: Path) -> None:
+        supervisor.connect("books_1", connection("http://127.0.0.1:1"))
+
+        outcome = await enriched(trigger(tmp_path, source=f"{tmp_path}/gone.txt"))
+
+        number, message = outcome["unusable"]
+        assert isinstance(OSError(number, message), FileNotFoundError)
+        assert "gone.txt cannot be read" in message
+
+    async def test_an_error_of_a_store_is_told_too(self, tmp_path: Path) -> None:
+        (tmp_path / "books.jsonl").mkdir()
+
+        outcome = await enriched(trigger(tmp_path))
+
+        assert outcome == {"unusable": [f"{tmp_path}/books.jsonl cannot be written: it is a folder"]}
+
+    @pytest.mark.parametrize("odd", [{"owner": {"of": "another version"}}, {"destination": "books.xlsx"}])
+    async def test_arguments_of_another_version_are_told(self, tmp_path: Path, odd: dict[str, Any]) -> None:
+        with pytest.raises(InvalidConnectionError, match="The trigger's arguments cannot be used"):
+            await enriched(trigger(tmp_path, **odd))
+
+    async def test_missing_arguments_are_told(self) -> None:
+        with pytest.raises(InvalidConnectionError, match="The trigger's arguments cannot be used"):
+            await enriched(EnrichmentTrigger(conn_id="c", enrichment={}, settled_after=0))
+
+    async def test_arguments_of_a_later_version_do_no_harm(self, supervisor: Supervisor, tmp_path: Path) -> None:
+        with Loopback(shelf) as server:
+            supervisor.connect("books_1", connection(server.base))
+            assert (await enriched(trigger(tmp_path, of_a_later_version=1)))["rows"] == 5
+
+
+class TestGoingOn:
+    async def test_what_was_done_before_a_restart_is_not_asked_for_again(
+        self, supervisor: Supervisor, tmp_path: Path
+    ) -> None:
+        asked: list[bytes] = []
+
+        def slow_for_one(peer: Peer) -> None:
+            while request := peer.request():
+                asked.append(request.split()[1].rpartition(b"/")[2])
+                if asked[-1] == PROGRAMMING.encode() and asked.count(asked[-1]) == 1:
+                    peer.pause()
+                isbn13 = asked[-1].decode()
+                peer.send(http(no_such_book() if isbn13 == CALENDAR else found(isbn13)))
+
+        with Loopback(slow_for_one) as server:
+            supervisor.connect("books_1", connection(server.base))
+            first = asyncio.ensure_future(first_event(trigger(tmp_path)))
+            await until(lambda: len(asked) == 3)
+            # A restart: the trigger is cancelled, and another triggerer makes it again.
+            await asyncio.sleep(0.1)
+            first.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await first
+            summary = await enriched(trigger(tmp_path))
+
+        assert sorted(asked) == sorted([CRIME.encode(), CALENDAR.encode(), *[PROGRAMMING.encode()] * 2])
+        assert (summary["resumed"], summary["rows"]) == (True, 5)
+        assert statuses(tmp_path) == ["found", "invalid", "not_found", "found", "found"]
+
+    async def test_what_was_published_before_a_restart_is_not_done_again(
+        self, supervisor: Supervisor, tmp_path: Path
+    ) -> None:
+        with Loopback(shelf) as server:
+            supervisor.connect("books_1", connection(server.base))
+            summary = await enriched(trigger(tmp_path))
+        supervisor.connect("books_1", connection("http://127.0.0.1:1"))
+
+        assert await enriched(trigger(tmp_path)) == summary
+
+    async def test_an_attempt_that_fails_keeps_what_it_has_done(self, supervisor: Supervisor, tmp_path: Path) -> None:
+        def failing(peer: Peer) -> None:
+            while request := peer.request():
+                peer.send(http(found(CRIME) if CRIME.encode() in request else replied({}, 503)))
+
+        with Loopback(failing) as server:
+            supervisor.connect("books_1", connection(server.base))
+            with pytest.raises(ServiceUnavailableError):
+                await enriched(trigger(tmp_path))
+
+        with Dataset(f"{tmp_path}/books.jsonl", view=ENRICHED).staging(OWNER) as staging:
+            assert [row["status"] for row in staging.records()] == ["found", "invalid"]
+
+    async def test_a_triggerer_that_was_taken_for_dead_is_waited_for(
+        self, supervisor: Supervisor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(module, "_LOOK_EVERY", 0.01)
+        lines = log_lines(monkeypatch, EnrichmentTrigger)
+        with Loopback(shelf) as server:
+            supervisor.connect("books_1", connection(server.base))
+            with Dataset(f"{tmp_path}/books.jsonl", view=ENRICHED).staging(OWNER) as staging:
+                waiting = asyncio.ensure_future(enriched(trigger(tmp_path)))
+                await until(lambda: bool(lines))
+                assert "Waiting for the destination: " in lines[0]
+                staging.summary = {"done": "by the other one"}
+
+            assert (await waiting)["done"] == "by the other one"
+
+    async def test_but_not_for_ever(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(module, "_HANDING_OVER", 0.0)
+        with (
+            Dataset(f"{tmp_path}/books.jsonl", view=ENRICHED).staging(OWNER),
+            pytest.raises(DestinationInUseError),
+        ):
+            await enriched(trigger(tmp_path))
+
+
+class TestEventLoop:
+    @pytest.mark.parametrize("method", ["__init__", "append", "publish", "close"])
+    async def test_files_are_worked_on_in_other_threads(
+        self, supervisor: Supervisor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+    ) -> None:
+        threads = blocking(monkeypatch, method)
+        with Loopback(shelf) as server:
+            supervisor.connect("books_1", connection(server.base))
+            await enriched(trigger(tmp_path))
+
+        assert threads
+        assert threading.get_ident() not in threads
+
+    @pytest.mark.parametrize("method", ["__init__", "append"])
+    async def test_a_cancelled_trigger_waits_for_what_is_half_written(
+        self, supervisor: Supervisor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+    ) -> None:
+        from airflow_provider_mediaops.storage.local_stage import LocalStage
+
+        begun = threading.Event()
+        done: list[str] = []
+        original: Callable[..., Any] = getattr(LocalStage, method)
+        closing = LocalStage.close
+
+        def slowly(*arguments: Any) -> Any:
+            begun.set()
+            time.sleep(0.1)
+            result = original(*arguments)
+            done.append(method)
+            return result
+
+        def close(stage: LocalStage) -> None:
+            done.append("close")
+            closing(stage)
+
+        monkeypatch.setattr(LocalStage, method, slowly)
+        monkeypatch.setattr(LocalStage, "close", close)
+        with Loopback(shelf) as server:
+            supervisor.connect("books_1", connection(server.base))
+            running = asyncio.ensure_future(first_event(trigger(tmp_path)))
+            await until(begun.is_set)
+            running.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await running
+
+        assert done[0] == method
+        assert done[-1] == "close"
+        # So the next attempt finds it free.
+        with Dataset(f"{tmp_path}/books.jsonl", view=ENRICHED).staging(OWNER):
+            pass
+
+    async def test_a_destination_that_is_in_use_and_a_cancelled_trigger_leave_nothing_open(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        lines = log_lines(monkeypatch, EnrichmentTrigger)
+        with Dataset(f"{tmp_path}/books.jsonl", view=ENRICHED).staging(OWNER):
+            running = asyncio.ensure_future(first_event(trigger(tmp_path)))
+            await until(lambda: bool(lines))
+            running.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await running
