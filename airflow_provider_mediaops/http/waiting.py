@@ -54,23 +54,11 @@ class Watch(Protocol):
         ...
 
 
-def look_until(
-    deadline: float, look: Conversation[Verdict], monotonic: Callable[[], float] = time.monotonic
-) -> Conversation[Verdict]:
-    """
-    Keep a look that waits in between from going on past a time limit.
-
-    :param deadline: when to stop, as ``monotonic`` counts.
-    :param look: the look; it is given up in the wait that would end after the deadline.
-    :param monotonic: seconds that never run backwards.
-    :returns: a conversation with the look's verdict, or ``Waiting`` at the deadline.
-    """
-    verdict = yield from until(deadline, look, monotonic)
-    return Waiting("the time limit has come") if verdict is None else verdict
-
-
 def until(
-    deadline: float, conversation: Conversation[T], monotonic: Callable[[], float] = time.monotonic
+    deadline: float,
+    conversation: Conversation[T],
+    monotonic: Callable[[], float] = time.monotonic,
+    gave_up: Callable[[Wait], None] | None = None,
 ) -> Conversation[T | None]:
     """
     Keep a conversation from waiting past a time limit.
@@ -78,22 +66,34 @@ def until(
     :param deadline: when to stop, as ``monotonic`` counts.
     :param conversation: what is passed on; it is given up in the wait that would end after the deadline.
     :param monotonic: seconds that never run backwards.
+    :param gave_up: is told of that wait; then nothing is waited for. Without it, the rest of the time limit is.
     :returns: a conversation with the same result, or None at the deadline.
     """
 
     def within_the_limit(step: Step) -> None:
         if isinstance(step, Wait) and step.seconds > deadline - monotonic():
-            raise _TimeIsUpError
+            raise _TimeIsUpError(step)
 
     try:
         return (yield from observed(conversation, within_the_limit))
-    except _TimeIsUpError:
-        yield Wait(max(deadline - monotonic(), 0.0), "the rest of the time limit")
+    except _TimeIsUpError as error:
+        if gave_up:
+            gave_up(error.wait)
+        else:
+            yield Wait(max(deadline - monotonic(), 0.0), "the rest of the time limit")
         return None
 
 
 class _TimeIsUpError(Exception):
-    """A wait would end after the time limit."""
+    """
+    A wait would end after the time limit.
+
+    :param wait: the wait.
+    """
+
+    def __init__(self, wait: Wait) -> None:
+        super().__init__(wait)
+        self.wait = wait
 
 
 @dataclass(frozen=True, slots=True)

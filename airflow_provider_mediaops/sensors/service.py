@@ -20,7 +20,7 @@ from airflow.providers.common.compat.sdk import (
 )
 
 from airflow_provider_mediaops.exceptions import TemporaryError
-from airflow_provider_mediaops.http.waiting import Done, Pace, look_until
+from airflow_provider_mediaops.http.waiting import Done, Pace, Waiting, until
 from airflow_provider_mediaops.task_failure import PERMANENT, ending_task, use_retry_policy
 from airflow_provider_mediaops.triggers.event import value_of
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from airflow.triggers.base import BaseTrigger
 
     from airflow_provider_mediaops.hooks.service import ServiceHook
+    from airflow_provider_mediaops.http.exchange import Wait
     from airflow_provider_mediaops.http.waiting import Verdict, Watch
 
 try:
@@ -38,6 +39,10 @@ try:
 except ImportError:  # Airflow below 3.2
     from airflow.exceptions import TaskDeferralError, TaskDeferralTimeout  # type: ignore[no-redef]
 
+# So long may the first look of a deferrable sensor wait, say for its turn in the key's rate.
+_FIRST_LOOK = 5.0
+# A task that goes on within seconds of its deferral may be failed by Airflow (apache/airflow#71580).
+_SETTLED_AFTER = 10.0
 # A look is given up this much after the time limit, so that Airflow sees that it has passed.
 _JUST_PAST = 0.1
 
@@ -66,6 +71,7 @@ class ServiceSensor(BaseSensorOperator):
         self._failures = 0
         self._pause = 0.0
         self._start_after = 0.0
+        self._gave_up: Callable[[Wait], None] | None = None
         self._state: object = None
         self._deadline = float("inf")
         use_retry_policy(self)
@@ -110,12 +116,16 @@ class ServiceSensor(BaseSensorOperator):
     def _defer_unless_there(self, context: Context) -> Any:
         # What is there already needs no trip through the triggerer, and wrong credentials are told at once.
         if self.looks_first() and not self.silent_fail:
-            # It is given up where it would have to wait: that is what the triggerer is for.
-            self._deadline = time.monotonic()
+            self._deadline = time.monotonic() + _FIRST_LOOK
+            given_up: list[Wait] = []
+            self._gave_up = given_up.append
             found = self.poke(context)
             if isinstance(found, PokeReturnValue):
                 return found.xcom_value
             self._start_after = max(self.poke_interval, self._pause)
+            if given_up:
+                # It has seen nothing, so the triggerer looks as soon as it may.
+                self._start_after = max(min(self.poke_interval, _SETTLED_AFTER), given_up[0].seconds)
         limit = timedelta(seconds=self.timeout)
         return self.defer(trigger=self.make_trigger(), method_name="execute_complete", timeout=limit)
 
@@ -146,16 +156,18 @@ class ServiceSensor(BaseSensorOperator):
                 self._tell_once(type(error), logging.WARNING, f"The wait goes on: {error.message}")
                 return False
         self._failures, self._pause = 0, 0.0
+        if verdict is None:
+            verdict = Waiting("the look would have had to wait for too long")
         if isinstance(verdict, Done):
             return PokeReturnValue(is_done=True, xcom_value=verdict.value)
         self._tell_once(verdict.seen, logging.INFO, f"Waiting: {verdict.seen}")
         return False
 
-    def _look(self) -> Verdict:
+    def _look(self) -> Verdict | None:
         if self._hook is None:
             self._hook = self.make_hook()
         look = self.make_watch().look(self._hook.service.client.ask)
-        return self._hook.run(look_until(self._deadline, look))
+        return self._hook.run(until(self._deadline, look, gave_up=self._gave_up))
 
     def _time_left(self, context: Context) -> float:
         started = context["ti"].get_first_reschedule_date(context) if self.reschedule else None

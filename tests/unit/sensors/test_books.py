@@ -15,7 +15,9 @@ from airflow.providers.common.compat.sdk import (
 )
 
 from airflow_provider_mediaops.books.isbn import InvalidIsbnError
-from airflow_provider_mediaops.exceptions import AuthenticationError
+from airflow_provider_mediaops.exceptions import AuthenticationError, RateLimitedError
+from airflow_provider_mediaops.hooks.books import BookDatabaseHook
+from airflow_provider_mediaops.http import exchange
 from airflow_provider_mediaops.sensors.books import BookSensor
 from airflow_provider_mediaops.task_failure import HAS_RETRY_POLICY
 from airflow_provider_mediaops.triggers.books import BookTrigger
@@ -134,6 +136,14 @@ def test_the_trigger_gets_plain_values() -> None:
     assert (arguments["conn_id"], arguments["watch"]) == ("shelf", {"isbn": "0-14-044913-2"})
 
 
+def limit(why: str, *, seconds: float) -> None:
+    """Let somebody else who uses the key hear of its limit."""
+    limiter = BookDatabaseHook().service.client.limiter
+    assert limiter is not None
+    told = limiter.heed(RateLimitedError(why, retry_after=seconds), None, 60.0)
+    exchange.run(told, lambda request: pytest.fail(str(request)))
+
+
 class TestTheFirstLookOfADeferrableSensor:
     def test_what_is_there_already_needs_no_trigger(self, database: Any) -> None:
         database(found(CRIME))
@@ -161,7 +171,29 @@ class TestTheFirstLookOfADeferrableSensor:
 
         assert time.monotonic() - began < 20
         assert isinstance(caught.value.trigger, BookTrigger)
-        assert caught.value.trigger.start_after >= 1
+        assert caught.value.trigger.start_after == 60
+
+    def test_it_waits_for_its_turn_in_the_rate(self, database: Any) -> None:
+        seen = database(found(CRIME))
+        limit("the last request", seconds=0.2)
+
+        record = sensor(deferrable=True)().execute(cast("Context", {}))
+
+        assert record["isbn13"] == CRIME
+        assert len(seen) == 1
+
+    @pytest.mark.parametrize(("seconds", "start_after"), [(7, 10), (40, 40)])
+    def test_a_look_that_was_given_up_is_made_soon(self, database: Any, seconds: float, start_after: float) -> None:
+        seen = database(found(CRIME))
+        limit("too many requests", seconds=seconds)
+
+        with pytest.raises(TaskDeferred) as caught:
+            sensor(deferrable=True, poke_interval=600)().execute(cast("Context", {}))
+
+        trigger = caught.value.trigger
+        assert isinstance(trigger, BookTrigger)
+        assert trigger.start_after == pytest.approx(start_after, abs=2)
+        assert seen == []
 
     def test_with_silent_fail_all_of_it_is_the_triggers(self, database: Any) -> None:
         seen = database(found(CRIME))
