@@ -44,22 +44,27 @@ docs: .venv/ready
 	@.venv/bin/python -m sphinx -q -W --keep-going -b html docs docs/_build
 	@echo "docs/_build/index.html"
 
-# What needs no server of its own runs in parallel; a real Airflow and a real cluster get the machine for themselves.
+# What needs no server of its own runs in parallel; what starts real servers gets the machine for itself.
 test-newest: .venv/ready
 	@echo "== Tests on the newest Airflow"
 	@$(if $(REQUIRE),scripts/install-system-packages)
 	@.venv/bin/$(PYTEST) -n 2 --dist loadgroup tests/unit tests/contract \
 		--cov --cov-report= --cov-fail-under=0
-	@.venv/bin/$(PYTEST) tests/cluster --cov --cov-append --cov-report= --cov-fail-under=0
-	@.venv/bin/$(PYTEST) tests/system --cov --cov-append --cov-report= --cov-fail-under=0
+	@.venv/bin/$(PYTEST) tests/cluster tests/stores --cov --cov-append --cov-report= --cov-fail-under=0
+	@.venv/bin/$(PYTEST) tests/system tests/browser --cov --cov-append --cov-report= --cov-fail-under=0
+	@.venv/bin/$(PYTEST) tests/distributed --cov --cov-append --cov-report= --cov-fail-under=0
 	@.venv/bin/coverage report
 
 test-floor: .venv-floor/ready
 	@echo "== Tests on the oldest Airflow"
 	@.venv-floor/bin/$(PYTEST) -n 2 --dist loadgroup tests/unit tests/contract
 
+# One after the other: each wants the machine for itself. BENCHMARKS=import_time,export runs only those.
+BENCHMARKS ?= import_time hot_threads detection triggers rate_limit export enrichment
+COMMA := ,
 benchmarks: .venv-benchmarks/ready
-	@.venv-benchmarks/bin/python -m tests.benchmarks.bench_import_time
+	@for name in $(subst $(COMMA), ,$(BENCHMARKS)); do \
+		.venv-benchmarks/bin/python -m tests.benchmarks.bench_$$name || exit 1; echo; done
 
 # The floor comes with the packages of its own days: a newer pydantic breaks it, and newer ones hide what it lacks.
 lock: .venv/ready

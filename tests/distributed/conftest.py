@@ -1,0 +1,53 @@
+"""One Airflow with Celery workers, its PostgreSQL and Redis, and a sandbox, all for this suite alone."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_provider_mediaops.sandbox.server import SandboxServer
+from tests.distributed.celery_airflow import celery_airflow
+from tests.distributed.servers import Redis, postgresql, postgresql_programs, redis
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.system.running import WatchedAirflow
+
+
+@dataclass(frozen=True)
+class Installation:
+    """Everything that runs, and the folder that the tasks read from and write to."""
+
+    airflow: WatchedAirflow
+    sandbox: SandboxServer
+    redis: Redis
+    output: Path
+
+
+@pytest.fixture(scope="session")
+def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    missing = [name for name in ("redis-server", "setpriv") if shutil.which(name) is None]
+    missing += ["PostgreSQL"] if postgresql_programs() is None else []
+    missing += [name for name in ("celery", "psycopg2", "redis") if importlib.util.find_spec(name) is None]
+    if missing:
+        pytest.skip(f"not installed: {', '.join(missing)}")
+    scratch = tmp_path_factory.mktemp("distributed")
+    output = scratch / "output"
+    output.mkdir()
+    with SandboxServer() as sandbox, postgresql() as database, redis() as server:
+        books = json.loads(sandbox.connections()["AIRFLOW_CONN_MEDIAOPS_BOOKS_DEFAULT"])
+        env = {
+            "AIRFLOW_CONN_MEDIAOPS_BOOKS_DEFAULT": json.dumps(books),
+            "AIRFLOW__MEDIAOPS__RATE_LIMIT_STORE": f"{server.url}/1",
+            "MEDIAOPS_OUTPUT": str(output),
+        }
+        dags = Path(__file__).parent / "dags"
+        with celery_airflow(scratch / "home", dags=dags, env=env, database=database, broker=server) as airflow:
+            yield Installation(airflow, sandbox, server, output)
