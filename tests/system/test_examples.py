@@ -47,10 +47,17 @@ def test_all_subscriptions_are_exported(runs: Runs, output: Path) -> None:
 def test_hot_threads_are_captured(runs: Runs, output: Path) -> None:
     run = runs.ended("mediaops_capture_hot_threads")
     folder = output / run.run_id
-    assert [node["name"] for node in run.value("wait_for_high_cpu")] == ["sandbox-2"]
-    assert run.value("capture")["unparsed"] == 0
-    assert (folder / "hot_threads.txt").read_text().count("::: {") == 3
-    assert len(json.loads((folder / "hot_threads.json").read_text())["nodes"]) == 3
+    assert [cpu["node"] for cpu in run.value("capture")["cpu"]] == ["sandbox-2"]
+    assert [taken["unparsed"] for taken in run.value("capture")["captures"]] == [0, 0]
+    for number in (1, 2):
+        assert (folder / f"hot_threads.{number}.txt").read_text().count("::: {") == 1
+        assert len(json.loads((folder / f"hot_threads.{number}.json").read_text())["nodes"]) == 1
+    assert (folder / "hot_threads.html").is_file()
+
+
+def test_a_run_that_no_event_started_captures_all_nodes(runs: Runs, output: Path) -> None:
+    run = runs.ended("mediaops_hot_nodes")
+    assert (output / run.run_id / "hot_threads.txt").read_text().count("::: {") == 3
 
 
 def test_bulletins_are_posted(runs: Runs, sandbox: SandboxServer) -> None:
