@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 PACKAGE = Path(airflow_provider_mediaops.__file__).parent
 # From the bottom to the top. Parts of one layer do not know each other.
 LAYERS = (
-    {"__init__", "exceptions", "connection_fields"},
+    {"__init__", "exceptions", "connection_fields", "json_text"},
     {"get_provider_info", "http", "storage"},
     {"video", "cluster", "books"},
     {"task_failure"},
