@@ -49,9 +49,9 @@ def test_every_snippet_is_shown_somewhere() -> None:
 def test_the_dag_in_the_readme_is_one() -> None:
     [code] = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
     names: dict[str, object] = {}
-    exec(compile(f"{code}\n    made = high_cpu.dag", "README.md", "exec"), names)  # noqa: S102 - the project's own page
+    exec(compile(f"{code}\n    made = capture.dag", "README.md", "exec"), names)  # noqa: S102 - the project's own page
 
     dag = names["made"]
     assert isinstance(dag, DAG)
-    assert sorted(dag.task_ids) == ["capture", "post", "wait_for_high_cpu"]
+    assert sorted(dag.task_ids) == ["capture", "post"]
     assert len(code.strip().splitlines()) <= 18
