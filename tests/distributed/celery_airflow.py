@@ -11,12 +11,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from tests.distributed.servers import Redis
+    from tests.redis_server import RedisServer
 
 WORKERS = ("worker-1", "worker-2")
 
 
-def celery_airflow(home: Path, *, dags: Path, env: Mapping[str, str], database: str, broker: Redis) -> WatchedAirflow:
+def celery_airflow(
+    home: Path, *, dags: Path, env: Mapping[str, str], database: str, broker: RedisServer
+) -> WatchedAirflow:
     """
     Describe an Airflow with two workers of four tasks each; it is started by its ``with`` block.
 
@@ -29,7 +31,7 @@ def celery_airflow(home: Path, *, dags: Path, env: Mapping[str, str], database: 
     settings = {
         "CORE__EXECUTOR": "CeleryExecutor",
         "DATABASE__SQL_ALCHEMY_CONN": f"postgresql+psycopg2://{database}",
-        "CELERY__BROKER_URL": f"{broker.url}/0",
+        "CELERY__BROKER_URL": broker.url,
         "CELERY__RESULT_BACKEND": f"db+postgresql://{database}",
         # A worker takes no task that it has no process for: another may have one.
         "CELERY__WORKER_PREFETCH_MULTIPLIER": "1",

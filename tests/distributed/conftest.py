@@ -13,7 +13,8 @@ import pytest
 
 from airflow_provider_mediaops.sandbox.server import SandboxServer
 from tests.distributed.celery_airflow import celery_airflow
-from tests.distributed.servers import Redis, postgresql, postgresql_programs, redis
+from tests.distributed.postgresql_server import postgresql, postgresql_programs
+from tests.redis_server import RedisServer, running_redis
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +28,7 @@ class Installation:
 
     airflow: WatchedAirflow
     sandbox: SandboxServer
-    redis: Redis
+    redis: RedisServer
     output: Path
 
 
@@ -41,11 +42,15 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installat
     scratch = tmp_path_factory.mktemp("distributed")
     output = scratch / "output"
     output.mkdir()
-    with SandboxServer() as sandbox, postgresql() as database, redis() as server:
+    folder = scratch / "redis"
+    folder.mkdir()
+    # On the disk at once: what the broker has taken on outlives its restart.
+    kept = ("--appendonly", "yes", "--appendfsync", "always")
+    with SandboxServer() as sandbox, postgresql() as database, running_redis(folder, *kept) as server:
         books = json.loads(sandbox.connections()["AIRFLOW_CONN_MEDIAOPS_BOOKS_DEFAULT"])
         env = {
             "AIRFLOW_CONN_MEDIAOPS_BOOKS_DEFAULT": json.dumps(books),
-            "AIRFLOW__MEDIAOPS__RATE_LIMIT_STORE": f"{server.url}/1",
+            "AIRFLOW__MEDIAOPS__RATE_LIMIT_STORE": f"redis://127.0.0.1:{server.port}/1",
             "MEDIAOPS_OUTPUT": str(output),
         }
         dags = Path(__file__).parent / "dags"

@@ -1,4 +1,4 @@
-"""The servers that a distributed Airflow stands on: PostgreSQL and Redis from Debian's packages, on loopback ports."""
+"""The database that a distributed Airflow stands on: PostgreSQL from Debian's packages, on a free loopback port."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import subprocess
 import tempfile
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,48 +56,6 @@ def postgresql() -> Iterator[str]:
             yield f"airflow@127.0.0.1:{port}/airflow"
     finally:
         shutil.rmtree(data, ignore_errors=True)
-
-
-@dataclass
-class Redis:
-    """A Redis that keeps its data on disk, and can be restarted."""
-
-    folder: Path
-    processes: Processes
-    port: int
-    _starts: int = 0
-
-    @property
-    def url(self) -> str:
-        """Its address."""
-        return f"redis://127.0.0.1:{self.port}"
-
-    def start(self) -> None:
-        """Start it, and wait until it answers."""
-        self._starts += 1
-        log = self.folder / f"redis-{self._starts}.log"
-        command = ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder)]
-        command += ["--appendonly", "yes", "--appendfsync", "always", "--save", ""]
-        self.processes.start("redis", command, env=dict(os.environ), log=log)
-        _wait_for(self.port, log)
-
-    def restart(self) -> None:
-        """Kill it as a power cut does, and start it with what it has on disk."""
-        self.processes.stop()
-        self.start()
-
-
-@contextmanager
-def redis() -> Iterator[Redis]:
-    """Run a Redis."""
-    folder = Path(tempfile.mkdtemp(prefix="mediaops-redis-"))
-    try:
-        with Processes(grace=0.0) as processes:
-            server = Redis(folder, processes, free_port())
-            server.start()
-            yield server
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _wait_for(port: int, log: Path) -> None:
