@@ -10,6 +10,7 @@ import json
 import os
 import random
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -62,7 +63,12 @@ def main() -> None:
     connect(base)
     chance = random.Random(int(seed))  # noqa: S311 no secret
     summary = Path(folder, "summary.json")
-    ended = repeat_until_done(lambda: enrich(Path(folder, name), summary), int(kills), LONGEST, chance)
+    ended = repeat_until_done(
+        lambda: enrich(Path(folder, name), summary),
+        int(kills),
+        # However fast the machine is: the rate does not let an attempt get far in this time.
+        lambda: time.sleep(chance.uniform(0.0, LONGEST)),
+    )
     print(json.dumps({**ended, "summary": json.loads(summary.read_text())}))  # noqa: T201 for the process that started it
 
 

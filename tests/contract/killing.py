@@ -2,7 +2,7 @@
 Attempts of a task that are killed: each is a fork of one process that has everything imported already.
 
 Run as a program, this carries out an export until an attempt comes to its end, and prints what happened as JSON. The
-first attempts get SIGKILL, each after a random time, so that it may be hit in the middle of anything.
+first attempts get SIGKILL, each at a random moment, so that it may be hit in the middle of anything.
 """
 
 from __future__ import annotations
@@ -21,21 +21,23 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _SECONDS = 60.0
+# One of these gets so many pages on at most, and then lives for so many seconds at most.
+_MOST_PAGES = 7
+_A_MOMENT = 0.01
 
 
-def repeat_until_done(attempt: Callable[[], Any], kills: int, longest: float, chance: random.Random) -> dict[str, Any]:
+def repeat_until_done(attempt: Callable[[], Any], kills: int, let_live: Callable[[], None]) -> dict[str, Any]:
     """
     Fork one attempt after the other.
 
     :param attempt: what a child does; it ends well, or it raises.
     :param kills: how many attempts are killed at most, after which one is let live.
-    :param longest: the most seconds that one of these lives.
-    :param chance: where chance comes from.
+    :param let_live: comes back when it is time to kill one of these.
     :returns: how many attempts were killed, and how the last one ended.
     """
     for killed in range(kills):
         child = _fork(attempt)
-        time.sleep(chance.uniform(0.0, longest))
+        let_live()
         os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
         if not os.WIFSIGNALED(status):
@@ -80,22 +82,40 @@ def main() -> None:
     # Airflow prints its log.
     output, sys.stdout = sys.stdout, sys.stderr
     summary = Path(folder, "summary.json")
-
-    def seconds(server: str, file: Path) -> float:
-        _connect(server)
-        started = time.monotonic()
-        repeat_until_done(lambda: export(file, summary), 0, 0.0, chance)
-        return time.monotonic() - started
-
     chance = random.Random(int(seed))  # noqa: S311 nobody is to be kept from guessing it
     _connect(practice)
-    export(Path(folder, "practice", name), summary)
-    least, whole = seconds(practice, Path(folder, "practice", f"2{name}")), seconds(base, Path(folder, "whole", name))
+    page = Path(folder, "practice", "page.jsonl")
+    export(page, summary)
+    _connect(base)
+    repeat_until_done(lambda: export(Path(folder, "whole", name), summary), 0, lambda: None)
     undisturbed = json.loads(summary.read_text())
-    # However fast the machine is: on average an attempt lives long enough for a fortieth of the export.
-    longest = 2 * (least + (whole - least) / 40)
-    ended = repeat_until_done(lambda: export(Path(folder, name), summary), int(kills), longest, chance)
+    records = Path(folder, f".{name}.records")
+    ended = repeat_until_done(
+        lambda: export(Path(folder, name), summary),
+        int(kills),
+        lambda: _grow(records, page.stat().st_size * chance.randrange(_MOST_PAGES), chance.uniform(0.0, _A_MOMENT)),
+    )
     output.write(json.dumps({**ended, "undisturbed": undisturbed, "summary": json.loads(summary.read_text())}))
+
+
+def _grow(records: Path, by: int, and_then: float) -> None:
+    """Wait until an attempt has staged some bytes, or is done, and a moment longer: however fast the machine is."""
+    deadline = time.monotonic() + _SECONDS
+    enough = _size(records) + by
+    while by and _size(records) < enough and time.monotonic() < deadline and not _is_published(records):
+        time.sleep(0.0005)
+    time.sleep(and_then)
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _is_published(records: Path) -> bool:
+    return records.with_name(records.name[1:].removesuffix(".records")).exists()
 
 
 def _connect(base: str) -> None:
