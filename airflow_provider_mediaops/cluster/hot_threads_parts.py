@@ -88,8 +88,9 @@ PARTS = re.compile(
     rf"[{MARGIN}]*(?:{'|'.join(f'(?P<{name}>{form})' for name, form in _FORMS.items())})"
     rf"[{BLANKS}]*(?:\n(?:[{MARGIN}\n]*\n)?|\Z)"
 )
-_read_node_lines = re.compile(rf"[{MARGIN}]*{_NODE}").match
-_read_thread_line = re.compile(rf"[{MARGIN}]*{_THREAD}").match
+#: The lines of form `node` and `thread` with a group for each value, for `header_of`, `sampling_of` and `usage_of`.
+NODE = re.compile(rf"[{MARGIN}]*{_NODE}")
+THREAD = re.compile(rf"[{MARGIN}]*{_THREAD}")
 
 
 class Remark(Protocol):
@@ -166,7 +167,7 @@ class _NodeReader:
         return bool(self._sampling or self._failure)
 
     def _take(self, part: re.Match[str], form: str | None) -> int:
-        if form == "node" and (match := _read_node_lines(self._source, part.start())):
+        if form == "node" and (match := NODE.match(self._source, part.start())):
             self._header, self._header_end = header_of(match), part.end()
             if match["timestamp_text"] is not None:
                 self._sampling = sampling_of(match)
@@ -215,7 +216,7 @@ def read_thread(source: str, section: str | None, remark: Remark = no_remark) ->
     :param remark: takes down what is not understood.
     :returns: the values that are there.
     """
-    if match := _read_thread_line(source):
+    if match := THREAD.match(source):
         usage, end = usage_of(match, section), match.end()
     else:
         content, end = mend(source, 0, is_whole_thread)

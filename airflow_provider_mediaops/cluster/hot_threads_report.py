@@ -9,6 +9,7 @@ more than its text until somebody looks at all of it.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
@@ -73,8 +74,9 @@ class _StatingPart(_Part):
             object.__setattr__(self, "_values", self._read())
             return self._values
 
+    @abstractmethod
     def _read(self) -> Mapping[str, Any]:
-        raise NotImplementedError
+        """Read the lines."""
 
     def __reduce__(self) -> tuple[type[Self], tuple[Any, ...]]:
         # Frozen and with slots, it can be copied and pickled by its fields only; the values are read again.

@@ -145,10 +145,11 @@ REPORTS: dict[str, Callable[[], Iterator[str]]] = {
     "Windows line ends": lambda: varied(recorded("3.8.0-cpu").replace("\n", "\r\n")),
     "commented": lambda: varied(commented(recorded("3.8.0-cpu"))),
     "reflowed": lambda: varied(reflowed(recorded("3.8.0-cpu"))),
-    "with holes": lambda: varied(with_holes(recorded("3.8.0-cpu"))),
+    "cut by people": lambda: varied(with_holes(recorded("3.8.0-cpu"))),
+    # The least text for the most parts.
     "no two frames alike": lambda: threads(lambda number: frames(60, number)),
     "one frame a stack": lambda: threads(lambda number: frames(1, number % 9)),
-    "no frames": lambda: threads(lambda _: "     unique snapshot\n"),
+    "no frames at all": lambda: threads(lambda _: "     unique snapshot\n"),
     "names of 4 kB": lambda: threads(lambda number: frames(1, number % 9), "[index][0]" * 400),
     "nothing hot": nothing_hot,
 }

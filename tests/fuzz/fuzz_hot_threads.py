@@ -18,6 +18,7 @@ grows with the length alone; where a part is repeated, four times the text must 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import sys
 import time
@@ -36,45 +37,49 @@ CORPUS = Path(".cache/fuzz-hot-threads")
 RECORDED = Path(__file__).parents[1] / "data" / "hot_threads"
 #: Words by which the lines of a report are known, for the fuzzer to put together.
 WORDS = (
-    *("::: {", "}{", "]\\x0a", "][", "[inet[/", "]]{", "{a=b}\\x0a", "Hot threads at ", ", interval=500ms"),
-    *(", busiestThreads=3", ", ignoreIdleThreads=true:\\x0a", "10.0% (5ms out of 500ms) cpu usage", " by thread '"),
-    *("0.0% [cpu=0.0%, idle=100.0%] (", "1.2mb memory allocated", "unique snapshot\\x0a", "10/10 snapshots sharing"),
-    *(" following 2 elements\\x0a", "       a.B.c(B.java:1)\\x0a", "not supported", "# ", "\\x0d\\x0a", "\\x0a\\x0a"),
     *(
-        "\\x00",
-        "T2022-04-01T15:15:27.658Z",
-        "qT7xH2b0Qm6UdXo5cVnK1w",
+        "::: {",
+        "}{",
+        "]\n",
+        "][",
+        "[inet[/",
+        "]]{",
+        "{a=b}\n",
         "{10.0.0.1:9300}",
-        "\\xc2\\x85",
-        "\\xef\\xbb\\xbf",
+        "qT7xH2b0Qm6UdXo5cVnK1w",
+        "Hot threads at ",
     ),
+    *("2022-04-01T15:15:27.658Z", ", interval=500ms", ", busiestThreads=3", ", ignoreIdleThreads=true:\n"),
+    *("10.0% (5ms out of 500ms) cpu usage", "0.0% [cpu=0.0%, idle=100.0%] (", "1.2mb memory allocated", " by thread '"),
+    *("unique snapshot\n", "10/10 snapshots sharing", " following 2 elements\n", "       a.B.c(B.java:1)\n"),
+    *("not supported", "# ", "\r\n", "\n\n", "\0", "\x85", "\ufeff"),
+)
+#: What is repeated behind each of them to begin with.
+UNITS = (*"x .,:=0#%'(){}[]", "\n", "\n ", "~\n", ":::\n", "1% (\n", "a.b()\n", "~\na.b()\n", "unique snapshot\n~\n")
+#: Headers of versions of which no report is recorded.
+HEADERS = (
+    "::: [n1][qT7xH2b0Qm6UdXo5cVnK1w][es1][inet[es1/10.0.0.1:9300]]{a=b, c=d}",
+    "::: {n1}{qT7xH2b0Qm6UdXo5cVnK1w}{es1}{10.0.0.1:9300}{a=b}",
+    "::: {n1}{qT7xH2b0Qm6UdXo5cVnK1w}{Z3cR9pLkTgyW4vHs8uNeJA}{x1}{es1}{[fe80::1]:9300}{hs}{9.1.0}{80-90}{a=b}",
 )
 LONGEST_INPUT = 2_000
-LONGEST_TEXT = 4_000
+LONGEST_TEXT = 8_000
 # Instrumented code is several times slower than what the benchmark measures, and the machine may be busy.
 SECONDS_AT_MOST = 0.05
 SECONDS_A_CHARACTER = 40e-6
 # A text is compared with a quarter of it where both can be measured; linear is 4, quadratic is 16.
 SECONDS_TO_COMPARE = 0.002
 GROWTH_AT_MOST = 9.0
-LEAST_TIMES = 64
+LEAST_TIMES = 16
 
 
-def text_of(data: bytes, *, share: int = 1) -> str:
-    """Spell out an input.
-
-    :param data: the input.
-    :param share: by what to divide the number of repetitions.
-    :returns: the text that it stands for.
-    """
-    parts = data[2:].decode("utf-8", "surrogateescape").split("\0", maxsplit=2)
-    if len(parts) > 2:
-        parts[1] *= _times(data, parts[1]) // share
-    return "".join(parts)
-
-
-def _times(data: bytes, unit: str) -> int:
-    return min(int.from_bytes(data[:2], "big"), LONGEST_TEXT // max(1, len(unit)))
+def parts_of(data: bytes) -> tuple[str, str, int, str]:
+    """Spell out an input: what comes first, what is repeated, how often, and what comes last."""
+    first, *rest = data[2:].decode("utf-8", "surrogateescape").split("\0", maxsplit=2)
+    if len(rest) < len(("unit", "last")):
+        return "\0".join([first, *rest]), "", 0, ""
+    unit, last = rest
+    return first, unit, min(int.from_bytes(data[:2], "big"), LONGEST_TEXT // max(1, len(unit))), last
 
 
 def check(data: bytes) -> None:
@@ -82,15 +87,16 @@ def check(data: bytes) -> None:
 
     :raises AssertionError: where something does not hold that has to.
     """
-    text = text_of(data)
+    first, unit, times, last = parts_of(data)
+    text = first + unit * times + last
     start = time.thread_time()
     report = parse(text)
     seconds = time.thread_time() - start
     bound = SECONDS_AT_MOST + SECONDS_A_CHARACTER * len(text)
     # What is slow once may have been disturbed.
     assert seconds < bound or _seconds(text) < bound, f"{seconds:.3f} s for {len(text)} characters"
-    if seconds > SECONDS_TO_COMPARE:
-        _check_growth(data, text)
+    if seconds > SECONDS_TO_COMPARE and times >= LEAST_TIMES:
+        _check_growth(text, first + unit * (times // 4) + last)
     assert report.render() == text, "the report does not give the text back"
     lines = [found.line for found in report.unparsed]
     assert lines == sorted(lines), "what was not understood is out of order"
@@ -98,10 +104,7 @@ def check(data: bytes) -> None:
     json.dumps(report.to_dict(), allow_nan=False)
 
 
-def _check_growth(data: bytes, text: str) -> None:
-    quarter = text_of(data, share=4)
-    if len(quarter) * 3 > len(text) or int.from_bytes(data[:2], "big") < LEAST_TIMES:
-        return
+def _check_growth(text: str, quarter: str) -> None:
     for _ in range(3):
         growth = _seconds(text) / _seconds(quarter)
         if growth < GROWTH_AT_MOST:
@@ -119,7 +122,7 @@ def _seconds(text: str, rounds: int = 3) -> float:
 
 
 def seeds() -> Iterator[bytes]:
-    """Give the inputs to start from: the recorded reports, by sections, threads and lines, once and repeated."""
+    """Give the inputs to start from: parts of the recorded reports, once and repeated, headers, and words."""
     for path in sorted(RECORDED.glob("*.txt")):
         text = path.read_text("utf-8")
         for mark in ("\n:::", "\n   \n", "\n     "):
@@ -127,8 +130,10 @@ def seeds() -> Iterator[bytes]:
                 data = (mark.lstrip("\n") + piece + "\n").encode()[:LONGEST_INPUT]
                 yield b"\0\0" + data
                 yield b"\3\0\0" + data + b"\0"
-    for word in WORDS:
-        yield b"\3\0\0" + word.encode().decode("unicode_escape").encode("latin-1") + b"\0"
+    for header in HEADERS:
+        yield b"\0\0" + header.encode()
+    for word, unit in itertools.product(WORDS, UNITS):
+        yield b"\xff\xff" + f"{word}\0{unit}\0~".encode()
 
 
 def fuzz(corpus: Path, seconds: int) -> None:
@@ -136,7 +141,8 @@ def fuzz(corpus: Path, seconds: int) -> None:
     for number, data in enumerate(seeds()):
         (corpus / f"seed-{number:03d}").write_bytes(data)
     words = corpus / "words.dict"
-    words.write_text("".join(f'"{word}"\n' for word in WORDS), "utf-8")
+    escaped = ("".join(f"\\x{byte:02x}" for byte in word.encode()) for word in WORDS)
+    words.write_text("".join(f'"{word}"\n' for word in escaped), "utf-8")
     options = {
         "max_total_time": seconds,
         "max_len": LONGEST_INPUT,

@@ -118,9 +118,6 @@ def cost(text: str) -> tuple[float, float]:
     return (peak - before) / size, (after - before) / size
 
 
-SIZE = 400_000
-
-
 @pytest.mark.parametrize(
     ("most", "text"),
     [
@@ -129,20 +126,24 @@ SIZE = 400_000
         (4, "".join(HEADER.replace("n1", f"n{number}") + SAMPLING for number in range(2_000))),
         (4, HEADER + SAMPLING + "".join(THREAD.replace("#1", f"#{n}") + UNIQUE for n in range(4_000))),
         (4, HEADER + SAMPLING + "".join(THREAD.replace("#1", f"#{n}") + STACK for n in range(2_000))),
+        (4, HEADER + SAMPLING + "".join(THREAD + STACK.replace("1)", f"{number})") for number in range(2_000))),
         (1, REPORT.replace(STACK, STACK * 10) * 500),
         # What is none.
         (2, "".join(f"{number} is what?\n" for number in range(30_000))),
         (2, "<p>\n\n" * 80_000),
-        (8, HEADER[:5] + "\n" + ":::\n" * 100_000),
-        (8, "1% (\n" * 80_000),
-        (8, "::: {a}\n" * 50_000),
+        (8, ":::\n" * 50_000),
+        (8, "1% (\n" * 40_000),
+        (8, "::: {a}\n" * 20_000),
+        (16, "".join(f"::: {{a{number}}}\n" for number in range(30_000))),
         (16, THREAD + UNIQUE + "".join(f"a.b{number}()\n" for number in range(40_000))),
         (16, "~\na.b()\n" * 50_000),
     ],
     ids=[
-        *("frames that are all different", "nodes with nothing hot", "threads without a stack", "short stacks"),
+        *("frames that are all different", "nodes with nothing hot", "threads without a stack"),
+        *("short stacks", "short stacks that are all different"),
         "stacks that repeat",
-        *("lines", "a page", "bare marks", "bare shares", "bare names", "short frames", "lines and frames"),
+        *("lines", "a page", "bare marks", "bare shares", "bare names"),
+        *("bare names that are all different", "short frames", "lines and frames"),
     ],
 )
 def test_memory_is_a_few_times_the_text(most: float, text: str) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from airflow_provider_mediaops.cluster.hot_threads_lines import read_sampling, read_usage, sampling_of, usage_of
 from airflow_provider_mediaops.cluster.hot_threads_node import header_of, read_header
-from airflow_provider_mediaops.cluster.hot_threads_parts import PARTS, read_node, read_thread
+from airflow_provider_mediaops.cluster.hot_threads_parts import NODE, THREAD, read_node, read_thread
 
 SAMPLING = "Hot threads at 2022-04-01T15:15:27.658Z, interval=500ms, busiestThreads=3, ignoreIdleThreads=true:"
 ID = st.from_regex(r"[A-Za-z0-9_-]{20,22}", fullmatch=True)
@@ -48,9 +48,7 @@ def test_header_in_brackets(name: str, node_id: str, host: str | None, inet: str
 
 
 def check_header(header: str) -> None:
-    part = PARTS.match(f"::: {header}\n{SAMPLING}")
-    assert part
-    if part.lastgroup == "node":
+    if part := NODE.match(f"::: {header}\n{SAMPLING}"):
         values, reason = read_header(header)
         assert (header_of(part), None) == (values, reason)
         assert read_node(part[0]) == {**values, **sampling_of(part), "failure": None}
@@ -60,7 +58,7 @@ def check_header(header: str) -> None:
 @example("500ms", 3, "true", "2024-02-29T00:00:00")
 def test_sampling(interval: str, threads: int, idle: str, moment: str) -> None:
     line = f"Hot threads at {moment}Z, interval={interval}, busiestThreads={threads}, ignoreIdleThreads={idle}:"
-    part = PARTS.match(f"::: [n1][qT7xH2b0Qm6UdXo5cVnK1w][inet[/10.0.0.1:9300]]\n{line}")
+    part = NODE.match(f"::: [n1][qT7xH2b0Qm6UdXo5cVnK1w][inet[/10.0.0.1:9300]]\n{line}")
     assert part
     # The readers of odd lines know the 29th of February, and a number of threads beyond any.
     if part["interval"] or not ("-02-29T" in moment or threads == 10**10):
@@ -81,9 +79,8 @@ def test_thread_by_memory(size: int, unit: str, name: str) -> None:
 
 
 def check_thread(line: str) -> None:
-    part = PARTS.match(line)
+    part = THREAD.match(line)
     assert part
-    assert part.lastgroup == "thread"
     usage = usage_of(part, "n1")
     assert (usage, None) == read_usage(line, "n1")
     assert usage == read_thread(line.replace(" by thread", "  by thread", 1), "n1")
