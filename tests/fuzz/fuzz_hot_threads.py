@@ -69,7 +69,7 @@ SECONDS_AT_MOST = 0.05
 SECONDS_A_CHARACTER = 40e-6
 # A text is compared with a quarter of it where both can be measured; linear is 4, quadratic is 16.
 SECONDS_TO_COMPARE = 0.002
-GROWTH_AT_MOST = 9.0
+GROWTH_AT_MOST = 7.0
 LEAST_TIMES = 16
 
 
@@ -149,7 +149,7 @@ def fuzz(corpus: Path, seconds: int) -> None:
         "dict": words,
         "artifact_prefix": f"{corpus}/found-",
         "print_final_stats": 1,
-        "timeout": 60,
+        "timeout": 20,
         "rss_limit_mb": 4096,
     }
     atheris.Setup([sys.argv[0], *(f"-{name}={value}" for name, value in options.items()), str(corpus)], check)

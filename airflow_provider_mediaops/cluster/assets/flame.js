@@ -92,6 +92,8 @@
 
   // ---- Drawing
 
+  // What changes moves to its place; but what is drawn anew is there at once, also for a printer.
+  const smooth = matchMedia("(prefers-reduced-motion: reduce)").matches ? 0 : 250;
   const place = byId("flame-graph");
   const reset = byId("flame-reset");
   const search = byId("flame-search");
@@ -101,7 +103,7 @@
     .cellHeight(18)
     .minFrameSize(2)
     .resetHeightOnZoom(true)
-    .transitionDuration(matchMedia("(prefers-reduced-motion: reduce)").matches ? 0 : 250)
+    .transitionDuration(0)
     .width(place.clientWidth)
     .getName((node) => shortName(node.data))
     .setLabelHandler(describe)
@@ -141,7 +143,10 @@
     const bars = asBars(grow(levels ? levels.split(",").map(Number) : []), capture, before);
     total = bars.value;
     if (place.querySelector("svg")) graph.update(bars);
-    else d3.select(place).datum(bars).call(graph);
+    else {
+      d3.select(place).datum(bars).call(graph);
+      graph.transitionDuration(smooth);
+    }
     byId("flame-legend").hidden = before !== "";
     byId("flame-legend-changes").hidden = before === "";
     reset.disabled = true;
@@ -196,7 +201,8 @@
   byId("flame-details").hidden = false;
   new ResizeObserver(() => {
     if (place.clientWidth && place.clientWidth !== graph.width()) {
-      graph.width(place.clientWidth).update();
+      graph.transitionDuration(0).width(place.clientWidth).update();
+      graph.transitionDuration(smooth);
       dress(current);
     }
   }).observe(place);
