@@ -114,4 +114,5 @@ def test_the_provider_names_its_three_connection_types() -> None:
     kinds = ("hooks", "operators", "sensors", "triggers")
     modules = {module for kind in kinds for each in info[kind] for module in each["python-modules"]}
     assert "airflow_provider_mediaops.hooks.video" in modules
-    assert len(modules) == 12
+    assert {"airflow_provider_mediaops.triggers.hot_threads", "airflow_provider_mediaops.triggers.enrichment"} < modules
+    assert len(modules) == 14
