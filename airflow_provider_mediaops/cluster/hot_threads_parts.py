@@ -74,8 +74,8 @@ def _uncaptured(form: str) -> str:
 
 _FORMS = {
     "group": GROUP_LINE + END,
-    "frames": rf"{FRAME}{END}(?:\n[{MARGIN}\n]*{FRAME}{END}){{0,{_RUN}}}",
     "thread": _uncaptured(_THREAD),
+    "frames": rf"{FRAME}{END}(?:\n[{MARGIN}\n]*{FRAME}{END}){{0,{_RUN}}}",
     "odd_thread": rf"{THREAD_START}[^\n]*",
     "node": _uncaptured(_NODE),
     "odd_node": rf"{_HEADER_START}[^\n]*",
@@ -111,21 +111,21 @@ def cut(text: str) -> Iterator[tuple[str, str, int, re.Match[str] | None]]:
     kind, start, first = "", 0, None
     in_thread = False
     for part in PARTS.finditer(text):
-        form = part.lastgroup
+        form, end = part.lastgroup, part.start()
         if form == "group" and in_thread:
             begins = "group"
-        elif form == "blank" or (form == "frames" and kind == "group"):
-            continue
         elif form in ("thread", "odd_thread"):
             begins, in_thread = "thread", True
+        elif form == "blank" or (form == "frames" and kind == "group"):
+            continue
         elif form in ("node", "odd_node") or not kind or (form == "sampling" and in_thread):
             # Text under no header begins a node without one; so does a section whose header is missing.
             begins, in_thread = "node", False
         else:
             first = None
             continue
-        yield kind, text[start : part.start()], start, first
-        kind, start, first = begins, part.start(), part if form == begins else None
+        yield kind, text[start:end], start, first
+        kind, start, first = begins, end, part if form == begins else None
     yield kind, text[start:], start, first
 
 

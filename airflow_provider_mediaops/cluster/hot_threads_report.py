@@ -124,7 +124,7 @@ class StackGroup(_Part):
     frames: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class HotThread(_StatingPart):
     """One thread and what it used during the interval.
 
@@ -149,6 +149,12 @@ class HotThread(_StatingPart):
     section: str | None
     groups: tuple[StackGroup, ...]
 
+    def __init__(self, source: str, section: str | None, groups: tuple[StackGroup, ...]) -> None:
+        # Reports are full of threads, and the way of a dataclass into a frozen object takes twice the time.
+        _set_source(self, source)
+        _set_section(self, section)
+        _set_groups(self, groups)
+
     name = Stated[str | None]()
     node_name = Stated[str | None]()
     pool = Stated[str | None]()
@@ -166,6 +172,9 @@ class HotThread(_StatingPart):
 
     def _read(self) -> Mapping[str, Any]:
         return read_thread(self.source, self.section)
+
+
+_set_source, _set_section, _set_groups = (vars(HotThread)[name].__set__ for name in ("source", "section", "groups"))
 
 
 @dataclass(frozen=True)
