@@ -1,6 +1,6 @@
 # Everything on a machine that has git, make and Python 3.10 to 3.13:
 #   make demo         the example DAGs on a real Airflow; KEEP=1 leaves its pages up until Ctrl-C
-#   make test         linters, documentation and every suite that this machine can run;
+#   make test         linters, documentation and the suites that this machine can run;
 #                     REQUIRE=all (or a list such as unit,cluster) makes a skipped test a failure
 #   make test-distributed  one list on two Celery workers, with PostgreSQL and Redis; not part of make test
 #   make lint, make docs, make benchmarks, make lock, make clean
