@@ -2,7 +2,6 @@
 #   make demo         the example DAGs on a real Airflow; KEEP=1 leaves its pages up until Ctrl-C
 #   make test         linters, documentation and the suites that this machine can run;
 #                     REQUIRE=all (or a list such as unit,cluster) makes a skipped test a failure
-#   make test-distributed  one list on two Celery workers, with PostgreSQL and Redis; not part of make test
 #   make lint, make docs, make benchmarks, make lock, make clean
 
 PYTHON ?= python3
@@ -15,14 +14,14 @@ unexport PYTHONDONTWRITEBYTECODE PYTHONPATH VIRTUAL_ENV
 UV := .venv/bin/uv
 UV_VERSION := 0.13.8
 INSTALL = $(UV) pip install --quiet --compile-bytecode --python $(@D)/bin/python
-LOCK = $(UV) pip compile --quiet --upgrade --universal --python-version 3.10 \
-	--no-emit-index-url --no-header --no-annotate pyproject.toml
+LOCK = $(UV) pip compile --quiet --upgrade --universal --python-version 3.10 --no-header --no-annotate \
+	pyproject.toml
 PYTEST = python -m pytest -q -rfEs
 # The floor is tried on the oldest Python where there is one (PYENV_VERSION lets pyenv's command run it).
 OLDEST_PYTHON = $(shell PYENV_VERSION=3.10 python3.10 -c 'import sys; print(sys.executable)' 2>/dev/null \
 	|| command -v $(PYTHON))
 
-.PHONY: help demo test lint docs test-newest test-distributed test-floor benchmarks lock clean
+.PHONY: help demo test lint docs test-newest test-floor benchmarks lock clean
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -53,12 +52,8 @@ test-newest: .venv/ready
 		--cov --cov-report= --cov-fail-under=0
 	@.venv/bin/$(PYTEST) tests/cluster tests/stores --cov --cov-append --cov-report= --cov-fail-under=0
 	@.venv/bin/$(PYTEST) tests/system tests/browser --cov --cov-append --cov-report= --cov-fail-under=0
-	@.venv/bin/coverage report
-
-# Two Celery workers, PostgreSQL and Redis: five minutes in which the machine must have nothing else to do.
-test-distributed: .venv/ready
-	@$(if $(REQUIRE),scripts/install-system-packages)
 	@.venv/bin/$(PYTEST) tests/distributed
+	@.venv/bin/coverage report
 
 test-floor: .venv-floor/ready
 	@echo "== Tests on the oldest Airflow"

@@ -140,7 +140,8 @@ class RateLimiter:
             yield from self._tell(slow_down)
         elif isinstance(error, QuotaExceededError):
             yield from self._tell(Close(min(asked, _DAY)))
-        elif leave and error.status is not None:
+        elif leave:
+            # One without a reply may have come to the service at any time until now.
             yield from self.replied(leave)
 
     def reopen(self) -> Conversation[None]:
