@@ -32,6 +32,8 @@ T = TypeVar("T")
 
 # Shorter pauses are those of the rate, many a second: they would only fill the log.
 _WORTH_A_LINE = 2.0
+# A wait for the same reason as the last one is told of again after so many seconds.
+_TOLD_EVERY = 30.0
 _ROUND = str.maketrans("[]", "()")
 
 
@@ -72,6 +74,7 @@ class ServiceHook(BaseHook):
         # Tasks that share a hook share its session and the state of its credentials.
         self._one_at_a_time = asyncio.Lock()
         self._new_secrets: list[str] = []
+        self._told: tuple[str, float] | None = None
 
     @abstractmethod
     def _configure(self, fields: ConnectionFields) -> Service:
@@ -238,5 +241,11 @@ class ServiceHook(BaseHook):
         await asyncio.sleep(wait.seconds)
 
     def _log_wait(self, wait: Wait) -> None:
-        if wait.reason and wait.seconds >= _WORTH_A_LINE:
-            self.log.info("Waiting %.1f s: %s", wait.seconds, wait.reason)
+        if not wait.reason or wait.seconds < _WORTH_A_LINE:
+            return
+        now = time.monotonic()
+        # Where many use one key, each request waits for its turn.
+        if self._told and self._told[0] == wait.reason and now - self._told[1] < _TOLD_EVERY:
+            return
+        self._told = wait.reason, now
+        self.log.info("Waiting %.1f s: %s", wait.seconds, wait.reason)

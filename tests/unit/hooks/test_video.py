@@ -14,7 +14,9 @@ from airflow_provider_mediaops.exceptions import (
     UncertainDeliveryError,
 )
 from airflow_provider_mediaops.hooks.video import VideoPlatformHook
+from airflow_provider_mediaops.http.exchange import Wait
 from airflow_provider_mediaops.video.delivery import RECORD_KEY, Try, begin
+from tests.unit.conversations import on_a_loop
 from tests.unit.hooks.video_hook import BASE, both_forms, carry_out, http
 from tests.unit.log_lines import log_lines
 from tests.unit.loopback import Loopback, answering
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
     from requests_mock import Mocker
 
+    from airflow_provider_mediaops.http.exchange import Conversation
     from tests.unit.loopback import Peer
 
 pytestmark = pytest.mark.usefixtures("supervisor")
@@ -179,6 +182,36 @@ class TestWaiting:
         # A pause that is hardly noticed is not worth a line.
         assert len(lines) == 1
         assert lines[0].startswith("INFO: Waiting 7.0 s: ServiceUnavailableError, try 3: The video platform")
+
+    @both_forms
+    def test_waits_for_the_same_reason_are_told_of_now_and_then(
+        self, connect_video: Callable[..., None], form: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        now = [1_000.0]
+
+        def sleep(seconds: float) -> None:
+            now[0] += seconds
+
+        async def asleep(seconds: float) -> None:
+            sleep(seconds)
+
+        monkeypatch.setattr("airflow_provider_mediaops.hooks.service.time.monotonic", lambda: now[0])
+        monkeypatch.setattr("airflow_provider_mediaops.hooks.service.time.sleep", sleep)
+        monkeypatch.setattr("airflow_provider_mediaops.hooks.service.asyncio.sleep", asleep)
+        lines = log_lines(monkeypatch, VideoPlatformHook)
+
+        def waits() -> Conversation[None]:
+            for _ in range(20):
+                yield Wait(3.0, "the key's rate")
+            yield Wait(3.0, "another reason")
+
+        connect_video("http://127.0.0.1:9")
+        hook = VideoPlatformHook()
+        if form == "sync":
+            hook.run(waits())
+        else:
+            on_a_loop(hook.arun(waits()))
+        assert lines == ["INFO: Waiting 3.0 s: the key's rate"] * 2 + ["INFO: Waiting 3.0 s: another reason"]
 
     @both_forms
     def test_a_spent_quota_is_not_waited_for(self, connect_video: Callable[..., None], form: str) -> None:
