@@ -94,5 +94,5 @@ def _probe_store(path: ObjectStoragePath) -> None:
     folder, _, name = path.path.rpartition("/")
     probe = f"{folder}/{beside(name, f'{secrets.token_hex(4)}.probe')}"
     put(path, probe, lambda target: path.fs.pipe_file(target, b""))
-    with asking(path):
+    with asking(path, "written"):
         path.fs.rm_file(probe)

@@ -3,18 +3,25 @@ Who has an object store's destination, as one object beside it: a claim while it
 
 Object stores have no locks, so a claim is a matter of time: it holds until its owner has shown no sign of life for a
 while. Every part that is written is such a sign.
+
+A claim is written once for an attempt, and only then does the attempt list what it goes on from. So whoever finds the
+claim still his own knows that the next attempt will see all that he has written up to then.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_mediaops.json_text import parse_json
 from airflow_provider_mediaops.storage.formats import json_line
 from airflow_provider_mediaops.storage.ownership import Owner, Receipt
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    from airflow_provider_mediaops.storage.parts import Part
 
 _VERSION = 1
 #: Seconds without a sign of life after which another task may take a destination over.
@@ -24,42 +31,14 @@ STALE_AFTER = 900.0
 @dataclass(frozen=True, slots=True)
 class Attempt:
     """
-    One attempt at a dataset.
+    An attempt that others have followed.
 
     :param token: marks the parts that it wrote.
-    :param upto: the number of the last of its parts that counts; None for the attempt that writes now.
+    :param after: the number of the commit that it went on after; 0 for the first.
     """
 
     token: str
-    upto: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """
-    The name of one part: a commit as an object.
-
-    :param number: its place, from 1.
-    :param token: the attempt that wrote it.
-    :param written: when, in whole seconds since 1970.
-    """
-
-    number: int
-    token: str
-    written: int
-
-    @property
-    def name(self) -> str:
-        """The object's name, below the folder of parts."""
-        return f"{self.number:08d}.{self.token}.{self.written}"
-
-    @classmethod
-    def of(cls, name: str) -> Part | None:
-        """Read a name; None for that of another thing."""
-        words = name.split(".")
-        if len(words) != 3 or not (words[0].isdecimal() and words[2].isdecimal()):  # noqa: PLR2004
-            return None
-        return cls(int(words[0]), words[1], int(words[2]))
+    after: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +49,16 @@ class Claim:
     :param owner: who writes the destination, or is to go on; None where nobody does.
     :param since: when it was claimed, in seconds since 1970.
     :param released: whether the owner has let go of it, so that anyone may take it over.
-    :param attempts: the owner's attempts, in order.
+    :param token: marks the parts of the attempt that writes now.
+    :param earlier: the attempts before it whose parts may count, in order.
     :param last: the receipt of what was published before.
     """
 
     owner: Owner | None = None
     since: float = 0.0
     released: bool = False
-    attempts: tuple[Attempt, ...] = ()
+    token: str = ""
+    earlier: tuple[Attempt, ...] = ()
     last: Receipt | None = None
 
     def to_bytes(self) -> bytes:
@@ -88,26 +69,20 @@ class Claim:
     @classmethod
     def from_bytes(cls, data: bytes) -> Claim:
         """Read the object; an empty claim where it cannot be read."""
-        import pydantic_core
-
         try:
-            fields: Mapping[str, Any] = pydantic_core.from_json(data)
+            fields: Mapping[str, Any] = parse_json(data)
             if fields["version"] != _VERSION:
                 return cls()
             return cls(
                 owner=Owner(**fields["owner"]) if fields["owner"] else None,
                 since=fields["since"],
                 released=fields["released"],
-                attempts=tuple(Attempt(**each) for each in fields["attempts"]),
+                token=fields["token"],
+                earlier=tuple(Attempt(**each) for each in fields["earlier"]),
                 last=Receipt.from_dict(fields["last"]),
             )
         except (ValueError, KeyError, TypeError):
             return cls()
-
-    @property
-    def token(self) -> str:
-        """The mark of the attempt that writes now."""
-        return self.attempts[-1].token if self.attempts else ""
 
     def seen(self, parts: Iterable[Part]) -> float:
         """
@@ -120,31 +95,39 @@ class Claim:
 
     def counting(self, parts: Iterable[Part]) -> list[Part]:
         """
-        Pick the parts that count: an attempt that was thought dead and wrote on has left others.
+        Pick the parts that count: all commits up to the first that is missing, each once.
+
+        There may be others: small ones that a merged part has replaced, and what an attempt that was thought dead has
+        written or merged after the next one began.
 
         :param parts: the parts that are there.
-        :returns: those of each attempt up to where the next took over, in order, without a gap.
+        :returns: those that count, in order.
         """
-        by_place = {(part.number, part.token): part for part in parts}
+        # Of parts with one beginning the longest comes last, and of several tries at one the newest.
+        in_order = sorted(parts, key=lambda part: (part.last, part.written))
+        begun = self._begun(in_order)
         found: list[Part] = []
-        for attempt in self.attempts:
-            while attempt.upto is None or len(found) < attempt.upto:
-                part = by_place.get((len(found) + 1, attempt.token))
-                if part is None:
-                    break
+        reached = 0
+        for index, attempt in enumerate(begun):
+            upto = min((later.after for later in begun[index + 1 :]), default=math.inf)
+            own = {part.first: part for part in in_order if part.token == attempt.token and part.last <= upto}
+            while part := own.get(reached + 1):
                 found.append(part)
+                reached = part.last
         return found
 
-    def taken_over(self, owner: Owner, token: str, since: float, upto: int) -> Claim:
+    def taken_over(self, owner: Owner, token: str, since: float, parts: Iterable[Part]) -> Claim:
         """
-        Give the claim of the next attempt.
+        Give the claim of the next attempt; where that goes on, the names of its parts are to say.
 
         :param owner: who makes it.
         :param token: its mark.
         :param since: when it begins.
-        :param upto: the number of the last part that it goes on from.
+        :param parts: the parts that are there.
         """
-        earlier = [*self.attempts[:-1], *(replace(each, upto=upto) for each in self.attempts[-1:])]
-        ends = [0, *(each.upto or 0 for each in earlier)]
-        kept = [each for each, before in zip(earlier, ends, strict=False) if (each.upto or 0) > before]
-        return Claim(owner, since, released=False, attempts=(*kept, Attempt(token)), last=self.last)
+        return Claim(owner, since, released=False, token=token, earlier=self._begun(parts), last=self.last)
+
+    def _begun(self, parts: Iterable[Part]) -> tuple[Attempt, ...]:
+        """Give the attempts whose parts may count; the last one, only where it has written any."""
+        after = next((part.after for part in parts if part.token == self.token), None)
+        return self.earlier if after is None else (*self.earlier, Attempt(self.token, after))

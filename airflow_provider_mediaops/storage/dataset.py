@@ -13,6 +13,7 @@ from airflow.providers.common.compat.sdk import ObjectStoragePath
 from airflow_provider_mediaops.json_text import parse_json
 from airflow_provider_mediaops.storage.files import is_local
 from airflow_provider_mediaops.storage.formats import FlatView, check_format, format_of, json_lines, write_table
+from airflow_provider_mediaops.storage.ownership import overwritten
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -90,7 +91,8 @@ class Dataset:
     ) -> None:
         self._format = format_of(destination, format)
         self._destination = str(destination)
-        self._path = ObjectStoragePath(destination)
+        # Of such a path itself it makes no other, where that is one of the local disk.
+        self._path = ObjectStoragePath(self._destination)
         self._view = view
         self._clock = clock
 
@@ -122,11 +124,14 @@ class Dataset:
         :returns: a context manager that gives what to commit to.
         :raises DestinationInUseError: where another task is writing the destination at this moment.
         :raises OSError: where the destination cannot be written; before the block begins, or when it ends.
-        :raises PermanentError: for Parquet, where pyarrow is not installed; before the block begins.
+        :raises PermanentError: for Parquet, where pyarrow is not installed, and where a task that is mapped beside this
+            one has published there; before the block begins.
         """
         check_format(self._format)
         stage = self._open(owner)
         try:
+            if stage.last and owner.is_mapped_beside(stage.last.owner):
+                raise overwritten(self._destination, stage.last.owner.task)
             staging = Staging(stage)
             yield staging
             staging.summary = self._publish(stage, staging, owner)
@@ -150,7 +155,9 @@ class Dataset:
         digest = self._whole_digest(staging.digest, owner)
         last = stage.last
         if last and last.digest == digest:
-            return stage.keep_published(last, {**summary, "changed": False})
+            kept = stage.keep_published(last, {**summary, "changed": False})
+            if kept is not None:
+                return kept
         return stage.publish(convert, {**summary, "changed": True}, digest)
 
     def _convert(self, staging: Staging, file: Path) -> None:

@@ -47,7 +47,8 @@ def target_of(path: ObjectStoragePath) -> Path:
     :returns: what a link at the path leads to, so that the link stays one.
     :raises OSError: where it is a folder, or the folders above it cannot be made.
     """
-    target = Path(os.path.realpath(path.path))
+    # "~" is the home folder to fsspec, so to those who read the file as well.
+    target = Path(os.path.realpath(Path(path.path).expanduser()))
     if target.is_dir():
         raise IsADirectoryError("it is a folder")
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -95,7 +96,7 @@ def put(path: ObjectStoragePath, target: str, send: Callable[[str], None], what_
     :param what_to_do: a sentence for the reader of an error.
     :raises OSError: where the store refuses, or cannot be reached.
     """
-    with asking(path, what_to_do):
+    with asking(path, "written", what_to_do):
         try:
             send(target)
         except FileNotFoundError:
@@ -105,15 +106,16 @@ def put(path: ObjectStoragePath, target: str, send: Callable[[str], None], what_
 
 
 @contextmanager
-def asking(path: object, what_to_do: str = "") -> Iterator[None]:
+def asking(path: object, done: str = "read", what_to_do: str = "") -> Iterator[None]:
     """
     Let any error of a store be an ``OSError`` that says which destination it is about.
 
     :param path: the destination.
+    :param done: what is done with it: ``read`` or ``written``.
     :param what_to_do: a sentence for the reader.
     :raises OSError: for whatever the store's client raises; some have errors of their own for a lost network.
     """
-    with naming(path, what_to_do):
+    with naming(path, what_to_do, done):
         try:
             yield
         except OSError:
@@ -123,21 +125,35 @@ def asking(path: object, what_to_do: str = "") -> Iterator[None]:
 
 
 @contextmanager
-def naming(path: object, what_to_do: str = "") -> Iterator[None]:
+def naming(path: object, what_to_do: str = "", done: str = "written") -> Iterator[None]:
     """
     Let an error of the system or of a store say which destination it is about.
 
     :param path: the destination.
     :param what_to_do: a sentence for the reader.
+    :param done: what is done with it: ``read`` or ``written``.
     :raises OSError: of the same class as the error where it is the system's; the message names the path.
     """
     try:
         yield
     except OSError as error:
         # With its number the system's error keeps its class: PermissionError, FileNotFoundError, …
-        what = f"{path} cannot be written: {error.strerror or error}"
-        what = f"{what}. {what_to_do}" if what_to_do else what
-        raise (OSError(error.errno, what) if error.errno else type(error)(what)) from error
+        what = f"{path} cannot be {done}: {error.strerror or error}"
+        raise named(error, f"{what}. {what_to_do}" if what_to_do else what) from error
+
+
+def named(error: OSError, what: str) -> OSError:
+    """
+    Give an error another text.
+
+    :param error: the error.
+    :param what: the text.
+    :returns: an error with the same number, and of the same class where that is one of Python's own: those of stores'
+        clients cannot all be made of a text.
+    """
+    if error.errno:
+        return OSError(error.errno, what)
+    return type(error)(what) if type(error).__module__ == "builtins" else OSError(what)
 
 
 def _write_local(target: Path, data: bytes) -> None:

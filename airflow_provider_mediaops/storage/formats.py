@@ -58,7 +58,9 @@ def format_of(destination: object, format: str | None = None) -> Format:
     :returns: the format.
     :raises ValueError: where neither names a format.
     """
-    word = str(destination).rpartition("/")[2].rpartition(".")[2] if format is None else format
+    # Without a dot there is no suffix.
+    _, dot, suffix = str(destination).rpartition("/")[2].rpartition(".")
+    word = (suffix if dot else "") if format is None else format
     for known in FORMATS:
         if word.lower() == known:
             return known
@@ -118,18 +120,33 @@ def json_lines(values: Iterable[object]) -> bytes:
     :param values: plain values.
     :returns: the lines in UTF-8, each with its end.
     """
+    import msgspec
+
+    encode = msgspec.json.Encoder().encode_into
+    lines = bytearray()
+    for value in values:
+        start = len(lines)
+        try:
+            encode(value, lines, start)
+        except ValueError:
+            lines[start:] = _odd_line(value)
+        else:
+            # It writes NaN as null too.
+            if lines.find(b"null", start) >= 0:
+                lines[start:] = _odd_line(value)
+        lines += b"\n"
+    return bytes(lines)
+
+
+def _odd_line(value: object) -> bytes:
     from pydantic_core import to_json
 
-    lines: list[bytes] = []
-    for value in values:
-        try:
-            lines.append(to_json(value, inf_nan_mode="constants"))
-        except ValueError:
-            # Half of a surrogate pair has no UTF-8; as an escape it is good JSON.
-            text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-            lines.append(text.encode("utf-8", "backslashreplace"))
-    lines.append(b"")
-    return b"\n".join(lines)
+    try:
+        return to_json(value, inf_nan_mode="constants")
+    except ValueError:
+        # Half of a surrogate pair has no UTF-8; as an escape it is good JSON.
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        return text.encode("utf-8", "backslashreplace")
 
 
 def _as(kind: type[str | int | float], value: object) -> str | int | float | None:

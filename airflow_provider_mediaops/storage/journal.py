@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_mediaops.json_text import parse_json
 from airflow_provider_mediaops.storage.formats import json_line
 from airflow_provider_mediaops.storage.ownership import Owner, Receipt
 from airflow_provider_mediaops.storage.records import Extent
@@ -103,10 +104,8 @@ def _begun(fields: Mapping[str, Any], end: int) -> Journal:
 
 
 def _fields(line: bytes) -> Mapping[str, Any]:
-    import pydantic_core
-
     try:
-        value = pydantic_core.from_json(line)
+        value = parse_json(line)
     except ValueError:
         return {}
     return value if isinstance(value, dict) else {}

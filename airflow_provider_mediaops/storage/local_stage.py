@@ -127,6 +127,8 @@ class LocalStage(Stage):
                 sync(self._records)
                 self._journal.sync()
             if self._journal.is_long:
+                # The new journal goes to the disk and has this commit alone: without its records it would have none.
+                sync(self._records)
                 self._journal.rewrite(header_line(self._owner, self.last) + line)
 
     def publish(self, convert: Convert | None, summary: Mapping[str, Any], digest: str | None) -> dict[str, Any]:
@@ -147,9 +149,11 @@ class LocalStage(Stage):
             self._files.settle(self._journal, receipt)
         return final
 
-    def keep_published(self, last: Receipt, summary: Mapping[str, Any]) -> dict[str, Any]:
-        """Take over what was published before as this task's own; give the summary with its size in bytes."""
+    def keep_published(self, last: Receipt, summary: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Take over what was published before as this task's own, with its size; None where it is gone meanwhile."""
         with self._naming():
+            if not _standing(self._files, last):
+                return None
             final = {**summary, "bytes": self._files.target.stat().st_size}
             self._files.settle(self._journal, Receipt(self._owner, final, last.digest, last.identity))
         return final

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.exceptions import DestinationInUseError
+from airflow_provider_mediaops.exceptions import DestinationInUseError, PermanentError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,6 +38,22 @@ class Owner:
         """
         return (self.task, self.parameters) == (other.task, other.parameters)
 
+    def is_mapped_beside(self, other: Owner) -> bool:
+        """
+        Say whether both are of one mapped task in one run, so that one's dataset is no older version of the other's.
+
+        :param other: who has published.
+        :returns: True where the map index and the parameters differ, but nothing else; a clear in between makes it
+            another attempt at the whole.
+        """
+        task, _, index = self.task.rpartition("/")
+        its_task, _, its_index = other.task.rpartition("/")
+        if self.parameters == other.parameters or index == its_index:
+            return False
+        if not (index.isdecimal() and its_index.isdecimal()):
+            return False
+        return (task, self.clears, self.run_start) == (its_task, other.clears, other.run_start)
+
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
@@ -65,6 +81,21 @@ class Receipt:
         return cls(**{**fields, "owner": Owner(**fields["owner"])}) if fields else None
 
 
+def overwritten(destination: object, writer: str) -> PermanentError:
+    """
+    Make the error of a mapped task whose destination another one, mapped beside it, has published.
+
+    :param destination: the path.
+    :param writer: who has published it.
+    :returns: the error; it says what to do.
+    """
+    return PermanentError(
+        f"{destination} is the dataset of {writer}, mapped beside this task in the same run, and would be lost: give "
+        "each mapped task a destination of its own, for example with {{ ti.map_index }} in it.",
+        service="storage",
+    )
+
+
 def in_use(destination: object, holder: str, since: float, ends: float | None = None) -> DestinationInUseError:
     """
     Make the error of a destination that another task is writing.
@@ -80,6 +111,21 @@ def in_use(destination: object, holder: str, since: float, ends: float | None = 
         what = f"If that task is dead, the destination is free at {_at(ends)}. {what}"
     return DestinationInUseError(
         f"{destination} is being written by {holder or 'another task'}, last heard of at {_at(since)}. {what}",
+        service="storage",
+    )
+
+
+def taken_away(destination: object, claim: str) -> DestinationInUseError:
+    """
+    Make the error of a destination whose claim is not there any more.
+
+    :param destination: the path.
+    :param claim: the object that held the claim.
+    :returns: the error; it says what to do.
+    """
+    return DestinationInUseError(
+        f"{destination} is no longer this task's: the object {claim}, which says whose it is, was removed, or another "
+        "task has published there. This attempt ends; the next one begins anew.",
         service="storage",
     )
 

@@ -40,8 +40,8 @@ class Stage(Protocol):
         """Put the file at its destination in one step; give the summary with its size in bytes."""
         ...
 
-    def keep_published(self, last: Receipt, summary: Mapping[str, Any]) -> dict[str, Any]:
-        """Take over what was published before as this task's own; give the summary with its size in bytes."""
+    def keep_published(self, last: Receipt, summary: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Take over what was published before as this task's own, with its size; None where it is gone meanwhile."""
         ...
 
     def close(self) -> None:

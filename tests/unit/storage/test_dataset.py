@@ -67,6 +67,14 @@ def test_json_lines_keep_half_a_surrogate_pair_as_an_escape(tmp_path: Path) -> N
     assert (tmp_path / "d.jsonl").read_bytes() == b'{"name":"a\\ud800\xc3\x84"}\n'
 
 
+def test_json_lines_tell_what_is_no_number_from_what_is_not_there(tmp_path: Path) -> None:
+    records = [{"price": float("nan"), "pages": None}, {"price": float("-inf")}, {"name": "null", "price": None}]
+    write(tmp_path / "d.jsonl", records)
+
+    lines = (tmp_path / "d.jsonl").read_text(encoding="utf-8").splitlines()
+    assert lines == ['{"price":NaN,"pages":null}', '{"price":-Infinity}', '{"name":"null","price":null}']
+
+
 def test_csv_has_the_columns_of_the_view(tmp_path: Path) -> None:
     write(tmp_path / "d.csv", [{"name": 'a "b", c\nd', "pages": 3, "price": 1.5, "unknown": 1}, {}])
 
@@ -145,7 +153,9 @@ def test_the_format_can_be_named(tmp_path: Path) -> None:
     assert csv_rows(tmp_path / "d.data") == [["name", "pages", "price"], ["a", "", ""]]
 
 
-@pytest.mark.parametrize("destination", ["d", "d.json", "d.jsonl/", "d.jsonl.gz", "a.csv/d", "", "s3://bucket/d.xlsx"])
+@pytest.mark.parametrize(
+    "destination", ["d", "d.json", "d.jsonl/", "d.jsonl.gz", "a.csv/d", "a/csv", "", "s3://bucket/d.xlsx"]
+)
 def test_an_unknown_suffix_is_refused(destination: str) -> None:
     with pytest.raises(ValueError, match=r"ends in none of \.jsonl, \.csv, \.parquet"):
         Dataset(destination, view=VIEW)

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import os
 import stat
+from email.message import Message
 from typing import TYPE_CHECKING
+from urllib.error import HTTPError
 
 import pytest
 from airflow.providers.common.compat.sdk import ObjectStoragePath
@@ -110,6 +112,11 @@ def test_an_object_is_written_with_one_put(store: Store) -> None:
     [
         (PermissionError("Access Denied"), PermissionError, r"bucket/c\.txt cannot be written: Access Denied"),
         (OSError(28, "No space left"), OSError, r"bucket/c\.txt cannot be written: No space left"),
+        (
+            HTTPError("https://store", 503, "", Message(), None),
+            OSError,
+            r"bucket/c\.txt cannot be written: HTTP Error 503",
+        ),
         # Some clients have errors of their own for a lost network.
         (KeyError("no endpoint"), OSError, r"bucket/c\.txt cannot be written: KeyError: 'no endpoint'"),
     ],

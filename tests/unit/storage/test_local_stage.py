@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.exceptions import DestinationInUseError
-from tests.unit.storage.places import Place, StoppedError, local_place, owner, rows, stopped
+from airflow_provider_mediaops.storage.dataset import Dataset
+from tests.unit.storage.places import VIEW, Place, StoppedError, local_place, owner, rows, stopped
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,6 +90,28 @@ class TestAfterAPowerCut:
 
         assert here.dataset().published(owner()) is None
         assert resumed(here) == (None, [])
+
+    def test_a_journal_that_was_cut_down_never_names_records_that_are_not_on_the_disk(
+        self, here: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        on_disk: dict[str, bytes] = {}
+        real = os.fdatasync
+
+        def sync(descriptor: int) -> None:
+            file = Path(f"/proc/self/fd/{descriptor}").readlink()
+            on_disk[file.name.removesuffix(".new")] = file.read_bytes()
+            real(descriptor)
+
+        monkeypatch.setattr(os, "fdatasync", sync)
+        with stopped(), here.dataset().staging(owner()) as staging:
+            while self.journal(tmp_path).name not in on_disk:
+                staging.commit(rows(staging.rows), {"batch": staging.rows, "more": "x" * 20_000})
+            committed = staging.rows
+            raise StoppedError
+        for file in (self.records(tmp_path), self.journal(tmp_path)):
+            file.write_bytes(on_disk.get(file.name, b""))
+
+        assert resumed(here) == (committed - 2, rows(0, committed))
 
     def test_nothing_is_left_of_the_stage_at_all(self, here: Place, tmp_path: Path) -> None:
         stage(here, rows(0))
@@ -167,6 +190,25 @@ class TestWriting:
             assert staging.resumed
 
         assert here.visible() == [name]
+
+    def test_a_name_that_is_no_text_is_gone_on_with_all_the_same(self, here: Place) -> None:
+        name = os.fsdecode(b"caf\xe9.jsonl")
+        with here.dataset(name).staging(owner()) as staging:
+            staging.commit(rows(0), None)
+        assert here.dataset(name).published(owner()) == staging.summary
+
+        stage(here, rows(0), name=name)
+        with here.dataset(name).staging(owner()) as staging:
+            assert staging.resumed
+
+    # The paths of Airflow 3.1 know no home folder, neither to read nor to write.
+    @pytest.mark.airflow(">=3.3")
+    def test_a_tilde_is_the_home_folder(self, here: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("HOME", str(tmp_path))
+        with Dataset("~/d.jsonl", view=VIEW).staging(owner()) as staging:
+            staging.commit(rows(0), None)
+
+        assert here.lines() == rows(0)
 
     def test_a_link_stays_and_leads_to_the_new_content(self, here: Place, tmp_path: Path) -> None:
         (tmp_path / "data").mkdir()

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.exceptions import DestinationInUseError
-from airflow_provider_mediaops.storage.claim import STALE_AFTER, Attempt, Claim, Part
-from airflow_provider_mediaops.storage.ownership import Receipt
+from airflow_provider_mediaops.storage.claim import STALE_AFTER
 from tests.unit.storage.dying import DeathError, Life
-from tests.unit.storage.places import START, Place, StoppedError, owner, rows, stopped, store_place
+from tests.unit.storage.places import Place, StoppedError, owner, rows, stopped, store_place
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -79,7 +78,7 @@ class TestWriting:
         assert bucket.names() == [".1.jsonl.parts/kept", ".[1].jsonl.checkpoint", "[1].jsonl"]
 
     def test_what_is_no_part_is_left_alone(self, bucket: Place, store: Store) -> None:
-        for name in ("note.txt", "a.b.c", "1.t.x"):
+        for name in ("note.txt", "00000001-00000001", "00000002-00000001.a-after-0.1"):
             store.pipe_file(f"/bucket/top/.d.jsonl.parts/{name}", b"?")
         with bucket.dataset().staging(owner()) as staging:
             staging.commit(rows(0), None)
@@ -214,7 +213,7 @@ class TestClaim:
         store.rm_file(CLAIM)
         bucket.now += 60
 
-        with pytest.raises(DestinationInUseError, match="by another task"):
+        with pytest.raises(DestinationInUseError, match=rf"no longer this task's: the object \S*{CLAIM}, which"):
             staging.commit(rows(2), None)
         with pytest.raises(DestinationInUseError):
             block.__exit__(None, None, None)
@@ -285,7 +284,7 @@ class TestFailing:
             for number in range(5):
                 staging.commit(rows(2 * number), number)
             raise StoppedError
-        store.rm_file(next(name for name in store.names if "/00000003." in name))
+        store.rm_file(next(name for name in store.names if "/00000003-" in name))
 
         with bucket.dataset().staging(owner()) as staging:
             assert (staging.rows, staging.state) == (4, 1)
@@ -302,52 +301,9 @@ class TestFailing:
 
         with monkeypatch.context() as patch:
             patch.setattr(store, "cat_ranges", refuse)
-            with pytest.raises(OSError, match=r"top/d\.jsonl cannot be written: the network is gone"):
+            with pytest.raises(OSError, match=r"top/d\.jsonl cannot be read: the network is gone"):
                 begin(bucket)
 
         block, staging = begin(bucket)
         assert staging.rows == 2
         block.__exit__(None, None, None)
-
-
-def parts(*names: tuple[int, str]) -> list[Part]:
-    return [Part(number, token, int(START) + number) for number, token in names]
-
-
-class TestClaimAsValue:
-    def test_it_survives_its_object(self) -> None:
-        claim = Claim(
-            owner("a", "b", 3),
-            START,
-            released=True,
-            attempts=(Attempt("x", 4), Attempt("y")),
-            last=Receipt(owner(), {"rows": 1}, "digest", "identity"),
-        )
-
-        assert Claim.from_bytes(claim.to_bytes()) == claim
-        assert Claim.from_bytes(Claim().to_bytes()) == Claim()
-
-    def test_a_part_survives_its_name(self) -> None:
-        part = Part(12, "abcd", 1_800_000_000)
-
-        assert Part.of(part.name) == part
-
-    def test_parts_count_by_the_attempt_whose_turn_it_was(self) -> None:
-        claim = Claim(owner(), attempts=(Attempt("a", 2), Attempt("b", 3), Attempt("c")))
-        there = parts((3, "a"), (1, "a"), (2, "b"), (2, "a"), (3, "b"), (4, "b"), (4, "c"), (6, "c"))
-
-        counting = claim.counting(there)
-        assert [(part.number, part.token) for part in counting] == [(1, "a"), (2, "a"), (3, "b"), (4, "c")]
-
-    def test_attempts_that_wrote_nothing_are_forgotten(self) -> None:
-        claim = Claim(owner(), attempts=(Attempt("a", 2), Attempt("b")))
-        for token in ("c", "d", "e"):
-            claim = claim.taken_over(owner(), token, START, 2)
-
-        assert claim.attempts == (Attempt("a", 2), Attempt("e"))
-
-    def test_only_its_own_parts_are_a_sign_of_life(self) -> None:
-        claim = Claim(owner(), START, attempts=(Attempt("a", 2), Attempt("b")))
-
-        assert claim.seen(parts((5, "a"))) == START
-        assert claim.seen(parts((5, "a"), (3, "b"), (4, "b"))) == START + 4

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_provider_mediaops.exceptions import DestinationInUseError
+from airflow_provider_mediaops.exceptions import DestinationInUseError, PermanentError
 from tests.unit.storage.places import Place, StoppedError, owner, rows, stopped
 
 if TYPE_CHECKING:
@@ -211,6 +211,32 @@ class TestInUse:
 
         assert place.lines() == rows(4)
 
+    def test_a_mapped_task_does_not_write_over_what_one_beside_it_has_published(self, place: Place) -> None:
+        attempt(place.dataset(), owner("dag/run/task/0"), rows(0))
+
+        with pytest.raises(PermanentError, match=r"d\.jsonl is the dataset of dag/run/task/0, .*ti\.map_index"):
+            attempt(place.dataset(), owner("dag/run/task/1", "other"), rows(9))
+
+        assert place.lines() == rows(0)
+        assert place.dataset().published(owner("dag/run/task/0"))
+
+    @pytest.mark.parametrize(
+        "later",
+        [
+            owner("dag/next/task/1", "other"),
+            owner("dag/run/elsewhere/1", "other"),
+            owner("dag/run/task/-1", "other"),
+            owner("dag/run/task/1", "other", clears=1),
+            owner("dag/run/task/0", "other"),
+            owner("dag/run/task/1"),
+        ],
+    )
+    def test_but_any_other_does(self, place: Place, later: Owner) -> None:
+        attempt(place.dataset(), owner("dag/run/task/0"), rows(0))
+        attempt(place.dataset(), later, rows(2))
+
+        assert place.lines() == rows(2)
+
     def test_neighbours_do_not_meet(self, place: Place) -> None:
         with place.dataset("a.jsonl").staging(owner("one")) as one, place.dataset("b.jsonl").staging(owner()) as two:
             one.commit(rows(0), None)
@@ -264,6 +290,16 @@ class TestDigest:
 
         self.publish(place, None)
         assert self.publish(place, "same")["changed"] is True
+
+    def test_one_that_goes_meanwhile_is_published_again(self, place: Place) -> None:
+        self.publish(place, "same")
+        with place.dataset("d.jsonl").staging(owner("later")) as staging:
+            staging.commit(rows(2), None)
+            staging.digest = "same"
+            place.remove("d.jsonl")
+
+        assert staging.summary["changed"] is True
+        assert place.lines() == rows(2)
 
     def test_it_outlives_attempts_that_fail(self, place: Place) -> None:
         self.publish(place, "same")
