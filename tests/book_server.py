@@ -8,50 +8,33 @@ from __future__ import annotations
 
 import asyncio
 import json
-import multiprocessing
-import threading
 import time
 from collections import deque
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from multiprocessing.connection import Connection
+from tests.server_process import ServerProcess, running
 
-_SECONDS = 900
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
 _MARK = "@" * 13
 _NO_SUCH_BOOK = b'{"message": "Not Found", "error_message": "no book has this ISBN"}'
 _LIMIT = b'{"errorMessage": "Not Found"}'
 
 
-@dataclass(frozen=True)
-class BookServer:
-    """
-    A server that runs.
-
-    :param base: its address.
-    :param control: the way to its process.
-    """
-
-    base: str
-    control: Connection
+class BookServer(ServerProcess):
+    """A book database that runs."""
 
     def seen(self) -> dict[str, Any]:
         """Give what happened: the books ``asked`` for, how many were ``refused``, the ``most`` at a time."""
-        self.control.send("seen")
-        seen: dict[str, Any] = self.control.recv()
+        seen: dict[str, Any] = self.ask("seen")
         return seen
 
-    def forget(self) -> None:
-        """Forget it."""
-        self.control.send("forget")
-        self.control.recv()
 
-
-@contextmanager
-def book_server(delay: float = 0.0, *, most_a_second: int | None = None) -> Iterator[BookServer]:
+def book_server(delay: float = 0.0, *, most_a_second: int | None = None) -> AbstractContextManager[BookServer]:
     """
     Serve records.
 
@@ -59,16 +42,7 @@ def book_server(delay: float = 0.0, *, most_a_second: int | None = None) -> Iter
     :param most_a_second: how many requests are admitted in any second; None for any number.
     :returns: a context manager that gives the server.
     """
-    # A process of its own from the start: a fork would keep what this one has open.
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=_serve, args=(delay, most_a_second, theirs), daemon=True)
-    process.start()
-    try:
-        yield BookServer(f"http://127.0.0.1:{ours.recv()}", ours)
-    finally:
-        process.kill()
-        process.join()
+    return running(BookServer, partial(_Server, delay, most_a_second))
 
 
 def record(isbn13: str) -> dict[str, Any]:
@@ -108,9 +82,20 @@ class _Server:
         self.forget()
 
     def forget(self) -> None:
-        self.seen: dict[str, Any] = {"asked": [], "requests": 0, "refused": 0, "most": 0, "times": []}
+        self._seen: dict[str, Any] = {"asked": [], "requests": 0, "refused": 0, "most": 0, "times": []}
 
-    async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def seen(self) -> dict[str, Any]:
+        return self._seen
+
+    def listen(self, tell: Callable[[int], None]) -> None:
+        asyncio.run(self._listen(tell))
+
+    async def _listen(self, tell: Callable[[int], None]) -> None:
+        listener = await asyncio.start_server(self._talk, "127.0.0.1", 0)
+        tell(listener.sockets[0].getsockname()[1])
+        await listener.serve_forever()
+
+    async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError, asyncio.IncompleteReadError):
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
@@ -121,10 +106,10 @@ class _Server:
         writer.close()
 
     async def _answer(self, path: str, body: bytes) -> bytes:
-        self.seen["requests"] += 1
-        self.seen["times"].append(time.monotonic())
+        self._seen["requests"] += 1
+        self._seen["times"].append(time.monotonic())
         self._under_way += 1
-        self.seen["most"] = max(self.seen["most"], self._under_way)
+        self._seen["most"] = max(self._seen["most"], self._under_way)
         admitted = self._admit()
         if self._delay:
             await asyncio.sleep(self._delay)
@@ -134,13 +119,13 @@ class _Server:
         if path.endswith("/books"):
             return self._many(json.loads(body)["isbns"])
         isbn13 = path.rpartition("/")[2]
-        self.seen["asked"].append(isbn13)
+        self._seen["asked"].append(isbn13)
         if not isbn13.startswith("978"):
             return _reply(404, _NO_SUCH_BOOK)
         return _reply(200, b'{"book":%b}' % isbn13.encode().join(self._template))
 
     def _many(self, isbns: list[str]) -> bytes:
-        self.seen["asked"] += isbns
+        self._seen["asked"] += isbns
         records = [isbn.encode().join(self._template) for isbn in isbns if isbn.startswith("978")]
         return _reply(200, b'{"total":%d,"requested":%d,"data":[%b]}' % (len(records), len(isbns), b",".join(records)))
 
@@ -151,7 +136,7 @@ class _Server:
         while self._admitted and self._admitted[0] <= now - 1.0:
             self._admitted.popleft()
         if len(self._admitted) >= self._most_a_second:
-            self.seen["refused"] += 1
+            self._seen["refused"] += 1
             return False
         self._admitted.append(now)
         return True
@@ -160,27 +145,3 @@ class _Server:
 def _reply(status: int, body: bytes) -> bytes:
     head = b"HTTP/1.1 %d Status\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
     return head % (status, len(body)) + body
-
-
-def _serve(delay: float, most_a_second: int | None, control: Connection) -> None:
-    server = _Server(delay, most_a_second)
-    # It ends with the process that started it, or after a time that no use of it takes.
-    threading.Thread(target=_listen, args=(server, control), daemon=True).start()
-    while control.poll(_SECONDS):
-        try:
-            order = control.recv()
-        except EOFError:
-            return
-        seen = server.seen
-        if order == "forget":
-            server.forget()
-        control.send(seen)
-
-
-def _listen(server: _Server, control: Connection) -> None:
-    async def listen() -> None:
-        listener = await asyncio.start_server(server.talk, "127.0.0.1", 0)
-        control.send(listener.sockets[0].getsockname()[1])
-        await listener.serve_forever()
-
-    asyncio.run(listen())

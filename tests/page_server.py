@@ -7,49 +7,33 @@ Each page holds 50 subscriptions; the page token is the page's number. Requests 
 from __future__ import annotations
 
 import json
-import multiprocessing
 import socket
 import threading
 import time
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from tests.server_process import ServerProcess, running
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from multiprocessing.connection import Connection
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
 A_PAGE = 50
-_SECONDS = 600
 _DIGITS = 8
 
 
-@dataclass(frozen=True)
-class Pages:
-    """
-    A server that runs.
-
-    :param base: its address.
-    :param control: the way to its process.
-    """
-
-    base: str
-    control: Connection
+class Pages(ServerProcess):
+    """A video platform that runs."""
 
     def requests(self) -> list[int]:
         """Give the number of the page of each request so far, in the order in which they came."""
-        self.control.send("requests")
-        seen: list[int] = self.control.recv()
+        seen: list[int] = self.ask("seen")
         return seen
 
-    def forget(self) -> None:
-        """Forget them."""
-        self.control.send("forget")
-        self.control.recv()
 
-
-@contextmanager
-def page_server(pages: int, delay: float = 0.0) -> Iterator[Pages]:
+def page_server(pages: int, delay: float = 0.0) -> AbstractContextManager[Pages]:
     """
     Serve a listing.
 
@@ -57,16 +41,7 @@ def page_server(pages: int, delay: float = 0.0) -> Iterator[Pages]:
     :param delay: seconds from a request to its reply.
     :returns: a context manager that gives the server.
     """
-    # A process of its own from the start: a fork would keep what this one has open.
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=_serve, args=(pages, delay, theirs), daemon=True)
-    process.start()
-    try:
-        yield Pages(f"http://127.0.0.1:{ours.recv()}", ours)
-    finally:
-        process.kill()
-        process.join()
+    return running(Pages, partial(_Server, pages, delay))
 
 
 def record(number: str) -> dict[str, Any]:
@@ -100,9 +75,22 @@ class _Server:
         items = json.dumps([record("@" * _DIGITS)] * A_PAGE, ensure_ascii=False).encode()
         self._template = items.split(b"@" * _DIGITS)
         self._a_record = (len(self._template) - 1) // A_PAGE
-        self.seen: list[int] = []
+        self._seen: list[int] = []
 
-    def reply(self, page: int) -> bytes:
+    def seen(self) -> list[int]:
+        return list(self._seen)
+
+    def forget(self) -> None:
+        self._seen.clear()
+
+    def listen(self, tell: Callable[[int], None]) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            tell(listener.getsockname()[1])
+            while True:
+                connection, _ = listener.accept()
+                threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
+
+    def _reply(self, page: int) -> bytes:
         numbers = [b"%08d" % (page * A_PAGE + place) for place in range(A_PAGE) for _ in range(self._a_record)]
         parts = [part for pair in zip(self._template, numbers, strict=False) for part in pair]
         following = b'"nextPageToken":"%d",' % (page + 1) if page + 1 < self._pages else b""
@@ -112,16 +100,16 @@ class _Server:
         head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json; charset=UTF-8\r\nContent-Length: %d\r\n\r\n"
         return head % len(body) + body
 
-    def answer(self, connection: socket.socket) -> None:
+    def _answer(self, connection: socket.socket) -> None:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         with connection, suppress(OSError):
             while head := _head(connection):
                 target = head.split(b" ", 2)[1].decode()
                 token = target.partition("pageToken=")[2].partition("&")[0]
                 page = int(token or "0")
-                self.seen.append(page)
+                self._seen.append(page)
                 due = time.monotonic() + self._delay
-                reply = self.reply(page)
+                reply = self._reply(page)
                 if (left := due - time.monotonic()) > 0:
                     time.sleep(left)
                 connection.sendall(reply)
@@ -135,25 +123,3 @@ def _head(connection: socket.socket) -> bytes:
             return b""
         received += part
     return received
-
-
-def _serve(pages: int, delay: float, control: Connection) -> None:
-    server = _Server(pages, delay)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        control.send(listener.getsockname()[1])
-        threading.Thread(target=_accept, args=(listener, server), daemon=True).start()
-        # It ends with the process that started it, or after a time that no use of it takes.
-        while control.poll(_SECONDS):
-            try:
-                order = control.recv()
-            except EOFError:
-                return
-            if order == "forget":
-                server.seen.clear()
-            control.send(list(server.seen))
-
-
-def _accept(listener: socket.socket, server: _Server) -> None:
-    while True:
-        connection, _ = listener.accept()
-        threading.Thread(target=server.answer, args=(connection,), daemon=True).start()

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cluster.artifacts import LOWEST_JAVA, UnavailableError, startable_releases
+from tests.cluster.artifacts import LOWEST_JAVA, startable_releases
 from tests.cluster.load import running_load
 from tests.cluster.nodes import existing_cluster, running_cluster
+from tests.java_artifacts import UnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

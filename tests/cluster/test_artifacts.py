@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cluster import artifacts
-from tests.cluster.artifacts import Jdk, UnavailableError, class_path, fitting_jdk, jdks_in
+from tests.cluster.artifacts import class_path, fitting_jdk
+from tests.java_artifacts import Jdk, UnavailableError, jdks_in
 
 if TYPE_CHECKING:
     from pathlib import Path

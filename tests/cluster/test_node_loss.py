@@ -12,8 +12,9 @@ import pytest
 
 from airflow_provider_mediaops.cluster.hot_threads import parse
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
-from tests.cluster.artifacts import LOWEST_JAVA, UnavailableError
+from tests.cluster.artifacts import LOWEST_JAVA
 from tests.cluster.nodes import running_cluster
+from tests.java_artifacts import UnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 import requests
 
-from tests.cluster.artifacts import LOWEST_JAVA, UnavailableError
+from tests.cluster.artifacts import LOWEST_JAVA
 from tests.cluster.nodes import running_cluster
 from tests.cluster.waiting import wait_for
+from tests.java_artifacts import UnavailableError
 
 
 @pytest.mark.xdist_group("cluster")

@@ -9,7 +9,7 @@ import pytest
 from airflow.sdk.io import attach
 from airflow.sdk.io.store import _STORE_CACHE
 
-from tests.cluster.artifacts import UnavailableError
+from tests.java_artifacts import UnavailableError
 from tests.stores.s3_server import BUCKET, KEY, SECRET, S3Server
 from tests.unit.storage.places import Place
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
-import shutil
 import socket
 import subprocess
 import time
@@ -12,12 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from tests.cluster.artifacts import UnavailableError, installed_jdks
+from scripts.processes import free_port
+from tests.java_artifacts import UnavailableError, installed_jdks, resolved_class_path
 
 FOLDER = Path(__file__).parent
 CACHE = FOLDER.parents[1] / ".cache" / "s3proxy"
 LOWEST_JAVA = 11
-MAVEN_SECONDS = 600
 START_SECONDS = 60
 KEY, SECRET, BUCKET = "key-of-the-tests", "secret-of-the-tests", "bucket"
 
@@ -57,7 +54,7 @@ class S3Server:
         :raises UnavailableError: this machine cannot run it.
         """
         java, class_path = _java_and_class_path()
-        self.port = self.port or _free_port()
+        self.port = self.port or free_port()
         (self.folder / "data" / BUCKET).mkdir(parents=True, exist_ok=True)
         settings, quiet = self.folder / "s3proxy.conf", self.folder / "logback.xml"
         settings.write_text(_SETTINGS.format(port=self.port, key=KEY, secret=SECRET, folder=self.folder / "data"))
@@ -93,48 +90,8 @@ class S3Server:
             self._process = self._output = None
 
 
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-    return port
-
-
 def _java_and_class_path() -> tuple[Path, str]:
     jdk = max(installed_jdks(), key=lambda jdk: jdk.version, default=None)
     if jdk is None or jdk.version < LOWEST_JAVA:
         raise UnavailableError(f"S3Proxy needs a JDK of Java {LOWEST_JAVA} or later.")
-    pom = FOLDER / "pom.xml"
-    cached = CACHE / f"{hashlib.sha256(pom.read_bytes()).hexdigest()[:16]}.classpath"
-    if cached.exists():
-        path = cached.read_text(encoding="utf-8")
-        if all(Path(jar).exists() for jar in path.split(os.pathsep)):
-            return jdk.home / "bin" / "java", path
-    CACHE.mkdir(parents=True, exist_ok=True)
-    fresh = cached.with_suffix(f".{os.getpid()}")
-    try:
-        _run_maven(pom, jdk.home, fresh)
-        fresh.replace(cached)
-    finally:
-        fresh.unlink(missing_ok=True)
-    return jdk.home / "bin" / "java", cached.read_text(encoding="utf-8")
-
-
-def _run_maven(pom: Path, java_home: Path, destination: Path) -> None:
-    maven = shutil.which("mvn")
-    if maven is None:
-        raise UnavailableError("Maven (mvn), which fetches S3Proxy, is not on the PATH.")
-    command = [maven, "--quiet", "--batch-mode", "--file", str(pom), "dependency:build-classpath"]
-    try:
-        done = subprocess.run(
-            [*command, "-DincludeScope=runtime", f"-Dmdep.outputFile={destination}"],
-            env={**os.environ, "JAVA_HOME": str(java_home)},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=MAVEN_SECONDS,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise UnavailableError(f"Maven did not resolve S3Proxy within {MAVEN_SECONDS} s.") from error
-    if done.returncode:
-        raise UnavailableError(f"Maven could not resolve S3Proxy: {(done.stdout + done.stderr).strip()[-1500:]}")
+    return jdk.home / "bin" / "java", resolved_class_path("s3proxy", FOLDER / "pom.xml", CACHE, jdk)

@@ -1,4 +1,4 @@
-"""The default connection of the video platform, set by a test."""
+"""The default connections of the video platform and the book database, set by a test; and pauses without a wait."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.unit.hooks.video_hook import BASE
-from tests.unit.video_platform import connection
+from tests.unit import book_database, video_platform
+from tests.unit.hooks import book_hook, video_hook
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,11 +16,30 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def connect_video(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Set the default connection."""
+    """Set the default connection of the video platform."""
 
-    def set_connection(host: str = BASE, *, login: str = "", **fields: Any) -> None:
-        value = {**json.loads(connection(host, **fields)), "login": login}
+    def set_connection(host: str = video_hook.BASE, *, login: str = "", **fields: Any) -> None:
+        value = {**json.loads(video_platform.connection(host, **fields)), "login": login}
         monkeypatch.setenv("AIRFLOW_CONN_MEDIAOPS_VIDEO_DEFAULT", json.dumps(value))
 
     set_connection()
     return set_connection
+
+
+@pytest.fixture
+def connect_books(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Set the default connection of the book database."""
+
+    def set_connection(host: str = book_hook.BASE, **fields: Any) -> None:
+        monkeypatch.setenv("AIRFLOW_CONN_MEDIAOPS_BOOKS_DEFAULT", book_database.connection(host, **fields))
+
+    set_connection()
+    return set_connection
+
+
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Have the pauses that are asked for, without waiting for them."""
+    slept: list[float] = []
+    monkeypatch.setattr("time.sleep", slept.append)
+    return slept

@@ -1,4 +1,4 @@
-"""The enrichment of ISBN lists: its arguments, its dataset, its summary, and how it fails."""
+"""The enrichment of ISBN lists: where they come from, its dataset, its summary, and its log."""
 
 from __future__ import annotations
 
@@ -7,65 +7,29 @@ import gzip
 import itertools
 import json
 import re
-import sys
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from airflow.providers.common.compat.sdk import AirflowFailException, ObjectStoragePath
+from airflow.providers.common.compat.sdk import ObjectStoragePath
 
-from airflow_provider_mediaops.books import enrich
-from airflow_provider_mediaops.books.progress import Progress
-from airflow_provider_mediaops.exceptions import (
-    AuthenticationError,
-    PermanentError,
-    QuotaExceededError,
-    ServiceUnavailableError,
-)
+from airflow_provider_mediaops.hooks import enrichment
+from airflow_provider_mediaops.hooks.enrichment import Attempt
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
-from airflow_provider_mediaops.sandbox.isbn import sample_isbns
-from airflow_provider_mediaops.task_failure import HAS_RETRY_POLICY
-from tests.unit.book_database import CALENDAR, CRIME, KEY, NO_SUCH_BOOK, PROGRAMMING, book, connection
+from tests.unit.book_database import CALENDAR, CRIME, KEY, PROGRAMMING, book
 from tests.unit.log_lines import log_lines
+from tests.unit.operators.enrichment import BASE, json_rows, make, permanent
+from tests.unit.operators.enrichment import database as database  # noqa: PLC0414 a fixture
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
     import requests_mock
-    from airflow.sdk import Context
 
 pytestmark = pytest.mark.usefixtures("supervisor")
-
-BASE = "https://books.example"
-
-
-def address(isbn13: str) -> str:
-    return f"{BASE}/book/{isbn13}"
-
-
-def make(destination: object, **arguments: Any) -> EnrichIsbnsOperator:
-    return EnrichIsbnsOperator(task_id="enrich", destination=str(destination), **arguments)
-
-
-def json_rows(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
-def permanent(cls: type[Exception]) -> type[Exception]:
-    """What a permanent error ends the task as."""
-    return cls if HAS_RETRY_POLICY else AirflowFailException
-
-
-@pytest.fixture(autouse=True)
-def database(monkeypatch: pytest.MonkeyPatch, requests_mock: requests_mock.Mocker) -> requests_mock.Mocker:
-    """Have a database with two books."""
-    monkeypatch.setenv("AIRFLOW_CONN_MEDIAOPS_BOOKS_DEFAULT", connection(BASE))
-    requests_mock.get(address(CRIME), json=book(CRIME, pages="8", unknown=[1]))
-    requests_mock.get(address(PROGRAMMING), json=book(PROGRAMMING))
-    requests_mock.get(address(CALENDAR), status_code=404, json=NO_SUCH_BOOK)
-    return requests_mock
 
 
 class TestDataset:
@@ -118,11 +82,18 @@ class TestDataset:
 
         assert json_rows(tmp_path / "books.out")[0]["status"] == "found"
 
-    def test_an_object_storage_path_is_a_destination(self, tmp_path: Path) -> None:
-        target = ObjectStoragePath((tmp_path / "books.jsonl").as_uri())
-        operator = EnrichIsbnsOperator(task_id="enrich", isbns=[CRIME], destination=target)
+    @pytest.mark.parametrize("written", [str, Path.as_uri])
+    def test_object_storage_paths_are_a_source_and_a_destination(
+        self, tmp_path: Path, written: Callable[[Path], str]
+    ) -> None:
+        (tmp_path / "isbns.txt").write_text(CRIME)
+        operator = EnrichIsbnsOperator(
+            task_id="enrich",
+            source=ObjectStoragePath(written(tmp_path / "isbns.txt")),
+            destination=ObjectStoragePath(written(tmp_path / "books.jsonl")),
+        )
 
-        assert operator.execute({})["path"] == (tmp_path / "books.jsonl").as_uri()
+        assert operator.execute({})["path"] == written(tmp_path / "books.jsonl")
         assert len(json_rows(tmp_path / "books.jsonl")) == 1
 
     @pytest.mark.parametrize("name", ["books.jsonl", "books.csv", "books.parquet"])
@@ -266,146 +237,6 @@ class TestBulk:
         assert summary["requests"] == 3
 
 
-class TestArguments:
-    @pytest.mark.parametrize(
-        ("arguments", "message"),
-        [
-            ({}, "either isbns or source"),
-            ({"isbns": [], "source": "s.txt"}, "either isbns or source"),
-            ({"isbns": CRIME}, "isbns is a list of texts, not a str"),
-            ({"isbns": {CRIME: 1}}, "isbns is a list of texts, not a dict"),
-            ({"isbns": [], "destination": "books.xlsx"}, r"'books\.xlsx' ends in none of \.jsonl, \.csv, \.parquet"),
-            ({"isbns": [], "format": "xlsx"}, "format is one of"),
-            ({"isbns": [], "on_invalid": "skip"}, "on_invalid is record or fail"),
-            ({"isbns": [], "max_failures": -1}, "max_failures is 0 or more"),
-            ({"source": "isbns.xlsx"}, r"'isbns\.xlsx' ends in none of \.txt, \.csv, \.jsonl .* and \.parquet"),
-            ({"isbns": [], "bulk_verify": True}, "bulk_verify is about bulk requests: give bulk=True, too"),
-            ({"isbns": [], "destination": ObjectStoragePath("s3://bucket/x.doc")}, "ends in none of"),
-        ],
-    )
-    def test_what_cannot_be_used_is_refused_at_parse_time(self, arguments: dict[str, Any], message: str) -> None:
-        with pytest.raises(ValueError, match=message):
-            EnrichIsbnsOperator(task_id="enrich", **{"destination": "books.csv", **arguments})
-
-    @pytest.mark.parametrize(
-        ("arguments", "rendered", "message"),
-        [
-            ({"isbns": "{{ x }}"}, {"isbns": "['1']"}, "render_template_as_native_obj"),
-            ({"isbns": [], "destination": "{{ x }}"}, {"destination": "books.doc"}, "ends in none of"),
-            ({"isbns": [], "format": "{{ x }}"}, {"format": "doc"}, "format is one of"),
-            ({"source": "{{ x }}"}, {"source": "isbns.doc"}, "ends in none of"),
-        ],
-    )
-    def test_what_is_templated_is_checked_before_the_first_request(
-        self,
-        tmp_path: Path,
-        database: requests_mock.Mocker,
-        arguments: dict[str, Any],
-        rendered: dict[str, str],
-        message: str,
-    ) -> None:
-        operator = EnrichIsbnsOperator(task_id="enrich", **{"destination": str(tmp_path / "books.csv"), **arguments})
-        for name, value in rendered.items():
-            setattr(operator, name, value)
-
-        with pytest.raises(permanent(ValueError), match=message):
-            operator.execute({})
-
-        assert not database.called
-        assert list(tmp_path.iterdir()) == []
-
-    def test_every_template_field_is_an_argument(self) -> None:
-        operator = make("books.csv", isbns=[])
-
-        assert all(hasattr(operator, name) for name in operator.template_fields)
-
-    def test_a_path_is_rendered(self) -> None:
-        target = ObjectStoragePath("file:///out/{{ run }}.csv")
-        operator = EnrichIsbnsOperator(task_id="enrich", isbns=["{{ run }}"], destination=target)
-
-        operator.render_template_fields(cast("Context", {"run": "monday"}))
-
-        assert str(operator.destination) == "file:///out/monday.csv"
-        assert operator.isbns == ["monday"]
-
-
-class TestFailing:
-    def test_a_destination_that_cannot_be_written_is_found_before_the_first_request(
-        self, tmp_path: Path, database: requests_mock.Mocker
-    ) -> None:
-        (tmp_path / "file").touch()
-
-        with pytest.raises(OSError, match=r"books\.csv cannot be written"):
-            make(tmp_path / "file" / "books.csv", isbns=[CRIME]).execute({})
-
-        assert not database.called
-
-    def test_on_invalid_fail_refuses_the_list_before_the_first_request(
-        self, tmp_path: Path, database: requests_mock.Mocker
-    ) -> None:
-        with pytest.raises(permanent(ValueError), match="Row 2: '9780140449137' is no ISBN: its check digit"):
-            make(tmp_path / "books.csv", isbns=[CRIME, "9780140449137"], on_invalid="fail").execute({})
-
-        assert not database.called
-
-    def test_on_invalid_fail_lets_a_good_list_pass(self, tmp_path: Path) -> None:
-        summary = make(tmp_path / "books.csv", isbns=[CRIME, CALENDAR], on_invalid="fail").execute({})
-
-        assert summary["rows"] == 2
-
-    def test_failures_within_bounds_are_rows(self, tmp_path: Path, database: requests_mock.Mocker) -> None:
-        database.get(address(CRIME), status_code=503)
-
-        summary = make(tmp_path / "books.jsonl", isbns=[CRIME, PROGRAMMING], max_failures=1).execute({})
-
-        assert [row["status"] for row in json_rows(tmp_path / "books.jsonl")] == ["failed", "found"]
-        assert "503" in json_rows(tmp_path / "books.jsonl")[0]["error"]
-        assert (summary["failed"], summary["found"], summary["requests"]) == (1, 1, 2)
-
-    def test_one_failure_too_many_fails_the_task_and_keeps_the_older_dataset(
-        self, tmp_path: Path, database: requests_mock.Mocker
-    ) -> None:
-        make(tmp_path / "books.jsonl", isbns=[PROGRAMMING]).execute({})
-        older = (tmp_path / "books.jsonl").read_bytes()
-        database.get(address(CRIME), status_code=503, headers={"Retry-After": "600"})
-
-        with pytest.raises(ServiceUnavailableError) as caught:
-            make(tmp_path / "books.jsonl", isbns=[CRIME, PROGRAMMING]).execute({})
-
-        assert caught.value.retry_after == 600
-        assert (tmp_path / "books.jsonl").read_bytes() == older
-        assert [path.name for path in tmp_path.iterdir() if not path.name.startswith(".")] == ["books.jsonl"]
-
-    def test_a_spent_quota_ends_the_task_whatever_may_fail(
-        self, tmp_path: Path, database: requests_mock.Mocker
-    ) -> None:
-        isbns = sample_isbns(50)
-        database.get(re.compile("/book/97800"), json=book(isbns[0]))
-        database.get(address(CRIME), status_code=429, json={"message": "Daily quota exceeded"})
-
-        with pytest.raises(QuotaExceededError, match="00:00 UTC"):
-            make(tmp_path / "books.jsonl", isbns=[CRIME, *isbns], max_failures=99).execute({})
-
-        # The first, and what was sent before it was answered.
-        assert database.call_count < 50
-
-    def test_a_refused_key_ends_the_task_at_once(self, tmp_path: Path, database: requests_mock.Mocker) -> None:
-        database.get(address(CRIME), status_code=401, json={"message": "Unauthorized"})
-
-        with pytest.raises(permanent(AuthenticationError), match="not active"):
-            make(tmp_path / "books.jsonl", isbns=[CRIME, PROGRAMMING], max_failures=9).execute({})
-
-    def test_parquet_without_pyarrow_spends_no_request(
-        self, tmp_path: Path, database: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setitem(sys.modules, "pyarrow", None)
-
-        with pytest.raises(permanent(PermanentError), match=r"airflow-provider-mediaops\[parquet\]"):
-            make(tmp_path / "books.parquet", isbns=[CRIME]).execute({})
-
-        assert not database.called
-
-
 class TestLog:
     def test_the_end_is_told_without_the_key(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         lines = log_lines(monkeypatch, EnrichIsbnsOperator)
@@ -420,7 +251,7 @@ class TestLog:
     def test_a_long_run_tells_how_far_it_is(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         lines = log_lines(monkeypatch, EnrichIsbnsOperator)
         ticks = itertools.count(0, 10.0)
-        monkeypatch.setattr(enrich, "Progress", partial(Progress, clock=lambda: next(ticks)))
+        monkeypatch.setattr(enrichment, "Attempt", partial(Attempt, clock=lambda: next(ticks)))
 
         make(tmp_path / "books.jsonl", isbns=["x"] * 10_000).execute({})
 

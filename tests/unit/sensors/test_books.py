@@ -23,36 +23,30 @@ from airflow_provider_mediaops.task_failure import HAS_RETRY_POLICY
 from airflow_provider_mediaops.triggers.books import BookTrigger
 from tests.unit.book_database import CRIME, KEY, book, connection, found, http, limit_404, no_such_book, replied
 from tests.unit.log_lines import log_lines
-from tests.unit.loopback import Loopback, answering
 from tests.unit.sensor_forms import FORMS, run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from airflow.sdk import Context
 
     from airflow_provider_mediaops.http.exchange import Response
+    from tests.unit.sensors.conftest import StartService
 
 pytestmark = pytest.mark.usefixtures("supervisor")
 every_form = pytest.mark.parametrize("form", FORMS)
 
 
 @pytest.fixture
-def database(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., list[bytes]]]:
+def database(monkeypatch: pytest.MonkeyPatch, start_service: StartService) -> Callable[..., list[bytes]]:
     """Start the database of the default connection, which gives these answers in turn and the last for ever."""
-    started: list[Loopback] = []
 
     def start(*answers: Response) -> list[bytes]:
-        seen: list[bytes] = []
-        server = Loopback(answering(*map(http, answers), seen=seen))
-        started.append(server)
-        server.__enter__()
-        monkeypatch.setenv("AIRFLOW_CONN_MEDIAOPS_BOOKS_DEFAULT", connection(server.base))
+        base, seen = start_service(*map(http, answers))
+        monkeypatch.setenv("AIRFLOW_CONN_MEDIAOPS_BOOKS_DEFAULT", connection(base))
         return seen
 
-    yield start
-    for server in started:
-        server.__exit__(None, None, None)
+    return start
 
 
 def sensor(**arguments: Any) -> Callable[..., BookSensor]:

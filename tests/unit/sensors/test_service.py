@@ -29,10 +29,11 @@ from tests.unit.search_cluster import connection, error, http, replied, stats
 from tests.unit.sensor_forms import FORMS, run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from airflow_provider_mediaops.http.exchange import Response
     from tests.unit.conftest import Supervisor
+    from tests.unit.sensors.conftest import StartService
 
 HOT, COOL = replied(stats({"node-1": 95})), replied(stats({"node-1": 5}))
 DOWN = replied("<html>Bad gateway</html>", 502)
@@ -43,21 +44,15 @@ every_form = pytest.mark.parametrize("form", FORMS)
 
 
 @pytest.fixture
-def cluster(supervisor: Supervisor) -> Iterator[Callable[..., list[bytes]]]:
+def cluster(supervisor: Supervisor, start_service: StartService) -> Callable[..., list[bytes]]:
     """Start the cluster of the default connection, which gives these answers in turn and the last for ever."""
-    started: list[Loopback] = []
 
     def start(*answers: Response) -> list[bytes]:
-        seen: list[bytes] = []
-        server = Loopback(answering(*map(http, answers), seen=seen))
-        started.append(server)
-        server.__enter__()
-        supervisor.connect("mediaops_cluster_default", connection(server.base))
+        base, seen = start_service(*map(http, answers))
+        supervisor.connect("mediaops_cluster_default", connection(base))
         return seen
 
-    yield start
-    for server in started:
-        server.__exit__(None, None, None)
+    return start
 
 
 @pytest.fixture

@@ -12,37 +12,33 @@ from airflow_provider_mediaops.exceptions import PermissionDeniedError
 from airflow_provider_mediaops.sensors.video import SubscriptionSensor
 from airflow_provider_mediaops.task_failure import HAS_RETRY_POLICY
 from airflow_provider_mediaops.triggers.video import SubscriptionTrigger
-from tests.unit.loopback import Loopback, answering, http_reply
+from tests.unit.loopback import http_reply
 from tests.unit.sensor_forms import FORMS, run
 from tests.unit.video_platform import KEY, connection, error, page
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from airflow.sdk import Context
+
+    from tests.unit.sensors.conftest import StartService
 
 pytestmark = pytest.mark.usefixtures("supervisor")
 every_form = pytest.mark.parametrize("form", FORMS)
 
 
 @pytest.fixture
-def platform(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., list[bytes]]]:
+def platform(monkeypatch: pytest.MonkeyPatch, start_service: StartService) -> Callable[..., list[bytes]]:
     """Start the platform of the default connection, which gives these answers in turn and the last for ever."""
-    started: list[Loopback] = []
 
     def start(*answers: dict[str, Any]) -> list[bytes]:
-        seen: list[bytes] = []
         status = [answer.get("error", {}).get("code", 200) for answer in answers]
         replies = [http_reply(*pair) for pair in zip(status, (json.dumps(a).encode() for a in answers), strict=True)]
-        server = Loopback(answering(*replies, seen=seen))
-        started.append(server)
-        server.__enter__()
-        monkeypatch.setenv("AIRFLOW_CONN_MEDIAOPS_VIDEO_DEFAULT", connection(server.base))
+        base, seen = start_service(*replies)
+        monkeypatch.setenv("AIRFLOW_CONN_MEDIAOPS_VIDEO_DEFAULT", connection(base))
         return seen
 
-    yield start
-    for server in started:
-        server.__exit__(None, None, None)
+    return start
 
 
 def sensor(**arguments: Any) -> Callable[..., SubscriptionSensor]:

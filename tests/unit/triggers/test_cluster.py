@@ -19,7 +19,7 @@ from airflow_provider_mediaops.triggers.cluster import HighCpuTrigger
 from airflow_provider_mediaops.triggers.event import value_of
 from tests.unit.log_lines import log_lines
 from tests.unit.loopback import Loopback, Peer, answering
-from tests.unit.scripted_cluster import CONN_ID, ScriptedCluster, install
+from tests.unit.scripted_cluster import CONN_ID, ScriptedCluster
 from tests.unit.search_cluster import connection, error, http, node_id, replied, stats
 from tests.unit.sensor_forms import first_event, made_again
 from tests.unit.virtual_time import START, in_virtual_time
@@ -93,12 +93,6 @@ class TestWait:
 
 
 class TestPace:
-    @pytest.fixture
-    def cluster(self, monkeypatch: pytest.MonkeyPatch, supervisor: Supervisor) -> ScriptedCluster:
-        scripted = ScriptedCluster()
-        install(scripted, monkeypatch, supervisor)
-        return scripted
-
     @staticmethod
     def times(cluster: ScriptedCluster, hot_from: float, **arguments: Any) -> list[float]:
         """Wait for a node that is hot from a moment on; give the moments of the readings."""

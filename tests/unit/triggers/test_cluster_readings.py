@@ -9,69 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.exceptions import (
-    AuthenticationError,
-    ConnectionFailedError,
-    InvalidConnectionError,
-    NotFoundError,
-    ServiceUnavailableError,
-)
-from airflow_provider_mediaops.http.exchange import Failure, TransportError, run
+from airflow_provider_mediaops.exceptions import NotFoundError
+from airflow_provider_mediaops.http.exchange import run
 from airflow_provider_mediaops.triggers.cluster_readings import shared_cluster
-from tests.unit.scripted_cluster import CONN_ID, HOST, ScriptedCluster, install
-from tests.unit.search_cluster import connection, error, node_id, replied, stats
+from tests.unit.scripted_cluster import CONN_ID, ScriptedCluster
+from tests.unit.search_cluster import node_id, replied, stats
+from tests.unit.triggers.waiting_together import names, now, together, watch
 from tests.unit.virtual_time import START, in_virtual_time
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
-
-    from airflow_provider_mediaops.cluster.models import NodeStats
     from airflow_provider_mediaops.http.exchange import Request, Response
     from airflow_provider_mediaops.triggers.cluster_readings import SharedReadings
-    from tests.unit.conftest import Supervisor
-
-DOWN = replied(error(503, "master_not_discovered_exception", "no master"), 503)
-DENIED = replied(error(401, "security_exception", "no such user"), 401)
-
-
-@pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch, supervisor: Supervisor) -> ScriptedCluster:
-    scripted = ScriptedCluster()
-    install(scripted, monkeypatch, supervisor)
-    return scripted
-
-
-def now() -> float:
-    return asyncio.get_running_loop().time() - START
-
-
-def names(reading: NodeStats | None) -> list[str | None]:
-    assert reading is not None
-    return [node.name for node in reading.nodes]
-
-
-async def watch(
-    seen: list[tuple[float, list[str | None]]],
-    *,
-    nodes: Any = None,
-    interval: float = 10.0,
-    begin: float = 0.0,
-    readings: int = 3,
-) -> None:
-    """Wait as a trigger does, and write down when it saw which nodes."""
-    await asyncio.sleep(begin)
-    async with shared_cluster(CONN_ID) as shared:
-        mine = shared.readings(nodes, interval)
-        for number in range(readings):
-            reading = await mine.anext(interval if number else 0.0)
-            seen.append((now(), names(reading)))
-
-
-def together(*watches: Coroutine[Any, Any, Any]) -> list[Any]:
-    async def all_of_them() -> list[Any]:
-        return await asyncio.gather(*watches)
-
-    return in_virtual_time(all_of_them())
 
 
 class TestOneReadingForMany:
@@ -264,62 +212,6 @@ class TestNodes:
         assert cluster.selections == [""]
 
 
-class TestFailure:
-    def test_all_who_wait_have_the_same_error_each_of_their_own(self, cluster: ScriptedCluster) -> None:
-        cluster.trouble = DOWN
-
-        async def fail() -> ServiceUnavailableError:
-            async with shared_cluster(CONN_ID) as shared:
-                with pytest.raises(ServiceUnavailableError) as caught:
-                    await shared.readings(None, 10).anext(0)
-                return caught.value
-
-        errors = together(fail(), fail())
-        assert errors[0].to_dict() == errors[1].to_dict()
-        assert errors[0].status == 503
-        assert errors[0] is not errors[1]
-        assert len(cluster.asked) == 1
-
-    def test_what_nobody_foresaw_reaches_all_with_its_cause(self, cluster: ScriptedCluster) -> None:
-        cluster.trouble = ZeroDivisionError("a slip")
-
-        async def fail() -> BaseException | None:
-            async with shared_cluster(CONN_ID) as shared:
-                with pytest.raises(RuntimeError, match="could not be read: ZeroDivisionError") as caught:
-                    await shared.readings(None, 10).anext(0)
-                return caught.value.__cause__
-
-        causes = together(fail(), fail())
-        assert causes[0] is causes[1]
-
-    def test_the_cluster_is_not_asked_before_it_wants_to_be(self, cluster: ScriptedCluster) -> None:
-        cluster.trouble = replied(error(429, "es_rejected_execution_exception", "full"), 429, **{"retry-after": "90"})
-
-        async def fail(begin: float) -> float:
-            await asyncio.sleep(begin)
-            async with shared_cluster(CONN_ID) as shared:
-                with pytest.raises(Exception, match="full"):
-                    await shared.readings(None, 10).anext(0)
-                # Others are waiting, so that the cluster is not left.
-                await asyncio.sleep(100)
-                return now()
-
-        together(fail(0), fail(30), fail(60))
-        assert [at - START for at in cluster.times] == [0, 90]
-
-    def test_it_goes_on_after_a_failure(self, cluster: ScriptedCluster) -> None:
-        async def fail() -> None:
-            async with shared_cluster(CONN_ID) as shared:
-                mine = shared.readings(None, 10)
-                cluster.trouble = TransportError(Failure.BROKEN, "reset")
-                with pytest.raises(ConnectionFailedError):
-                    await mine.anext(0)
-                cluster.trouble = None
-                assert await mine.anext(10) is not None
-
-        together(fail())
-
-
 def test_what_is_read_for_all_is_logged_in_nobodys_name(cluster: ScriptedCluster) -> None:
     """The triggerer writes a line to the log of the task whose trigger it finds in the context."""
     whose = contextvars.ContextVar("whose", default="nobody")
@@ -337,167 +229,6 @@ def test_what_is_read_for_all_is_logged_in_nobodys_name(cluster: ScriptedCluster
     cluster.answer = look  # type: ignore[method-assign]
     together(wait(), watch([], nodes="node-2,nobody"), watch([], nodes="_local"))
     assert set(found) == {"nobody"}
-
-
-class TestLeaving:
-    def test_one_that_is_cancelled_leaves_at_once_and_harms_nobody(self, cluster: ScriptedCluster) -> None:
-        cluster.latency = 4
-        seen: list[Any] = []
-
-        async def leave() -> None:
-            first = asyncio.ensure_future(watch([]))
-            await asyncio.sleep(2)
-            # It is the one whose request is under way.
-            first.cancel()
-            await asyncio.sleep(0)
-            assert first.cancelled()
-            assert now() == 2
-
-        together(leave(), watch(seen, begin=1))
-        assert [at for at, _ in seen] == [4, 18, 32]
-        assert (cluster.opened, cluster.closed) == (1, 1)
-
-    def test_a_wish_of_one_who_left_makes_no_request(self, cluster: ScriptedCluster) -> None:
-        async def leave() -> None:
-            async with shared_cluster(CONN_ID) as shared:
-                mine = shared.readings(None, 10)
-                await mine.anext(0)
-                waiting = asyncio.ensure_future(mine.anext(10))
-                await asyncio.sleep(5)
-                waiting.cancel()
-
-        together(leave(), watch([], interval=50, readings=2))
-        assert [at - START for at in cluster.times] == [0, 50]
-
-    def test_the_last_one_out_breaks_off_what_is_under_way_and_closes_the_session(
-        self, cluster: ScriptedCluster
-    ) -> None:
-        cluster.latency = 50
-
-        async def leave() -> None:
-            waiting = [asyncio.ensure_future(watch([])), asyncio.ensure_future(watch([], nodes="_local"))]
-            await asyncio.sleep(1)
-            for each in waiting:
-                each.cancel()
-            await asyncio.gather(*waiting, return_exceptions=True)
-            assert (now(), cluster.closed) == (1, 1)
-            # Whoever comes now finds another one.
-            cluster.latency = 0
-            await watch([], readings=1)
-
-        together(leave())
-        assert (cluster.opened, cluster.closed) == (2, 2)
-
-    def test_the_session_is_closed_also_where_the_last_one_is_cancelled_twice(self, cluster: ScriptedCluster) -> None:
-        async def leave() -> None:
-            waiting = asyncio.ensure_future(watch([]))
-            await asyncio.sleep(1)
-            waiting.cancel()
-            await asyncio.sleep(0)
-            waiting.cancel()
-            await asyncio.sleep(1)
-            assert waiting.cancelled()
-
-        together(leave())
-        assert cluster.closed == 1
-
-
-class TestConnection:
-    def test_it_is_fetched_when_it_is_needed_and_may_be_missing(
-        self, cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch, supervisor: Supervisor
-    ) -> None:
-        monkeypatch.delenv(f"AIRFLOW_CONN_{CONN_ID.upper()}")
-
-        async def wait() -> None:
-            async with shared_cluster(CONN_ID) as shared:
-                mine = shared.readings(None, 10)
-                with pytest.raises(InvalidConnectionError, match=CONN_ID):
-                    await mine.anext(0)
-                supervisor.connect(CONN_ID, connection(HOST))
-                assert await mine.anext(10) is not None
-
-        together(wait())
-
-    def test_who_leaves_while_it_is_fetched_leaves_no_reply_behind(
-        self, cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch, supervisor: Supervisor
-    ) -> None:
-        """Airflow 3.1 takes a reply that nobody has read for the answer to the next question."""
-        monkeypatch.delenv(f"AIRFLOW_CONN_{CONN_ID.upper()}")
-        read: list[float] = []
-
-        async def reply_late(message: Any) -> Any:
-            await asyncio.sleep(3)
-            read.append(now())
-            return supervisor.send(message)
-
-        monkeypatch.setattr(supervisor, "asend", reply_late)
-
-        async def leave() -> None:
-            with pytest.raises(asyncio.TimeoutError):
-                await asyncio.wait_for(watch([]), 1)
-            assert now() == 1
-            await asyncio.sleep(5)
-
-        together(leave())
-        assert read == [3]
-
-    def test_one_that_was_edited_counts_from_the_next_failure_on(
-        self, cluster: ScriptedCluster, supervisor: Supervisor
-    ) -> None:
-        seen: list[Any] = []
-
-        async def edit() -> None:
-            await asyncio.sleep(5)
-            supervisor.connect(CONN_ID, connection("https://new.example"))
-            await asyncio.sleep(10)
-            cluster.trouble, cluster.troubled_host = DENIED, HOST
-
-        together(watch(seen, readings=4), watch(seen, readings=4), edit())
-        # The failure makes nobody's wait fail: there is another try at once.
-        assert cluster.hosts == [HOST, HOST, HOST, "https://new.example", "https://new.example"]
-        assert [at for at, _ in seen] == [0, 0, 10, 10, 20, 20, 30, 30]
-        assert (cluster.opened, cluster.closed) == (2, 2)
-
-    def test_one_that_was_not_edited_is_not_tried_again(self, cluster: ScriptedCluster) -> None:
-        cluster.trouble = DENIED
-
-        async def wait() -> None:
-            async with shared_cluster(CONN_ID) as shared:
-                with pytest.raises(AuthenticationError):
-                    await shared.readings(None, 10).anext(0)
-
-        together(wait())
-        assert len(cluster.asked) == 1
-
-    def test_one_that_cannot_be_fetched_any_more_leaves_the_error_as_it_is(
-        self, cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        async def wait() -> None:
-            async with shared_cluster(CONN_ID) as shared:
-                mine = shared.readings(None, 10)
-                await mine.anext(0)
-                monkeypatch.delenv(f"AIRFLOW_CONN_{CONN_ID.upper()}")
-                cluster.trouble = DENIED
-                with pytest.raises(AuthenticationError):
-                    await mine.anext(10)
-
-        together(wait())
-
-    def test_two_that_fail_at_a_time_change_over_once(self, cluster: ScriptedCluster, supervisor: Supervisor) -> None:
-        async def wait(nodes: str) -> list[Any]:
-            async with shared_cluster(CONN_ID) as shared:
-                mine = shared.readings(nodes, 10)
-                await mine.anext(0)
-                supervisor.connect(CONN_ID, connection("https://new.example"))
-                cluster.trouble = DENIED
-                with pytest.raises(AuthenticationError):
-                    await mine.anext(10)
-                return [shared.hook]
-
-        hooks = together(wait("node-1"), wait("_local"))
-        assert hooks[0] == hooks[1]
-        assert cluster.hosts.count("https://new.example") == 2
-        assert (cluster.opened, cluster.closed) == (2, 2)
 
 
 def test_the_time_of_a_thousand_answers_is_shared_with_others(cluster: ScriptedCluster) -> None:

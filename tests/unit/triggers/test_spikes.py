@@ -12,7 +12,7 @@ import pytest
 
 from airflow_provider_mediaops.triggers.cluster import HighCpuTrigger
 from tests.unit.log_lines import log_lines
-from tests.unit.scripted_cluster import CONN_ID, HOST, ScriptedCluster, install
+from tests.unit.scripted_cluster import CONN_ID, HOST, ScriptedCluster
 from tests.unit.search_cluster import connection, error, node_id, replied
 from tests.unit.sensor_forms import made_again
 from tests.unit.virtual_time import START, in_virtual_time
@@ -48,13 +48,6 @@ class Store:
     def _fail(self) -> None:
         if self.failure:
             raise self.failure
-
-
-@pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch, supervisor: Supervisor) -> ScriptedCluster:
-    scripted = ScriptedCluster()
-    install(scripted, monkeypatch, supervisor)
-    return scripted
 
 
 def watcher(store: Store | None = None, **arguments: Any) -> HighCpuTrigger:

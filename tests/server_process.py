@@ -1,0 +1,101 @@
+"""A server in a process of its own, so that it is the client that is measured; it can be asked what it has seen."""
+
+from __future__ import annotations
+
+import multiprocessing
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from multiprocessing.connection import Connection
+
+# A time that no use of it takes.
+_SECONDS = 900
+
+
+class Server(Protocol):
+    """What runs in the process."""
+
+    def listen(self, tell: Callable[[int], None]) -> None:
+        """
+        Answer requests on a loopback port until the process ends.
+
+        :param tell: is told the port.
+        """
+        ...
+
+    def seen(self) -> Any:
+        """Give what happened, in plain values."""
+        ...
+
+    def forget(self) -> None:
+        """Forget it."""
+        ...
+
+
+@dataclass(frozen=True)
+class ServerProcess:
+    """
+    A server that runs.
+
+    :param base: its address.
+    :param control: the way to its process.
+    """
+
+    base: str
+    control: Connection
+
+    def ask(self, order: str) -> Any:
+        """
+        Give what the server has seen.
+
+        :param order: ``seen``; or ``forget``, to make it forget it afterwards.
+        """
+        self.control.send(order)
+        return self.control.recv()
+
+    def forget(self) -> None:
+        """Make it forget what it has seen."""
+        self.ask("forget")
+
+
+P = TypeVar("P", bound=ServerProcess)
+
+
+@contextmanager
+def running(kind: type[P], make: Callable[[], Server]) -> Iterator[P]:
+    """
+    Run a server.
+
+    :param kind: what the caller asks it by.
+    :param make: makes the server, in its process.
+    :returns: a context manager that gives one of that kind.
+    """
+    # A process of its own from the start: a fork would keep what this one has open.
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_serve, args=(make, theirs), daemon=True)
+    process.start()
+    try:
+        yield kind(f"http://127.0.0.1:{ours.recv()}", ours)
+    finally:
+        process.kill()
+        process.join()
+
+
+def _serve(make: Callable[[], Server], control: Connection) -> None:
+    server = make()
+    threading.Thread(target=server.listen, args=(control.send,), daemon=True).start()
+    # It ends with the process that started it, or after a while.
+    while control.poll(_SECONDS):
+        try:
+            order = control.recv()
+        except EOFError:
+            return
+        seen = server.seen()
+        if order == "forget":
+            server.forget()
+        control.send(seen)

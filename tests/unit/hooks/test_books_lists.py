@@ -1,0 +1,234 @@
+"""The hook of the book database over whole lists: their order, their rate, bulk requests, and what is left behind."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import signal
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_provider_mediaops.books.course import WalkOptions
+from airflow_provider_mediaops.books.inputs import Input
+from airflow_provider_mediaops.exceptions import QuotaExceededError, RateLimitedError, ServiceUnavailableError
+from airflow_provider_mediaops.hooks.books import BookDatabaseHook
+from airflow_provider_mediaops.sandbox.isbn import sample_isbns
+from tests.unit.book_database import CALENDAR, CRIME, LIMIT_429, book
+from tests.unit.hooks.book_hook import BASE, DOUBT, MISSING, address, asked
+from tests.unit.log_lines import log_lines
+from tests.unit.loopback import Loopback, Peer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import requests_mock
+
+pytestmark = pytest.mark.usefixtures("supervisor")
+
+
+@pytest.fixture
+def no_thread_left() -> Iterator[None]:
+    """See that no thread of a walk outlives it."""
+    yield
+    deadline = time.monotonic() + 5
+    while threads_of_walks() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert threads_of_walks() == []
+
+
+def threads_of_walks() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name.startswith("mediaops-")]
+
+
+@pytest.mark.usefixtures("connect_books", "no_thread_left")
+class TestLists:
+    def test_a_list_is_looked_up_in_its_order(self, requests_mock: requests_mock.Mocker) -> None:
+        requests_mock.get(address(CRIME), json=book(CRIME))
+        requests_mock.get(address(CALENDAR), **MISSING)
+
+        with BookDatabaseHook() as hook:
+            lookups = list(hook.books([CALENDAR, "x", CRIME, "0140449132"]))
+
+        assert [lookup.status for lookup in lookups] == ["not_found", "invalid", "found", "found"]
+        assert [lookup.requests for lookup in lookups] == [1, 0, 1, 0]
+        assert asked(requests_mock) == [CALENDAR, CRIME]
+
+    def test_nothing_is_asked_before_it_is_wanted(self, requests_mock: requests_mock.Mocker) -> None:
+        requests_mock.get(address(CRIME), json=book(CRIME))
+        requests_mock.get(address(CALENDAR), json=book(CALENDAR))
+
+        with BookDatabaseHook() as hook:
+            lookups = hook.books([CRIME, CALENDAR])
+            assert not requests_mock.called
+            assert next(lookups).isbn13 == CRIME
+
+        assert asked(requests_mock)[0] == CRIME
+
+    def test_a_list_that_has_no_end_is_looked_up_as_far_as_it_is_wanted(
+        self, requests_mock: requests_mock.Mocker
+    ) -> None:
+        requests_mock.get(address(CRIME), json=book(CRIME))
+
+        with BookDatabaseHook() as hook:
+            lookups = hook.books(itertools.cycle([CRIME, "x"]))
+            assert [lookup.status for lookup in itertools.islice(lookups, 300)] == ["found", "invalid"] * 150
+
+    @pytest.mark.parametrize(
+        ("fields", "rate"),
+        [
+            ({}, 1),
+            ({"plan": "default"}, 1),
+            ({"plan": "PREMIUM"}, 3),
+            ({"plan": "pro"}, 5),
+            ({"plan": "pro", "requests_per_second": "0.5"}, 0.5),
+        ],
+    )
+    def test_requests_are_spread_at_the_rate_of_the_plan(
+        self,
+        requests_mock: requests_mock.Mocker,
+        connect_books: Any,
+        pauses: list[float],
+        fields: dict[str, Any],
+        rate: float,
+    ) -> None:
+        connect_books(**{"requests_per_second": "", **fields})
+        requests_mock.get(address(CRIME), json=book(CRIME))
+
+        with BookDatabaseHook() as hook:
+            for _ in range(2):
+                hook.book(CRIME)
+
+        assert pauses[0] * rate == pytest.approx(1, rel=0.1)
+
+    def test_lists_are_looked_up_at_that_rate(self, requests_mock: requests_mock.Mocker, connect_books: Any) -> None:
+        connect_books(requests_per_second=25)
+        isbns = sample_isbns(10)
+        for isbn13 in isbns:
+            requests_mock.get(address(isbn13), json=book(isbn13))
+
+        with BookDatabaseHook() as hook:
+            started = time.monotonic()
+            assert len(list(hook.books(isbns))) == 10
+
+        assert time.monotonic() - started >= 9 / 25
+
+    def test_one_rate_serves_all_hooks_with_one_key(
+        self, requests_mock: requests_mock.Mocker, connect_books: Any, pauses: list[float]
+    ) -> None:
+        connect_books(requests_per_second=2)
+        requests_mock.get(address(CRIME), json=book(CRIME))
+
+        for _ in range(2):
+            with BookDatabaseHook() as hook:
+                hook.book(CRIME)
+
+        assert pauses[0] == pytest.approx(0.5, rel=0.1)
+
+    def test_failures_within_bounds_are_results(self, requests_mock: requests_mock.Mocker) -> None:
+        requests_mock.get(address(CRIME), status_code=503)
+        requests_mock.get(address(CALENDAR), json=book(CALENDAR))
+
+        with BookDatabaseHook() as hook:
+            lookups = list(hook.books([CRIME, CALENDAR], max_failures=1))
+            assert [lookup.status for lookup in lookups] == ["failed", "found"]
+            with pytest.raises(ServiceUnavailableError):
+                list(hook.books([CRIME]))
+
+    def test_a_service_that_stumbles_is_asked_again_later(
+        self, requests_mock: requests_mock.Mocker, connect_books: Any
+    ) -> None:
+        connect_books(max_attempts=2)
+        down = {"status_code": 503, "headers": {"Retry-After": "0.01"}}
+        requests_mock.get(address(CRIME), [down, down, {"json": book(CRIME)}])
+
+        with BookDatabaseHook() as hook:
+            stretches = list(hook.walk([Input.of(CRIME)], options=WalkOptions(again_after=(0.01,))))
+
+        assert [done.lookup.status for stretch in stretches for done in stretch.done] == ["found"]
+
+    def test_the_limit_of_429_is_waited_out(self, requests_mock: requests_mock.Mocker, connect_books: Any) -> None:
+        connect_books(max_attempts=2)
+        limited = {"status_code": 429, "json": LIMIT_429, "headers": {"Retry-After": "0.1"}}
+        requests_mock.get(address(CRIME), [limited, {"json": book(CRIME)}])
+
+        with BookDatabaseHook() as hook:
+            assert next(hook.books([CRIME])).status == "found"
+
+    def test_a_doubtful_404_is_settled_by_the_well_known_book_where_nothing_better_is_known(
+        self, requests_mock: requests_mock.Mocker
+    ) -> None:
+        requests_mock.get(address(CALENDAR), **DOUBT)
+        requests_mock.get(address(CRIME), json=book(CRIME))
+
+        with BookDatabaseHook() as hook:
+            assert [lookup.status for lookup in hook.books([CALENDAR])] == ["not_found"]
+
+        assert asked(requests_mock) == [CALENDAR, CRIME, CALENDAR, CRIME]
+
+    def test_a_doubtful_404_is_never_taken_for_no_such_book(self, requests_mock: requests_mock.Mocker) -> None:
+        requests_mock.get(re.compile("/book/"), **DOUBT)
+
+        with BookDatabaseHook() as hook, pytest.raises(RateLimitedError, match="canary_isbn"):
+            list(hook.books([CALENDAR]))
+
+    def test_what_is_about_the_key_ends_the_list_after_what_was_found(
+        self, requests_mock: requests_mock.Mocker
+    ) -> None:
+        requests_mock.get(address(CRIME), json=book(CRIME))
+        requests_mock.get(address(CALENDAR), status_code=403, json={"message": "Daily quota exceeded"})
+
+        with BookDatabaseHook() as hook:
+            lookups = hook.books([CRIME, CALENDAR], max_failures=9)
+            assert next(lookups).status == "found"
+            with pytest.raises(QuotaExceededError):
+                next(lookups)
+
+    def test_a_caller_that_is_interrupted_leaves_nothing_behind(self, connect_books: Any) -> None:
+        def interrupt(*_: object) -> None:
+            raise TimeoutError("the task's time is up")
+
+        before = signal.signal(signal.SIGALRM, interrupt)
+        try:
+            with Loopback(Peer.pause) as server, BookDatabaseHook() as hook:
+                connect_books(server.base)
+                signal.setitimer(signal.ITIMER_REAL, 0.3)
+                with pytest.raises(TimeoutError, match="the task's time is up"):
+                    next(hook.books([CRIME]))
+        finally:
+            signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.usefixtures("connect_books", "no_thread_left")
+class TestBulk:
+    def test_one_request_asks_for_as_many_books_as_the_plan_allows(
+        self, requests_mock: requests_mock.Mocker, connect_books: Any
+    ) -> None:
+        isbns = sample_isbns(25)
+        wanted: list[list[str]] = []
+
+        def many(request: Any, _: Any) -> dict[str, Any]:
+            wanted.append(request.json()["isbns"])
+            return {"data": [{"isbn13": isbn13} for isbn13 in wanted[-1]]}
+
+        requests_mock.post(f"{BASE}/books", json=many)
+        with BookDatabaseHook() as hook:
+            stretches = list(hook.walk(map(Input.of, isbns), bulk=True))
+
+        assert [done.lookup.status for stretch in stretches for done in stretch.done] == ["found"] * 25
+        assert wanted == [isbns[:10], isbns[10:20], isbns[20:]]
+
+    def test_a_service_without_it_is_told_of_in_the_log(
+        self, requests_mock: requests_mock.Mocker, connect_books: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        lines = log_lines(monkeypatch, BookDatabaseHook)
+        requests_mock.post(f"{BASE}/books", status_code=405)
+        requests_mock.get(address(CRIME), json=book(CRIME))
+
+        with BookDatabaseHook() as hook:
+            stretches = list(hook.walk([Input.of(CRIME)], bulk=True))
+
+        assert [done.lookup.status for stretch in stretches for done in stretch.done] == ["found"]
+        assert any(line.startswith("WARNING: The book database has no bulk requests") for line in lines)

@@ -1,0 +1,47 @@
+"""Enrichments by their operator, of a database with two books."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
+
+from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
+from airflow_provider_mediaops.task_failure import HAS_RETRY_POLICY
+from tests.unit.book_database import CALENDAR, CRIME, NO_SUCH_BOOK, PROGRAMMING, book, connection
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import requests_mock
+
+BASE = "https://books.example"
+
+
+def address(isbn13: str) -> str:
+    return f"{BASE}/book/{isbn13}"
+
+
+def make(destination: object, **arguments: Any) -> EnrichIsbnsOperator:
+    return EnrichIsbnsOperator(task_id="enrich", destination=str(destination), **arguments)
+
+
+def json_rows(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def permanent(cls: type[Exception]) -> type[Exception]:
+    """What a permanent error ends the task as."""
+    return cls if HAS_RETRY_POLICY else AirflowFailException
+
+
+@pytest.fixture(autouse=True)
+def database(monkeypatch: pytest.MonkeyPatch, requests_mock: requests_mock.Mocker) -> requests_mock.Mocker:
+    """Have a database with two books."""
+    monkeypatch.setenv("AIRFLOW_CONN_MEDIAOPS_BOOKS_DEFAULT", connection(BASE))
+    requests_mock.get(address(CRIME), json=book(CRIME, pages="8", unknown=[1]))
+    requests_mock.get(address(PROGRAMMING), json=book(PROGRAMMING))
+    requests_mock.get(address(CALENDAR), status_code=404, json=NO_SUCH_BOOK)
+    return requests_mock
