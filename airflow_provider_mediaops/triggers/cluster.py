@@ -12,6 +12,7 @@ from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 from airflow_provider_mediaops.exceptions import InvalidConnectionError, MediaOpsError
 from airflow_provider_mediaops.http.waiting import Pace
 from airflow_provider_mediaops.triggers.event import done_event, error_event
+from airflow_provider_mediaops.triggers.serialized import serialized
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
@@ -135,11 +136,11 @@ class HighCpuTrigger(BaseEventTrigger):
         :raises ValueError: where an argument cannot be used.
         """
         self._check()
-        return self._classpath(), self._arguments()
+        return serialized(self)
 
     def __repr__(self) -> str:
         # Airflow's own calls serialize(), which may refuse.
-        return str(self.repr(self._classpath(), self._arguments()))
+        return str(self.repr(*serialized(self)))
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Watch, and yield an event for each spike; or wait, and yield one event: done, or a permanent error."""
@@ -241,24 +242,3 @@ class HighCpuTrigger(BaseEventTrigger):
         for name, unset in _OF_A_TASK.items():
             if getattr(self, name) != unset:
                 raise ValueError(f"{name} has no meaning without once=True: it is for a task that waits.")
-
-    def _classpath(self) -> str:
-        return f"{type(self).__module__}.{type(self).__qualname__}"
-
-    def _arguments(self) -> dict[str, Any]:
-        return {
-            "cluster_conn_id": self.cluster_conn_id,
-            "threshold": self.threshold,
-            "sustained_for": self.sustained_for,
-            "nodes": self.nodes,
-            "require": self.require,
-            "poll_interval": self.poll_interval,
-            "reading_interval": self.reading_interval,
-            "clear_below": self.clear_below,
-            "once": self.once,
-            "exponential_backoff": self.exponential_backoff,
-            "max_wait": self.max_wait,
-            "silent_fail": self.silent_fail,
-            "start_after": self.start_after,
-            "failures": self.failures,
-        }

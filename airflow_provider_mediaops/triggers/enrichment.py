@@ -7,16 +7,9 @@ import time
 from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from airflow.triggers.base import BaseTrigger, TriggerEvent
-
-from airflow_provider_mediaops.exceptions import (
-    DestinationInUseError,
-    InvalidConnectionError,
-    MediaOpsError,
-    PermanentError,
-)
+from airflow_provider_mediaops.exceptions import DestinationInUseError, PermanentError
 from airflow_provider_mediaops.hooks.threads import in_thread
-from airflow_provider_mediaops.triggers.event import done_event, error_event
+from airflow_provider_mediaops.triggers.work import SETTLED_AFTER, WorkTrigger
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -27,15 +20,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# A task that goes on within seconds of its deferral may be failed by Airflow, which then takes the late news of its
-# pause for the end of what it has just begun (apache/airflow#71580).
-_SETTLED_AFTER = 10.0
 # A triggerer that was taken for dead may still be at it, until it learns that its triggers are another's.
 _HANDING_OVER = 300.0
 _LOOK_EVERY = 5.0
 
 
-class EnrichmentTrigger(BaseTrigger):
+class EnrichmentTrigger(WorkTrigger):
     """
     Enriches an ISBN list in the triggerer, and goes on with it there after a restart.
 
@@ -48,40 +38,21 @@ class EnrichmentTrigger(BaseTrigger):
     :param settled_after: the event comes no sooner than so many seconds after the trigger's start.
     """
 
-    def __init__(self, *, conn_id: str, enrichment: dict[str, Any], settled_after: float = _SETTLED_AFTER) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+    os_error_key = "unusable"
+
+    def __init__(self, *, conn_id: str, enrichment: dict[str, Any], settled_after: float = SETTLED_AFTER) -> None:
+        super().__init__(settled_after=settled_after)
         self.conn_id = conn_id
         self.enrichment = enrichment
-        self.settled_after = settled_after
 
-    def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Give the class and the arguments that make this trigger again."""
-        arguments = {"conn_id": self.conn_id, "enrichment": self.enrichment, "settled_after": self.settled_after}
-        return f"{type(self).__module__}.{type(self).__qualname__}", arguments
-
-    async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Enrich, and yield one event: the summary, or an error."""
-        started = time.monotonic()
-        payload = await self._payload()
-        await asyncio.sleep(self.settled_after - (time.monotonic() - started))
-        yield TriggerEvent(payload)
-
-    async def _payload(self) -> dict[str, Any]:
+    async def _work(self) -> dict[str, Any]:
         from airflow_provider_mediaops.hooks.enrichment import Enrichment
         from airflow_provider_mediaops.storage.sources import InvalidSourceError
 
         try:
-            return done_event(await self._enriched(Enrichment.from_dict(self.enrichment)))
-        except MediaOpsError as error:
-            return error_event(error)
+            return await self._enriched(Enrichment.from_dict(self.enrichment))
         except InvalidSourceError as error:
-            return error_event(PermanentError(str(error)))
-        except OSError as error:
-            # Of no class of ours, and retried as the task says; with its number it will have its class again.
-            return done_event({"unusable": [error.errno, error.strerror] if error.errno else [str(error)]})
-        # TypeError: a row of another version of this provider.
-        except (TypeError, ValueError) as error:
-            return error_event(InvalidConnectionError(f"The trigger's arguments cannot be used: {error}"))
+            raise PermanentError(str(error)) from error
 
     async def _enriched(self, enrichment: Enrichment) -> dict[str, Any]:
         dataset = enrichment.dataset()

@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from airflow.triggers.base import BaseTrigger, TriggerEvent
-
-from airflow_provider_mediaops.exceptions import InvalidConnectionError, MediaOpsError
 from airflow_provider_mediaops.http.exchange import Do, arun
-from airflow_provider_mediaops.triggers.event import done_event, error_event
+from airflow_provider_mediaops.triggers.work import SETTLED_AFTER, WorkTrigger
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from airflow_provider_mediaops.http.exchange import Call, Conversation, Request
     from airflow_provider_mediaops.triggers.cluster_readings import SharedCluster
 
 T = TypeVar("T")
 
-# A task that goes on within seconds of its deferral may be failed by Airflow, which then takes the late news of its
-# pause for the end of what it has just begun (apache/airflow#71580). So the capture is taken at once, and told later.
-_SETTLED_AFTER = 10.0
 
-
-class CaptureHotThreadsTrigger(BaseTrigger):
+class CaptureHotThreadsTrigger(WorkTrigger):
     """
     Waits in the triggerer until nodes run hot, captures their hot threads in the same step, and writes the files.
 
@@ -43,6 +33,8 @@ class CaptureHotThreadsTrigger(BaseTrigger):
     :param settled_after: the event comes no sooner than so many seconds after the trigger's start.
     """
 
+    os_error_key = "unwritable"
+
     def __init__(
         self,
         *,
@@ -51,48 +43,16 @@ class CaptureHotThreadsTrigger(BaseTrigger):
         destination: str,
         formats: list[str],
         deadline: float,
-        settled_after: float = _SETTLED_AFTER,
+        settled_after: float = SETTLED_AFTER,
     ) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__(settled_after=settled_after)
         self.conn_id = conn_id
         self.plan = plan
         self.destination = destination
         self.formats = formats
         self.deadline = deadline
-        self.settled_after = settled_after
 
-    def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Give the class and the arguments that make this trigger again."""
-        arguments = {
-            "conn_id": self.conn_id,
-            "plan": self.plan,
-            "destination": self.destination,
-            "formats": self.formats,
-            "deadline": self.deadline,
-            "settled_after": self.settled_after,
-        }
-        return f"{type(self).__module__}.{type(self).__qualname__}", arguments
-
-    async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Wait, capture, and yield one event: what became of it, or an error."""
-        started = time.monotonic()
-        payload = await self._payload()
-        await asyncio.sleep(self.settled_after - (time.monotonic() - started))
-        yield TriggerEvent(payload)
-
-    async def _payload(self) -> dict[str, Any]:
-        try:
-            return done_event(await self._capture())
-        except MediaOpsError as error:
-            return error_event(error)
-        except OSError as error:
-            # Of no class of ours, and retried as the task says; with its number it will have its class again.
-            return done_event({"unwritable": [error.errno, error.strerror] if error.errno else [str(error)]})
-        # TypeError and KeyError: a row of another version of this provider, whose plan has other fields.
-        except (TypeError, ValueError, KeyError) as error:
-            return error_event(InvalidConnectionError(f"The trigger's arguments cannot be used: {error}"))
-
-    async def _capture(self) -> dict[str, Any]:
+    async def _work(self) -> dict[str, Any]:
         # Imported here: a DAG's file is parsed without it.
         from airflow_provider_mediaops.cluster.capture import CaptureDestination
         from airflow_provider_mediaops.cluster.detection import CapturePlan, capture_when_hot
@@ -100,7 +60,11 @@ class CaptureHotThreadsTrigger(BaseTrigger):
         from airflow_provider_mediaops.storage.captures import CaptureFiles
         from airflow_provider_mediaops.triggers.cluster_readings import shared_cluster
 
-        plan = CapturePlan.from_dict(self.plan)
+        try:
+            plan = CapturePlan.from_dict(self.plan)
+        except KeyError as error:
+            # Of another version, whose plan has other fields.
+            raise ValueError(str(error)) from error
         files = CaptureFiles(CaptureDestination(self.destination, self.formats, plan.captures), self.log)
         deadline = time.monotonic() + (self.deadline - time.time())
         async with shared_cluster(self.conn_id) as cluster:

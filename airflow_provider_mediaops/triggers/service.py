@@ -11,6 +11,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from airflow_provider_mediaops.exceptions import InvalidConnectionError, MediaOpsError, TemporaryError
 from airflow_provider_mediaops.http.waiting import Done, Pace
 from airflow_provider_mediaops.triggers.event import done_event, error_event
+from airflow_provider_mediaops.triggers.serialized import serialized
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -69,17 +70,7 @@ class WatchTrigger(BaseTrigger):
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Give the class and the arguments that make this trigger again."""
-        arguments = {
-            "conn_id": self.conn_id,
-            "watch": self.watch,
-            "poke_interval": self.poke_interval,
-            "exponential_backoff": self.exponential_backoff,
-            "max_wait": self.max_wait,
-            "silent_fail": self.silent_fail,
-            "start_after": self.start_after,
-            "failures": self.failures,
-        }
-        return f"{type(self).__module__}.{type(self).__qualname__}", arguments
+        return serialized(self)
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Wait, and yield one event: done, or a permanent error."""

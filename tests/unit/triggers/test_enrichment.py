@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -263,14 +262,14 @@ class TestEventLoop:
     ) -> None:
         from airflow_provider_mediaops.storage.local_stage import LocalStage
 
-        begun = threading.Event()
+        begun, answered, go_on = threading.Event(), threading.Event(), threading.Event()
         done: list[str] = []
         original: Callable[..., Any] = getattr(LocalStage, method)
         closing = LocalStage.close
 
         def slowly(*arguments: Any) -> Any:
             begun.set()
-            time.sleep(0.1)
+            assert go_on.wait(30)
             result = original(*arguments)
             done.append(method)
             return result
@@ -281,11 +280,18 @@ class TestEventLoop:
 
         monkeypatch.setattr(LocalStage, method, slowly)
         monkeypatch.setattr(LocalStage, "close", close)
-        with Loopback(shelf) as server:
-            supervisor.connect("books_1", connection(server.base))
+        def answer(peer: Peer) -> None:
+            while request := peer.request():
+                peer.send(http(found(request.split()[1].rpartition(b"/")[2].decode())))
+                answered.set()
+
+        with Loopback(answer) as server:
+            # One request, and answered: on Python 3.10 a connection that is being made as it is cancelled stays open.
+            supervisor.connect("books_1", connection(server.base, requests_per_second=1))
             running = asyncio.ensure_future(first_event(trigger(tmp_path)))
-            await until(begun.is_set)
+            await until(lambda: begun.is_set() and (method == "__init__" or answered.is_set()))
             running.cancel()
+            asyncio.get_running_loop().call_later(0.05, go_on.set)
             with pytest.raises(asyncio.CancelledError):
                 await running
 
