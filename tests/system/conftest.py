@@ -63,4 +63,4 @@ def runs(request: pytest.FixtureRequest, airflow: WatchedAirflow, sandbox: Sandb
     for module in modules:
         for fault in getattr(module, "FAULTS", ()):
             sandbox.state.faults.arm(fault)
-    return Runs(airflow, [dag_id for module in modules for dag_id in getattr(module, "DAGS", ())])
+    return Runs(airflow, dict.fromkeys(dag_id for module in modules for dag_id in getattr(module, "DAGS", ())))

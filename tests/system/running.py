@@ -8,19 +8,20 @@ import os
 import sqlite3
 import sys
 import time
-from contextlib import closing
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import psutil
 
+from airflow_provider_mediaops.sandbox.server import SandboxServer
 from scripts.local_airflow import REQUEST_SECONDS, LocalAirflow, TaskInstance
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from pathlib import Path
 
-    from airflow_provider_mediaops.sandbox.server import SandboxServer
-    from airflow_provider_mediaops.sandbox.state import RequestRecord
+    from airflow_provider_mediaops.sandbox.state import RequestRecord, Settings
 
 
 class WatchedAirflow(LocalAirflow):
@@ -105,9 +106,13 @@ class Ended:
         task = self.tasks[task_id]
         return self.airflow.xcom(self.dag_id, self.run_id, task.task_id, map_index=task.map_index)
 
-    def log(self, task_id: str) -> str:
-        """Give the log of a task's last try."""
-        return self.airflow.task_log(self.dag_id, self.run_id, task_id, try_number=self.tasks[task_id].try_number)
+    def log(self, task_id: str, try_number: int | None = None) -> str:
+        """Give the log of a task's last try, or of another."""
+        task = self.tasks[task_id]
+        number = try_number or task.try_number
+        return self.airflow.task_log(
+            self.dag_id, self.run_id, task.task_id, try_number=number, map_index=task.map_index
+        )
 
 
 class Runs:
@@ -127,6 +132,29 @@ class Runs:
     def all_ended(self) -> list[Ended]:
         """Wait for the end of all runs."""
         return [self.ended(dag_id) for dag_id in self._run_ids]
+
+
+@contextmanager
+def own_services(
+    airflow: WatchedAirflow, kind: Literal["video", "books"], settings: Mapping[str, Settings | None], **extra: Any
+) -> Iterator[dict[str, SandboxServer]]:
+    """Have a sandbox for each name, and a connection `to_<name>` to one of its services, with this in its extra."""
+    with ExitStack() as stack:
+        servers = {name: stack.enter_context(SandboxServer(settings=each)) for name, each in settings.items()}
+        for name, server in servers.items():
+            connection = json.loads(server.connections()[f"AIRFLOW_CONN_MEDIAOPS_{kind.upper()}_DEFAULT"])
+            if kind == "books":
+                # They all know the same key, and each has its limit to itself.
+                connection["extra"]["rate_limit_store"] = f"sqlite:///{airflow.home}/rates_of_{name}.db"
+            connection["extra"] |= extra
+            airflow.connect(f"to_{name}", connection)
+        yield servers
+
+
+def identity(file: Path) -> tuple[int, int]:
+    """Tell a file from another of the same name, and from itself when it was written again."""
+    status = file.stat()
+    return status.st_ino, status.st_mtime_ns
 
 
 def _task_path(dag_id: str, run_id: str, task_id: str) -> str:
