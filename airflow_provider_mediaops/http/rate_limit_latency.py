@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-# What a reply may take longer than usual, in seconds, mean deviations and means, before it is noticed.
-_UNNOTICED, _DEVIATIONS, _MEANS = 0.005, 4.0, 2.0
+# What a reply may take longer than usual, in seconds and in mean deviations, before it is noticed.
+_UNNOTICED, _DEVIATIONS = 0.005, 4.0
+# Below this time, replies differ by what holds requests up on a busy machine, and not by the service's work.
+_SHORT = 0.05
 # The weight of one reply in the mean and in the deviation, those of a round trip in TCP (RFC 6298).
 _OF_MEAN, _OF_DEVIATION = 1 / 8, 1 / 4
 
@@ -36,10 +38,9 @@ class Latency:
             self._deviation = self._mean / 2
             return beyond if beyond > _UNNOTICED else 0.0
         beyond = seconds - self._mean
-        # Three times the usual time is noticed however much they differ: on a busy machine a few milliseconds count.
-        noticed = max(_UNNOTICED, min(_DEVIATIONS * self._deviation, _MEANS * self._mean))
+        noticed = max(_UNNOTICED, _DEVIATIONS * self._deviation) if self._mean >= _SHORT else _UNNOTICED
         # One that was held up says little of those to come.
-        counted = max(-noticed, min(beyond, noticed))
+        counted = min(beyond, noticed)
         self._deviation += _OF_DEVIATION * (abs(counted) - self._deviation)
         self._mean += _OF_MEAN * counted
         return beyond if beyond > noticed else 0.0
