@@ -29,6 +29,22 @@ def _secret(label: str, description: str) -> dict[str, Any]:
     return _text(label, description, format="password")
 
 
+def _rate(description: str) -> dict[str, Any]:
+    return {
+        "label": "Requests per second",
+        "description": description,
+        "schema": {"type": ["number", "null"], "minimum": 0.001},
+    }
+
+
+def _rate_store(description: str) -> dict[str, Any]:
+    return _text(
+        "Rate store",
+        f"{description}: memory://, sqlite:////folder/file.db or redis://host. Default: rate_limit_store of Airflow's "
+        "section [mediaops], where an address with a password belongs: this is shown.",
+    )
+
+
 _SHARED: dict[str, Any] = {
     "timeout": _text(
         "Time limits",
@@ -66,6 +82,10 @@ _VIDEO_FIELDS: dict[str, Any] = {
     "token_url": _text("Token address", "Where refresh tokens are exchanged for access tokens.", format="url"),
     "scopes": _text("Scopes", "Scopes to ask for at refresh, separated by blanks; empty keeps those granted."),
     "kind_prefix": _text("Kind prefix", "What stands before # in kinds: svc#video. Default: svc."),
+    "requests_per_second": _rate(
+        "The rate that all who use the credential share, and with it a spent quota. Default: each asks for itself."
+    ),
+    "rate_limit_store": _rate_store("With requests per second: where all who use the credential share them"),
     **_SHARED,
 }
 
@@ -93,20 +113,12 @@ _BOOKS_FIELDS: dict[str, Any] = {
         enum=["default", "premium", "pro"],
         default="default",
     ),
-    "requests_per_second": {
-        "label": "Requests per second",
-        "description": "The key's rate, where it is not that of its plan.",
-        "schema": {"type": ["number", "null"], "minimum": 0.001},
-    },
+    "requests_per_second": _rate("The key's rate, where it is not that of its plan."),
     "canary_isbn": _text(
         "Canary ISBN",
         "An ISBN known to be in the database: asked again to tell 'no such book' from 'limit reached'.",
     ),
-    "rate_limit_store": _text(
-        "Rate store",
-        "Where all who use the key share its rate: memory://, sqlite:////folder/file.db or redis://host. Default: "
-        "rate_limit_store of Airflow's section [mediaops], where an address with a password belongs: this is shown.",
-    ),
+    "rate_limit_store": _rate_store("Where all who use the key share its rate"),
     **_SHARED,
 }
 

@@ -92,3 +92,16 @@ def _is_templated(value: Any) -> bool:
     if isinstance(value, (list, tuple, set)):
         return is_templated(*value)
     return hasattr(value, "operator") or hasattr(value, "resolve")
+
+
+def is_end_templated(path: object) -> bool:
+    """
+    Say whether the suffix of a path is known only when the task runs.
+
+    :param path: a text, a path on object storage, or what another task will return.
+    :returns: True where a template stands in the last part of the path, and no suffix behind it.
+    """
+    # A path is no text, but what is templated in it shows in its text.
+    text = str(path)
+    end = max(text.rfind("}}"), text.rfind("%}"))
+    return is_templated(text) and not {".", "/"} & set(text[end + 2 :])

@@ -13,6 +13,7 @@ from airflow_provider_mediaops.exceptions import NotFoundError, PermanentError
 from airflow_provider_mediaops.hooks.connection_form import connection_form
 from airflow_provider_mediaops.hooks.service import Service, ServiceHook
 from airflow_provider_mediaops.hooks.settings import (
+    SLOWEST_RATE,
     ConnectionFields,
     base_urls,
     rate_limiter,
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 
 # Any book will do for a test of the connection; this one is in every catalogue.
 _WELL_KNOWN = "9780140449136"
-_SLOWEST = 0.001
 # How many rows are looked up ahead of those that the caller has taken.
 _WINDOW = 100
 
@@ -218,7 +218,7 @@ class BookDatabaseHook(ServiceHook):
 
         key = fields.credential("the REST key")
         plan = fields.choice("plan", tuple(PLAN_RATES), "default")
-        rate = fields.number("requests_per_second", PLAN_RATES[plan], least=_SLOWEST)
+        rate = fields.number("requests_per_second", PLAN_RATES[plan], least=SLOWEST_RATE)
         self._canary = _canary_of(fields)
         self._batch = PLAN_BATCHES[plan]
         limiter = rate_limiter(fields, BOOK_RULES.service, key, rate)
@@ -236,22 +236,18 @@ class BookDatabaseHook(ServiceHook):
         from airflow_provider_mediaops.books.api import get_book, get_key_usage
 
         works = "The book database answers and accepts the key"
-        # Whether a quota that is known to be used up still is, only the service can tell.
-        limiter = client.limiter and replace(client.limiter, heeds_quota=False)
-        client = replace(client, limiter=limiter)
         try:
             usage = yield from client.ask(get_key_usage())
         except PermanentError:
             # Not every service has this call, and a gateway may refuse what it does not know in any way.
             pass
         else:
-            if limiter and usage.left > 0:
-                yield from limiter.reopen()
+            if usage.left > 0:
+                yield from client.reopen()
             return f"{works}; {usage.left:,} of its {usage.total:,} requests of today are left."
         with suppress(NotFoundError):
             yield from client.ask(get_book(self._canary or _WELL_KNOWN))
-        if limiter:
-            yield from limiter.reopen()
+        yield from client.reopen()
         return f"{works}."
 
 

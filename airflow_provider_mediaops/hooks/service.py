@@ -6,7 +6,7 @@ import asyncio
 import time
 from abc import abstractmethod
 from contextlib import aclosing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from airflow.providers.common.compat.sdk import AirflowNotFoundException, BaseHook
@@ -16,7 +16,6 @@ from airflow_provider_mediaops.exceptions import InvalidConnectionError, MediaOp
 from airflow_provider_mediaops.hooks.settings import ConnectionFields
 from airflow_provider_mediaops.hooks.threads import in_thread
 from airflow_provider_mediaops.http import exchange
-from airflow_provider_mediaops.http.retry import RetryPolicy
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterator
@@ -74,7 +73,7 @@ class ServiceHook(BaseHook):
         # Tasks that share a hook share its session and the state of its credentials.
         self._one_at_a_time = asyncio.Lock()
         self._new_secrets: list[str] = []
-        self._told: tuple[str, float] | None = None
+        self._last_told: tuple[str, float] | None = None
 
     @abstractmethod
     def _configure(self, fields: ConnectionFields) -> Service:
@@ -82,7 +81,11 @@ class ServiceHook(BaseHook):
 
     @abstractmethod
     def _probe(self, client: Client) -> Conversation[str]:
-        """Ask the cheapest thing that shows whether the connection works; return one sentence that says so."""
+        """
+        Ask the cheapest thing that shows whether the connection works; return one sentence that says so.
+
+        The client asks although a quota is known to be used up; an answer that shows otherwise reopens it for all.
+        """
 
     @property
     def service(self) -> Service:
@@ -161,9 +164,7 @@ class ServiceHook(BaseHook):
         :returns: whether it works, and one sentence that says so, or what is wrong and what to change.
         """
         try:
-            client = self.service.client
-            client = replace(client, retry=RetryPolicy(max_attempts=len(client.base_urls)))
-            return True, self.run(self._probe(client))
+            return True, self.run(self._probe(self.service.client.probing()))
         except MediaOpsError as error:
             # Airflow's command line reads square brackets as markup of its own, and fails on those of a cluster's path.
             return False, error.message.translate(_ROUND)
@@ -245,7 +246,7 @@ class ServiceHook(BaseHook):
             return
         now = time.monotonic()
         # Where many use one key, each request waits for its turn.
-        if self._told and self._told[0] == wait.reason and now - self._told[1] < _TOLD_EVERY:
+        if self._last_told and self._last_told[0] == wait.reason and now - self._last_told[1] < _TOLD_EVERY:
             return
-        self._told = wait.reason, now
+        self._last_told = wait.reason, now
         self.log.info("Waiting %.1f s: %s", wait.seconds, wait.reason)

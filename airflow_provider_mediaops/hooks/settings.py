@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.http.rate_limit import RateLimiter
     from airflow_provider_mediaops.http.transport import TransportSettings
 
+#: The slowest rate that a connection can have: a request in some 17 minutes.
+SLOWEST_RATE = 0.001
+
 _SCHEMES = ("http", "https")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
@@ -324,6 +327,26 @@ def rate_limiter(fields: ConnectionFields, service: str, key: str, per_second: f
             "rate_limit_store of Airflow's section [mediaops].",
         )
     return limiter_for(service, key, per_second, store)
+
+
+def optional_rate_limiter(fields: ConnectionFields, service: str, key: str) -> RateLimiter | None:
+    """
+    Make the limiter of a key whose rate is not known but from the connection.
+
+    :param fields: the connection.
+    :param service: the service that counts by the key.
+    :param key: the key.
+    :returns: the limiter; None where the connection has no rate, and then no store is looked for.
+    :raises InvalidConnectionError: where rate or store cannot be used, or there is a store without a rate.
+    """
+    rate = fields.number("requests_per_second", 0.0, least=SLOWEST_RATE)
+    if rate:
+        return rate_limiter(fields, service, key, rate)
+    if fields.text("rate_limit_store"):
+        raise fields.wrong(
+            "rate_limit_store", "without a rate it has no use: set requests_per_second as well, or leave both empty."
+        )
+    return None
 
 
 def _configured_rate_store() -> str:

@@ -11,6 +11,7 @@ from airflow_provider_mediaops.hooks.service import Service, ServiceHook
 from airflow_provider_mediaops.hooks.settings import (
     ConnectionFields,
     base_urls,
+    optional_rate_limiter,
     retry_policy,
     split_address,
     transport_settings,
@@ -209,7 +210,11 @@ class VideoPlatformHook(ServiceHook):
         from airflow_provider_mediaops.video.api import VIDEO_RULES
 
         self._kind_prefix = fields.text("kind_prefix", "svc")
-        client = Client(base_urls(fields), VIDEO_RULES, auth=self._auth(fields), retry=retry_policy(fields))
+        urls, auth = base_urls(fields), self._auth(fields)
+        limiter = optional_rate_limiter(fields, VIDEO_RULES.service, _counted_by(fields, auth, urls))
+        if limiter:
+            self._new_secrets += limiter.store.secrets
+        client = Client(urls, VIDEO_RULES, auth=auth, retry=retry_policy(fields), limiter=limiter)
         return Service(client, transport_settings(fields))
 
     def _auth(self, fields: ConnectionFields) -> Auth:
@@ -255,7 +260,16 @@ class VideoPlatformHook(ServiceHook):
             else SubscriptionQuery(ids=("connection-test",), part=("id",), max_results=1)
         )
         yield from client.ask(query.page())
+        yield from client.reopen()
         return "The video platform answers and accepts the credentials."
+
+
+def _counted_by(fields: ConnectionFields, auth: Auth, urls: Sequence[str]) -> str:
+    """Give what the service counts requests by."""
+    if isinstance(auth, NoAuth):
+        return urls[0]
+    # Access tokens that are refreshed come and go; the quota belongs to the client's project.
+    return auth.client_id if isinstance(auth, RefreshTokenAuth) else fields.password
 
 
 def _whole_walk(query: SubscriptionArguments, page_token: str | None, warn: Callable[[str], None]) -> Walk:

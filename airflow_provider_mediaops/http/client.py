@@ -100,6 +100,26 @@ class Client:
         """
         yield from self._heed(error, None)
 
+    def probing(self) -> Client:
+        """
+        Give a client for one who finds out how things are.
+
+        :returns: a client that asks each host once, also where the key's quota is known to be used up: whether it still
+            is, only the service can tell.
+        """
+        limiter = self.limiter and replace(self.limiter, heeds_quota=False)
+        return replace(self, retry=RetryPolicy(max_attempts=len(self.base_urls)), limiter=limiter)
+
+    def reopen(self) -> Conversation[None]:
+        """
+        Let all who use the key go on although its quota was used up, because the service answers.
+
+        :returns: a conversation that ends when it is told.
+        :raises RateStoreError: where the rate store cannot be used.
+        """
+        if self.limiter:
+            yield from self.limiter.reopen()
+
     def _leave_for(self, request: Request) -> Conversation[Leave | None]:
         if not self.limiter:
             return None

@@ -55,8 +55,9 @@ class RedisStore(RateStore):
         """Do something with a schedule, in one round trip."""
         from redis.exceptions import NoScriptError, RedisError
 
-        client, script, key = self._client.get(), self._script(name), _KEY.format(name=name)
+        script, key = self._script(name), _KEY.format(name=name)
         try:
+            client = self._client.get()
             try:
                 answer = client.evalsha(script.digest, 1, key, *_arguments(operation, quiet))
             except NoScriptError:
@@ -69,6 +70,12 @@ class RedisStore(RateStore):
                 f"The rate store {self.where} cannot be used: {self._cause(error)}. Make sure that this Redis runs and "
                 "accepts the credentials; or set rate_limit_store in Airflow's section [mediaops], or in the "
                 "connection, to another."
+            ) from None
+        except (TypeError, ValueError) as error:
+            # Options are read when a connection is made, and not all of them with an error of redis-py's own.
+            raise ValueError(
+                f"The address of the rate store {self.where} has an option that redis-py does not take: "
+                f"{self._cause(error)}."
             ) from None
         result: A = _read(answer)
         return result

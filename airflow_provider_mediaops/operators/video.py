@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 from airflow.providers.common.compat.sdk import BaseOperator
 
 from airflow_provider_mediaops.exceptions import TemporaryError, UncertainDeliveryError
-from airflow_provider_mediaops.task_failure import ending_task, is_templated, use_retry_policy
+from airflow_provider_mediaops.task_failure import ending_task, is_end_templated, is_templated, use_retry_policy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -189,18 +189,22 @@ class ExportSubscriptionsOperator(BaseOperator):
         self.format = format
         self.if_changed = if_changed
         self.video_conn_id = video_conn_id
-        if page_size < 1:
-            raise ValueError(f"page_size is 1 to 50; not {page_size}.")
-        if not is_templated(channel_id, ids, part, for_channel_ids, order):
-            from airflow_provider_mediaops.video.api import SubscriptionQuery
-
-            SubscriptionQuery(**self._query())
-        # A path is no text, but what is templated in it shows in its text.
-        if not is_templated(str(destination), format):
-            from airflow_provider_mediaops.storage.formats import format_of
-
-            format_of(destination, format)
+        if type(page_size) is not int or page_size not in range(1, 51):
+            raise ValueError(f"page_size is 1 to 50; not {page_size!r}.")
+        self._check_known()
         use_retry_policy(self)
+
+    def _check_known(self) -> None:
+        from airflow_provider_mediaops.storage.formats import format_of
+        from airflow_provider_mediaops.video.api import SubscriptionQuery
+
+        known = {name: value for name, value in self._query().items() if not is_templated(value)}
+        if is_templated(self.channel_id, self.ids):
+            # Whose subscriptions they are is known when the task runs; what else is wrong, now.
+            known = {**known, "channel_id": "any", "ids": None, "mine": False}
+        SubscriptionQuery(**cast("SubscriptionArguments", known))
+        if not is_templated(self.format) and (self.format is not None or not is_end_templated(self.destination)):
+            format_of(self.destination, self.format)
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Walk all pages that are left, publish the dataset, and return the summary."""

@@ -296,7 +296,10 @@ VIDEO_RULES = ErrorRules(
         "accountclosed": "The account is closed.",
         "accountsuspended": "The account is suspended.",
     },
-    advice_by_class={AuthenticationError: _LOOK_AT_TOKEN},
+    advice_by_class={
+        AuthenticationError: _LOOK_AT_TOKEN,
+        QuotaExceededError: "The day's quota is used up: nothing succeeds until midnight Pacific time.",
+    },
     refine=_refine,
     quota_reset=_next_reset,
 )

@@ -262,11 +262,13 @@ class Delivery:
         try:
             step = next(posting)
             while True:
-                if intended:
-                    # It goes on after a post: so that one was refused.
+                if intended and not isinstance(step, Do):
+                    # It goes on after a post: so that one was refused. What is done beside the service, in the store of
+                    # the key's rate, follows every post and tells nothing of it.
+                    intended = False
                     yield Do(self._withdraw)
-                intended = isinstance(step, Request) and not step.idempotent
-                if intended:
+                if isinstance(step, Request) and not step.idempotent:
+                    intended = True
                     yield Do(self._intend)
                 try:
                     reply = yield step

@@ -40,6 +40,8 @@ FULL: dict[str, dict[str, Any]] = {
             "token_url": "https://login.example.com/token",
             "scopes": "read write",
             "kind_prefix": "acme",
+            "requests_per_second": 4.5,
+            "rate_limit_store": "redis://redis.example.com:7000/2",
         },
     },
     "mediaops_cluster": {
@@ -159,6 +161,8 @@ def the_video_hook_has_all(hook: Any) -> None:
     assert client.auth.token_url == "https://login.example.com/token"
     assert client.auth.scopes == "read write"
     assert "acme" in vars(hook).values()
+    assert client.limiter.per_second == 4.5
+    assert client.limiter.store.where == "redis://redis.example.com:7000/2"
 
 
 def the_cluster_hook_has_all(hook: Any) -> None:

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from airflow.providers.common.compat.sdk import AirflowFailException, BaseOperator
+from airflow.providers.common.compat.sdk import AirflowFailException, BaseOperator, ObjectStoragePath
 
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
@@ -18,7 +18,7 @@ from airflow_provider_mediaops.exceptions import (
 )
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 from airflow_provider_mediaops.sensors.cluster import ClusterCpuSensor
-from airflow_provider_mediaops.task_failure import ending_task, is_templated
+from airflow_provider_mediaops.task_failure import ending_task, is_end_templated, is_templated
 
 PERMANENT: list[Exception] = [
     AuthenticationError("No."),
@@ -105,9 +105,28 @@ def test_a_template_is_told_from_a_plain_value(values: list[Any], *, templated: 
     assert is_templated(*values) is templated
 
 
+@pytest.mark.parametrize(
+    ("path", "templated"),
+    [
+        ("{{ path }}", True),
+        ("a.csv/{{ name }}", True),
+        ("{{ a.b }}{% if c %}.csv{% endif %}", True),
+        ("{{ name }}_of_today", True),
+        ("{{ name }}.csv", False),
+        ("{% if a %}b{% endif %}/books", False),
+        ("plain", False),
+        (ObjectStoragePath("s3://bucket/{{ ds }}/books.csv"), False),
+    ],
+)
+def test_a_suffix_that_is_known_is_told_from_one_that_is_not(path: object, *, templated: bool) -> None:
+    assert is_end_templated(path) is templated
+
+
 def test_what_another_task_returns_is_a_template() -> None:
     class Other(BaseOperator):
         def execute(self, context: Any) -> str:
             return "node-1"
 
-    assert is_templated(Other(task_id="other").output)
+    output = Other(task_id="other").output
+    assert is_templated(output)
+    assert is_end_templated(output)

@@ -75,6 +75,8 @@ def test_the_form_of_python_classes_has_every_field_of_the_definition(kind: str)
         (VIDEO, "auth", StringField, "bearer"),
         (VIDEO, "max_attempts", IntegerField, None),
         (VIDEO, "max_wait", StringField, None),
+        (VIDEO, "requests_per_second", StringField, None),
+        (VIDEO, "rate_limit_store", StringField, None),
         (CLUSTER, "verify", BooleanField, True),
     ],
 )

@@ -136,6 +136,11 @@ class TestConnections:
             ({**REFRESH, "token_url": "https://[::1"}, "token_url", "is no address"),
             ({"timeout": "soon"}, "timeout", "seconds"),
             ({"max_attempts": "0"}, "max_attempts", "a whole number, 1 or more"),
+            ({"requests_per_second": 0}, "requests_per_second", "a number, 0.001 or more"),
+            ({"requests_per_second": "fast"}, "requests_per_second", "a number, 0.001 or more"),
+            ({"rate_limit_store": "memory://"}, "rate_limit_store", "set requests_per_second as well"),
+            ({"requests_per_second": 5, "rate_limit_store": "s3cr3t"}, "rate_limit_store", "memory://, sqlite:"),
+            ({"requests_per_second": 5, "rate_limit_store": "redis://:s3cr3t@h"}, "rate_limit_store", "a password"),
         ],
     )
     def test_a_field_that_cannot_be_used_is_named(

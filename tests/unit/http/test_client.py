@@ -305,9 +305,15 @@ def test_one_who_finds_out_whether_a_quota_is_still_spent_is_let_through() -> No
     fake = FakeClock()
     client = limited(fake)
     error_of(client, text_call(), [refused(403, "quotaSpent")])
-    assert client.limiter
-    probe = replace(client, limiter=replace(client.limiter, heeds_quota=False))
+    probe = client.probing()
+    assert error_of(probe, text_call(), [Response(503)]).status == 503
     assert replay(probe.ask(text_call()), [GOOD]) == "good"
+    # What the answer means for all others, it says itself.
+    assert type(error_of(client, text_call(), [])) is QuotaExceededError
+    replay(probe.reopen(), [])
+    assert replay(client.ask(text_call()), [GOOD], clock=fake) == "good"
+    # A client without a rate has nothing to reopen.
+    replay(make(fake).reopen(), [])
 
 
 def test_without_its_rate_store_nothing_is_sent(tmp_path: Path) -> None:

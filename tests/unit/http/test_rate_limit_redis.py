@@ -179,6 +179,16 @@ class TestServersThatCannotBeUsed:
             RedisStore(address)
         assert "s3cr3t" not in "".join(traceback.format_exception(caught.value))
 
+    @pytest.mark.parametrize("option", ["socket_timeout=soon", "wrong=s3cr3t"])
+    def test_an_option_that_is_none(self, option: str) -> None:
+        store = RedisStore(f"redis://:{QUOTED}@127.0.0.1:{closed_port()}/3?{option}")
+        with pytest.raises(
+            ValueError, match=r"rate store redis://127\.0\.0\.1:\d+/3 has an option .* not take"
+        ) as caught:
+            store.apply("key", NEXT, 0.0)
+        told = "".join(traceback.format_exception(caught.value))
+        assert not any(secret in told for secret in (PASSWORD, QUOTED, "s3cr3t"))
+
     def test_the_package_is_missing(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("airflow_provider_mediaops.http.rate_limit_redis.find_spec", lambda _: None)
         with pytest.raises(ValueError, match=r"pip install 'airflow-provider-mediaops\[redis\]'"):

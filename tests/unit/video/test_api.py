@@ -320,4 +320,6 @@ def test_a_refusal_says_what_to_do(status: int, body: object, advice: str) -> No
     ],
 )
 def test_a_spent_quota_comes_back_at_midnight_pacific_time(now: datetime, hours: float) -> None:
-    assert refusal(403, reason("quotaExceeded"), now).retry_after == hours * 3_600
+    error = refusal(403, reason("quotaExceeded"), now)
+    assert error.retry_after == hours * 3_600
+    assert "nothing succeeds until midnight Pacific time" in error.message

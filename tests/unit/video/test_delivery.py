@@ -17,10 +17,8 @@ from airflow_provider_mediaops.exceptions import (
     UncertainDeliveryError,
 )
 from airflow_provider_mediaops.http.auth import RefreshTokenAuth
-from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.exchange import Failure, Request, Response, TransportError, Wait, arun, run
-from airflow_provider_mediaops.http.retry import RetryPolicy
-from airflow_provider_mediaops.video.api import VIDEO_RULES, Bulletin, insert_bulletin
+from airflow_provider_mediaops.video.api import Bulletin
 from airflow_provider_mediaops.video.delivery import (
     RECORD_KEY,
     AlreadyPosted,
@@ -36,70 +34,24 @@ from airflow_provider_mediaops.video.delivery import (
     read_record,
     write_record,
 )
-from tests.unit.conversations import START, FakeClock, on_a_loop
+from tests.unit.conversations import START, on_a_loop
 from tests.unit.task_state import KeptState
+from tests.unit.video.delivering import ACTIVITY, BASE, FIRST, Platform, begun, posting, reply
 from tests.unit.video_platform import error
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from airflow_provider_mediaops.http.exchange import Conversation
     from airflow_provider_mediaops.video.models import Activity
 
-ACTIVITY = {"id": "act-1", "kind": "svc#activity", "snippet": {"description": "Hi"}, "more": [None]}
-BULLETIN = Bulletin("Hi")
-FIRST = Try(1, 3, digest_of(BULLETIN, "video"))
 RETRY = replace(FIRST, number=2)
 CLEARED = replace(FIRST, number=2, max_tries=4)
 INTENDED = Intended(FIRST, "2026-03-14T20:00:00+00:00")
 POSTED = Posted(FIRST, ACTIVITY)
-BASE = "https://video.example"
-
-
-def reply(body: object = None, status: int = 200) -> Response:
-    return Response(status, {"content-type": "application/json"}, json.dumps(body or ACTIVITY).encode())
 
 
 def changed(this: Try) -> Try:
     return replace(this, contents="another")
-
-
-class Platform:
-    """Answers a delivery's requests, and notes what the record says when each of them, or a pause, comes."""
-
-    def __init__(self, store: KeptState, *replies: Response | BaseException) -> None:
-        self.store = store
-        self.replies = list(replies)
-        self.seen: list[tuple[str, str | None]] = []
-
-    @property
-    def state(self) -> str | None:
-        record = self.store.values.get(RECORD_KEY)
-        return record and record["state"]
-
-    def send(self, request: Request) -> Response:
-        self.seen.append((request.path, self.state))
-        answer = self.replies.pop(0)
-        if isinstance(answer, BaseException):
-            raise answer
-        return answer
-
-    def sleep(self, wait: Wait) -> None:
-        self.seen.append(("pause", self.state))
-
-
-def begun(store: KeptState, this: Try = FIRST, *, told: list[str] | None = None, **rules: Any) -> Delivery:
-    lines: list[str] = [] if told is None else told
-    delivery = begin(store, this, tell=lines.append, clock=FakeClock().clock, **rules)
-    assert isinstance(delivery, Delivery)
-    return delivery
-
-
-def posting(delivery: Delivery, auth: RefreshTokenAuth | None = None) -> Conversation[Activity]:
-    client = Client((BASE,), VIDEO_RULES, retry=RetryPolicy(max_attempts=2), clock=FakeClock().clock)
-    if auth:
-        client.auth = auth
-    return delivery.around(client.ask(insert_bulletin(BULLETIN, "svc")))
 
 
 def post(platform: Platform, delivery: Delivery, auth: RefreshTokenAuth | None = None) -> Activity:

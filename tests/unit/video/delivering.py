@@ -1,0 +1,69 @@
+"""A video platform that answers a bulletin's delivery, and sees what the task's record says meanwhile."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_mediaops.http.client import Client
+from airflow_provider_mediaops.http.exchange import Request, Response, Wait
+from airflow_provider_mediaops.http.retry import RetryPolicy
+from airflow_provider_mediaops.video.api import VIDEO_RULES, Bulletin, insert_bulletin
+from airflow_provider_mediaops.video.delivery import RECORD_KEY, Delivery, Try, begin, digest_of
+from tests.unit.conversations import FakeClock
+
+if TYPE_CHECKING:
+    from airflow_provider_mediaops.http.auth import RefreshTokenAuth
+    from airflow_provider_mediaops.http.exchange import Conversation
+    from airflow_provider_mediaops.http.rate_limit import RateLimiter
+    from airflow_provider_mediaops.video.models import Activity
+    from tests.unit.task_state import KeptState
+
+BASE = "https://video.example"
+ACTIVITY = {"id": "act-1", "kind": "svc#activity", "snippet": {"description": "Hi"}, "more": [None]}
+BULLETIN = Bulletin("Hi")
+FIRST = Try(1, 3, digest_of(BULLETIN, "video"))
+
+
+def reply(body: object = None, status: int = 200) -> Response:
+    return Response(status, {"content-type": "application/json"}, json.dumps(body or ACTIVITY).encode())
+
+
+class Platform:
+    """Answers a delivery's requests, and notes what the record says when each of them, or a pause, comes."""
+
+    def __init__(self, store: KeptState, *replies: Response | BaseException) -> None:
+        self.store = store
+        self.replies = list(replies)
+        self.seen: list[tuple[str, str | None]] = []
+
+    @property
+    def state(self) -> str | None:
+        record = self.store.values.get(RECORD_KEY)
+        return record and record["state"]
+
+    def send(self, request: Request) -> Response:
+        self.seen.append((request.path, self.state))
+        answer = self.replies.pop(0)
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    def sleep(self, wait: Wait) -> None:
+        self.seen.append(("pause", self.state))
+
+
+def begun(store: KeptState, this: Try = FIRST, *, told: list[str] | None = None, **rules: Any) -> Delivery:
+    lines: list[str] = [] if told is None else told
+    delivery = begin(store, this, tell=lines.append, clock=FakeClock().clock, **rules)
+    assert isinstance(delivery, Delivery)
+    return delivery
+
+
+def posting(
+    delivery: Delivery, auth: RefreshTokenAuth | None = None, limiter: RateLimiter | None = None
+) -> Conversation[Activity]:
+    client = Client((BASE,), VIDEO_RULES, retry=RetryPolicy(max_attempts=2), limiter=limiter, clock=FakeClock().clock)
+    if auth:
+        client.auth = auth
+    return delivery.around(client.ask(insert_bulletin(BULLETIN, "svc")))
