@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING, TypeVar
@@ -24,7 +25,7 @@ from airflow_provider_mediaops.exceptions import (
 from airflow_provider_mediaops.http.exchange import Failure, Request, Response, TransportError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from airflow_provider_mediaops.books.course import Job
     from airflow_provider_mediaops.books.models import Book
@@ -86,11 +87,13 @@ class Asking:
     def _many(self, isbns: Sequence[str], tally: _Tally) -> Conversation[Answer]:
         try:
             reply = yield from _tallied(self.client.ask(get_books(isbns)), tally, give_up=len(isbns) > 1)
-        except ABOUT_THE_KEY:
-            raise
+        except ABOUT_THE_KEY as error:
+            if self._bulk_works or not isinstance(error, PermissionDeniedError):
+                raise
+            return (yield from self._without_bulk(isbns, error, tally))
         except MediaOpsError as error:
             if error.status in _NO_ROUTE:
-                return (yield from self._without_route(isbns, error, tally))
+                return (yield from self._without_bulk(isbns, error, tally))
             if isinstance(error, BadRequestError) and len(isbns) > 1:
                 return (yield from self._in_parts(isbns, len(isbns) // 2, tally, learn=True))
             return Answer(tally.number, failed=dict.fromkeys(isbns, error))
@@ -122,14 +125,16 @@ class Asking:
             self.batch = min(self.batch, size)
         return _joined(answers)
 
-    def _without_route(self, isbns: Sequence[str], error: MediaOpsError, tally: _Tally) -> Conversation[Answer]:
+    def _without_bulk(self, isbns: Sequence[str], error: MediaOpsError, tally: _Tally) -> Conversation[Answer]:
         # A 404 is the service's word for a limit, too; and what has worked is there.
-        if error.status != HTTPStatus.NOT_FOUND:
+        if error.status not in (HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN):
             return Answer(tally.number, unasked=isbns, no_bulk=True)
         if not self._bulk_works:
+            # A key that is refused altogether is so here.
             first = yield from self._one(isbns[0], tally)
+            only_bulk = isinstance(error, PermissionDeniedError)
             clear = isinstance(first.missing.get(isbns[0]), NotFoundError)
-            if first.found or (clear and isinstance(error, (NotFoundError, InvalidReplyError))):
+            if first.found or only_bulk or (clear and isinstance(error, (NotFoundError, InvalidReplyError))):
                 rest = [isbn for isbn in isbns if isbn not in first.found]
                 return Answer(tally.number, found=first.found, unasked=rest, no_bulk=True)
         limit = RateLimitedError(f"{error.message} That may say that the key's limit is reached.", **error.context())
@@ -182,22 +187,21 @@ def _by_isbn(books: Iterable[Book], isbns: Iterable[str]) -> dict[str, Book]:
     wanted = set(isbns)
     found: dict[str, Book] = {}
     for book in books:
-        for isbn13 in _isbns_of(book) & wanted:
+        isbn13 = next((isbn for isbn in _isbns_of(book) if isbn in wanted), None)
+        if isbn13:
             found.setdefault(isbn13, book)
     return found
 
 
-def _isbns_of(book: Book) -> set[str]:
-    """Give the ISBN-13 forms of a record's own ISBNs; records have it in one or the other of these, in either form."""
-    isbns = set()
+def _isbns_of(book: Book) -> Iterator[str]:
+    """Give a record's own ISBNs; records have them in one or the other of these fields, in either form."""
     for name in ("isbn13", "isbn", "isbn10"):
         value = book.record.get(name)
         if isinstance(value, (str, int)):
-            try:
-                isbns.add(normalise(value))
-            except InvalidIsbnError:
-                continue
-    return isbns
+            # Nearly always what was asked for: that of a thousand records would take long to normalise.
+            yield str(value)
+            with suppress(InvalidIsbnError):
+                yield normalise(value)
 
 
 def _joined(answers: Sequence[Answer]) -> Answer:

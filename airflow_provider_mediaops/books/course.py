@@ -239,12 +239,24 @@ class Course:
             quest.requests += 1
         return self._judge.send()
 
+    def found(self, books: Mapping[str, Book], number: int, now: float) -> None:
+        """
+        Take in some of the books that a job has found, before its end.
+
+        :param books: the records.
+        :param number: that of the request that was answered.
+        :param now: the time.
+        """
+        for isbn13, book in books.items():
+            self._judge.found(isbn13, number, now)
+            self._finish(isbn13, Outcome("found", book=book))
+
     def ended(self, job: Job, answer: Answer, now: float) -> None:
         """
         Take in what came of a job.
 
         :param job: the job.
-        :param answer: what came of it.
+        :param answer: what came of it; its books may have been taken in before.
         :param now: the time.
         """
         self._in_flight.discard(job)
@@ -333,9 +345,8 @@ class Course:
             self._finish(ruling.isbn13, Outcome("not_found", _LEFT_OUT if left_out else None))
 
     def _take_in(self, job: Job, answer: Answer, now: float) -> None:
-        for isbn13, book in answer.found.items():
-            self._judge.found(isbn13, answer.number, now)
-            self._finish(isbn13, Outcome("found", book=book))
+        rest = {isbn13: book for isbn13, book in answer.found.items() if isbn13 in self._quests}
+        self.found(rest, answer.number, now)
         for isbn13, error in answer.missing.items():
             self._judge.missing(isbn13, error, now)
         if answer.no_bulk:

@@ -7,6 +7,7 @@ before them, and the books whose 404 is not decided on.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from airflow_provider_mediaops.books.progress import Progress
 from airflow_provider_mediaops.storage.formats import FlatView, json_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from airflow_provider_mediaops.books.walk import Stretch
 
@@ -121,11 +122,18 @@ class Ledger:
 
     :param state: what was saved by the last attempt, if there was one.
     :param total: how many rows there are, where that is known.
+    :param clock: seconds that never run backwards.
     """
 
-    def __init__(self, state: Mapping[str, Any] | None = None, *, total: int | None = None) -> None:
+    def __init__(
+        self,
+        state: Mapping[str, Any] | None = None,
+        *,
+        total: int | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         state = state or {}
-        self.progress = Progress(total, state.get("counts", {}))
+        self.progress = Progress(total, state.get("counts", {}), clock)
         self._requests_before: int = state.get("requests", 0)
         self._last: Stretch | None = None
         self._rows: list[dict[str, Any]] = []

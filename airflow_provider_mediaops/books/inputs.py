@@ -8,6 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.books.isbn import InvalidIsbnError, normalise
+from airflow_provider_mediaops.json_text import text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,15 +31,15 @@ class Input:
     error: str | None = None
 
     @classmethod
-    def of(cls, text: str | int | None, error: str | None = None) -> Input:
+    def of(cls, value: object, error: str | None = None) -> Input:
         """
         Read one row.
 
-        :param text: the ISBN in any usual writing; None is an empty text.
+        :param value: the ISBN in any usual writing; None is an empty text.
         :param error: why the row cannot be used, where that is known already.
         :returns: the row.
         """
-        text = "" if text is None else str(text)
+        text = text_of(value)
         if error:
             return cls(text, None, error)
         try:

@@ -14,15 +14,13 @@ back to be asked for later.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_provider_mediaops.books.api import DoubtfulNotFoundError
 from airflow_provider_mediaops.exceptions import MediaOpsError, NotFoundError, RateLimitedError, error_from_dict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-
-E = TypeVar("E", bound=MediaOpsError)
 
 #: Any book will do for a witness that was not chosen: this one is in nearly every catalogue.
 WELL_KNOWN = "9780140449136"
@@ -267,10 +265,13 @@ class Judge:
         )
 
     def _choose(self) -> str | None:
-        candidates = (self.last_found, self.canary, WELL_KNOWN)
-        return next(
-            (isbn for isbn in candidates if isbn and isbn not in self._held and isbn not in self._useless), None
-        )
+        # One that was found does exist. The others by turns: where the service has no clear words, a canary that does
+        # not exist looks like the limit.
+        candidates = [self.last_found] if self.last_found else []
+        others = [isbn for isbn in (self.canary, WELL_KNOWN) if isbn and isbn not in self._useless]
+        turn = self._failed % len(others) if others else 0
+        candidates += others[turn:] + others[:turn]
+        return next((isbn for isbn in candidates if isbn not in self._held), None)
 
     def _tell_limit(self, error: MediaOpsError | None, now: float) -> None:
         self._limit_seen = now

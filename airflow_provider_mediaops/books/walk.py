@@ -6,6 +6,7 @@ import asyncio
 import time
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from airflow_provider_mediaops.exceptions import MediaOpsError
@@ -14,14 +15,14 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 
     from airflow_provider_mediaops.books.asking import Asking
-    from airflow_provider_mediaops.books.course import Course, DoneRow, Job
+    from airflow_provider_mediaops.books.course import Answer, Course, DoneRow, Job
     from airflow_provider_mediaops.books.inputs import InputReader
     from airflow_provider_mediaops.books.judge import Judge
     from airflow_provider_mediaops.http.exchange import Conversation
 
 T = TypeVar("T")
 
-# How many rows are taken in between two breaths of the event loop; each may need a look into a file.
+# How many rows or books are taken in between two breaths of the event loop; each may need a look into a file.
 _SLICE = 50
 # A stretch is handed out this often even where nothing was done, so that its receiver can tell of it.
 _BEAT = 1.0
@@ -178,6 +179,7 @@ class BookWalk:
 
         try:
             answer = await self._carry_out(self._asking.answer(job, sent))
+            await self._take_in(answer)
         except MediaOpsError as error:
             self._course.abandoned(job)
             self._give_up(error)
@@ -186,10 +188,19 @@ class BookWalk:
             raise
         else:
             if answer.no_bulk:
-                self._warn("The book database has no bulk requests (POST /books): books are asked for one by one.")
+                self._warn(
+                    "The book database has no bulk requests (POST /books) for this key: books are asked for one by one."
+                )
             self._course.resize(self._asking.batch)
             self._course.ended(job, answer, self._clock())
             self._news.set()
+
+    async def _take_in(self, answer: Answer) -> None:
+        books = iter(answer.found.items())
+        # The last of them are left to the job's end.
+        for _ in range(_SLICE, len(answer.found), _SLICE):
+            self._course.found(dict(islice(books, _SLICE)), answer.number, self._clock())
+            await asyncio.sleep(0)
 
     def _give_up(self, error: MediaOpsError) -> None:
         if not self._course.is_stopped:
@@ -219,7 +230,8 @@ class BookWalk:
 
     def _stretch(self, *, last: bool) -> Stretch | None:
         done = self._course.take()
-        if self._course.error:
+        if self._course.error and not self._course.is_stopped:
+            self._warn("More rows have failed than max_failures allows: the walk ends with the error of the last one.")
             self._give_up(self._course.error)
         if done:
             # There is room for more rows.

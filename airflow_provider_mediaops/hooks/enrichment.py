@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
+import errno
 import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import ObjectStoragePath
 
+from airflow_provider_mediaops.json_text import text_of
 from airflow_provider_mediaops.storage.files import beside, is_local, write_whole
-from airflow_provider_mediaops.storage.formats import json_line
+from airflow_provider_mediaops.storage.formats import json_lines
 from airflow_provider_mediaops.storage.ownership import Owner
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class Enrichment:
     :param destination: the path of the dataset.
     :param total: how many rows the list has.
     :param source: the path of the list; None where it is given as such.
+    :param version: that of the source when the task began; None where it does not matter.
     :param column: the column of the source that holds the ISBNs.
     :param format: the format of the dataset; None goes by the suffix.
     :param bulk: whether one request asks for many books.
@@ -47,6 +49,7 @@ class Enrichment:
     destination: str
     total: int
     source: str | None = None
+    version: str | None = None
     column: str = "isbn"
     format: str | None = None
     bulk: bool = False
@@ -88,6 +91,7 @@ class Attempt:
     :param tell: takes a line for people.
     :param isbns: the list, where it is in no file.
     :param clock: seconds that never run backwards.
+    :raises OSError: where the source cannot be read, or has changed since the task began.
     """
 
     def __init__(
@@ -100,12 +104,13 @@ class Attempt:
     ) -> None:
         from airflow_provider_mediaops.books.enrich import Ledger, start_of
 
+        _check_version(enrichment)
         self._enrichment = enrichment
         self._staging = staging
         self._tell = tell
         self._isbns = isbns
         self._clock = clock
-        self._ledger = Ledger(staging.state, total=enrichment.total)
+        self._ledger = Ledger(staging.state, total=enrichment.total, clock=clock)
         self._every = 0.0 if is_local(ObjectStoragePath(enrichment.destination)) else _STORE_EVERY
         self._committed = clock()
         self._changed = False
@@ -128,7 +133,7 @@ class Attempt:
 
         :returns: the rows, read as they are asked for.
         :raises OSError: where the source cannot be read; the message names it.
-        :raises InvalidSourceError: where it is another than it was.
+        :raises InvalidSourceError: where it is no list, or not to its end.
         """
         from airflow_provider_mediaops.books.inputs import Input
 
@@ -177,6 +182,15 @@ class Attempt:
         self._changed = False
 
 
+def _check_version(enrichment: Enrichment) -> None:
+    """Make sure that what is left of the source is the rest of what was read of it before."""
+    from airflow_provider_mediaops.storage.sources import version_of
+
+    if enrichment.version and version_of(str(enrichment.source)) != enrichment.version:
+        what = f"source {enrichment.source} has changed since the task began; its next attempt starts anew"
+        raise OSError(errno.ESTALE, what)
+
+
 def inputs_of(source: str, column: str, *, skip: int = 0) -> Iterator[Input]:
     """
     Read the rows of a source.
@@ -207,17 +221,18 @@ def check_inputs(inputs: Iterable[Input]) -> int:
     return number
 
 
-def list_beside(destination: str | ObjectStoragePath, owner: Owner) -> ObjectStoragePath:
+def list_beside(destination: str | ObjectStoragePath) -> ObjectStoragePath:
     """
     Name the file that holds a list for the triggerer.
 
+    There is one a destination, so that what a task that never came back has left goes with the next one's. Whose list
+    it is, its version tells.
+
     :param destination: the dataset, beside which it stands.
-    :param owner: the task instance and its parameters; no other has the same file.
     :returns: its path.
     """
-    path = ObjectStoragePath(destination)
-    mark = hashlib.sha256(f"{owner.task}\0{owner.parameters}".encode()).hexdigest()[:16]
-    return path.parent / beside(path.name, f"{mark}.isbns.jsonl")
+    path = ObjectStoragePath(str(destination))
+    return path.parent / beside(path.name, "isbns.jsonl")
 
 
 def write_list(path: ObjectStoragePath, isbns: Iterable[Any]) -> None:
@@ -228,5 +243,4 @@ def write_list(path: ObjectStoragePath, isbns: Iterable[Any]) -> None:
     :param isbns: the texts as they were given.
     :raises OSError: where it cannot be written; the message names it.
     """
-    lines = (json_line({"isbn": None if isbn is None else str(isbn)}) + b"\n" for isbn in isbns)
-    write_whole(path, b"".join(lines))
+    write_whole(path, json_lines({"isbn": text_of(isbn)} for isbn in isbns))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from airflow.providers.common.compat.sdk import BaseOperator, conf
 
 from airflow_provider_mediaops.operators.owner import owner_of
-from airflow_provider_mediaops.task_failure import ending_task, is_templated, use_retry_policy
+from airflow_provider_mediaops.task_failure import ending_task, is_end_templated, is_templated, use_retry_policy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -101,10 +101,9 @@ class EnrichIsbnsOperator(BaseOperator):
             raise ValueError(f"max_failures is 0 or more; not {max_failures}.")
         if bulk_verify and not bulk:
             raise ValueError("bulk_verify is about bulk requests: give bulk=True, too.")
-        # A path is no text, but what is templated in it shows in its text.
-        if not is_templated(isbns, str(source)):
+        if not is_templated(isbns) and not is_end_templated(str(source).removesuffix(".gz")):
             self._check_input()
-        if not is_templated(str(destination), format):
+        if not is_templated(format) and (format is not None or not is_end_templated(destination)):
             from airflow_provider_mediaops.storage.formats import format_of
 
             format_of(destination, format)
@@ -118,16 +117,18 @@ class EnrichIsbnsOperator(BaseOperator):
         with ending_task():
             self._check_input()
             isbns = None if self.isbns is None else list(self.isbns)
-            owner = self._owner(context, isbns)
+            version = self._version()
+            owner = self._owner(context, isbns, version)
             dataset = Dataset(self.destination, view=ENRICHED, format=self.format)
             summary = dataset.published(owner)
             if summary is not None:
                 self.log.info("The dataset was published by an earlier attempt: %s.", self.destination)
                 return summary
-            enrichment = self._enrichment(owner, isbns)
+            enrichment = replace(self._enrichment(owner, isbns), version=version)
             if self.deferrable and enrichment.total:
                 self._defer(enrichment, dataset, isbns)
             with dataset.staging(owner) as staging:
+                self._drop_list()
                 line = self._enrich(enrichment, staging, isbns)
             self.log.info("%s", line)
             return staging.summary
@@ -137,20 +138,20 @@ class EnrichIsbnsOperator(BaseOperator):
         from airflow_provider_mediaops.triggers.event import value_of
 
         with ending_task():
-            if self.isbns is not None:
-                from airflow_provider_mediaops.hooks.enrichment import list_beside
-
-                # Another attempt writes it again.
-                list_beside(self.destination, self._owner(context, list(self.isbns))).unlink(missing_ok=True)
+            # Another attempt writes it again.
+            self._drop_list()
             summary: dict[str, Any] = value_of(event)
             if unusable := summary.get("unusable"):
                 raise OSError(*unusable)
             return summary
 
-    def _owner(self, context: Context, isbns: Sequence[Any] | None) -> Owner:
+    def _version(self) -> str | None:
         from airflow_provider_mediaops.storage.sources import version_of
 
-        listed = [str(self.source), version_of(self.source)] if self.source is not None else _digest_of(isbns or ())
+        return None if self.source is None else version_of(self.source)
+
+    def _owner(self, context: Context, isbns: Sequence[Any] | None, version: str | None) -> Owner:
+        listed = [str(self.source), version] if isbns is None else _digest_of(isbns)
         parameters = {
             "destination": str(self.destination),
             "format": self.format,
@@ -202,6 +203,7 @@ class EnrichIsbnsOperator(BaseOperator):
 
     def _defer(self, enrichment: Enrichment, dataset: Dataset, isbns: Sequence[Any] | None) -> None:
         from airflow_provider_mediaops.hooks.enrichment import list_beside, write_list
+        from airflow_provider_mediaops.storage.sources import version_of
         from airflow_provider_mediaops.triggers.enrichment import EnrichmentTrigger
 
         # That the destination can be written, and nobody else does, is known before anything is waited for.
@@ -209,14 +211,19 @@ class EnrichIsbnsOperator(BaseOperator):
             raise _LetGoError
         if isbns is not None:
             # A list may be long, and what a trigger is given stands in Airflow's database.
-            path = list_beside(self.destination, enrichment.owned_by())
+            path = list_beside(self.destination)
             write_list(path, isbns)
-            enrichment = replace(enrichment, source=str(path), column="isbn")
+            enrichment = replace(enrichment, source=str(path), version=version_of(path), column="isbn")
         self.defer(
             trigger=EnrichmentTrigger(conn_id=self.books_conn_id, enrichment=enrichment.to_dict()),
             method_name="execute_complete",
             timeout=self.execution_timeout,
         )
+
+    def _drop_list(self) -> None:
+        from airflow_provider_mediaops.hooks.enrichment import list_beside
+
+        list_beside(self.destination).unlink(missing_ok=True)
 
     def _check_input(self) -> None:
         if self.source is not None:

@@ -16,15 +16,22 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.common.compat.sdk import ObjectStoragePath
 
 from airflow_provider_mediaops.exceptions import PermanentError
+from airflow_provider_mediaops.json_text import text_of
+from airflow_provider_mediaops.storage.files import named
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
 _GZIP = ".gz"
 _PARQUET = ".parquet"
 # What is looked at to tell text from anything else.
 _HEAD = 4096
+_BLOCK = 256 * 1024
+# What is longer than this is no line of a text, and would fill the memory.
+_LONGEST_LINE = 16 * 1024 * 1024
 _BATCH = 1_000
+# How many columns an error names, and how much of each name.
+_NAMED, _NAME_LENGTH = 20, 40
 # What tells one version of a file from the next, in the words of the various stores; the first that is there counts.
 _VERSIONS = (
     *("ETag", "etag", "e_tag", "md5Hash", "md5", "generation", "checksum"),
@@ -76,7 +83,7 @@ def read_rows(source: str | ObjectStoragePath, column: str, *, skip: int = 0) ->
     :raises InvalidSourceError: where it is no such file or has no such column; the message says what is there instead.
     :raises PermanentError: for Parquet, where pyarrow is not installed.
     """
-    path = ObjectStoragePath(source)
+    path = ObjectStoragePath(str(source))
     suffix = _suffix_of(source)
     if suffix == _PARQUET:
         return _parquet_rows(path, column, skip)
@@ -95,7 +102,7 @@ def count_rows(source: str | ObjectStoragePath, column: str) -> int:
     :raises PermanentError: as :func:`read_rows`.
     """
     if _suffix_of(source) == _PARQUET:
-        with _opened_parquet(ObjectStoragePath(source), column) as file:
+        with _opened_parquet(ObjectStoragePath(str(source)), column) as file:
             return int(file.metadata.num_rows)
     return sum(1 for _ in read_rows(source, column))
 
@@ -108,8 +115,10 @@ def version_of(source: str | ObjectStoragePath) -> str:
     :returns: a digest of its size and its tag or time, as the store has them.
     :raises OSError: where the file is missing or cannot be reached; the message names it.
     """
-    path = ObjectStoragePath(source)
+    path = ObjectStoragePath(str(source))
     with _naming(path):
+        # A triggerer lives long, and its stores' clients remember listings.
+        path.fs.invalidate_cache()
         info = path.fs.info(path.path)
     marks = [str(info.get("size")), str(next(filter(None, map(info.get, _VERSIONS)), ""))]
     return hashlib.sha256(json.dumps(marks).encode()).hexdigest()
@@ -125,14 +134,29 @@ class _Lines:
     def __init__(self, path: ObjectStoragePath) -> None:
         self._path = path
         self.number = 0
+        #: Whether there are no more of them.
+        self.ended = False
 
     def __iter__(self) -> Iterator[str]:
         with _naming(self._path), self._whole_gzip(), self._path.fs.open(self._path.path, "rb") as file:
-            for line in gzip.GzipFile(fileobj=file) if self._path.name.lower().endswith(_GZIP) else file:
+            packed = self._path.name.lower().endswith(_GZIP)
+            for line in self._split(gzip.GzipFile(fileobj=file).read if packed else file.read):
                 self.number += 1
                 if self.number == 1:
                     self._check_text(line[:_HEAD])
                 yield line.decode("utf-8-sig" if self.number == 1 else "utf-8", "surrogateescape")
+        self.ended = True
+
+    def _split(self, read: Callable[[int], bytes]) -> Iterator[bytes]:
+        rest = b""
+        while block := read(_BLOCK):
+            *lines, rest = (rest + block).split(b"\n")
+            for line in lines:
+                yield line + b"\n"
+            if len(rest) > _LONGEST_LINE:
+                raise self.wrong(f"the next line is longer than {_LONGEST_LINE >> 20} MB, so it is no list")
+        if rest:
+            yield rest
 
     @contextmanager
     def _whole_gzip(self) -> Iterator[None]:
@@ -149,14 +173,13 @@ class _Lines:
             raise self.wrong("it is no text (it holds NUL bytes)")
 
     def wrong(self, what: str) -> InvalidSourceError:
-        return InvalidSourceError(f"source {self._path}, line {self.number}: {what}.")
+        place = f", line {self.number}" if self.number else ""
+        return InvalidSourceError(f"source {self._path}{place}: {what}.")
 
     def row(self, text: str, error: str | None = None) -> SourceRow:
         """Give a row of the line that was read last."""
-        place = next((place for place, char in enumerate(text) if _is_byte(char)), None)
-        if place is not None:
-            error = error or f"it is no UTF-8 text (byte 0x{_byte(text[place])} at place {place + 1})"
-            text = "".join(f"\\x{_byte(char)}" if _is_byte(char) else char for char in text)
+        if not text.isascii():
+            error, text = error or _no_utf8(text), _readable(text)
         return SourceRow(text, f"Line {self.number}: {error}." if error else None)
 
 
@@ -167,6 +190,15 @@ def _is_byte(char: str) -> bool:
 
 def _byte(char: str) -> str:
     return f"{ord(char) - 0xDC00:02x}"
+
+
+def _no_utf8(text: str) -> str | None:
+    place = next((place for place, char in enumerate(text) if _is_byte(char)), None)
+    return None if place is None else f"it is no UTF-8 text (byte 0x{_byte(text[place])} at place {place + 1})"
+
+
+def _readable(text: str) -> str:
+    return "".join(f"\\x{_byte(char)}" if _is_byte(char) else char for char in text)
 
 
 _NO_TEXT = {
@@ -183,17 +215,18 @@ def _plain_rows(lines: _Lines, _column: str, skip: int) -> Iterator[SourceRow]:
     for number, text in enumerate(filter(None, rows)):
         if number < skip:
             continue
-        row = lines.row(text)
-        if row.error and lines.number == 1:
-            raise lines.wrong(row.error.removeprefix("Line 1: ").removesuffix("."))
-        yield row
+        if lines.number == 1 and (error := _no_utf8(text)):
+            raise lines.wrong(error)
+        yield lines.row(text)
 
 
 def _csv_rows(lines: _Lines, column: str, skip: int) -> Iterator[SourceRow]:
     cells = _csv_cells(lines)
     header = [name.strip() for name in next(cells, [])]
-    if column not in header:
-        raise lines.wrong(_lacking(column, header))
+    if not header:
+        raise lines.wrong("it is empty, without even a first line that names the columns")
+    if error := _not_one(column, header):
+        raise lines.wrong("; ".join(filter(None, (_no_utf8(",".join(header)), error))))
     place = header.index(column)
     for row in islice(cells, skip, None):
         if place < len(row):
@@ -204,8 +237,15 @@ def _csv_rows(lines: _Lines, column: str, skip: int) -> Iterator[SourceRow]:
 
 def _csv_cells(lines: _Lines) -> Iterator[list[str]]:
     try:
-        # An empty line is a row without cells to the reader, and a NUL is more than that of Python 3.10 can read.
-        yield from filter(None, csv.reader(line.replace("\0", "\N{REPLACEMENT CHARACTER}") for line in lines))
+        # A NUL is more than the reader of Python 3.10 can read.
+        for cells in csv.reader(line.replace("\0", "\N{REPLACEMENT CHARACTER}") for line in lines):
+            if lines.ended:
+                # The reader gives each row with its last line, unless it waits for the end of a quoted cell.
+                lines.number -= cells[-1].removesuffix("\n").count("\n")
+                raise lines.wrong("it is no CSV (a quote is opened there and never closed)")
+            # An empty line is a row without cells.
+            if cells:
+                yield cells
     except csv.Error as error:
         # What follows may be the inside of a quoted cell: nobody can tell where the next row begins.
         raise lines.wrong(f"it is no CSV ({error})") from None
@@ -218,17 +258,17 @@ def _json_rows(lines: _Lines, column: str, skip: int) -> Iterator[SourceRow]:
             continue
         record, error = _json_object(line)
         if not error and column not in record:
-            error = _lacking(column, record)
+            error = _not_one(column, list(record))
         if number == 0 and error:
             raise lines.wrong(error)
         if number >= skip:
-            yield lines.row("" if error and record else line.strip() if error else _plain(record[column]), error)
+            yield lines.row("" if error and record else line.strip() if error else text_of(record[column]), error)
 
 
 def _json_object(line: str) -> tuple[dict[str, Any], str | None]:
     try:
         record = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         return {}, f"it is no JSON ({error})"
     if not isinstance(record, dict):
         return {}, f"it is a JSON {type(record).__name__}, not an object"
@@ -245,7 +285,7 @@ def _parquet_rows(path: ObjectStoragePath, column: str, skip: int) -> Iterator[S
             for batch in file.iter_batches(_BATCH, row_groups=[group], columns=[column], use_threads=False):
                 values = batch.column(0)
                 for value in values[skip:].to_pylist() if skip < len(values) else ():
-                    yield SourceRow(_plain(value))
+                    yield SourceRow(text_of(value))
                 skip = max(0, skip - len(values))
 
 
@@ -262,26 +302,26 @@ def _opened_parquet(path: ObjectStoragePath, column: str) -> Iterator[Any]:
     with _naming(path), path.fs.open(path.path, "rb") as opened:
         try:
             with pq.ParquetFile(opened, pre_buffer=False) as file:
-                if column not in file.schema_arrow.names:
-                    raise InvalidSourceError(f"source {path}: {_lacking(column, file.schema_arrow.names)}.")
+                if error := _not_one(column, file.schema_arrow.names):
+                    raise InvalidSourceError(f"source {path}: {error}.")
                 yield file
         except pa.ArrowException as error:
             raise InvalidSourceError(f"source {path}: it is no whole Parquet file ({error}).") from None
 
 
-def _plain(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, float) and value.is_integer():
-        # Columns of numbers with gaps become floats in many tools.
-        return str(int(value))
-    if isinstance(value, (list, dict, bool)):
-        return json.dumps(value, default=str)
-    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
+def _not_one(column: str, names: Sequence[str]) -> str | None:
+    """Say what is wrong where there is no column of the name, or more than one."""
+    if column in names:
+        number = names.count(column)
+        return f"there are {number} columns {column!r}; give them different names" if number > 1 else None
+    shown = ", ".join(map(_start_of, names[:_NAMED])) or "nothing"
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"there is no column {column!r}, but {shown}{more}"
 
 
-def _lacking(column: str, names: Iterable[str]) -> str:
-    return f"there is no column {column!r}, but {', '.join(map(repr, names)) or 'nothing'}"
+def _start_of(text: str) -> str:
+    text = text if len(text) <= _NAME_LENGTH else f"{text[: _NAME_LENGTH - 1]}…"
+    return f"'{_readable(text)}'" if _no_utf8(text) else repr(text)
 
 
 @contextmanager
@@ -291,7 +331,7 @@ def _naming(path: ObjectStoragePath) -> Iterator[None]:
     except OSError as error:
         gone = "there is no such file" if isinstance(error, FileNotFoundError) else str(error)
         what = f"source {path} cannot be read: {error.strerror or gone}"
-        raise (OSError(error.errno, what) if error.errno else type(error)(what)) from error
+        raise named(error, what) from error
 
 
 _Reader = Callable[[_Lines, str, int], Iterator[SourceRow]]

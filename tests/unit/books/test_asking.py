@@ -17,6 +17,7 @@ from airflow_provider_mediaops.exceptions import (
     ConnectionFailedError,
     InvalidReplyError,
     MediaOpsError,
+    PermissionDeniedError,
     QuotaExceededError,
     RateLimitedError,
     ReplyTimeoutError,
@@ -260,6 +261,28 @@ class TestAServiceWithoutBulk:
         assert answer.no_bulk
         assert (set(answer.found), answer.unasked) == ({A}, [B])
         assert desk.asked == [[A, B], [A]]
+
+    @pytest.mark.parametrize("reply", [found(A), no_such_book(), limit_404(), replied(b"", 503)])
+    def test_a_key_that_is_good_for_single_books_is_used_for_these(self, reply: Response) -> None:
+        desk = Desk(tries=1)
+
+        answer = desk.ask("many", [A, B], replied({"message": "Forbidden"}, 403), reply)
+
+        assert answer.no_bulk
+        assert {*answer.found, *answer.unasked} == {A, B}
+        assert (answer.missing, answer.failed, desk.asked) == ({}, {}, [[A, B], [A]])
+
+    def test_a_key_that_is_refused_is_so_for_single_books_too(self) -> None:
+        forbidden = replied({"message": "Forbidden"}, 403)
+        with pytest.raises(PermissionDeniedError, match="GET /book/"):
+            Desk().ask("many", [A, B], forbidden, forbidden)
+
+    def test_a_key_that_is_refused_later_is_not_asked_with_again(self) -> None:
+        desk = Desk()
+        desk.ask("many", [A, B], books(A, B))
+
+        with pytest.raises(PermissionDeniedError, match="POST /books"):
+            desk.ask("many", [C, D], replied({"message": "Forbidden"}, 403))
 
     def test_a_clear_404_is_believed_where_a_book_is_clearly_missing(self) -> None:
         assert Desk().ask("many", [A, B], no_such_book(), no_such_book()).no_bulk

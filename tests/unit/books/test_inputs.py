@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,16 +17,23 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize(
-    ("text", "row"),
+    ("value", "row"),
     [
         ("0-14-044913-2", Input("0-14-044913-2", CRIME)),
         (int(CRIME), Input(CRIME, CRIME)),
+        (float(CRIME), Input(CRIME, CRIME)),
+        (Decimal(CRIME), Input(CRIME, CRIME)),
+        (CRIME.encode(), Input(CRIME, CRIME)),
+        (float("nan"), Input("nan", None, "'nan' is no ISBN: 'N' does not belong in one.")),
+        (float("inf"), Input("inf", None, "'inf' is no ISBN: 'I' does not belong in one.")),
+        ([CRIME], Input(f'["{CRIME}"]', None, f"'[\"{CRIME}\"]' is no ISBN: '[' does not belong in one.")),
+        (True, Input("true", None, "'true' is no ISBN: 'T' does not belong in one.")),
         ("x", Input("x", None, "'x' is no ISBN: it must have 10 or 13 digits, not 1.")),
         (None, Input("", None, "'' is no ISBN: it holds no digits.")),
     ],
 )
-def test_a_row_has_its_text_and_its_isbn_or_what_is_wrong(text: str | int | None, row: Input) -> None:
-    assert Input.of(text) == row
+def test_a_row_has_its_text_and_its_isbn_or_what_is_wrong(value: object, row: Input) -> None:
+    assert Input.of(value) == row
 
 
 def test_a_row_that_is_known_to_be_bad_is_not_read() -> None:

@@ -245,7 +245,7 @@ class TestWitness:
         court.missing(A, DOUBTFUL)
         pauses = []
         for _ in range(8):
-            assert court.check() == CANARY
+            assert court.check()
             court.checked(DOUBTFUL)
             assert court.judge.doubts_key
             assert court.rulings() == []
@@ -303,6 +303,26 @@ class TestWitness:
 
         assert court.check() is None
         assert court.rulings() == [(A, "later")]
+
+    def test_a_canary_that_seems_to_be_at_the_limit_is_asked_for_by_turns_with_another_book(self) -> None:
+        court = Court()
+        court.missing(A, DOUBTFUL)
+        asked = []
+        for _ in range(3):
+            asked.append(court.check())
+            court.checked(DOUBTFUL)
+            court.now += 30.0
+
+        assert asked == [CANARY, WELL_KNOWN, CANARY]
+
+    def test_a_book_that_was_found_is_not(self) -> None:
+        court = Court()
+        court.found(B)
+        court.missing(A, DOUBTFUL)
+        for _ in range(3):
+            assert court.check() == B
+            court.checked(DOUBTFUL)
+            court.now += 30.0
 
     def test_a_book_that_was_there_before_makes_clear_words_misleading(self) -> None:
         court = Court()

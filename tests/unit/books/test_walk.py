@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -335,6 +336,24 @@ class TestBulk:
         assert walked(service, ISBNS[:250], batch=100) == [(isbn, "found") for isbn in ISBNS[:250]]
         assert service.asked == [ISBNS[0], ISBNS[100], ISBNS[200]]
 
+    def test_the_event_loop_breathes_while_many_books_are_taken_in(self) -> None:
+        breaths = [0]
+
+        async def breathing() -> None:
+            while breaths[-1] < 1_000:
+                breaths.append(walk._course.rows_done)  # noqa: SLF001
+                await asyncio.sleep(0)
+
+        def many(_: str) -> Response:
+            tasks.append(asyncio.create_task(breathing()))
+            return replied({"data": [{"isbn13": isbn} for isbn in ISBNS[:1_000]]})
+
+        tasks: list[asyncio.Task[None]] = []
+        walk = walk_of(Service(many), map(Input.of, ISBNS[:1_000]), batch=1_000, window=1_000)
+
+        assert in_virtual_time(rows_of(walk)) == [(isbn, "found") for isbn in ISBNS[:1_000]]
+        assert max(after - before for before, after in itertools.pairwise(breaths)) == 50
+
     def test_a_service_without_it_is_told_of_and_asked_one_by_one(self) -> None:
         async def seen() -> list[tuple[str, str]]:
             walk = walk_of(service, map(Input.of, ISBNS[:3]), batch=100)
@@ -346,17 +365,22 @@ class TestBulk:
         service = Service(lambda isbn: next(answers, None) or found(isbn))
 
         assert in_virtual_time(seen()) == [(isbn, "found") for isbn in ISBNS[:3]]
-        assert told == ["The book database has no bulk requests (POST /books): books are asked for one by one."]
+        [line] = told
+        assert line.endswith("no bulk requests (POST /books) for this key: books are asked for one by one.")
 
 
 class TestFailures:
     def test_a_failure_too_many_ends_the_walk_as_what_it_is(self) -> None:
         service = Service(lambda isbn: replied(b"", 503) if isbn in ISBNS[1:3] else found(isbn))
         seen: list[Stretch] = []
+        told: list[str] = []
+        walk = walk_of(service, map(Input.of, ISBNS), again_after=(), max_failures=1)
+        walk._warn = told.append  # noqa: SLF001
 
         with pytest.raises(ServiceUnavailableError):
-            in_virtual_time(follow(walk_of(service, map(Input.of, ISBNS), again_after=(), max_failures=1), seen))
+            in_virtual_time(follow(walk, seen))
 
+        assert told == ["More rows have failed than max_failures allows: the walk ends with the error of the last one."]
         assert inputs_of(seen) == ISBNS[:2]
         # What was under way at that moment is kept.
         ahead = {done.lookup.input: done.lookup.status for done in seen[-1].ahead}

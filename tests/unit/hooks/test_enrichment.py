@@ -22,6 +22,7 @@ from airflow_provider_mediaops.hooks.enrichment import (
     write_list,
 )
 from airflow_provider_mediaops.storage.ownership import Owner
+from airflow_provider_mediaops.storage.sources import version_of
 from tests.unit.book_database import CALENDAR, CRIME
 from tests.unit.conversations import FakeClock
 from tests.unit.storage.conftest import store as store  # noqa: PLC0414 a fixture
@@ -142,6 +143,43 @@ class TestGoingOn:
 
             assert [row.text for row in attempt.inputs()] == [CALENDAR, "x"]
 
+    def test_a_source_that_has_changed_meanwhile_is_not_read_on(self, tmp_path: Path) -> None:
+        source = tmp_path / "isbns.txt"
+        source.write_text(f"{CRIME}\n{CALENDAR}\n")
+        plan = enrichment(tmp_path / "books.jsonl", source=str(source), version=version_of(str(source)))
+        with suppress(ZeroDivisionError), plan.dataset().staging(OWNER) as staging:
+            Attempt(plan, staging, nobody).take_in(stretch(FOUND))
+            raise ZeroDivisionError
+        source.write_text(f"{CALENDAR}\n{CRIME}\n\n")
+
+        with (
+            pytest.raises(OSError, match=r"isbns\.txt has changed since the task began; its next attempt starts anew"),
+            plan.dataset().staging(OWNER) as staging,
+        ):
+            Attempt(plan, staging, nobody)
+
+
+class TestProgress:
+    def test_it_is_told_every_thirty_seconds_whether_or_not_anything_is_done(
+        self, local: tuple[Enrichment, Staging]
+    ) -> None:
+        clock, told = FakeClock(), list[str]()
+        attempt = Attempt(*local, tell=told.append, clock=clock.clock.monotonic)
+        for _ in range(4):
+            attempt.take_in(stretch(FOUND))
+            clock.wait(10.0)
+        for _ in range(50):
+            attempt.take_in(stretch(changed=False))
+            clock.wait(1.0)
+        line = attempt.end()
+
+        assert told == [
+            "4 of 9 ISBNs: 4 found, 0 not found, 0 invalid, 0 failed; 0.1 a second, 38 s left.",
+            "4 of 9 ISBNs: 4 found, 0 not found, 0 invalid, 0 failed; 0.1 a second, 1 min left.",
+        ]
+        assert line.startswith("4 of 9 ISBNs: 4 found, 0 not found, 0 invalid, 0 failed; 0.0 a second, 1 min left.")
+        assert local[1].summary["rows_per_second"] == 0.0
+
 
 def test_it_travels_in_plain_values() -> None:
     plan = enrichment("/out/books.jsonl", source="s.txt", bulk=True)
@@ -156,17 +194,17 @@ class TestLists:
     ROWS = ("a", None, 9780140449136, " b ", "half \ud83d", "two\nlines", "")
 
     def test_a_list_that_goes_through_a_file_is_the_same(self, tmp_path: Path) -> None:
-        path = list_beside(str(tmp_path / "day" / "books.csv"), OWNER)
+        path = list_beside(str(tmp_path / "day" / "books.csv"))
         write_list(path, self.ROWS)
 
         rows = [row.text for row in inputs_of(str(path), "isbn")]
         assert rows == ["a", "", "9780140449136", " b ", "half \ud83d", "two\nlines", ""]
         assert path.parent == ObjectStoragePath(str(tmp_path / "day"))
-        assert path.name.startswith(".books.csv.")
+        assert path.name == ".books.csv.isbns.jsonl"
 
     @pytest.mark.usefixtures("store")
     def test_it_stands_beside_a_destination_on_a_store(self) -> None:
-        path = list_beside("memory://shelf@bucket/day/books.csv", OWNER)
+        path = list_beside("memory://shelf@bucket/day/books.csv")
         write_list(path, self.ROWS)
 
         assert str(path).startswith("memory://shelf@")
@@ -174,11 +212,6 @@ class TestLists:
         assert len(list(inputs_of(str(path), "isbn"))) == len(self.ROWS)
         path.unlink()
         assert not path.exists()
-
-    def test_no_two_tasks_share_one(self) -> None:
-        owners = [OWNER, Owner("another", "digest"), Owner(OWNER.task, "another")]
-
-        assert len({str(list_beside("/out/books.csv", owner)) for owner in owners}) == 3
 
     def test_a_list_of_isbns_is_counted_and_any_other_refused(self, tmp_path: Path) -> None:
         (tmp_path / "good.txt").write_text(f"{CRIME}\n{CALENDAR}\n")

@@ -18,6 +18,7 @@ from airflow_provider_mediaops.exceptions import (
 from airflow_provider_mediaops.http.rate_limit import store_at
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.storage.ownership import Owner
+from airflow_provider_mediaops.storage.sources import version_of
 from airflow_provider_mediaops.triggers.enrichment import EnrichmentTrigger
 from airflow_provider_mediaops.triggers.event import done_event, error_event
 from tests.unit.book_database import CALENDAR, CRIME, LIMIT_404, NO_SUCH_BOOK, PROGRAMMING, book, connection
@@ -272,6 +273,7 @@ class TestDeferred:
         assert CRIME not in json.dumps(trigger.serialize()[1])
         listed = [json.loads(line)["isbn"] for line in ObjectStoragePath(plan["source"]).read_text().splitlines()]
         assert listed == list(LIST)
+        assert plan["version"] == version_of(plan["source"])
         assert plan["owner"]["task"] == "dag/today/enrich/-1"
 
     def test_a_source_is_named_as_it_is(self, tmp_path: Path) -> None:
@@ -281,6 +283,7 @@ class TestDeferred:
         trigger = self.deferred(make(tmp_path / "books.jsonl", source=source, isbn_column="ean", deferrable=True))
 
         assert (trigger.enrichment["source"], trigger.enrichment["column"]) == (source, "ean")
+        assert trigger.enrichment["version"] == version_of(source)
 
     def test_the_default_is_that_of_airflow(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE", "True")
@@ -321,6 +324,23 @@ class TestDeferred:
         found = operator.execute_complete(instance(), done_event({"rows": 5}))  # type: ignore[arg-type]
 
         assert found == {"rows": 5}
+        assert [path.name for path in tmp_path.iterdir() if "isbns" in path.name] == []
+
+    @pytest.mark.parametrize("deferrable", [True, False])
+    def test_a_list_that_a_killed_task_has_left_goes_with_the_next_ones(
+        self, tmp_path: Path, *, deferrable: bool
+    ) -> None:
+        self.deferred(make(tmp_path / "books.jsonl", deferrable=True))
+        # It was marked as failed by hand; nobody comes back for the list.
+        tomorrow = make(tmp_path / "books.jsonl", isbns=[CRIME], deferrable=deferrable)
+        if deferrable:
+            trigger = self.deferred(tomorrow)
+            listed = ObjectStoragePath(trigger.enrichment["source"]).read_text()
+            assert [json.loads(line)["isbn"] for line in listed.splitlines()] == [CRIME]
+            tomorrow.execute_complete(instance(run="tomorrow"), done_event({"rows": 1}))  # type: ignore[arg-type]
+        else:
+            tomorrow.execute(instance(run="tomorrow"))  # type: ignore[arg-type]
+
         assert [path.name for path in tmp_path.iterdir() if "isbns" in path.name] == []
 
     def test_the_error_of_the_triggerer_is_the_tasks(self, tmp_path: Path) -> None:

@@ -68,7 +68,11 @@ def test_json_lines_keep_half_a_surrogate_pair_as_an_escape(tmp_path: Path) -> N
 
 
 def test_json_lines_tell_what_is_no_number_from_what_is_not_there(tmp_path: Path) -> None:
-    records = [{"price": float("nan"), "pages": None}, {"price": float("-inf")}, {"name": "null", "price": None}]
+    records: list[dict[str, Any]] = [
+        {"price": float("nan"), "pages": None},
+        {"price": float("-inf")},
+        {"name": "null", "price": None},
+    ]
     write(tmp_path / "d.jsonl", records)
 
     lines = (tmp_path / "d.jsonl").read_text(encoding="utf-8").splitlines()

@@ -154,6 +154,13 @@ class TestRowsThatCannotBeRead:
     def test_bytes_of_another_encoding_elsewhere_do_not_matter(self, tmp_path: Path, name: str, content: bytes) -> None:
         assert texts(file_of(tmp_path, name, content)) == ["a"]
 
+    def test_what_is_nested_too_deep_spoils_no_other_row(self, tmp_path: Path) -> None:
+        deep = f'{{"isbn":{"[" * 100_000}{"]" * 100_000}}}'
+        rows = list(read_rows(file_of(tmp_path, "s.jsonl", f'{{"isbn":"a"}}\n{deep}\n{{"isbn":"b"}}\n'), "isbn"))
+
+        assert [row.text for row in rows] == ["a", deep, "b"]
+        assert str(rows[1].error).startswith("Line 2: it is no JSON (")
+
     def test_half_of_a_surrogate_pair_in_json_is_kept(self, tmp_path: Path) -> None:
         assert texts(file_of(tmp_path, "s.jsonl", r'{"isbn":"\ud800"}')) == ["\ud800"]
 
@@ -163,9 +170,21 @@ class TestFilesThatAreSomethingElse:
         ("name", "content", "message"),
         [
             ("s.csv", "id,ISBN13\n1,a\n", "line 1: there is no column 'isbn', but 'id', 'ISBN13'"),
-            ("s.csv", b"\xfcber,ISBN13\n", r"line 1: there is no column 'isbn', but '\\udcfcber', 'ISBN13'"),
-            ("s.csv", "", "line 0: there is no column 'isbn', but nothing"),
+            (
+                "s.csv",
+                b"x,\xfcber\n",
+                r"line 1: it is no UTF-8 text .byte 0xfc at place 3.; there is no column 'isbn', but 'x', '\\xfcber'",
+            ),
+            (
+                "s.csv",
+                ",".join("abcdefghijklmnopqrstuvwxyz"),
+                "line 1: there is no column 'isbn', but .*'t' and 6 more",
+            ),
+            ("s.csv", "x" * 9_999, f"line 1: there is no column 'isbn', but '{'x' * 39}…'"),
+            ("s.csv", "isbn,ean,isbn\na,b,c\n", "line 1: there are 2 columns 'isbn'; give them different names"),
             ("s.csv", "isbn\n" + "a" * 200_000, "line 2: it is no CSV"),
+            ("s.csv", 'n,isbn\n,a\n"x,b\n,c\n,d\n', "line 3: it is no CSV .a quote is opened there and never closed"),
+            ("s.csv", 'n,isbn\n,a\n,b\n,"', "line 4: it is no CSV .a quote is opened there and never closed"),
             ("s.jsonl", '\n{"id":1}\n', "line 2: there is no column 'isbn', but 'id'"),
             ("s.jsonl", '{"isbn":', "line 1: it is no JSON"),
             ("s.jsonl", '["isbn"]\n', "line 1: it is a JSON list, not an object"),
@@ -188,6 +207,18 @@ class TestFilesThatAreSomethingElse:
         with pytest.raises(InvalidSourceError, match=message):
             count_rows(source, "isbn")
 
+    @pytest.mark.parametrize("name", ["s.csv", "s.csv.gz"])
+    def test_an_empty_table_is_named(self, tmp_path: Path, name: str) -> None:
+        source = file_of(tmp_path, name, "")
+
+        with pytest.raises(InvalidSourceError, match=f"source {source}: it is empty, without even a first line"):
+            count_rows(source, "isbn")
+
+    @pytest.mark.parametrize("name", ["s.txt", "s.csv.gz", "s.jsonl"])
+    def test_what_has_no_lines_is_not_read_into_memory(self, tmp_path: Path, name: str) -> None:
+        with pytest.raises(InvalidSourceError, match=r"the next line is longer than 16 MB, so it is no list"):
+            count_rows(file_of(tmp_path, name, b"x" * (17 << 20)), "isbn")
+
     @pytest.mark.parametrize("skip", [1, 5])
     def test_it_is_found_out_at_the_start_however_many_rows_are_left_out(self, tmp_path: Path, skip: int) -> None:
         source = file_of(tmp_path, "s.jsonl", '{"id":1}\n' * 9)
@@ -203,7 +234,7 @@ class TestFilesThatAreSomethingElse:
     def test_a_damaged_gzip_file_is_named(self, tmp_path: Path, content: bytes) -> None:
         (tmp_path / "s.txt.gz").write_bytes(content)
 
-        with pytest.raises(InvalidSourceError, match=r"s\.txt\.gz, line \d+: it is no whole gzip file"):
+        with pytest.raises(InvalidSourceError, match=r"s\.txt\.gz: it is no whole gzip file"):
             list(read_rows((tmp_path / "s.txt.gz").as_uri(), "isbn"))
 
     @pytest.mark.parametrize("name", ["s.txt", "s.parquet"])
@@ -243,7 +274,9 @@ class TestParquet:
     def test_texts_are_read_from_a_column(self, tmp_path: Path, column: list[Any], types: dict[str, Any]) -> None:
         assert texts(table_of(tmp_path, column, **types)) == ["a", "", "b"]
 
-    @pytest.mark.parametrize("value", [9780131103627, 9780131103627.0, Decimal(9780131103627)])
+    @pytest.mark.parametrize(
+        "value", [9780131103627, 9780131103627.0, Decimal(9780131103627), Decimal("9780131103627.00")]
+    )
     def test_numbers_are_texts_of_digits(self, tmp_path: Path, value: Any) -> None:
         assert texts(table_of(tmp_path, [value, None])) == ["9780131103627", ""]
 
@@ -263,7 +296,11 @@ class TestParquet:
 
     def test_a_table_without_the_column_is_named_with_those_it_has(self, tmp_path: Path) -> None:
         source = table_of(tmp_path, ["a"])
+        twice = tmp_path / "twice.parquet"
+        pq.write_table(pa.table([["a"], ["b"]], names=["isbn", "isbn"]), twice)
 
+        with pytest.raises(InvalidSourceError, match="there are 2 columns 'isbn'; give them different names"):
+            count_rows(twice.as_uri(), "isbn")
         for use in (lambda: list(read_rows(source, "ean")), lambda: [count_rows(source, "ean")]):
             with pytest.raises(
                 InvalidSourceError, match=f"source {source}: there is no column 'ean', but 'id', 'isbn'"
@@ -298,6 +335,15 @@ class TestVersion:
         versions.append(version_of(source))
 
         assert len(set(versions)) == 3
+
+    def test_what_a_client_remembers_does_not_count(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+        tags = {"known": "old", "true": "new"}
+        monkeypatch.setattr(store, "info", lambda _: {"size": 1, "ETag": tags["known"]})
+        monkeypatch.setattr(store, "invalidate_cache", lambda: tags.update(known=tags["true"]))
+        now = version_of("memory://shelf@bucket/s.txt")
+
+        tags["true"] = "newer"
+        assert version_of("memory://shelf@bucket/s.txt") != now
 
     def test_the_tag_of_a_store_counts_before_its_time(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
         store.pipe_file("/bucket/s.txt", b"a")
