@@ -136,7 +136,8 @@ class Ledger:
         self.progress = Progress(total, state.get("counts", {}), clock)
         self._requests_before: int = state.get("requests", 0)
         self._last: Stretch | None = None
-        self._rows: list[dict[str, Any]] = []
+        #: Those that are to be committed next.
+        self.rows: list[dict[str, Any]] = []
 
     @property
     def requests(self) -> int:
@@ -151,13 +152,12 @@ class Ledger:
         """
         self._last = stretch
         for done in stretch.done:
-            self._rows.append(row_of(done.lookup))
+            self.rows.append(row_of(done.lookup))
             self.progress.count(done.lookup.status)
 
-    def take_rows(self) -> list[dict[str, Any]]:
-        """Hand out the rows that are to be committed next."""
-        rows, self._rows = self._rows, []
-        return rows
+    def committed(self) -> None:
+        """Note that the rows are committed, with the state."""
+        self.rows = []
 
     def state(self) -> dict[str, Any]:
         """Give what is to be saved with those rows, as plain values."""

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.http.client import Client
     from airflow_provider_mediaops.http.exchange import Conversation
 
-# Any book will do for a test of the connection; this one is in every catalogue.
-_WELL_KNOWN = "9780140449136"
 # How many rows are looked up ahead of those that the caller has taken.
 _WINDOW = 100
 
@@ -234,6 +232,7 @@ class BookDatabaseHook(ServiceHook):
 
     def _probe(self, client: Client) -> Conversation[str]:
         from airflow_provider_mediaops.books.api import get_book, get_key_usage
+        from airflow_provider_mediaops.books.judge import WELL_KNOWN
 
         works = "The book database answers and accepts the key"
         try:
@@ -246,7 +245,7 @@ class BookDatabaseHook(ServiceHook):
                 yield from client.reopen()
             return f"{works}; {usage.left:,} of its {usage.total:,} requests of today are left."
         with suppress(NotFoundError):
-            yield from client.ask(get_book(self._canary or _WELL_KNOWN))
+            yield from client.ask(get_book(self._canary or WELL_KNOWN))
         yield from client.reopen()
         return f"{works}."
 

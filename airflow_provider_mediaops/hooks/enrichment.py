@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import ObjectStoragePath
 
+from airflow_provider_mediaops.exceptions import DestinationInUseError
 from airflow_provider_mediaops.json_text import text_of
 from airflow_provider_mediaops.storage.files import beside, is_local, write_whole
 from airflow_provider_mediaops.storage.formats import json_lines
@@ -157,8 +158,8 @@ class Attempt:
 
     def keep(self) -> None:
         """Commit what is not committed yet, because the attempt ends with an error, and say so."""
-        # The error may be that nothing can be written.
-        with suppress(OSError):
+        # The error may be that nothing can be written, or that another task does.
+        with suppress(OSError, DestinationInUseError):
             self._commit_rest()
         self._tell(f"Kept {self._staging.rows:,} of {self._enrichment.total:,} ISBNs for the next attempt.")
 
@@ -177,7 +178,8 @@ class Attempt:
             self._commit()
 
     def _commit(self) -> None:
-        self._staging.commit(self._ledger.take_rows(), self._ledger.state())
+        self._staging.commit(self._ledger.rows, self._ledger.state())
+        self._ledger.committed()
         self._committed = self._clock()
         self._changed = False
 

@@ -90,13 +90,14 @@ def stretch(*done: Lookup, ahead: tuple[Lookup, ...] = (), requests: int = 0) ->
 
 
 class TestLedger:
-    def test_rows_are_handed_out_once_with_the_state_that_belongs_to_them(self) -> None:
+    def test_rows_stand_until_they_are_committed_with_the_state_that_belongs_to_them(self) -> None:
         ledger = Ledger(total=9)
         ledger.take_in(stretch(FOUND, LOOKUPS[1], requests=3))
         ledger.take_in(stretch(MISSING, requests=4))
 
-        assert ledger.take_rows() == [row_of(FOUND), row_of(LOOKUPS[1]), row_of(MISSING)]
-        assert ledger.take_rows() == []
+        assert ledger.rows == [row_of(FOUND), row_of(LOOKUPS[1]), row_of(MISSING)]
+        ledger.committed()
+        assert ledger.rows == []
         assert ledger.state() == {
             "counts": {"found": 1, "not_found": 1, "invalid": 1, "failed": 0},
             "requests": 4,
@@ -108,14 +109,14 @@ class TestLedger:
         ledger = Ledger()
         ledger.take_in(stretch(ahead=(MISSING, FAILED, LOOKUPS[1], FOUND)))
 
-        assert ledger.take_rows() == []
+        assert ledger.rows == []
         assert ledger.state()["ahead"] == [row_of(MISSING), row_of(FOUND)]
 
     def test_an_attempt_that_goes_on_counts_on(self) -> None:
         ledger = Ledger({"counts": {"failed": 1}, "requests": 7})
         ledger.take_in(stretch(MISSING, FAILED, ahead=(FOUND,), requests=5))
 
-        assert [row["status"] for row in ledger.take_rows()] == ["not_found", "failed"]
+        assert [row["status"] for row in ledger.rows] == ["not_found", "failed"]
         state = ledger.state()
         assert state["counts"] == {"found": 0, "not_found": 1, "invalid": 0, "failed": 2}
         assert state["requests"] == 12

@@ -13,6 +13,7 @@ from airflow.providers.common.compat.sdk import ObjectStoragePath
 from airflow_provider_mediaops.books.course import DoneRow
 from airflow_provider_mediaops.books.models import Book, Lookup
 from airflow_provider_mediaops.books.walk import Stretch
+from airflow_provider_mediaops.exceptions import DestinationInUseError
 from airflow_provider_mediaops.hooks.enrichment import (
     Attempt,
     Enrichment,
@@ -93,6 +94,36 @@ class TestCommitting:
             attempt.end()
 
         assert len(store.cat_file("/bucket/books.jsonl").splitlines()) == 3
+
+    def test_what_could_not_be_committed_at_first_is_committed_later(
+        self, local: tuple[Enrichment, Staging], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def full(*_: object) -> None:
+            raise OSError(28, "No space left on device")
+
+        attempt = Attempt(*local, tell=nobody)
+        with monkeypatch.context() as patch:
+            patch.setattr(local[1], "commit", full)
+            with pytest.raises(OSError, match="No space"):
+                attempt.take_in(stretch(FOUND))
+        attempt.keep()
+
+        _, staging = local
+        assert staging.rows == staging.state["counts"]["found"] == 1
+
+    def test_an_attempt_that_lost_its_destination_ends_with_its_own_error(
+        self, local: tuple[Enrichment, Staging], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def taken(*_: object) -> None:
+            raise DestinationInUseError("taken")
+
+        told: list[str] = []
+        attempt = Attempt(*local, tell=told.append)
+        monkeypatch.setattr(local[1], "commit", taken)
+        with pytest.raises(DestinationInUseError):
+            attempt.take_in(stretch(FOUND))
+        attempt.keep()
+        assert told == ["Kept 0 of 9 ISBNs for the next attempt."]
 
     def test_an_attempt_that_cannot_write_tells_of_what_is_kept(
         self, local: tuple[Enrichment, Staging], monkeypatch: pytest.MonkeyPatch
