@@ -280,6 +280,7 @@ class TestEventLoop:
 
         monkeypatch.setattr(LocalStage, method, slowly)
         monkeypatch.setattr(LocalStage, "close", close)
+
         def answer(peer: Peer) -> None:
             while request := peer.request():
                 peer.send(http(found(request.split()[1].rpartition(b"/")[2].decode())))
