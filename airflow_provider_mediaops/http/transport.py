@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import requests
 import requests.adapters
+import requests.structures
 import urllib3.exceptions
 
 from airflow_provider_mediaops import __version__
@@ -20,7 +21,7 @@ from airflow_provider_mediaops.http.exchange import Failure, Request, Response, 
 from airflow_provider_mediaops.http.library_logs import hiding_credentials
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from types import TracebackType
 
     from typing_extensions import Self
@@ -87,9 +88,66 @@ class _Reading:
         if time.monotonic() > self._deadline:
             raise TransportError(Failure.TIMEOUT, "the reply was still coming in at the time limit")
 
-    def response(self, status: int, headers: Mapping[str, str]) -> Response:
-        named = {name.lower(): value for name, value in headers.items()}
+    def response(self, status: int, headers: Iterable[tuple[str, str]]) -> Response:
+        named = {name.lower(): value for name, value in headers}
         return Response(status, named, b"".join(self._chunks))
+
+
+class _Adapter(requests.adapters.HTTPAdapter):
+    """
+    Sends as requests does, and remembers the way to each host.
+
+    For each request, requests works out anew which proxy, trust and connections are meant, and makes more of the reply
+    than is read here, which takes longer than the sending. One transport sends all requests to a host the same way.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(pool_maxsize=_CONNECTIONS, max_retries=0)
+        self._pools: dict[str, Any] = {}
+
+    def get_connection_with_tls_context(
+        self, request: requests.PreparedRequest, verify: Any, proxies: Any = None, cert: Any = None
+    ) -> Any:
+        host, _ = _host_and_target(request)
+        pool = self._pools.get(host)
+        if pool is None:
+            pool = super().get_connection_with_tls_context(request, verify, proxies, cert)
+            super().cert_verify(pool, host, verify, cert)  # type: ignore[no-untyped-call]
+            self._pools[host] = pool
+        return pool
+
+    def cert_verify(self, conn: Any, url: Any, verify: Any, cert: Any) -> None:
+        """Leave the pool as it is: it was told when it was made."""
+
+    def close(self) -> None:
+        # They end when nobody remembers them.
+        self._pools.clear()
+        super().close()
+
+    def request_url(self, request: requests.PreparedRequest, proxies: Any) -> str:
+        host, target = _host_and_target(request)
+        # A proxy is told the whole address.
+        return super().request_url(request, proxies) if self._pools[host].proxy else target
+
+    def build_response(self, req: requests.PreparedRequest, resp: Any) -> requests.Response:
+        reply = requests.Response()
+        reply.status_code, reply.raw = resp.status, resp
+        reply.headers = requests.structures.CaseInsensitiveDict(resp.headers)
+        reply.request, reply.url = req, str(req.url)
+        return reply
+
+
+def _host_and_target(request: requests.PreparedRequest) -> tuple[str, str]:
+    scheme, _, host, target = str(request.url).split("/", 3)
+    return f"{scheme}//{host}", f"/{target}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Base:
+    """A base address as it is sent, and what requests is told with each request to it."""
+
+    address: str
+    surroundings: Mapping[str, Any]
 
 
 class SyncTransport:
@@ -102,14 +160,13 @@ class SyncTransport:
     def __init__(self, settings: TransportSettings) -> None:
         self._settings = settings
         self._session = requests.Session()
-        adapter = requests.adapters.HTTPAdapter(pool_maxsize=_CONNECTIONS, max_retries=0)
+        adapter = _Adapter()
         self._session.mount("http://", adapter)
         self._session.mount("https://", adapter)
         self._session.headers.update(settings.default_headers())
-        # Without this, requests replaces our Authorization by what it finds in a ~/.netrc.
-        self._session.auth = _leave_as_it_is
+        self._headers = dict(self._session.headers)
         self._trust = settings.trust()
-        self._surroundings: dict[str, Mapping[str, Any]] = {}
+        self._bases: dict[str, _Base] = {}
 
     def send(self, request: Request) -> Response:
         """
@@ -121,44 +178,45 @@ class SyncTransport:
         """
         limit = self._settings.read_limit(request)
         try:
+            base = self._base(request.base)
             with (
                 hiding_credentials(request),
                 self._session.send(
-                    self._prepared(request),
+                    self._prepared(request, base.address),
                     timeout=(self._settings.connect_timeout, limit),
                     allow_redirects=False,
-                    **self._surroundings_of(request.base),
+                    **base.surroundings,
                 ) as reply,
             ):
                 reading = _Reading(request, limit)
                 for chunk in _chunks(reply):
                     reading.add(chunk)
-                return reading.response(reply.status_code, reply.headers)
+                return reading.response(reply.status_code, reply.headers.lower_items())
         except (OSError, urllib3.exceptions.HTTPError, ValueError) as error:
             failure = _from_requests(error)
         # Outside the handler, so that the library's error is not kept: its text holds the address with its query.
         raise failure
 
-    def _prepared(self, request: Request) -> requests.PreparedRequest:
+    def _prepared(self, request: Request, base: str) -> requests.PreparedRequest:
+        # By its parts: as a whole it takes the address to pieces again, and adds what it finds in a ~/.netrc.
         prepared = requests.PreparedRequest()
-        prepared.prepare(
-            method=request.method,
-            url=request.url,
-            headers={**self._session.headers, **request.headers},
-            data=request.body,
-            cookies=self._session.cookies,
-            auth=self._session.auth,
-        )
+        prepared.prepare_method(request.method)
+        prepared.url = base + request.url.removeprefix(request.base)
+        prepared.prepare_headers({**self._headers, **request.headers})
+        prepared.prepare_cookies(self._session.cookies)
+        prepared.prepare_body(request.body, None)
         return prepared
 
-    def _surroundings_of(self, base: str) -> Mapping[str, Any]:
+    def _base(self, address: str) -> _Base:
         # requests reads all of the environment for each request, which takes as long as sending it. Proxies and trust
         # are given here because the environment would override those of the session.
-        found = self._surroundings.get(base)
+        found = self._bases.get(address)
         if found is None:
+            prepared = requests.PreparedRequest()
+            prepared.prepare_url(f"{address}/", None)
             proxies = dict(self._settings.proxies)
-            found = self._session.merge_environment_settings(base, proxies, True, self._trust, None)  # noqa: FBT003
-            self._surroundings[base] = found
+            surroundings = self._session.merge_environment_settings(address, proxies, True, self._trust, None)  # noqa: FBT003
+            found = self._bases[address] = _Base(str(prepared.url)[:-1], surroundings)
         return found
 
     def close(self) -> None:
@@ -178,10 +236,6 @@ def _chunks(reply: requests.Response) -> Iterator[bytes]:
     # read1 gives what has come; the library's own iterator waits for a full chunk, for as long as it takes.
     while chunk := reply.raw.read1(_CHUNK_BYTES, decode_content=True):
         yield chunk
-
-
-def _leave_as_it_is(prepared: requests.PreparedRequest) -> requests.PreparedRequest:
-    return prepared
 
 
 def _from_requests(error: Exception) -> TransportError:
@@ -289,7 +343,7 @@ class AsyncTransport:
                     reading = _Reading(request, limit)
                     async for chunk in reply.aiter_bytes():
                         reading.add(chunk)
-                    return reading.response(reply.status_code, reply.headers)
+                    return reading.response(reply.status_code, reply.headers.items())
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
             failure = _from_httpx(error)
         # Outside the handler, as above.

@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _FIRST_SIZE = 1024
+# Moving all of it takes as long as what was added; a table of 2 MB may rather be too large for a while.
+_SMALL = 1 << 18
 
 
 class FingerprintSet:
@@ -54,7 +56,8 @@ class FingerprintSet:
         return new
 
     def _grown(self) -> array[int]:
-        mask = 2 * len(self._slots) - 1
+        size = len(self._slots)
+        mask = (4 if size < _SMALL else 2) * size - 1
         slots = array("q", bytes(8 * (mask + 1)))
         for fingerprint in self._slots:
             if fingerprint:

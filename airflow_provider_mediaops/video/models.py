@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, InstanceOf
 from pydantic.alias_generators import to_camel
 
 # A property that is null says no more than one that is absent.
@@ -94,7 +94,8 @@ class SubscriptionPage(_Record):
     page_info: PageInfo = Field(default_factory=PageInfo)
     next_page_token: str | None = None
     prev_page_token: str | None = None
-    items: list[dict[str, Any]] = Field(default_factory=list)
+    # Not copied: a walk reads thousands of pages.
+    items: list[InstanceOf[dict[str, Any]]] = Field(default_factory=list)
 
     @property
     def subscriptions(self) -> list[Subscription]:

@@ -42,6 +42,11 @@ def test_a_mapped_task_runs_once_for_each_value(task: Task, tmp_path: Path) -> N
     task = task.writing_to(tmp_path)
     ((name, values),) = task.mapped.items()
     rest = {key: value for key, value in task.arguments.items() if key != name}
+    if "destination" in rest:
+        # Else one task's file would be the other's.
+        rest["destination"] = rest["destination"].replace(
+            tmp_path.as_uri(), f"{tmp_path.as_uri()}/{{{{ ti.map_index }}}}"
+        )
     rest[task.connection] = f"{{{{ 'mediaops' }}}}_{task.connection.removesuffix('_conn_id')}_default"
     with DAG("maps", schedule=None) as dag:
         given = GiveList(task_id="give", values=values)

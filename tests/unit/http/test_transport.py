@@ -84,6 +84,17 @@ def test_a_redirect_is_not_followed(opened: Open) -> None:
     assert (response.status, len(seen)) == (302, 1)
 
 
+def test_a_cookie_goes_back_to_the_host_that_gave_it(opened: Open) -> None:
+    seen: list[bytes] = []
+    reply = http_reply(200, set_cookie="route=node-7; Path=/")
+    with Loopback(answering(reply, seen=seen)) as server:
+        send = opened(QUICK)
+        for _ in range(2):
+            send(ask(server.base))
+    assert b"route=node-7" not in seen[0]
+    assert b"cookie: route=node-7\r\n" in seen[1].lower()
+
+
 def test_one_connection_serves_many_requests(opened: Open) -> None:
     compressed = http_reply(200, gzip.compress(b"x"), content_encoding="gzip")
     replies = [http_reply(200, b"one"), http_reply(404, b"two"), compressed]

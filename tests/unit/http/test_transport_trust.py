@@ -105,6 +105,19 @@ def test_a_proxy_of_the_environment_is_used(opened: Open, monkeypatch: pytest.Mo
         assert opened(QUICK)(ask("http://service.invalid")).body == b"by proxy"
 
 
+def test_each_host_has_a_way_of_its_own(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    with (
+        Loopback(answering(http_reply(200, b"by proxy"))) as proxy,
+        Loopback(answering(http_reply(200, b"straight"))) as server,
+    ):
+        monkeypatch.setenv("http_proxy", proxy.base)
+        send = opened(QUICK)
+        bodies = [send(ask(base)).body for _ in range(2) for base in ("http://service.invalid", server.base)]
+        assert (proxy.accepted, server.accepted) == (1, 1)
+    assert bodies == [b"by proxy", b"straight"] * 2
+
+
 def test_a_proxy_that_refuses_the_connection(opened: Open) -> None:
     settings = TransportSettings(proxies={"http": f"http://127.0.0.1:{closed_port()}"})
     error = failure_of(opened(settings), ask("http://service.invalid"))

@@ -20,12 +20,12 @@ def test_it_tells_what_is_new_as_a_set_does(batches: list[list[str]]) -> None:
 
 def test_it_grows() -> None:
     fingerprints = FingerprintSet()
-    texts = [f"UC-{number}" for number in range(20_000)]
+    texts = [f"UC-{number}" for number in range(400_000)]
 
     assert all(fingerprints.add(texts))
     assert not any(fingerprints.add(reversed(texts)))
-    assert fingerprints.add(["UC-20000", "UC-0"]) == [True, False]
-    assert len(fingerprints) == 20_001
+    assert fingerprints.add(["UC-400000", "UC-0"]) == [True, False]
+    assert len(fingerprints) == 400_001
 
 
 def test_a_text_whose_hash_is_0_is_like_any_other() -> None:
