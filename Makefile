@@ -69,7 +69,7 @@ benchmarks: .venv-benchmarks/ready
 # The floor comes with the packages of its own days: a newer pydantic breaks it, and newer ones hide what it lacks.
 lock: .venv/ready
 	$(LOCK) --all-extras --group dev -o requirements/newest.txt
-	$(LOCK) --group benchmarks -c requirements/newest.txt -o requirements/benchmarks.txt
+	$(LOCK) --extra redis --group benchmarks -c requirements/newest.txt -o requirements/benchmarks.txt
 	$(LOCK) requirements/floor.in --all-extras --group test -o requirements/floor.txt \
 		--exclude-newer 2025-10-01 \
 		--exclude-newer-package apache-airflow-providers-common-compat=2026-12-01
