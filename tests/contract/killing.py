@@ -92,7 +92,8 @@ def run_program(work: Work) -> None:
     undisturbed = json.loads(summary.read_text())
     moments = _Moments(Path(folder, f".{name}.records"), part.stat().st_size * work.parts, int(seed))
     ended = _kill_until_done(lambda: work.attempt(Path(folder, name), summary), moments)
-    output.write(json.dumps({**ended, "undisturbed": undisturbed, "summary": json.loads(summary.read_text())}))
+    told = {**ended, "undisturbed": undisturbed, "summary": json.loads(summary.read_text())}
+    print(json.dumps(told), file=output, flush=True)
 
 
 class _Moments:
