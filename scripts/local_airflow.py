@@ -299,7 +299,8 @@ def _environment(home: Path, dags: Path, port: int, parallelism: int) -> dict[st
         "CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "True",
         "CORE__EXECUTION_API_SERVER_URL": f"http://127.0.0.1:{port}/execution/",
         "CORE__TEST_CONNECTION": "Enabled",
-        "DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home / 'airflow.db'}",
+        # Seconds to wait for others: on a slow machine the scheduler may write for longer than the five it would be.
+        "DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home / 'airflow.db'}?timeout=60",
         "LOGGING__BASE_LOG_FOLDER": str(home / "logs"),
         "API__HOST": "127.0.0.1",
         "API__PORT": str(port),
