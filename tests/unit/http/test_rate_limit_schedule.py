@@ -314,7 +314,7 @@ class TestTheStoresClock:
 def test_no_second_holds_more_requests_than_the_rate(rate: int, arrivals: list[tuple[float, float]]) -> None:
     """However late callers wake up: each comes back for its slot when it is due, and a part of a second more."""
     fake = FakeClock()
-    key = Key(memory_store(fake), fake, 1.02 / rate, rate, 1.015)
+    key = Key(memory_store(fake), fake, 1.02 / rate, rate, 1.018)
     coming: list[tuple[float, float, Slot | None]] = []
     start = 0.0
     for pause, late in arrivals:
