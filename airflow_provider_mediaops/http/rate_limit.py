@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 
 # Slots stand this much further apart than the rate demands, and no second holds more requests than it may even if it is
 # this much longer: a request that travels slowly and one that travels fast may not meet in one second at the service.
-# What lies between the two is for callers that wake up a little late. Where they are all late, as after an outage of the
-# store, only the second keeps them apart until they have caught up.
+# What lies between the two is for callers that wake up a little late. Where all of them are late, as after an outage of
+# the store, only the second keeps them apart until they have caught up.
 _MARGIN, _LONGER = 1.02, 1.018
 _SECOND = 1.0
 # Requests that are counted, at the most; a faster rate is counted over less than a second.
