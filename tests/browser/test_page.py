@@ -132,7 +132,7 @@ class TestPolicy:
         with open_page(one().replace("</main>", f"{planted}</main>")) as opened:
             if "planted" in planted:
                 opened.page.locator("#planted").dispatch_event("click")
-            opened.page.wait_for_function("window.violations.length > 0")
+            opened.page.wait_for_function("() => window.violations.length > 0")
             assert directive in {violation.split()[0] for violation in opened.violations()}
             assert opened.page.evaluate("window.ran") is None
             assert [url.partition(":")[0] for url in opened.requests] == ["file"]
@@ -255,7 +255,8 @@ class TestFlameGraph:
         with open_page(one()) as opened:
             opened.bars()
             opened.page.set_viewport_size({"width": 800, "height": 600})
-            opened.page.wait_for_function("document.querySelector('#flame-graph svg').clientWidth < 800")
+            # A function, not an expression: that would be evaluated at each look, which the page's policy forbids.
+            opened.page.wait_for_function("() => document.querySelector('#flame-graph svg').clientWidth < 800")
             assert opened.bars()["Everything"] == opened.width("#flame-graph")
 
 
