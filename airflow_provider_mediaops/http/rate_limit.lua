@@ -6,7 +6,7 @@
 -- figures; one that is not known is empty. Gives back nothing, {'closed', seconds},
 -- {'slot', epoch, position, due, wait} or {'go', epoch, at, wait}.
 
-local MOVED, NOTHING, CATCH_UP, TOO_LATE = 0.002, 0.0005, 0.1, 0.5
+local MOVED, NOTHING, CATCH_UP, TOO_LATE, BEHIND = 0.002, 0.0005, 0.1, 0.5, 0.2
 local BACK_OFF, LEAST_PACE = 0.7, 1 / 16
 local RECOVERY, RECOVERY_EVERY = 0.05, 1.0
 local ONE_LIMIT, GRACE, LATER = 1.0, 2.0, 0.000001
@@ -99,15 +99,17 @@ end
 
 local function send(schedule, now, most, within)
     local sent, at = schedule.sent, now
+    local length = math.max(most, #sent)
     if #sent >= most then
         at = math.max(now, sent[#sent + 1 - most] + within)
     end
     table.insert(sent, at)
     table.sort(sent)
-    while #sent > most do
+    while #sent > length do
         table.remove(sent, 1)
     end
     schedule.seen = now
+    schedule.shift = schedule.shift + math.max(0, at - now - BEHIND)
     return {'go', exact(schedule.epoch), exact(at), exact(at - now)}
 end
 
@@ -128,20 +130,27 @@ local function take(schedule, now, gap, most, within)
     return {'slot', exact(schedule.epoch), exact(at), exact(due), exact(due - now)}
 end
 
+local function due_of(schedule, now, epoch, at)
+    if epoch ~= schedule.epoch or at >= schedule.next_free then
+        return nil
+    end
+    local due = at + schedule.shift
+    local is_in_pause = now < schedule.resumes and due < schedule.resumes - NOTHING
+    return not is_in_pause and now - due <= TOO_LATE and due or nil
+end
+
 local operations = {}
 
 function operations.reserve(schedule, now, gap, most, within, epoch, at, told)
     if schedule.closed_until > now then
         return {'closed', exact(schedule.closed_until - now)}
     end
-    if epoch and epoch == schedule.epoch and at < schedule.next_free then
-        local due = at + schedule.shift
-        if due > now and due - told > MOVED then
-            return {'slot', exact(epoch), exact(at), exact(due), exact(due - now)}
-        end
-        if now - due <= TOO_LATE then
-            return send(schedule, now, most, within)
-        end
+    local due = epoch and due_of(schedule, now, epoch, at)
+    if due and due > now and due - told > MOVED then
+        return {'slot', exact(epoch), exact(at), exact(due), exact(due - now)}
+    end
+    if due then
+        return send(schedule, now, most, within)
     end
     return take(schedule, now, gap, most, within)
 end

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field
 
 # What a reply may take longer than usual, in seconds and in mean deviations, before it is noticed.
 _UNNOTICED, _DEVIATIONS = 0.005, 4.0
-# Below this time, replies differ by what holds requests up on a busy machine, and not by the service's work.
-_SHORT = 0.05
+# Three in four replies that are within this time of the fastest differ by what holds requests up on a busy machine;
+# beyond it, by the service's work. A reply that is as short as this may be all waiting and no work.
+_ALIKE, _SHORT = 0.05, 0.1
+# So many replies are looked back at; from so few of them, the least time that one takes is not known.
+_LOOKED_AT, _FEW = 16, 4
 # The weight of one reply in the mean and in the deviation, those of a round trip in TCP (RFC 6298).
 _OF_MEAN, _OF_DEVIATION = 1 / 8, 1 / 4
 
@@ -17,6 +21,7 @@ class Latency:
     """The usual time from a request to its reply, for one client of a service."""
 
     _replies: int = field(default=0, init=False)
+    _latest: deque[float] = field(default_factory=lambda: deque(maxlen=_LOOKED_AT), init=False)
     _mean: float = field(default=0.0, init=False)
     _deviation: float = field(default=0.0, init=False)
 
@@ -27,20 +32,30 @@ class Latency:
         Of the first reply nothing is known but that a name was looked up for it, and a connection made.
 
         :param seconds: the time from the request to its reply.
-        :returns: the seconds by which it took longer than usual; 0.0 where it took about as long as they do.
+        :returns: the seconds by which it took longer than usual, and than what is not noticed; 0.0 where it did not.
         """
-        self._replies += 1
-        if self._replies == 1:
-            self._mean = seconds
-            return seconds if seconds > _UNNOTICED else 0.0
-        if self._replies == 2:  # noqa: PLR2004 the first without such extras, so it should take no longer
-            beyond, self._mean = seconds - self._mean, min(seconds, self._mean)
-            self._deviation = self._mean / 2
-            return beyond if beyond > _UNNOTICED else 0.0
-        beyond = seconds - self._mean
-        noticed = max(_UNNOTICED, _DEVIATIONS * self._deviation) if self._mean >= _SHORT else _UNNOTICED
-        # One that was held up says little of those to come.
-        counted = min(beyond, noticed)
-        self._deviation += _OF_DEVIATION * (abs(counted) - self._deviation)
-        self._mean += _OF_MEAN * counted
+        beyond, noticed = seconds - self._mean, max(_UNNOTICED, _DEVIATIONS * self._deviation)
+        self._count(seconds, min(beyond, noticed))
+        if self._are_alike():
+            return max(0.0, seconds - self._least() - _UNNOTICED)
         return beyond if beyond > noticed else 0.0
+
+    def _count(self, seconds: float, beyond: float) -> None:
+        self._replies += 1
+        self._latest.append(seconds)
+        if self._replies == 1:
+            self._mean, self._deviation = seconds, seconds / 2
+        else:
+            # One that was held up says little of those to come.
+            self._deviation += _OF_DEVIATION * (abs(beyond) - self._deviation)
+            self._mean += _OF_MEAN * beyond
+
+    def _are_alike(self) -> bool:
+        in_order = sorted(self._latest)
+        are_few = self._replies < _LOOKED_AT and in_order[0] < _SHORT
+        return are_few or in_order[(len(in_order) - 1) * 3 // 4] - in_order[0] < _ALIKE
+
+    def _least(self) -> float:
+        fastest = min(self._latest)
+        is_known = self._replies > _FEW or (self._replies > 1 and fastest >= _SHORT)
+        return fastest if is_known else 0.0

@@ -24,6 +24,9 @@ NOTHING = 0.0005
 CATCH_UP = 0.1
 #: A caller that comes so much later has lost its slot: others have passed it by.
 TOO_LATE = 0.5
+#: By so much requests may fall behind their slots, before all slots are put off. If they fell behind by a second, one
+#: would be given its time before it is known that another was late.
+BEHIND = 0.2
 #: What a limit reply makes of the pace, and the least that is left of it.
 BACK_OFF, LEAST_PACE = 0.7, 1 / 16
 #: By how much of the rate the pace recovers, and how many seconds apart, as long as requests are made.
@@ -147,6 +150,16 @@ class Schedule:
         by = until - max(now, self.resumes)
         return replace(self, shift=self.shift + by, resumes=until) if by > 0 else self
 
+    def due(self, held: Slot, now: float) -> float | None:
+        """Give the time of a slot that was taken; None where it does not hold any more."""
+        # A position that is free again is one that the store has forgotten to have given.
+        if held.epoch != self.epoch or held.position >= self.next_free:
+            return None
+        due = held.position + self.shift
+        # One that had passed when all were put off would come in the pause.
+        is_in_pause = now < self.resumes and due < self.resumes - NOTHING
+        return None if is_in_pause or now - due > TOO_LATE else due
+
 
 class Operation(Protocol[A_co]):
     """What is done with a schedule, in one step that nothing comes between."""
@@ -198,14 +211,12 @@ class Reserve:
         if schedule.closed_until > now:
             return schedule, Closed(schedule.closed_until - now)
         held = self.held
-        # A position that is free again is one that the store has forgotten to have given.
-        if held and held.epoch == schedule.epoch and held.position < schedule.next_free:
-            due = held.position + schedule.shift
-            if due > now and due - held.due > MOVED:
-                return schedule, replace(held, due=due, wait=due - now)
-            if now - due <= TOO_LATE:
-                return self._send(schedule, now)
-        return self._take(schedule, now)
+        due = schedule.due(held, now) if held else None
+        if held is None or due is None:
+            return self._take(schedule, now)
+        if due > now and due - held.due > MOVED:
+            return schedule, replace(held, due=due, wait=due - now)
+        return self._send(schedule, now)
 
     def _take(self, schedule: Schedule, now: float) -> tuple[Schedule, Slot | Go]:
         pace, paced = schedule.pace, schedule.paced
@@ -223,8 +234,10 @@ class Reserve:
     def _send(self, schedule: Schedule, now: float) -> tuple[Schedule, Go]:
         sent = schedule.sent
         at = max(now, sent[-self.most] + self.within) if len(sent) >= self.most else now
-        sent = tuple(sorted((*sent, at)))[-self.most :]
-        return replace(schedule, seen=now, sent=sent), Go(schedule.epoch, at, at - now)
+        # A caller with a slower rate of its own leaves the log as long as others need it.
+        log = tuple(sorted((*sent, at)))[-max(self.most, len(sent)) :]
+        shift = schedule.shift + max(0.0, at - now - BEHIND)
+        return replace(schedule, seen=now, shift=shift, sent=log), Go(schedule.epoch, at, at - now)
 
     def figures(self) -> tuple[float | None, ...]:
         """Give the parameters."""

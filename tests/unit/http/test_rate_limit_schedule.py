@@ -155,6 +155,29 @@ class TestTheLog:
         key.wait(1.0)
         assert key.go(slot).wait == pytest.approx(0.4)
 
+    def test_slots_are_put_off_before_requests_fall_far_behind_them(self, key: Key) -> None:
+        key.within = key.gap
+        behind = [key.go().wait]
+        waiting = [key.slot() for _ in range(9)]
+        for slot in waiting:
+            answer: Slot | Go = slot
+            while isinstance(answer, Slot):
+                key.wait(answer.due - key.clock.seconds)
+                answer = key.ask(answer)
+            behind.append(answer.wait)
+            # Each is a little late.
+            key.do(Delayed(answer.at, 0.06))
+        assert behind == pytest.approx([0.0, 0.0, 0.06, 0.12, 0.18, 0.24, *[0.26] * 4])
+
+    def test_a_caller_with_a_slower_rate_leaves_the_log_to_those_with_a_faster_one(self, key: Key) -> None:
+        for _ in range(4):
+            key.go(gap=0.0, most=4)
+        assert key.go(gap=0.0, most=1).wait == pytest.approx(0.9)
+        slot = key.slot(gap=0.0, most=4)
+        key.wait(slot.wait)
+        # Four have been sent 0.7 s ago.
+        assert key.go(slot, gap=0.0, most=4).wait == pytest.approx(0.2)
+
 
 class TestLimits:
     def test_a_pause_holds_for_those_who_wait_too_and_keeps_their_order(self, key: Key) -> None:
@@ -305,6 +328,16 @@ class TestTheStoresClock:
         assert key.slot().wait == pytest.approx(7.0)
         key.wait(1.0)
         assert key.ask(waiting).wait == pytest.approx(5.0)
+
+    def test_not_even_a_slot_that_had_just_passed(self, key: Key) -> None:
+        key.go()
+        missed, waiting = key.slot(), key.slot()
+        key.wait(1.4)
+        key.do(Settle(5.0))
+        key.wait(0.1)
+        # It goes to the end.
+        assert key.ask(waiting).wait == pytest.approx(5.5)
+        assert key.ask(missed).wait == pytest.approx(6.5)
 
 
 @given(
