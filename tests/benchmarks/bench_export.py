@@ -2,9 +2,9 @@
 What an export of subscriptions takes: our operator, with its checkpoints, beside what one would write without it.
 
 Each figure is of a fresh process against a server of its own process that has its pages ready; the contenders take
-turns, so that a busy moment of the machine does not fall on one of them alone. Beside them stand two that only ask for
-the pages and look for the token in them: below the one no HTTP library comes, below the other none that is built on
-urllib3. Run by `make benchmarks`, or `python -m tests.benchmarks.bench_export`.
+turns, so that a busy moment of the machine does not fall on one of them alone. Beside them stand three that only ask
+for the pages and look for the token in them: below the first no HTTP library comes, below the second none that is built
+on urllib3, and the third is requests as it is commonly used. Run by `make benchmarks`, or `python -m tests.benchmarks.bench_export`.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ BARE = "requests.Session"
 HOOK = "http provider's HttpHook"
 ONLY_HTTP = "http.client, only asked"
 ONLY_URLLIB3 = "urllib3, only asked"
+ONLY_REQUESTS = "requests, only asked"
 TOKEN = "token-of-the-benchmark"
 # What is asked for: times the processor time of another, and times the time that the service takes.
 TO_BARE, TO_HOOK, TO_LATENCY = 1.0, 0.35, 1.03
@@ -150,6 +151,15 @@ def only_urllib3(base: str, file: Path) -> None:
         _only_ask(lambda target: pool.urlopen("GET", target, headers=headers).data, file)
 
 
+def only_requests(base: str, file: Path) -> None:
+    """Ask with requests."""
+    import requests
+
+    with requests.Session() as session:
+        session.headers["Authorization"] = f"Bearer {TOKEN}"
+        _only_ask(lambda target: session.get(f"{base}{target}", timeout=60).content, file)
+
+
 def _only_ask(ask: Callable[[str], bytes], file: Path) -> None:
     target = "/v3/subscriptions?part=id%2Csnippet%2CcontentDetails&mine=true&maxResults=50&order=alphabetical"
     token = b""
@@ -168,6 +178,7 @@ CONTENDERS: dict[str, tuple[Callable[[str, Path], None], str]] = {
     BARE: (bare, "requests"),
     HOOK: (http_hook, "airflow.providers.http"),
     "google-api-python-client": (google_client, "googleapiclient"),
+    ONLY_REQUESTS: (only_requests, "requests"),
     ONLY_URLLIB3: (only_urllib3, "urllib3"),
     ONLY_HTTP: (only_http, "http.client"),
 }
