@@ -4,7 +4,8 @@ What an export of subscriptions takes: our operator, with its checkpoints, besid
 Each figure is of a fresh process against a server of its own process that has its pages ready; the contenders take
 turns, so that a busy moment of the machine does not fall on one of them alone. Beside them stand three that only ask
 for the pages and look for the token in them: below the first no HTTP library comes, below the second none that is built
-on urllib3, and the third is requests as it is commonly used. Run by `make benchmarks`, or `python -m tests.benchmarks.bench_export`.
+on urllib3, and the third is requests as it is commonly used. Run by `make benchmarks`, or
+`python -m tests.benchmarks.bench_export`.
 """
 
 from __future__ import annotations
