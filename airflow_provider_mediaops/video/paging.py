@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.exceptions import BadRequestError
@@ -22,6 +23,8 @@ _TOKEN_PAUSES = (1.0, 2.0, 4.0)
 _STALE_PAGES = 3
 # Empty pages that name a next one are part of a listing, but an endless row of them is not.
 _EMPTY_PAGES = 200
+# Records that came before are learned of so many at a time, however many there are.
+_AT_ONCE = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +88,9 @@ class Walk:
 
         :param items: records, which it will leave out.
         """
-        self.known.add(map(_key, items))
+        keys = map(_key, items)
+        while self.known.add(islice(keys, _AT_ONCE)):
+            pass
 
     def next_page(self, ask: Ask) -> Conversation[WalkedPage | None]:
         """
