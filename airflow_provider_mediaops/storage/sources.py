@@ -171,6 +171,8 @@ class _Lines:
                 raise self.wrong(f"it is {what}")
         if b"\0" in head:
             raise self.wrong("it is no text (it holds NUL bytes)")
+        if b"\r" in head.rstrip(b"\r\n"):
+            raise self.wrong("its lines end in CR alone, as on old Macs; save it with LF, or with CR and LF")
 
     def wrong(self, what: str) -> InvalidSourceError:
         place = f", line {self.number}" if self.number else ""

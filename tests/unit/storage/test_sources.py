@@ -190,6 +190,8 @@ class TestFilesThatAreSomethingElse:
             ("s.jsonl", '["isbn"]\n', "line 1: it is a JSON list, not an object"),
             ("s.txt", b"\xe9\nb\n", "line 1: it is no UTF-8 text .byte 0xe9 at place 1"),
             ("s.txt", b"a\0b\n", r"line 1: it is no text \(it holds NUL bytes\)"),
+            ("s.csv", "isbn\ra\rb\r", "line 1: its lines end in CR alone, as on old Macs; save it with LF"),
+            ("s.txt", "a\rb", "line 1: its lines end in CR alone"),
             ("s.csv", "isbn\n".encode("utf-16"), "line 1: it is no UTF-8 text but UTF-16; save it as UTF-8"),
             ("s.csv", "\ufeffisbn\n".encode("utf-16-be"), "line 1: it is no UTF-8 text but UTF-16"),
             ("s.txt", GZIPPED, "line 1: it is no UTF-8 text but compressed with gzip; let its name end in .gz"),
