@@ -135,8 +135,10 @@ local function due_of(schedule, now, epoch, at)
         return nil
     end
     local due = at + schedule.shift
-    local is_in_pause = now < schedule.resumes and due < schedule.resumes - NOTHING
-    return not is_in_pause and now - due <= TOO_LATE and due or nil
+    if math.max(now, schedule.resumes) - due > TOO_LATE then
+        return nil
+    end
+    return now >= schedule.resumes and due or math.max(due, schedule.resumes)
 end
 
 local operations = {}

@@ -156,9 +156,10 @@ class Schedule:
         if held.epoch != self.epoch or held.position >= self.next_free:
             return None
         due = held.position + self.shift
-        # One that had passed when all were put off would come in the pause.
-        is_in_pause = now < self.resumes and due < self.resumes - NOTHING
-        return None if is_in_pause or now - due > TOO_LATE else due
+        if max(now, self.resumes) - due > TOO_LATE:
+            return None
+        # One that had just passed when all were put off comes at the end of the pause.
+        return due if now >= self.resumes else max(due, self.resumes)
 
 
 class Operation(Protocol[A_co]):
