@@ -98,18 +98,24 @@ local function put_off(schedule, now, until_)
 end
 
 local function send(schedule, now, most, within)
-    local sent, at = schedule.sent, now
-    local length = math.max(most, #sent)
+    local sent, at, recent = schedule.sent, now, 0
     if #sent >= most then
         at = math.max(now, sent[#sent + 1 - most] + within)
     end
+    for _, moment in ipairs(sent) do
+        if moment > now - within then
+            recent = recent + 1
+        end
+    end
     table.insert(sent, at)
     table.sort(sent)
-    while #sent > length do
+    while #sent > math.max(most, recent) do
         table.remove(sent, 1)
     end
     schedule.seen = now
-    schedule.shift = schedule.shift + math.max(0, at - now - BEHIND)
+    if recent <= most then
+        schedule.shift = schedule.shift + math.max(0, at - now - BEHIND)
+    end
     return {'go', exact(schedule.epoch), exact(at), exact(at - now)}
 end
 

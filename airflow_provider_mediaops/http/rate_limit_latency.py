@@ -20,7 +20,6 @@ _OF_MEAN, _OF_DEVIATION = 1 / 8, 1 / 4
 class Latency:
     """The usual time from a request to its reply, for one client of a service."""
 
-    _replies: int = field(default=0, init=False)
     _latest: deque[float] = field(default_factory=lambda: deque(maxlen=_LOOKED_AT), init=False)
     _mean: float = field(default=0.0, init=False)
     _deviation: float = field(default=0.0, init=False)
@@ -41,9 +40,8 @@ class Latency:
         return beyond if beyond > noticed else 0.0
 
     def _count(self, seconds: float, beyond: float) -> None:
-        self._replies += 1
         self._latest.append(seconds)
-        if self._replies == 1:
+        if len(self._latest) == 1:
             self._mean, self._deviation = seconds, seconds / 2
         else:
             # One that was held up says little of those to come.
@@ -52,10 +50,10 @@ class Latency:
 
     def _are_alike(self) -> bool:
         in_order = sorted(self._latest)
-        are_few = self._replies < _LOOKED_AT and in_order[0] < _SHORT
+        are_few = len(in_order) < _LOOKED_AT and in_order[0] < _SHORT
         return are_few or in_order[(len(in_order) - 1) * 3 // 4] - in_order[0] < _ALIKE
 
     def _least(self) -> float:
-        fastest = min(self._latest)
-        is_known = self._replies > _FEW or (self._replies > 1 and fastest >= _SHORT)
+        fastest, replies = min(self._latest), len(self._latest)
+        is_known = replies > _FEW or (replies > 1 and fastest >= _SHORT)
         return fastest if is_known else 0.0

@@ -6,9 +6,9 @@ of Redis, and one table of tests holds all of them together. Times are seconds o
 is told are seconds from now, so that its own clock does not matter.
 
 A slot stands at a *position*, which does not change. When all slots have to be put off, for a pause that the service
-asked for, only the shift from positions to times grows: those who wait keep their order. Slots are what makes requests
-evenly spaced and fair; that no second holds too many, even where a caller wakes up late, is seen to by the log of the
-latest requests when one is about to be sent.
+asked for or because requests have fallen behind, only the shift from positions to times grows: those who wait keep
+their order. Slots are what makes requests evenly spaced and fair; that no second holds too many, even where a caller
+wakes up late, is seen to by the log of the latest requests when one is about to be sent.
 """
 
 from __future__ import annotations
@@ -235,10 +235,11 @@ class Reserve:
     def _send(self, schedule: Schedule, now: float) -> tuple[Schedule, Go]:
         sent = schedule.sent
         at = max(now, sent[-self.most] + self.within) if len(sent) >= self.most else now
-        # A caller with a slower rate of its own leaves the log as long as others need it.
-        log = tuple(sorted((*sent, at)))[-max(self.most, len(sent)) :]
-        shift = schedule.shift + max(0.0, at - now - BEHIND)
-        return replace(schedule, seen=now, shift=shift, sent=log), Go(schedule.epoch, at, at - now)
+        # A caller with a slower rate of its own leaves the log as long as others need it, and waits without them.
+        recent = sum(moment > now - self.within for moment in sent)
+        log = tuple(sorted((*sent, at)))[-max(self.most, recent) :]
+        behind = max(0.0, at - now - BEHIND) if recent <= self.most else 0.0
+        return replace(schedule, seen=now, shift=schedule.shift + behind, sent=log), Go(schedule.epoch, at, at - now)
 
     def figures(self) -> tuple[float | None, ...]:
         """Give the parameters."""

@@ -173,10 +173,19 @@ class TestTheLog:
         for _ in range(4):
             key.go(gap=0.0, most=4)
         assert key.go(gap=0.0, most=1).wait == pytest.approx(0.9)
-        slot = key.slot(gap=0.0, most=4)
-        key.wait(slot.wait)
-        # Four have been sent 0.7 s ago.
-        assert key.go(slot, gap=0.0, most=4).wait == pytest.approx(0.2)
+        # Nor are their slots put off; but four have been sent just now.
+        assert key.go(gap=0.0, most=4).wait == pytest.approx(0.9)
+
+    def test_what_was_sent_at_a_faster_rate_is_soon_forgotten(self, key: Key) -> None:
+        for _ in range(4):
+            key.go(gap=0.0, most=4)
+        key.wait(10.0)
+        for _ in range(2):
+            key.go(gap=0.0, most=2)
+        # As if there never had been more than two: the slots are put off again.
+        assert key.go(gap=0.0, most=2).wait == pytest.approx(0.9)
+        # By 0.7 s; and a slot of the last tenth of a second was still to be had.
+        assert key.slot(most=2).wait == pytest.approx(0.7 - 0.1)
 
 
 class TestLimits:
