@@ -19,7 +19,7 @@ from airflow_provider_mediaops.http.retry import RetryPolicy
 if TYPE_CHECKING:
     from urllib.parse import SplitResult
 
-    from airflow_provider_mediaops.http.rate_limit import RateLimiter
+    from airflow_provider_mediaops.http.rate_limit.limiter import RateLimiter
     from airflow_provider_mediaops.http.transport import TransportSettings
 
 #: The slowest rate that a connection can have: a request in some 17 minutes.
@@ -311,7 +311,7 @@ def rate_limiter(fields: ConnectionFields, service: str, key: str, per_second: f
     :returns: the limiter; its store is not opened before it is used.
     :raises InvalidConnectionError: where the store's address cannot be used.
     """
-    from airflow_provider_mediaops.http.rate_limit import limiter_for, store_at
+    from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for, store_at
 
     own = fields.text("rate_limit_store")
     try:

@@ -19,14 +19,14 @@ from airflow_provider_mediaops.exceptions import (
 from airflow_provider_mediaops.http.auth import Auth, NoAuth
 from airflow_provider_mediaops.http.errors import SUCCESS, ErrorRules, uncertain
 from airflow_provider_mediaops.http.exchange import Call, Conversation, Request, Response, TransportError, Wait
-from airflow_provider_mediaops.http.rate_limit import spent_quota
-from airflow_provider_mediaops.http.rate_limit_schedule import Closed
+from airflow_provider_mediaops.http.rate_limit.limiter import spent_quota
+from airflow_provider_mediaops.http.rate_limit.schedule import Closed
 from airflow_provider_mediaops.http.retry import Clock, RetryPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from airflow_provider_mediaops.http.rate_limit import Leave, RateLimiter
+    from airflow_provider_mediaops.http.rate_limit.limiter import Leave, RateLimiter
 
 T = TypeVar("T")
 

@@ -21,8 +21,8 @@ from airflow_provider_mediaops.books.walk import BookWalk
 from airflow_provider_mediaops.exceptions import QuotaExceededError, RateLimitedError, ServiceUnavailableError
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.exchange import Wait, arun
-from airflow_provider_mediaops.http.rate_limit import limiter_for
-from airflow_provider_mediaops.http.rate_limit_store import MemoryStore
+from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for
+from airflow_provider_mediaops.http.rate_limit.stores import MemoryStore
 from airflow_provider_mediaops.http.retry import Clock, RetryPolicy
 from airflow_provider_mediaops.sandbox.isbn import sample_isbns
 from tests.unit.book_database import found, limit_404, no_such_book, replied

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from requests_mock import Mocker
 
-    from airflow_provider_mediaops.http.rate_limit import RateLimiter
+    from airflow_provider_mediaops.http.rate_limit.limiter import RateLimiter
 
 pytestmark = pytest.mark.usefixtures("supervisor")
 

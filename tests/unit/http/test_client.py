@@ -22,13 +22,13 @@ from airflow_provider_mediaops.exceptions import (
 )
 from airflow_provider_mediaops.http.auth import RefreshTokenAuth
 from airflow_provider_mediaops.http.exchange import Call, Failure, Request, Response, TransportError, Wait
-from airflow_provider_mediaops.http.rate_limit import limiter_for
-from airflow_provider_mediaops.http.rate_limit_sqlite import SqliteStore
+from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for
+from airflow_provider_mediaops.http.rate_limit.sqlite_store import SqliteStore
 from airflow_provider_mediaops.http.reply import read_json
 from airflow_provider_mediaops.http.retry import RetryPolicy
 from tests.unit.conversations import FakeClock, pauses_of, replay, requests_of, text_call
 from tests.unit.http.asking import BROKEN, DOWN, GOOD, REFUSED, SLOW, error_of, make, refused
-from tests.unit.http.rate_stores import memory_store
+from tests.unit.http.rate_limit.rate_stores import memory_store
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,12 +15,12 @@ from airflow_provider_mediaops.exceptions import (
 )
 from airflow_provider_mediaops.http.auth import HeaderAuth, ParameterAuth, RefreshTokenAuth
 from airflow_provider_mediaops.http.exchange import Call, Request, Response
-from airflow_provider_mediaops.http.rate_limit import limiter_for
+from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for
 from airflow_provider_mediaops.http.reply import read_json
 from airflow_provider_mediaops.http.retry import RetryPolicy
 from tests.unit.conversations import FakeClock, pauses_of, replay, requests_of, text_call
 from tests.unit.http.asking import BROKEN, DOWN, GOOD, error_of, make, refused
-from tests.unit.http.rate_stores import memory_store
+from tests.unit.http.rate_limit.rate_stores import memory_store
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import Step, TransportError

@@ -15,7 +15,7 @@ from tests.unit.conversations import FakeClock
 if TYPE_CHECKING:
     from airflow_provider_mediaops.http.auth import RefreshTokenAuth
     from airflow_provider_mediaops.http.exchange import Conversation
-    from airflow_provider_mediaops.http.rate_limit import RateLimiter
+    from airflow_provider_mediaops.http.rate_limit.limiter import RateLimiter
     from airflow_provider_mediaops.video.models import Activity
     from tests.unit.task_state import KeptState
 

@@ -8,8 +8,8 @@ import pytest
 
 from airflow_provider_mediaops.exceptions import RateLimitedError, UncertainDeliveryError
 from airflow_provider_mediaops.http.exchange import Failure, Request, Response, TransportError, run
-from airflow_provider_mediaops.http.rate_limit import RateLimiter
-from airflow_provider_mediaops.http.rate_limit_sqlite import SqliteStore
+from airflow_provider_mediaops.http.rate_limit.limiter import RateLimiter
+from airflow_provider_mediaops.http.rate_limit.sqlite_store import SqliteStore
 from tests.unit.conversations import FakeClock
 from tests.unit.task_state import KeptState
 from tests.unit.video.delivering import Platform, begun, posting, reply
@@ -18,7 +18,7 @@ from tests.unit.video_platform import error
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from airflow_provider_mediaops.http.rate_limit_schedule import A, Operation
+    from airflow_provider_mediaops.http.rate_limit.schedule import A, Operation
     from airflow_provider_mediaops.video.models import Activity
 
 

@@ -16,19 +16,19 @@ from airflow_provider_mediaops.exceptions import (
     TemporaryError,
 )
 from airflow_provider_mediaops.http.exchange import Do, Request, Wait
-from airflow_provider_mediaops.http.rate_limit import Leave, RateLimiter, limiter_for, spent_quota, store_at
-from airflow_provider_mediaops.http.rate_limit_redis import RedisStore
-from airflow_provider_mediaops.http.rate_limit_schedule import Closed
-from airflow_provider_mediaops.http.rate_limit_sqlite import SqliteStore
-from airflow_provider_mediaops.http.rate_limit_store import MemoryStore, RateStore
+from airflow_provider_mediaops.http.rate_limit.limiter import Leave, RateLimiter, limiter_for, spent_quota, store_at
+from airflow_provider_mediaops.http.rate_limit.redis_store import RedisStore
+from airflow_provider_mediaops.http.rate_limit.schedule import Closed
+from airflow_provider_mediaops.http.rate_limit.sqlite_store import SqliteStore
+from airflow_provider_mediaops.http.rate_limit.stores import MemoryStore, RateStore
 from tests.unit.conversations import START, FakeClock, pauses_of, replay
-from tests.unit.http.rate_stores import memory_store, sqlite_store
+from tests.unit.http.rate_limit.rate_stores import memory_store, sqlite_store
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from airflow_provider_mediaops.http.exchange import Step
-    from airflow_provider_mediaops.http.rate_limit_schedule import A, Operation
+    from airflow_provider_mediaops.http.rate_limit.schedule import A, Operation
 
 
 def limiter_of(fake: FakeClock, per_second: float = 1.0, **other: Any) -> RateLimiter:

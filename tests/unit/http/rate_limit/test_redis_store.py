@@ -16,8 +16,8 @@ from redis import Redis
 
 from airflow_provider_mediaops.exceptions import RateStoreError
 from airflow_provider_mediaops.http.exchange import arun
-from airflow_provider_mediaops.http.rate_limit_redis import RedisStore
-from airflow_provider_mediaops.http.rate_limit_schedule import Close, Closed, Go, Reserve, Slot
+from airflow_provider_mediaops.http.rate_limit.redis_store import RedisStore
+from airflow_provider_mediaops.http.rate_limit.schedule import Close, Closed, Go, Reserve, Slot
 from tests.redis_server import PROGRAM, running_redis
 from tests.unit.conversations import on_a_loop
 from tests.unit.loopback import closed_port, deaf_port
@@ -190,7 +190,7 @@ class TestServersThatCannotBeUsed:
         assert not any(secret in told for secret in (PASSWORD, QUOTED, "s3cr3t"))
 
     def test_the_package_is_missing(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("airflow_provider_mediaops.http.rate_limit_redis.find_spec", lambda _: None)
+        monkeypatch.setattr("airflow_provider_mediaops.http.rate_limit.redis_store.find_spec", lambda _: None)
         with pytest.raises(ValueError, match=r"pip install 'airflow-provider-mediaops\[redis\]'"):
             RedisStore("redis://host")
 
@@ -252,8 +252,8 @@ def test_threads_get_different_slots(store: RedisStore) -> None:
 
 _FORK = """
 import os, sys
-from airflow_provider_mediaops.http.rate_limit_schedule import Reserve
-from airflow_provider_mediaops.http.rate_limit_redis import RedisStore
+from airflow_provider_mediaops.http.rate_limit.schedule import Reserve
+from airflow_provider_mediaops.http.rate_limit.redis_store import RedisStore
 store = RedisStore(sys.argv[1])
 take = lambda: store.apply("key", Reserve(1.0, 1, 0.9), 60.0).position
 seen = {take()}

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.exceptions import RateStoreError
-from airflow_provider_mediaops.http.rate_limit_schedule import Go, Reserve, Slot
-from airflow_provider_mediaops.http.rate_limit_sqlite import SqliteStore
+from airflow_provider_mediaops.http.rate_limit.schedule import Go, Reserve, Slot
+from airflow_provider_mediaops.http.rate_limit.sqlite_store import SqliteStore
 from tests.unit.conversations import FakeClock
-from tests.unit.http.rate_stores import Key, sqlite_store
+from tests.unit.http.rate_limit.rate_stores import Key, sqlite_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -179,16 +179,16 @@ class TestFilesThatCannotBeUsed:
 
 _TAKE_ONE_ON_A_FULL_DISK = """
 import resource, sys
-from airflow_provider_mediaops.http.rate_limit_schedule import Reserve
-from airflow_provider_mediaops.http.rate_limit_sqlite import SqliteStore
+from airflow_provider_mediaops.http.rate_limit.schedule import Reserve
+from airflow_provider_mediaops.http.rate_limit.sqlite_store import SqliteStore
 resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 SqliteStore(sys.argv[1]).apply("key", Reserve(1.0, 1, 0.9), 0.0)
 """
 
 _FORK = """
 import os, sys
-from airflow_provider_mediaops.http.rate_limit_schedule import Reserve
-from airflow_provider_mediaops.http.rate_limit_sqlite import SqliteStore
+from airflow_provider_mediaops.http.rate_limit.schedule import Reserve
+from airflow_provider_mediaops.http.rate_limit.sqlite_store import SqliteStore
 store = SqliteStore(sys.argv[1])
 take = lambda: store.apply("key", Reserve(100.0, 1, 90.0), 1.0).wait
 take()
@@ -234,7 +234,7 @@ def test_a_process_that_ends_closes_the_file(path: Path) -> None:
 _SEND = """
 import sys, time
 from airflow_provider_mediaops.http.exchange import run
-from airflow_provider_mediaops.http.rate_limit import limiter_for, store_at
+from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for, store_at
 limiter = limiter_for("service", "key", 50.0, store_at(sys.argv[1]))
 for _ in range(8):
     run(limiter.take(), None)

@@ -1,7 +1,7 @@
 """
 The schedule of a key's slots: what a store keeps for all who use the key, and how it changes. No clock and no store.
 
-The stores that keep it in Python apply these operations as they are; ``rate_limit.lua`` says the same in the language
+The stores that keep it in Python apply these operations as they are; ``schedule.lua`` says the same in the language
 of Redis, and one table of tests holds all of them together. Times are seconds on the clock of the store; what a caller
 is told are seconds from now, so that its own clock does not matter.
 
@@ -165,7 +165,7 @@ class Schedule:
 class Operation(Protocol[A_co]):
     """What is done with a schedule, in one step that nothing comes between."""
 
-    #: Its name in ``rate_limit.lua``.
+    #: Its name in ``schedule.lua``.
     name: ClassVar[str]
 
     def apply(self, schedule: Schedule, now: float) -> tuple[Schedule, A_co]:
@@ -173,7 +173,7 @@ class Operation(Protocol[A_co]):
         ...
 
     def figures(self) -> tuple[float | None, ...]:
-        """Give its parameters, in the order in which ``rate_limit.lua`` reads them."""
+        """Give its parameters, in the order in which ``schedule.lua`` reads them."""
         ...
 
 

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.http.rate_limit_redis import RedisStore
-from airflow_provider_mediaops.http.rate_limit_schedule import Go, Reserve, Slot
-from airflow_provider_mediaops.http.rate_limit_sqlite import SqliteStore
-from airflow_provider_mediaops.http.rate_limit_store import MemoryStore
+from airflow_provider_mediaops.http.rate_limit.redis_store import RedisStore
+from airflow_provider_mediaops.http.rate_limit.schedule import Go, Reserve, Slot
+from airflow_provider_mediaops.http.rate_limit.sqlite_store import SqliteStore
+from airflow_provider_mediaops.http.rate_limit.stores import MemoryStore
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from airflow_provider_mediaops.http.rate_limit_schedule import A, Operation
-    from airflow_provider_mediaops.http.rate_limit_store import RateStore
+    from airflow_provider_mediaops.http.rate_limit.schedule import A, Operation
+    from airflow_provider_mediaops.http.rate_limit.stores import RateStore
     from tests.redis_server import RedisServer
     from tests.unit.conversations import FakeClock
 

@@ -1,7 +1,7 @@
--- The operations of rate_limit_schedule.py on a key's schedule, in one step on the server of Redis and by its clock.
+-- The operations of schedule.py on a key's schedule, in one step on the server of Redis and by its clock.
 -- What the words mean stands there; a table of tests holds the two together.
 --
--- Before this text stands the function clock(), which gives the time in seconds (rate_limit_redis.py).
+-- Before this text stands the function clock(), which gives the time in seconds (redis_store.py).
 -- KEYS[1]: the schedule. ARGV: the name of the operation, the quiet before a schedule that begins, and the operation's
 -- figures; one that is not known is empty. Gives back nothing, {'closed', seconds},
 -- {'slot', epoch, position, due, wait} or {'go', epoch, at, wait}.

@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from airflow_provider_mediaops.http.exchange import Do
-from airflow_provider_mediaops.http.rate_limit_schedule import applied
+from airflow_provider_mediaops.http.rate_limit.schedule import applied
 from airflow_provider_mediaops.http.retry import Clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from airflow_provider_mediaops.http.exchange import Conversation
-    from airflow_provider_mediaops.http.rate_limit_schedule import A, Operation, Schedule
+    from airflow_provider_mediaops.http.rate_limit.schedule import A, Operation, Schedule
 
 T = TypeVar("T")
 

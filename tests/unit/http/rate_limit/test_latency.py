@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from airflow_provider_mediaops.http.rate_limit_latency import Latency
+from airflow_provider_mediaops.http.rate_limit.latency import Latency
 
 # What is told leaves out the 5 ms that are not noticed in any reply.
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_mediaops.http.rate_limit_schedule import (
+from airflow_provider_mediaops.http.rate_limit.schedule import (
     Close,
     Closed,
     Delayed,
@@ -21,13 +21,13 @@ from airflow_provider_mediaops.http.rate_limit_schedule import (
     SlowDown,
 )
 from tests.unit.conversations import FakeClock
-from tests.unit.http.rate_stores import ClockedRedisStore, Key, memory_store, sqlite_store
+from tests.unit.http.rate_limit.rate_stores import ClockedRedisStore, Key, memory_store, sqlite_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from airflow_provider_mediaops.http.rate_limit_store import RateStore
+    from airflow_provider_mediaops.http.rate_limit.stores import RateStore
 
 
 @pytest.fixture(params=["memory", "sqlite", "redis"])

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.exceptions import RateStoreError
-from airflow_provider_mediaops.http.rate_limit_schedule import Schedule, applied
-from airflow_provider_mediaops.http.rate_limit_store import PerProcess, RateStore
+from airflow_provider_mediaops.http.rate_limit.schedule import Schedule, applied
+from airflow_provider_mediaops.http.rate_limit.stores import PerProcess, RateStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from airflow_provider_mediaops.http.rate_limit_schedule import A, Operation
+    from airflow_provider_mediaops.http.rate_limit.schedule import A, Operation
 
 _BUSY_SECONDS = 5.0
 # The number is that of the columns' meaning: another version of this package that gives them another has its own.

@@ -12,9 +12,9 @@ import pytest
 
 from airflow_provider_mediaops.exceptions import RateStoreError
 from airflow_provider_mediaops.http.exchange import Wait
-from airflow_provider_mediaops.http.rate_limit import Leave, RateLimiter
-from airflow_provider_mediaops.http.rate_limit_schedule import Settle
-from airflow_provider_mediaops.http.rate_limit_store import MemoryStore
+from airflow_provider_mediaops.http.rate_limit.limiter import Leave, RateLimiter
+from airflow_provider_mediaops.http.rate_limit.schedule import Settle
+from airflow_provider_mediaops.http.rate_limit.stores import MemoryStore
 from airflow_provider_mediaops.http.retry import Clock
 from tests.unit.conversations import START, FakeClock
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from airflow_provider_mediaops.http.exchange import Conversation, Step
-    from airflow_provider_mediaops.http.rate_limit_schedule import A, Operation
+    from airflow_provider_mediaops.http.rate_limit.schedule import A, Operation
 
 
 @dataclass

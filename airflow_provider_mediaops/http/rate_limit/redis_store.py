@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from airflow_provider_mediaops.exceptions import RateStoreError
-from airflow_provider_mediaops.http.rate_limit_schedule import Closed, Go, Settle, Slot
-from airflow_provider_mediaops.http.rate_limit_store import PerProcess, RateStore
+from airflow_provider_mediaops.http.rate_limit.schedule import Closed, Go, Settle, Slot
+from airflow_provider_mediaops.http.rate_limit.stores import PerProcess, RateStore
 from airflow_provider_mediaops.http.reply import plain_text
 
 if TYPE_CHECKING:
     from redis import Redis
 
-    from airflow_provider_mediaops.http.rate_limit_schedule import A, Operation
+    from airflow_provider_mediaops.http.rate_limit.schedule import A, Operation
 
 # A server that does not answer within this time holds up nobody for longer, unless the address says otherwise.
 _TIMEOUT_SECONDS = 5.0
@@ -125,7 +125,7 @@ class _Script:
 
 @cache
 def _operations() -> str:
-    return files(__package__).joinpath("rate_limit.lua").read_text(encoding="utf-8")
+    return files(__package__).joinpath("schedule.lua").read_text(encoding="utf-8")
 
 
 @cache

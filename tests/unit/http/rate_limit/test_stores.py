@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from airflow_provider_mediaops.http.rate_limit_schedule import (
+from airflow_provider_mediaops.http.rate_limit.schedule import (
     Close,
     Delayed,
     Go,
@@ -19,12 +19,12 @@ from airflow_provider_mediaops.http.rate_limit_schedule import (
     applied,
 )
 from tests.unit.conversations import FakeClock
-from tests.unit.http.rate_stores import ClockedRedisStore, Key, sqlite_store
+from tests.unit.http.rate_limit.rate_stores import ClockedRedisStore, Key, sqlite_store
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from airflow_provider_mediaops.http.rate_limit_schedule import Operation, Schedule
+    from airflow_provider_mediaops.http.rate_limit.schedule import Operation, Schedule
     from tests.redis_server import RedisServer
 
 

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.exceptions import QuotaExceededError, RateLimitedError, RateStoreError
 from airflow_provider_mediaops.http.exchange import Wait
-from airflow_provider_mediaops.http.rate_limit_latency import Latency
-from airflow_provider_mediaops.http.rate_limit_schedule import (
+from airflow_provider_mediaops.http.rate_limit.latency import Latency
+from airflow_provider_mediaops.http.rate_limit.schedule import (
     NOTHING,
     Close,
     Closed,
@@ -32,7 +32,7 @@ from airflow_provider_mediaops.http.rate_limit_schedule import (
     Reserve,
     SlowDown,
 )
-from airflow_provider_mediaops.http.rate_limit_store import MemoryStore, RateStore
+from airflow_provider_mediaops.http.rate_limit.stores import MemoryStore, RateStore
 from airflow_provider_mediaops.http.retry import Clock
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.exceptions import MediaOpsError
     from airflow_provider_mediaops.http.exchange import Conversation, Request
-    from airflow_provider_mediaops.http.rate_limit_schedule import A, Operation
+    from airflow_provider_mediaops.http.rate_limit.schedule import A, Operation
 
 # Slots stand this much further apart than the rate demands, and no second holds more requests than it may even if it is
 # this much longer: a request that travels slowly and one that travels fast may not meet in one second at the service.
@@ -226,7 +226,7 @@ def _make_store(address: str) -> RateStore:
     if scheme == "memory" and not rest and separator:
         return MemoryStore()
     if scheme == "sqlite" and separator:
-        from airflow_provider_mediaops.http.rate_limit_sqlite import SqliteStore
+        from airflow_provider_mediaops.http.rate_limit.sqlite_store import SqliteStore
 
         # As in other addresses of SQLite: three slashes, then the path, which begins with a slash of its own.
         if not rest.startswith("//") or rest.endswith("/"):
@@ -235,7 +235,7 @@ def _make_store(address: str) -> RateStore:
             )
         return SqliteStore(rest[1:])
     if scheme in ("redis", "rediss") and separator:
-        from airflow_provider_mediaops.http.rate_limit_redis import RedisStore
+        from airflow_provider_mediaops.http.rate_limit.redis_store import RedisStore
 
         return RedisStore(address)
     raise ValueError("it must be memory://, sqlite:////folder/file.db, redis://host or rediss://host.")

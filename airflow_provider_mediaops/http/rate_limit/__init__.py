@@ -1,0 +1,1 @@
+"""The rate of a key, shared by all workers and triggerers that use the key."""
