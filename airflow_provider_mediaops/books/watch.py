@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_mediaops.books.api import DoubtfulNotFoundError, get_book
 from airflow_provider_mediaops.books.isbn import normalise
 from airflow_provider_mediaops.exceptions import NotFoundError
-from airflow_provider_mediaops.http.waiting import Done, Waiting
+from airflow_provider_mediaops.waiting import Done, Waiting
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import Ask, Conversation
-    from airflow_provider_mediaops.http.waiting import Verdict
+    from airflow_provider_mediaops.waiting import Verdict
 
 # What a sensor returns goes into Airflow's metadata database.
 _LARGEST_RECORD = 32 * 1024

@@ -18,7 +18,7 @@ from airflow_provider_mediaops.cluster.watch import CpuWatch, name_some
 from airflow_provider_mediaops.exceptions import MediaOpsError, TemporaryError
 from airflow_provider_mediaops.http.exchange import Do, Wait
 from airflow_provider_mediaops.http.retry import Clock
-from airflow_provider_mediaops.http.waiting import Pace
+from airflow_provider_mediaops.waiting import Pace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

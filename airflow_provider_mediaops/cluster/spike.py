@@ -11,7 +11,7 @@ from airflow_provider_mediaops.cluster.api import node_stats
 from airflow_provider_mediaops.cluster.watch import Streaks
 from airflow_provider_mediaops.exceptions import MediaOpsError, NotFoundError, TemporaryError
 from airflow_provider_mediaops.http.exchange import Wait
-from airflow_provider_mediaops.http.waiting import until
+from airflow_provider_mediaops.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.models import NodeCpu, NodeStats
     from airflow_provider_mediaops.cluster.watch import CpuWatch
     from airflow_provider_mediaops.http.exchange import Ask, Conversation
-    from airflow_provider_mediaops.http.waiting import Pace
+    from airflow_provider_mediaops.waiting import Pace
 
 
 class Readings(Protocol):

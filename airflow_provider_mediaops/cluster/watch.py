@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Literal
 from airflow_provider_mediaops.cluster.api import node_list, node_stats
 from airflow_provider_mediaops.exceptions import TemporaryError
 from airflow_provider_mediaops.http.exchange import Wait
-from airflow_provider_mediaops.http.waiting import Done, Waiting
+from airflow_provider_mediaops.waiting import Done, Waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from airflow_provider_mediaops.cluster.models import NodeCpu, NodeStats
     from airflow_provider_mediaops.http.exchange import Ask, Conversation
-    from airflow_provider_mediaops.http.waiting import Verdict
+    from airflow_provider_mediaops.waiting import Verdict
 
 _HIGHEST = 100
 # The one streak that all nodes make together.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.http.client import Client
     from airflow_provider_mediaops.http.exchange import Call, Conversation, Wait
-    from airflow_provider_mediaops.http.transport import AsyncTransport, SyncTransport, TransportSettings
+    from airflow_provider_mediaops.http.sync_transport import AsyncTransport, SyncTransport, TransportSettings
 
 T = TypeVar("T")
 
@@ -210,13 +210,13 @@ class ServiceHook(BaseHook):
 
     def _session(self) -> SyncTransport:
         if self._transport is None:
-            from airflow_provider_mediaops.http.transport import SyncTransport
+            from airflow_provider_mediaops.http.sync_transport import SyncTransport
 
             self._transport = SyncTransport(self.service.transport)
         return self._transport
 
     async def _asession(self) -> AsyncTransport:
-        from airflow_provider_mediaops.http.transport import AsyncTransport
+        from airflow_provider_mediaops.http.sync_transport import AsyncTransport
 
         settings = (await self.aservice()).transport
         async with self._one_at_a_time:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from urllib.parse import SplitResult
 
     from airflow_provider_mediaops.http.rate_limit.limiter import RateLimiter
-    from airflow_provider_mediaops.http.transport import TransportSettings
+    from airflow_provider_mediaops.http.sync_transport import TransportSettings
 
 #: The slowest rate that a connection can have: a request in some 17 minutes.
 SLOWEST_RATE = 0.001
@@ -232,7 +232,7 @@ def transport_settings(fields: ConnectionFields, *, verify: bool | str = True) -
     :returns: the settings.
     :raises InvalidConnectionError: for a field that cannot be used.
     """
-    from airflow_provider_mediaops.http.transport import TransportSettings, trust_context
+    from airflow_provider_mediaops.http.sync_transport import TransportSettings, trust_context
 
     if isinstance(verify, str):
         try:

@@ -20,9 +20,9 @@ from airflow.providers.common.compat.sdk import (
 )
 
 from airflow_provider_mediaops.exceptions import TemporaryError
-from airflow_provider_mediaops.http.waiting import Done, Pace, Waiting, until
 from airflow_provider_mediaops.task_failure import PERMANENT, ending_task, use_retry_policy
 from airflow_provider_mediaops.triggers.event import value_of
+from airflow_provider_mediaops.waiting import Done, Pace, Waiting, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.hooks.service import ServiceHook
     from airflow_provider_mediaops.http.exchange import Wait
-    from airflow_provider_mediaops.http.waiting import Verdict, Watch
+    from airflow_provider_mediaops.waiting import Verdict, Watch
 
 try:
     from airflow.sdk.exceptions import TaskDeferralError, TaskDeferralTimeout

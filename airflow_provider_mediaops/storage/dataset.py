@@ -105,10 +105,10 @@ class Dataset:
         :raises OSError: where the destination cannot be read; the message names it.
         """
         if is_local(self._path):
-            from airflow_provider_mediaops.storage.local_stage import published_locally
+            from airflow_provider_mediaops.storage.local import published_locally
 
             return published_locally(self._path, owner)
-        from airflow_provider_mediaops.storage.object_stage import published_in_store
+        from airflow_provider_mediaops.storage.object_store import published_in_store
 
         return published_in_store(self._path, owner)
 
@@ -140,10 +140,10 @@ class Dataset:
 
     def _open(self, owner: Owner) -> Stage:
         if is_local(self._path):
-            from airflow_provider_mediaops.storage.local_stage import LocalStage
+            from airflow_provider_mediaops.storage.local import LocalStage
 
             return LocalStage(self._path, owner)
-        from airflow_provider_mediaops.storage.object_stage import ObjectStage
+        from airflow_provider_mediaops.storage.object_store import ObjectStage
 
         return ObjectStage(self._path, owner, self._clock)
 

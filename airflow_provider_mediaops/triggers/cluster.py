@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from airflow_provider_mediaops.exceptions import InvalidConnectionError, MediaOpsError
-from airflow_provider_mediaops.http.waiting import Pace
 from airflow_provider_mediaops.triggers.event import done_event, error_event
 from airflow_provider_mediaops.triggers.serialized import serialized
+from airflow_provider_mediaops.waiting import Pace
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence

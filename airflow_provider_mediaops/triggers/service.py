@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_provider_mediaops.exceptions import InvalidConnectionError, MediaOpsError, TemporaryError
-from airflow_provider_mediaops.http.waiting import Done, Pace
 from airflow_provider_mediaops.triggers.event import done_event, error_event
 from airflow_provider_mediaops.triggers.serialized import serialized
+from airflow_provider_mediaops.waiting import Done, Pace
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from airflow_provider_mediaops.hooks.service import ServiceHook
-    from airflow_provider_mediaops.http.waiting import Verdict, Watch
+    from airflow_provider_mediaops.waiting import Verdict, Watch
 
 
 class WatchTrigger(BaseTrigger):

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, cast
 from airflow_provider_mediaops.cluster.spike import Progress, await_spike
 from airflow_provider_mediaops.cluster.watch import name_some
 from airflow_provider_mediaops.http.exchange import Do
-from airflow_provider_mediaops.http.waiting import Pace
 from airflow_provider_mediaops.triggers.cluster_readings import no_loop, shared_cluster
+from airflow_provider_mediaops.waiting import Pace
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable

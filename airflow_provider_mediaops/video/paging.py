@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.exceptions import BadRequestError
 from airflow_provider_mediaops.http.exchange import Ask, Conversation, Emit, Wait
-from airflow_provider_mediaops.video.fingerprints import FingerprintSet
+from airflow_provider_mediaops.storage.seen_set import FingerprintSet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

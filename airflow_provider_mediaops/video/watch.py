@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from airflow_provider_mediaops.http.waiting import Done, Waiting
 from airflow_provider_mediaops.video.api import LARGEST_PAGE, SubscriptionQuery
+from airflow_provider_mediaops.waiting import Done, Waiting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from airflow_provider_mediaops.http.exchange import Ask, Conversation
-    from airflow_provider_mediaops.http.waiting import Verdict
+    from airflow_provider_mediaops.waiting import Verdict
 
 
 @dataclass(frozen=True, slots=True)

@@ -198,7 +198,7 @@ def _alone(nodes: list[str] | None, interval: float) -> BaseTrigger:
     from airflow_provider_mediaops.cluster.spike import OwnReadings, await_spike
     from airflow_provider_mediaops.cluster.watch import CpuWatch
     from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
-    from airflow_provider_mediaops.http.waiting import Pace
+    from airflow_provider_mediaops.waiting import Pace
 
     class AloneTrigger(BaseTrigger):
         def serialize(self) -> tuple[str, dict[str, Any]]:

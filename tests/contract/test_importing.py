@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 HEAVY = ("requests", "urllib3", "httpx", "aiohttp", "pyarrow", "stdnum", "fastapi")
 OURS_AT_RUN_TIME = (
-    "airflow_provider_mediaops.http.transport",
+    "airflow_provider_mediaops.http.sync_transport",
     *(f"airflow_provider_mediaops.{service}.models" for service in ("video", "cluster", "books")),
 )
 PARSED = [

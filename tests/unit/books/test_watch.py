@@ -11,7 +11,7 @@ from airflow_provider_mediaops.books.watch import BookWatch
 from airflow_provider_mediaops.exceptions import AuthenticationError, QuotaExceededError
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.retry import RetryPolicy
-from airflow_provider_mediaops.http.waiting import Done, Verdict, Waiting
+from airflow_provider_mediaops.waiting import Done, Verdict, Waiting
 from tests.unit.book_database import CRIME, book, found, limit_404, no_such_book, replied
 from tests.unit.conversations import FakeClock, replay
 

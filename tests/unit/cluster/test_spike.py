@@ -13,7 +13,7 @@ from airflow_provider_mediaops.exceptions import AuthenticationError, NotFoundEr
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.exchange import Failure, TransportError
 from airflow_provider_mediaops.http.retry import RetryPolicy
-from airflow_provider_mediaops.http.waiting import Pace
+from airflow_provider_mediaops.waiting import Pace
 from tests.unit.conversations import FakeClock, pauses_of, replay, requests_of
 from tests.unit.search_cluster import error, node_id, replied, stats
 

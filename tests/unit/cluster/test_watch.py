@@ -12,13 +12,13 @@ from airflow_provider_mediaops.cluster.watch import CpuWatch
 from airflow_provider_mediaops.exceptions import AuthenticationError, NotFoundError, ServiceUnavailableError
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.retry import RetryPolicy
-from airflow_provider_mediaops.http.waiting import Done, Waiting
+from airflow_provider_mediaops.waiting import Done, Waiting
 from tests.unit.conversations import FakeClock, pauses_of, replay, requests_of
 from tests.unit.search_cluster import error, node_id, replied, stats
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import Response, Step
-    from airflow_provider_mediaops.http.waiting import Verdict
+    from airflow_provider_mediaops.waiting import Verdict
 
 HOT, COOL, UNKNOWN = 95, 10, None
 DOWN = replied(error(503, "master_not_discovered_exception", "no master"), 503)

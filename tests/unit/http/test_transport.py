@@ -11,7 +11,7 @@ import pytest
 import requests
 
 from airflow_provider_mediaops.http.exchange import Failure, Request
-from airflow_provider_mediaops.http.transport import AsyncTransport, SyncTransport, TransportSettings
+from airflow_provider_mediaops.http.sync_transport import AsyncTransport, SyncTransport, TransportSettings
 from tests.unit.http.sending import QUICK, ask, failure_of, read_and
 from tests.unit.loopback import Loopback, answering, closed_port, deaf_port, http_reply
 

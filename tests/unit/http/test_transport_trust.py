@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_provider_mediaops.http.exchange import Failure, Request
-from airflow_provider_mediaops.http.transport import TransportSettings
+from airflow_provider_mediaops.http.sync_transport import TransportSettings
 from tests.unit.http.sending import QUICK, ask, failure_of, read_and
 from tests.unit.loopback import Loopback, answering, closed_port, http_reply
 

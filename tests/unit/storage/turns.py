@@ -14,7 +14,7 @@ from airflow.sdk.io import attach
 from airflow.sdk.io.store import _STORE_CACHE
 from fsspec.implementations.memory import MemoryFileSystem
 
-from airflow_provider_mediaops.storage.object_stage import ObjectStage, published_in_store
+from airflow_provider_mediaops.storage.object_store import ObjectStage, published_in_store
 from tests.unit.storage.dying import DeathError
 from tests.unit.storage.places import START, owner
 

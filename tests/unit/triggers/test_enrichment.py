@@ -76,7 +76,7 @@ def statuses(folder: Path) -> list[str]:
 
 def blocking(patch: pytest.MonkeyPatch, method: str) -> list[int]:
     """Note in which threads a method of a dataset's stage is called."""
-    from airflow_provider_mediaops.storage.local_stage import LocalStage
+    from airflow_provider_mediaops.storage.local import LocalStage
 
     threads: list[int] = []
     original: Callable[..., Any] = getattr(LocalStage, method)
@@ -260,7 +260,7 @@ class TestEventLoop:
     async def test_a_cancelled_trigger_waits_for_what_is_half_written(
         self, supervisor: Supervisor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
     ) -> None:
-        from airflow_provider_mediaops.storage.local_stage import LocalStage
+        from airflow_provider_mediaops.storage.local import LocalStage
 
         begun, answered, go_on = threading.Event(), threading.Event(), threading.Event()
         done: list[str] = []

@@ -17,9 +17,9 @@ from airflow_provider_mediaops.exceptions import (
     ReplyTimeoutError,
     ServiceUnavailableError,
 )
-from airflow_provider_mediaops.http.waiting import Done, Waiting
 from airflow_provider_mediaops.triggers.event import value_of
 from airflow_provider_mediaops.triggers.service import WatchTrigger
+from airflow_provider_mediaops.waiting import Done, Waiting
 from tests.unit.log_lines import log_lines
 from tests.unit.sensor_forms import first_event, made_again
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from airflow_provider_mediaops.http.exchange import Ask, Conversation
-    from airflow_provider_mediaops.http.waiting import Verdict
+    from airflow_provider_mediaops.waiting import Verdict
 
 DOWN = ServiceUnavailableError("It is down.", status=503)
 

@@ -18,7 +18,7 @@ import urllib3.exceptions
 
 from airflow_provider_mediaops import __version__
 from airflow_provider_mediaops.http.exchange import Failure, Request, Response, TransportError
-from airflow_provider_mediaops.http.library_logs import hiding_credentials
+from airflow_provider_mediaops.http.redaction import hiding_credentials
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.exceptions import DestinationInUseError
-from airflow_provider_mediaops.storage.claim import STALE_AFTER
+from airflow_provider_mediaops.storage.lease import STALE_AFTER
 from tests.unit.storage.dying import DeathError, Life
 from tests.unit.storage.places import Place, StoppedError, owner, rows, stopped, store_place
 

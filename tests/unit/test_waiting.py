@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.http.exchange import Failure, Request, Response, Step, TransportError, Wait
-from airflow_provider_mediaops.http.waiting import Done, until
+from airflow_provider_mediaops.waiting import Done, until
 from tests.unit.conversations import FakeClock, pauses_of, replay, requests_of
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import Conversation
-    from airflow_provider_mediaops.http.waiting import Verdict
+    from airflow_provider_mediaops.waiting import Verdict
 
 
 def three_readings(closed: list[bool]) -> Conversation[Verdict]:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from airflow_provider_mediaops.exceptions import DestinationInUseError
 from airflow_provider_mediaops.storage.compaction import Tiers
-from airflow_provider_mediaops.storage.object_stage import ObjectStage, published_in_store
+from airflow_provider_mediaops.storage.object_store import ObjectStage, published_in_store
 from tests.unit.storage.dying import DeathError, Life
 from tests.unit.storage.places import START, owner
 from tests.unit.storage.turns import CLAIM, FILE, World, actors, check_committed, check_next_attempt

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_mediaops.video.fingerprints import FingerprintSet
+from airflow_provider_mediaops.storage.seen_set import FingerprintSet
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -33,9 +33,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.exceptions import DestinationInUseError
-from airflow_provider_mediaops.storage.claim import STALE_AFTER, Claim
 from airflow_provider_mediaops.storage.compaction import Piece, Tiers
 from airflow_provider_mediaops.storage.files import asking, beside, naming, put
+from airflow_provider_mediaops.storage.lease import STALE_AFTER, Claim
 from airflow_provider_mediaops.storage.ownership import Owner, Receipt, in_use, taken_away
 from airflow_provider_mediaops.storage.parts import Part, content_of, in_turns, read_content
 from airflow_provider_mediaops.storage.records import Extent, kept, read_blocks, read_lines, write_at

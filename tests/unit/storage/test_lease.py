@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_mediaops.storage.claim import Attempt, Claim
+from airflow_provider_mediaops.storage.lease import Attempt, Claim
 from airflow_provider_mediaops.storage.ownership import Receipt
 from airflow_provider_mediaops.storage.parts import Part
 from tests.unit.storage.places import START, owner
