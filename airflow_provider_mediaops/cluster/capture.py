@@ -19,7 +19,7 @@ from airflow_provider_mediaops.exceptions import (
     NotFoundError,
     ReplyTimeoutError,
 )
-from airflow_provider_mediaops.http.exchange import Do
+from airflow_provider_mediaops.http.exchange import Blocking
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -259,7 +259,7 @@ def take_capture(
         raise _no_answer(query, reading.stats, error.context()) from error
     capture = Capture(text, node_list(query.nodes), reading.stats, reading.remarks, taken)
     # A large report is not to be searched on an event loop.
-    if capture.selectors and (yield Do(lambda: capture.is_vain)):
+    if capture.selectors and (yield Blocking(lambda: capture.is_vain)):
         about = {"service": "search cluster", "method": call.request.method, "path": call.request.path}
         raise _no_answer(query, reading.stats, about)
     return capture

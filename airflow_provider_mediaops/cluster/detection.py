@@ -16,7 +16,7 @@ from airflow_provider_mediaops.cluster.capture import Reading, storable, take_ca
 from airflow_provider_mediaops.cluster.spike import Progress, await_spike
 from airflow_provider_mediaops.cluster.watch import CpuWatch, name_some
 from airflow_provider_mediaops.exceptions import MediaOpsError, TemporaryError
-from airflow_provider_mediaops.http.exchange import Do, Wait
+from airflow_provider_mediaops.http.exchange import Blocking, Wait
 from airflow_provider_mediaops.http.retry import Clock
 from airflow_provider_mediaops.waiting import Pace
 
@@ -144,7 +144,7 @@ def capture_when_hot(
     :raises OSError: where a capture cannot be kept.
     """
     series = _Series(ask, plan, keeper, tell, clock or Clock())
-    yield Do(keeper.check)
+    yield Blocking(keeper.check)
     if plan.watch is None:
         return (yield from series.all_of(plan.query))
     progress, pace, pause = Progress(plan.watch, tell), Pace(plan.poll_interval), 0.0
@@ -199,7 +199,7 @@ def capture_at_once(
     :raises OSError: where a capture cannot be kept.
     """
     series = _Series(ask, plan, keeper, tell, clock or Clock(), timed_out=timed_out)
-    yield Do(keeper.check)
+    yield Blocking(keeper.check)
     return (yield from series.all_of(plan.query))
 
 
@@ -249,7 +249,7 @@ class _Series:
         if number == 1:
             self._began = self.clock.monotonic()
         capture = yield from take_capture(self.ask, query, reading, now=self.clock.now)
-        self._kept.append((yield Do(lambda: self.keeper.keep(capture, number))))
+        self._kept.append((yield Blocking(lambda: self.keeper.keep(capture, number))))
 
     def go_on(self, query: HotThreadsQuery) -> Conversation[dict[str, Any]]:
         """Take the captures after the first; one that fails is left out. Whatever comes, those there are are kept."""
@@ -261,11 +261,11 @@ class _Series:
                 yield from self.take(query, number)
             except MediaOpsError as error:
                 if not _may_pass(error):
-                    yield Do(self.keeper.finish)
+                    yield Blocking(self.keeper.finish)
                     raise
                 self.note(error, number)
                 self.tell(logging.WARNING, f"Capture {number} of {self.plan.captures} failed: {error.message}")
-        yield Do(self.keeper.finish)
+        yield Blocking(self.keeper.finish)
         return self.outcome()
 
     def note(self, error: MediaOpsError, number: int) -> None:

@@ -242,11 +242,11 @@ class BookDatabaseHook(ServiceHook):
             pass
         else:
             if usage.left > 0:
-                yield from client.reopen()
+                yield from client.restore_quota()
             return f"{works}; {usage.left:,} of its {usage.total:,} requests of today are left."
         with suppress(NotFoundError):
             yield from client.ask(get_book(self._canary or WELL_KNOWN))
-        yield from client.reopen()
+        yield from client.restore_quota()
         return f"{works}."
 
 

@@ -260,7 +260,7 @@ class VideoPlatformHook(ServiceHook):
             else SubscriptionQuery(ids=("connection-test",), part=("id",), max_results=1)
         )
         yield from client.ask(query.page())
-        yield from client.reopen()
+        yield from client.restore_quota()
         return "The video platform answers and accepts the credentials."
 
 

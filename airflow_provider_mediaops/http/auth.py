@@ -32,7 +32,7 @@ class Auth(Protocol):
         """Every credential this holds now, to be struck out of messages."""
         ...
 
-    def preliminary(self) -> Call[None] | None:
+    def token_request(self) -> Call[None] | None:
         """Give the call to make before a request can be signed, or None where none is needed."""
         ...
 
@@ -40,7 +40,7 @@ class Auth(Protocol):
         """Give the request with the credential on it."""
         ...
 
-    def renew(self) -> bool:
+    def invalidate(self) -> bool:
         """Drop a credential that the service refused; say whether another can be had."""
         ...
 
@@ -51,7 +51,7 @@ class NoAuth:
 
     secrets: tuple[str, ...] = ()
 
-    def preliminary(self) -> Call[None] | None:
+    def token_request(self) -> Call[None] | None:
         """Need nothing first."""
         return None
 
@@ -59,7 +59,7 @@ class NoAuth:
         """Give the request as it is."""
         return request
 
-    def renew(self) -> bool:
+    def invalidate(self) -> bool:
         """Have no other credential."""
         return False
 
@@ -97,7 +97,7 @@ class HeaderAuth:
         encoded = base64.b64encode(f"{login}:{password}".encode()).decode("ascii")
         return cls(f"Basic {encoded}", (password, encoded))
 
-    def preliminary(self) -> Call[None] | None:
+    def token_request(self) -> Call[None] | None:
         """Need nothing first."""
         return None
 
@@ -105,7 +105,7 @@ class HeaderAuth:
         """Give the request with the header."""
         return replace(request, headers={**request.headers, "Authorization": self.value})
 
-    def renew(self) -> bool:
+    def invalidate(self) -> bool:
         """Have no other credential."""
         return False
 
@@ -127,7 +127,7 @@ class ParameterAuth:
         """The key."""
         return (self.key,)
 
-    def preliminary(self) -> Call[None] | None:
+    def token_request(self) -> Call[None] | None:
         """Need nothing first."""
         return None
 
@@ -135,7 +135,7 @@ class ParameterAuth:
         """Give the request with the parameter."""
         return replace(request, secret_params=((self.name, self.key),))
 
-    def renew(self) -> bool:
+    def invalidate(self) -> bool:
         """Have no other credential."""
         return False
 
@@ -170,7 +170,7 @@ class RefreshTokenAuth:
         held = (self.client_secret, self.refresh_token, self._access_token)
         return tuple(secret for secret in held if secret)
 
-    def preliminary(self) -> Call[None] | None:
+    def token_request(self) -> Call[None] | None:
         """Give the refresh call where there is no token, or it is about to expire."""
         if self._access_token and self.clock.monotonic() < self._expires:
             return None
@@ -214,7 +214,7 @@ class RefreshTokenAuth:
         """Give the request with the access token in hand."""
         return HeaderAuth.bearer(self._access_token).sign(request)
 
-    def renew(self) -> bool:
+    def invalidate(self) -> bool:
         """Drop the access token, so that the next request fetches another."""
         self._access_token = ""
         return True

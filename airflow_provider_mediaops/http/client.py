@@ -20,13 +20,13 @@ from airflow_provider_mediaops.http.auth import Auth, NoAuth
 from airflow_provider_mediaops.http.errors import SUCCESS, ErrorRules, uncertain
 from airflow_provider_mediaops.http.exchange import Call, Conversation, Request, Response, TransportError, Wait
 from airflow_provider_mediaops.http.rate_limit.limiter import spent_quota
-from airflow_provider_mediaops.http.rate_limit.schedule import Closed
+from airflow_provider_mediaops.http.rate_limit.schedule import QuotaExhausted
 from airflow_provider_mediaops.http.retry import Clock, RetryPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from airflow_provider_mediaops.http.rate_limit.limiter import Leave, RateLimiter
+    from airflow_provider_mediaops.http.rate_limit.limiter import Permit, RateLimiter
 
 T = TypeVar("T")
 
@@ -70,18 +70,18 @@ class Client:
             fails, end the call without another request.
         """
         attempts = self.retry.start(self.clock)
-        may_renew = True
+        may_invalidate = True
         while True:
-            leave = yield from self._leave_for(call.request)
+            permit = yield from self._permit_for(call.request)
             host = self._current
             try:
-                return (yield from self._try_once(call, self.base_urls[host], leave))
+                return (yield from self._try_once(call, self.base_urls[host], permit))
             except AuthenticationError as error:
                 # A refusal of the token call itself is final: it has another path.
                 expired = error.status == HTTPStatus.UNAUTHORIZED and error.path == call.request.path
-                if not (may_renew and expired and self.auth.renew()):
+                if not (may_invalidate and expired and self.auth.invalidate()):
                     raise
-                may_renew = False
+                may_invalidate = False
             except TemporaryError as error:
                 # Unless another call has moved on from this host already.
                 if isinstance(error, _FAIL_OVER) and self._current == host:
@@ -98,7 +98,7 @@ class Client:
         :param error: a ``RateLimitedError`` or ``QuotaExceededError``; anything else is not about the key's rate.
         :returns: a conversation that ends when it is told.
         """
-        yield from self._heed(error, None)
+        yield from self._on_error(error, None)
 
     def probing(self) -> Client:
         """
@@ -107,10 +107,10 @@ class Client:
         :returns: a client that asks each host once, also where the key's quota is known to be used up: whether it still
             is, only the service can tell.
         """
-        limiter = self.limiter and replace(self.limiter, heeds_quota=False)
+        limiter = self.limiter and replace(self.limiter, respects_quota=False)
         return replace(self, retry=RetryPolicy(max_attempts=len(self.base_urls)), limiter=limiter)
 
-    def reopen(self) -> Conversation[None]:
+    def restore_quota(self) -> Conversation[None]:
         """
         Let all who use the key go on although its quota was used up, because the service answers.
 
@@ -118,36 +118,36 @@ class Client:
         :raises RateStoreError: where the rate store cannot be used.
         """
         if self.limiter:
-            yield from self.limiter.reopen()
+            yield from self.limiter.restore_quota()
 
-    def _leave_for(self, request: Request) -> Conversation[Leave | None]:
+    def _permit_for(self, request: Request) -> Conversation[Permit | None]:
         if not self.limiter:
             return None
-        answer = yield from self.limiter.take()
-        if not isinstance(answer, Closed):
+        answer = yield from self.limiter.acquire()
+        if not isinstance(answer, QuotaExhausted):
             return answer
-        if self.limiter.heeds_quota:
+        if self.limiter.respects_quota:
             raise spent_quota(request, self.rules.service, answer, self.clock.now())
         return None
 
-    def _heed(self, error: MediaOpsError, leave: Leave | None) -> Conversation[None]:
+    def _on_error(self, error: MediaOpsError, permit: Permit | None) -> Conversation[None]:
         if self.limiter:
             # A pause is no longer than a call may wait: after that, a caller hears of the limit from the service again.
-            yield from self.limiter.heed(error, leave, self.retry.max_wait)
+            yield from self.limiter.on_error(error, permit, self.retry.max_wait)
 
-    def _try_once(self, call: Call[T], base_url: str, leave: Leave | None) -> Conversation[T]:
+    def _try_once(self, call: Call[T], base_url: str, permit: Permit | None) -> Conversation[T]:
         # After any wait, so that the token is fresh when it is used.
-        token_call = self.auth.preliminary()
+        token_call = self.auth.token_request()
         if token_call is not None:
             yield from self._exchange(token_call, token_call.request)
         request = self.auth.sign(replace(call.request, base=call.request.base or base_url))
         try:
             result = yield from self._exchange(call, request)
         except MediaOpsError as error:
-            yield from self._heed(error, leave)
+            yield from self._on_error(error, permit)
             raise
-        if self.limiter and leave:
-            yield from self.limiter.replied(leave)
+        if self.limiter and permit:
+            yield from self.limiter.on_reply(permit)
         return result
 
     def _exchange(self, call: Call[T], request: Request) -> Conversation[T]:
@@ -165,7 +165,7 @@ class Client:
         try:
             return call.parse(response)
         except InvalidReplyError as error:
-            error.message = _struck_out(error.message, self._secret_forms())
+            error.message = _redacted(error.message, self._secret_forms())
             explained = self.rules.in_context(request, self._shown(response), error)
             raise self._final(request, explained, certain=False) from None
 
@@ -176,7 +176,7 @@ class Client:
     def _shown(self, response: Response) -> Response:
         # Struck out before a message is made and cut to length, so that no part of a secret is left at the cut.
         secrets = self._secret_forms()
-        headers = {name: _struck_out(value, secrets) for name, value in response.headers.items()}
+        headers = {name: _redacted(value, secrets) for name, value in response.headers.items()}
         body = response.body
         for secret in secrets:
             body = body.replace(secret.encode(), b"***")
@@ -189,7 +189,7 @@ class Client:
         return sorted(forms, key=len, reverse=True)
 
 
-def _struck_out(text: str, secrets: Iterable[str]) -> str:
+def _redacted(text: str, secrets: Iterable[str]) -> str:
     for secret in secrets:
         text = text.replace(secret, "***")
     return text

@@ -5,7 +5,7 @@ A *call* is a value: a request and a pure function that reads its reply. What ta
 refresh, paging) is a *conversation*: a generator that yields requests and waits, is sent the responses, and returns
 its result. A conversation does no I/O, so one of them serves a worker (:func:`run`, :func:`stream`), a triggerer
 (:func:`arun`, :func:`astream`), and a test that feeds it a list of replies. What it needs done beside the service, such
-as a file written, it yields as a :class:`Do`.
+as a file written, it yields as a :class:`Blocking`.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Emit(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Do(Generic[T]):
+class Blocking(Generic[T]):
     """
     Something that a conversation needs done beside the service, such as a file written; it is sent what comes of it.
 
@@ -166,9 +166,9 @@ class Call(Generic[T]):
     parse: Callable[[Response], T]
 
 
-Step = Request | Wait | Emit[object] | Do[Any]
+Step = Request | Wait | Emit[object] | Blocking[Any]
 #: A generator of steps, which returns its result. It is sent the :class:`Response` to each request, what came of each
-#: :class:`Do`, and nothing to the rest, which the type cannot say.
+#: :class:`Blocking`, and nothing to the rest, which the type cannot say.
 Conversation = Generator[Step, Any, T]
 Sleep = Callable[["Wait"], None]
 AsyncSleep = Callable[["Wait"], Awaitable[None]]
@@ -265,7 +265,7 @@ def stream(
             elif isinstance(step, Wait):
                 sleep(step)
                 step = next(conversation)
-            elif isinstance(step, Do):
+            elif isinstance(step, Blocking):
                 try:
                     done = step.action()
                 except Exception as error:  # noqa: BLE001 as above: it is the conversation's
@@ -341,7 +341,7 @@ async def _drive(
             elif isinstance(step, Wait):
                 await sleep(step)
                 step = next(conversation)
-            elif isinstance(step, Do):
+            elif isinstance(step, Blocking):
                 try:
                     done = await (step.on_loop() if step.on_loop else in_thread(step.action))
                 except Exception as error:  # noqa: BLE001 as above: it is the conversation's

@@ -24,7 +24,7 @@ from airflow_provider_mediaops.cluster.api import node_list, node_stats
 from airflow_provider_mediaops.cluster.selection import is_plain
 from airflow_provider_mediaops.exceptions import MediaOpsError
 from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
-from airflow_provider_mediaops.http.exchange import Do, arun
+from airflow_provider_mediaops.http.exchange import Blocking, arun
 from airflow_provider_mediaops.triggers.poll import Poll, Wish
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ class SharedReadings:
 
     def next(self, pause: float, deadline: float = float("inf")) -> Conversation[NodeStats | None]:
         """Wait, then read; see :class:`airflow_provider_mediaops.cluster.spike.Readings`."""
-        stats: NodeStats | None = yield Do(no_loop, partial(self.anext, pause, deadline))
+        stats: NodeStats | None = yield Blocking(no_loop, partial(self.anext, pause, deadline))
         return stats
 
     async def anext(self, pause: float, deadline: float = float("inf")) -> NodeStats | None:

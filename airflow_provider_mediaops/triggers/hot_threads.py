@@ -6,7 +6,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from airflow_provider_mediaops.http.exchange import Do, arun
+from airflow_provider_mediaops.http.exchange import Blocking, arun
 from airflow_provider_mediaops.triggers.work import SETTLED_AFTER, WorkTrigger
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class CaptureHotThreadsTrigger(WorkTrigger):
 
 def _asked(cluster: SharedCluster, call: Call[T]) -> Conversation[T]:
     # By the hook of the moment: the connection may have been edited since the wait began.
-    answer: T = yield Do(_no_loop, lambda: cluster.hook.aask(call))
+    answer: T = yield Blocking(_no_loop, lambda: cluster.hook.aask(call))
     return answer
 
 

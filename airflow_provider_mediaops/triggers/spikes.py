@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 from airflow_provider_mediaops.cluster.spike import Progress, await_spike
 from airflow_provider_mediaops.cluster.watch import name_some
-from airflow_provider_mediaops.http.exchange import Do
+from airflow_provider_mediaops.http.exchange import Blocking
 from airflow_provider_mediaops.triggers.cluster_readings import no_loop, shared_cluster
 from airflow_provider_mediaops.waiting import Pace
 
@@ -145,5 +145,5 @@ class _Readings:
     before: Callable[[float], Awaitable[float]]
 
     def next(self, pause: float, deadline: float) -> Conversation[NodeStats | None]:
-        left: float = yield Do(no_loop, partial(self.before, pause))
+        left: float = yield Blocking(no_loop, partial(self.before, pause))
         return (yield from self.readings.next(left, deadline))

@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from airflow_provider_mediaops.exceptions import MediaOpsError, PermanentError, TemporaryError, UncertainDeliveryError
-from airflow_provider_mediaops.http.exchange import Do, Request
+from airflow_provider_mediaops.http.exchange import Blocking, Request
 from airflow_provider_mediaops.http.retry import Clock
 
 if TYPE_CHECKING:
@@ -262,14 +262,14 @@ class Delivery:
         try:
             step = next(posting)
             while True:
-                if intended and not isinstance(step, Do):
+                if intended and not isinstance(step, Blocking):
                     # It goes on after a post: so that one was refused. What is done beside the service, in the store of
                     # the key's rate, follows every post and tells nothing of it.
                     intended = False
-                    yield Do(self._withdraw)
+                    yield Blocking(self._withdraw)
                 if isinstance(step, Request) and not step.idempotent:
                     intended = True
-                    yield Do(self._intend)
+                    yield Blocking(self._intend)
                 try:
                     reply = yield step
                 except Exception as error:  # noqa: BLE001 what a step ended with is the conversation's
@@ -282,11 +282,11 @@ class Delivery:
             raise
         except MediaOpsError:
             if intended:
-                yield Do(self._withdraw)
+                yield Blocking(self._withdraw)
             raise
         finally:
             posting.close()
-        yield Do(partial(self._settle, activity))
+        yield Blocking(partial(self._settle, activity))
         return activity
 
     def _intend(self) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.http.exchange import Do
+from airflow_provider_mediaops.http.exchange import Blocking
 from airflow_provider_mediaops.storage.formats import FlatView, json_line
 from airflow_provider_mediaops.video.paging import Walk
 
@@ -72,7 +72,7 @@ def export_pages(
     :raises MediaOpsError: what the service refuses for good.
     """
     while (walked := (yield from walk.next_page(ask))) is not None:
-        yield Do(partial(commit, walked.fresh, state_of(walk)))
+        yield Blocking(partial(commit, walked.fresh, state_of(walk)))
         progress.count(len(walked.fresh))
 
 

@@ -32,7 +32,7 @@ from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.errors import ErrorRules
 from airflow_provider_mediaops.http.exchange import Call, Request, arun, run
 from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for, store_at
-from airflow_provider_mediaops.http.rate_limit.schedule import Reopen
+from airflow_provider_mediaops.http.rate_limit.schedule import RestoreQuota
 from airflow_provider_mediaops.http.retry import RetryPolicy
 from tests.redis_server import PROGRAM, running_redis
 
@@ -113,7 +113,7 @@ def _ask(base: str, store: str, key: str, number: str, *, on_loop: bool) -> None
         limiter=limiter_for("stand-in", key, rate, store_at(store)),
     )
     # What a process does once is done before the time counts; its first request is as cold as that of any task.
-    store_at(store).apply("unused", Reopen(), 0.0)
+    store_at(store).apply("unused", RestoreQuota(), 0.0)
     settings = TransportSettings(headers={"X-Process": number})
     call = Call(Request("GET", "/book/1"), lambda response: response.status)
     print("ready", flush=True)  # noqa: T201
@@ -205,7 +205,7 @@ def cost_of(store: str) -> list[float]:
     taken = []
     for _ in range(RESERVATIONS):
         start = time.perf_counter()
-        run(limiter.take(), _send_nothing, lambda wait: time.sleep(wait.seconds))
+        run(limiter.acquire(), _send_nothing, lambda wait: time.sleep(wait.seconds))
         taken.append((time.perf_counter() - start) * 1000)
     return sorted(taken[10:])
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from airflow_provider_mediaops.http.exchange import Call, Do, Emit, Request, Response, TransportError, Wait
+from airflow_provider_mediaops.http.exchange import Blocking, Call, Emit, Request, Response, TransportError, Wait
 from airflow_provider_mediaops.http.retry import Clock
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def replay(
                 reply = left.pop(0)
                 step = conversation.throw(reply) if isinstance(reply, TransportError) else conversation.send(reply)
                 continue
-            if isinstance(step, Do):
+            if isinstance(step, Blocking):
                 try:
                     done = step.action()
                 except Exception as error:  # noqa: BLE001 it is the conversation's

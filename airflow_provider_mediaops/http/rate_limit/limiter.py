@@ -24,12 +24,12 @@ from airflow_provider_mediaops.http.exchange import Wait
 from airflow_provider_mediaops.http.rate_limit.latency import Latency
 from airflow_provider_mediaops.http.rate_limit.schedule import (
     NOTHING,
-    Close,
-    Closed,
     Delayed,
-    Go,
-    Reopen,
+    ExhaustQuota,
+    Granted,
+    QuotaExhausted,
     Reserve,
+    RestoreQuota,
     SlowDown,
 )
 from airflow_provider_mediaops.http.rate_limit.stores import MemoryStore, RateStore
@@ -59,7 +59,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Leave:
+class Permit:
     """
     Leave to send one request.
 
@@ -67,7 +67,7 @@ class Leave:
     :param since: when the store was asked, on the clock of this process.
     """
 
-    go: Go
+    go: Granted
     since: float
 
 
@@ -80,7 +80,7 @@ class RateLimiter:
     :param name: the schedule's name, which does not tell the key.
     :param per_second: how many requests a second the key may make.
     :param patience: seconds to wait for a store that has worked and fails. One that never worked is an error at once.
-    :param heeds_quota: whether a quota that is used up stops this caller; False for one who finds out if it still is.
+    :param respects_quota: whether a quota that is used up stops this caller; False to ask whether it still is.
     :param clock: where time and chance come from, as this process sees them.
     """
 
@@ -88,11 +88,11 @@ class RateLimiter:
     name: str
     per_second: float
     patience: float = 60.0
-    heeds_quota: bool = True
+    respects_quota: bool = True
     clock: Clock = field(default_factory=Clock)
     _latency: Latency = field(default_factory=Latency, repr=False, compare=False)
 
-    def take(self) -> Conversation[Leave | Closed]:
+    def acquire(self) -> Conversation[Permit | QuotaExhausted]:
         """
         Wait until a request may be sent.
 
@@ -104,55 +104,55 @@ class RateLimiter:
         while True:
             asked = self.clock.monotonic()
             answer = yield from self._ask(reserve)
-            if isinstance(answer, Closed):
+            if isinstance(answer, QuotaExhausted):
                 if answer.seconds > _SOON:
                     return answer
                 yield Wait(answer.seconds, "the reset of the key's quota")
                 continue
             if answer.wait > NOTHING:
                 yield Wait(answer.wait, "the key's rate")
-            if isinstance(answer, Go):
-                return Leave(answer, asked + answer.wait)
+            if isinstance(answer, Granted):
+                return Permit(answer, asked + answer.wait)
             reserve = replace(reserve, held=answer)
 
-    def replied(self, leave: Leave) -> Conversation[None]:
+    def on_reply(self, permit: Permit) -> Conversation[None]:
         """
         Say that the reply to a request is there. If it took longer than usual, those behind keep their distance.
 
-        :param leave: the leave for the request.
+        :param permit: the permit for the request.
         :returns: a conversation that ends when it is told; a store that cannot be used gives no slots anyway.
         """
-        delay = self._latency.delay(self.clock.monotonic() - leave.since)
+        delay = self._latency.delay(self.clock.monotonic() - permit.since)
         if delay:
-            yield from self._tell(Delayed(leave.go.at, delay))
+            yield from self._tell(Delayed(permit.go.at, delay))
 
-    def heed(self, error: MediaOpsError, leave: Leave | None, longest: float) -> Conversation[None]:
+    def on_error(self, error: MediaOpsError, permit: Permit | None, longest: float) -> Conversation[None]:
         """
         Take from an error what is about the key, for all who use it: a limit slows down, a spent quota stops.
 
         :param error: what became of a request, of whatever kind.
-        :param leave: the leave for the request, where it is known.
+        :param permit: the permit for the request, where it is known.
         :param longest: the longest pause in seconds; after that, a request finds out whether the limit still holds.
         :returns: a conversation that ends when it is told; a store that cannot be used gives no slots anyway.
         """
         asked = error.retry_after or 0.0
         if isinstance(error, RateLimitedError):
-            slow_down = SlowDown(self._gap, min(asked, longest), leave.go.epoch if leave else None)
+            slow_down = SlowDown(self._gap, min(asked, longest), permit.go.epoch if permit else None)
             yield from self._tell(slow_down)
         elif isinstance(error, QuotaExceededError):
-            yield from self._tell(Close(min(asked, _DAY)))
-        elif leave:
+            yield from self._tell(ExhaustQuota(min(asked, _DAY)))
+        elif permit:
             # One without a reply may have come to the service at any time until now.
-            yield from self.replied(leave)
+            yield from self.on_reply(permit)
 
-    def reopen(self) -> Conversation[None]:
+    def restore_quota(self) -> Conversation[None]:
         """
         Let all callers go on although the quota was used up, because the service answers.
 
         :returns: a conversation that ends when it is told.
         :raises RateStoreError: where the store cannot be used.
         """
-        yield from self._ask(Reopen())
+        yield from self._ask(RestoreQuota())
 
     @property
     def _gap(self) -> float:
@@ -181,25 +181,25 @@ class RateLimiter:
                 pause = min(pause * 2, _LONGEST_PAUSE)
 
 
-def spent_quota(request: Request, service: str, closed: Closed, now: datetime) -> QuotaExceededError:
+def spent_quota(request: Request, service: str, exhausted: QuotaExhausted, now: datetime) -> QuotaExceededError:
     """
     Make the error of a request that is not sent, because the key's quota is used up.
 
     :param request: what was to be asked.
     :param service: the service's name, for the message.
-    :param closed: until when the quota is used up.
+    :param exhausted: until when the quota is used up.
     :param now: the time in UTC.
     :returns: the error; it says until when.
     """
     # To the minute, so that clocks which differ by seconds say the same.
-    until = now + timedelta(seconds=closed.seconds + 30)
+    until = now + timedelta(seconds=exhausted.seconds + 30)
     return QuotaExceededError(
         f"The quota of this key at the {service} is used up until {until:%Y-%m-%d %H:%M} UTC, so {request.method} "
         f"{request.path} was not sent: run it again after that, or ask for a larger quota.",
         service=service,
         method=request.method,
         path=request.path,
-        retry_after=closed.seconds,
+        retry_after=exhausted.seconds,
     )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from airflow_provider_mediaops.exceptions import RateStoreError
-from airflow_provider_mediaops.http.rate_limit.schedule import Closed, Go, Settle, Slot
+from airflow_provider_mediaops.http.rate_limit.schedule import Cooldown, Granted, QuotaExhausted, Slot
 from airflow_provider_mediaops.http.rate_limit.stores import PerProcess, RateStore
 from airflow_provider_mediaops.http.reply import plain_text
 
@@ -25,7 +25,7 @@ _TIMEOUT_SECONDS = 5.0
 _SERVER_TIME = "local time = redis.call('TIME') return time[1] + time[2] / 1000000"
 # The number is that of the fields' meaning: another version of this package that gives them another has its own.
 _KEY = "mediaops:rate:1:{name}"
-_ANSWERS = {"slot": Slot, "go": Go, "closed": Closed}
+_ANSWERS = {"slot": Slot, "go": Granted, "closed": QuotaExhausted}
 
 
 class RedisStore(RateStore):
@@ -63,7 +63,7 @@ class RedisStore(RateStore):
             except NoScriptError:
                 # The server has not served this key since it started. It may have started from an older copy of its
                 # data, so what it lost is waited out first; that loads the script too, for all who share the key.
-                client.eval(script.text, 1, key, *_arguments(Settle(quiet), quiet))
+                client.eval(script.text, 1, key, *_arguments(Cooldown(quiet), quiet))
                 answer = client.evalsha(script.digest, 1, key, *_arguments(operation, quiet))
         except (RedisError, OSError) as error:
             raise RateStoreError(

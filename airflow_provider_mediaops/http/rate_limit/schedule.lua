@@ -12,8 +12,8 @@ local RECOVERY, RECOVERY_EVERY = 0.05, 1.0
 local ONE_LIMIT, GRACE, LATER = 1.0, 2.0, 0.000001
 -- A schedule that nobody has used for a day is forgotten; the next one begins as carefully as the first.
 local KEPT = 86400
-local FIELDS = {'epoch', 'seen', 'shift', 'resumes', 'next_free', 'pace', 'paced', 'closed_until'}
-local STORED = {'epoch', 'seen', 'shift', 'resumes', 'next_free', 'pace', 'paced', 'closed_until', 'sent'}
+local FIELDS = {'epoch', 'seen', 'shift', 'resumes', 'next_free', 'pace', 'paced', 'blocked_until'}
+local STORED = {'epoch', 'seen', 'shift', 'resumes', 'next_free', 'pace', 'paced', 'blocked_until', 'sent'}
 
 -- Seventeen digits give a double back as it was; the server's own way has fourteen.
 local function exact(number)
@@ -58,7 +58,7 @@ local function save(schedule, before, now)
     end
     if #changed > 0 then
         redis.call('HSET', KEYS[1], unpack(changed))
-        local last = math.max(now, schedule.resumes, schedule.next_free + schedule.shift, schedule.closed_until)
+        local last = math.max(now, schedule.resumes, schedule.next_free + schedule.shift, schedule.blocked_until)
         redis.call('EXPIRE', KEYS[1], math.ceil(last - now) + KEPT)
     end
 end
@@ -66,7 +66,7 @@ end
 local function begin(now, quiet)
     return {
         epoch = now, seen = now, shift = quiet, resumes = now + quiet, next_free = now, pace = 1, paced = now,
-        closed_until = 0, sent = {}
+        blocked_until = 0, sent = {}
     }
 end
 
@@ -77,7 +77,7 @@ local function as_of(schedule, now)
         schedule.shift = schedule.shift + back
         schedule.resumes = schedule.resumes + back
         schedule.paced = schedule.paced + back
-        schedule.closed_until = schedule.closed_until + back
+        schedule.blocked_until = schedule.blocked_until + back
         for i, moment in ipairs(schedule.sent) do
             schedule.sent[i] = moment + back
         end
@@ -150,8 +150,8 @@ end
 local operations = {}
 
 function operations.reserve(schedule, now, gap, most, within, epoch, at, told)
-    if schedule.closed_until > now then
-        return {'closed', exact(schedule.closed_until - now)}
+    if schedule.blocked_until > now then
+        return {'closed', exact(schedule.blocked_until - now)}
     end
     local due = epoch and due_of(schedule, now, epoch, at)
     if due and due > now and due - told > MOVED then
@@ -189,17 +189,17 @@ function operations.slow_down(schedule, now, gap, pause, epoch)
     end
 end
 
-function operations.settle(schedule, now, seconds)
+function operations.cooldown(schedule, now, seconds)
     put_off(schedule, now, now + seconds)
 end
 
-function operations.close(schedule, now, seconds)
-    schedule.closed_until = math.max(schedule.closed_until, now + seconds + GRACE)
+function operations.exhaust_quota(schedule, now, seconds)
+    schedule.blocked_until = math.max(schedule.blocked_until, now + seconds + GRACE)
     schedule.seen = now
 end
 
-function operations.reopen(schedule, now)
-    schedule.closed_until = math.min(schedule.closed_until, now)
+function operations.restore_quota(schedule, now)
+    schedule.blocked_until = math.min(schedule.blocked_until, now)
 end
 
 local figures = {}

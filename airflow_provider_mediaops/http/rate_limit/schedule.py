@@ -57,7 +57,7 @@ class Slot:
 
 
 @dataclass(frozen=True, slots=True)
-class Go:
+class Granted:
     """
     That a caller may send.
 
@@ -72,7 +72,7 @@ class Go:
 
 
 @dataclass(frozen=True, slots=True)
-class Closed:
+class QuotaExhausted:
     """
     That the key's quota is used up.
 
@@ -99,7 +99,7 @@ class Schedule:
     :param next_free: the position of the next free slot.
     :param pace: the share of the rate that is used.
     :param paced: when that last changed.
-    :param closed_until: when the key's quota comes back, where it is used up; in the past otherwise.
+    :param blocked_until: when the key's quota comes back, where it is used up; in the past otherwise.
     :param sent: when the latest requests were sent, the latest last.
     """
 
@@ -110,7 +110,7 @@ class Schedule:
     next_free: float
     pace: float
     paced: float
-    closed_until: float
+    blocked_until: float
     sent: tuple[float, ...] = ()
 
     @classmethod
@@ -123,7 +123,7 @@ class Schedule:
         :returns: the schedule, with no slot taken.
         """
         return cls(
-            epoch=now, seen=now, shift=quiet, resumes=now + quiet, next_free=now, pace=1.0, paced=now, closed_until=0.0
+            epoch=now, seen=now, shift=quiet, resumes=now + quiet, next_free=now, pace=1.0, paced=now, blocked_until=0.0
         )
 
     def as_of(self, now: float) -> Schedule:
@@ -137,7 +137,7 @@ class Schedule:
             shift=self.shift + back,
             resumes=self.resumes + back,
             paced=self.paced + back,
-            closed_until=self.closed_until + back,
+            blocked_until=self.blocked_until + back,
             sent=tuple(moment + back for moment in self.sent),
         )
 
@@ -207,10 +207,10 @@ class Reserve:
     held: Slot | None = None
     name: ClassVar[str] = "reserve"
 
-    def apply(self, schedule: Schedule, now: float) -> tuple[Schedule, Slot | Go | Closed]:
+    def apply(self, schedule: Schedule, now: float) -> tuple[Schedule, Slot | Granted | QuotaExhausted]:
         """Give the schedule as it is afterwards, and what the caller may do."""
-        if schedule.closed_until > now:
-            return schedule, Closed(schedule.closed_until - now)
+        if schedule.blocked_until > now:
+            return schedule, QuotaExhausted(schedule.blocked_until - now)
         held = self.held
         due = schedule.due(held, now) if held else None
         if held is None or due is None:
@@ -219,7 +219,7 @@ class Reserve:
             return schedule, replace(held, due=due, wait=due - now)
         return self._send(schedule, now)
 
-    def _take(self, schedule: Schedule, now: float) -> tuple[Schedule, Slot | Go]:
+    def _take(self, schedule: Schedule, now: float) -> tuple[Schedule, Slot | Granted]:
         pace, paced = schedule.pace, schedule.paced
         if pace < 1.0 and now - paced >= RECOVERY_EVERY:
             pace, paced = min(1.0, pace + RECOVERY), now
@@ -232,14 +232,16 @@ class Reserve:
             return self._send(after, now)
         return after, Slot(schedule.epoch, position, due, due - now)
 
-    def _send(self, schedule: Schedule, now: float) -> tuple[Schedule, Go]:
+    def _send(self, schedule: Schedule, now: float) -> tuple[Schedule, Granted]:
         sent = schedule.sent
         at = max(now, sent[-self.most] + self.within) if len(sent) >= self.most else now
         # A caller with a slower rate of its own leaves the log as long as others need it, and waits without them.
         recent = sum(moment > now - self.within for moment in sent)
         log = tuple(sorted((*sent, at)))[-max(self.most, recent) :]
         behind = max(0.0, at - now - BEHIND) if recent <= self.most else 0.0
-        return replace(schedule, seen=now, shift=schedule.shift + behind, sent=log), Go(schedule.epoch, at, at - now)
+        return replace(schedule, seen=now, shift=schedule.shift + behind, sent=log), Granted(
+            schedule.epoch, at, at - now
+        )
 
     def figures(self) -> tuple[float | None, ...]:
         """Give the parameters."""
@@ -311,7 +313,7 @@ class SlowDown:
 
 
 @dataclass(frozen=True, slots=True)
-class Settle:
+class Cooldown:
     """
     Give out no slot for a while, because the store may have lost the latest ones.
 
@@ -319,7 +321,7 @@ class Settle:
     """
 
     seconds: float
-    name: ClassVar[str] = "settle"
+    name: ClassVar[str] = "cooldown"
 
     def apply(self, schedule: Schedule, now: float) -> tuple[Schedule, None]:
         """Give the schedule as it is afterwards."""
@@ -331,7 +333,7 @@ class Settle:
 
 
 @dataclass(frozen=True, slots=True)
-class Close:
+class ExhaustQuota:
     """
     Give out no slot until the key's quota comes back.
 
@@ -339,12 +341,12 @@ class Close:
     """
 
     seconds: float
-    name: ClassVar[str] = "close"
+    name: ClassVar[str] = "exhaust_quota"
 
     def apply(self, schedule: Schedule, now: float) -> tuple[Schedule, None]:
         """Give the schedule as it is afterwards."""
-        until = max(schedule.closed_until, now + self.seconds + GRACE)
-        return replace(schedule, seen=now, closed_until=until), None
+        until = max(schedule.blocked_until, now + self.seconds + GRACE)
+        return replace(schedule, seen=now, blocked_until=until), None
 
     def figures(self) -> tuple[float | None, ...]:
         """Give the parameters."""
@@ -352,14 +354,14 @@ class Close:
 
 
 @dataclass(frozen=True, slots=True)
-class Reopen:
+class RestoreQuota:
     """Give out slots again, because the service answers although the quota was used up."""
 
-    name: ClassVar[str] = "reopen"
+    name: ClassVar[str] = "restore_quota"
 
     def apply(self, schedule: Schedule, now: float) -> tuple[Schedule, None]:
         """Give the schedule as it is afterwards."""
-        return replace(schedule, closed_until=min(schedule.closed_until, now)), None
+        return replace(schedule, blocked_until=min(schedule.blocked_until, now)), None
 
     def figures(self) -> tuple[float | None, ...]:
         """Give no parameters, for there are none."""

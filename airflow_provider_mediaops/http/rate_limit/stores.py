@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from airflow_provider_mediaops.http.exchange import Do
+from airflow_provider_mediaops.http.exchange import Blocking
 from airflow_provider_mediaops.http.rate_limit.schedule import applied
 from airflow_provider_mediaops.http.retry import Clock
 
@@ -59,7 +59,7 @@ class RateStore(ABC):
         :param quiet: as in :meth:`apply`.
         :returns: a conversation whose result is the answer.
         """
-        answer: A = yield Do(lambda: self.apply(name, operation, quiet))
+        answer: A = yield Blocking(lambda: self.apply(name, operation, quiet))
         self.reached = True
         return answer
 

@@ -38,7 +38,7 @@ def refresh_auth(fake: FakeClock | None = None, **more: Any) -> RefreshTokenAuth
 
 
 def refresh(auth: RefreshTokenAuth, reply: Response) -> Request:
-    call = auth.preliminary()
+    call = auth.token_request()
     assert call
     call.parse(reply)
     return call.request
@@ -85,8 +85,8 @@ def test_no_credentials() -> None:
 
 @pytest.mark.parametrize("auth", [NoAuth(), HeaderAuth.raw("k"), ParameterAuth("k")])
 def test_fixed_credentials_need_nothing_first_and_cannot_be_renewed(auth: Auth) -> None:
-    assert auth.preliminary() is None
-    assert not auth.renew()
+    assert auth.token_request() is None
+    assert not auth.invalidate()
 
 
 def test_an_access_token_is_fetched_and_used_until_it_runs_out() -> None:
@@ -105,7 +105,7 @@ def test_an_access_token_is_fetched_and_used_until_it_runs_out() -> None:
     }
     assert auth.sign(REQUEST).headers["Authorization"] == "Bearer at-1"
     fake.wait(3_599 - 61)
-    assert auth.preliminary() is None
+    assert auth.token_request() is None
     # A minute before its end it could run out on the way.
     fake.wait(2)
     refresh(auth, granted("at-2"))
@@ -119,8 +119,8 @@ def test_scopes_are_left_out_where_none_are_asked_for() -> None:
 def test_a_refused_token_is_dropped() -> None:
     auth = refresh_auth()
     refresh(auth, granted("at-1"))
-    assert auth.preliminary() is None
-    assert auth.renew()
+    assert auth.token_request() is None
+    assert auth.invalidate()
     refresh(auth, granted("at-2"))
     assert auth.sign(REQUEST).headers["Authorization"] == "Bearer at-2"
 
@@ -131,7 +131,7 @@ def test_a_new_refresh_token_replaces_the_old_one() -> None:
     refresh(auth, granted("at-1", refresh_token="rt-2"))
     assert told == ["at-1", "rt-2"]
     assert set(auth.secrets) == {"cs-secret", "rt-2", "at-1"}
-    auth.renew()
+    auth.invalidate()
     assert form_of(refresh(auth, granted("at-2")))["refresh_token"] == ["rt-2"]
 
 
@@ -141,9 +141,9 @@ def test_a_lifetime_that_is_none_counts_as_an_hour(expires_in: object) -> None:
     auth = refresh_auth(fake)
     refresh(auth, granted("at-1", expires_in=expires_in))
     fake.wait(3_600 - 61)
-    assert auth.preliminary() is None
+    assert auth.token_request() is None
     fake.wait(2)
-    assert auth.preliminary() is not None
+    assert auth.token_request() is not None
 
 
 @pytest.mark.parametrize(("expires_in", "used"), [("100", 89), (5, 4.4)])
@@ -152,9 +152,9 @@ def test_a_short_lifetime_is_used_up_to_its_last_tenth(expires_in: object, used:
     auth = refresh_auth(fake)
     refresh(auth, granted("at-1", expires_in=expires_in))
     fake.wait(used)
-    assert auth.preliminary() is None
+    assert auth.token_request() is None
     fake.wait(1.2)
-    assert auth.preliminary() is not None
+    assert auth.token_request() is not None
 
 
 @pytest.mark.parametrize("token", [None, "", 5, ["t"], "line\nbreak", "sn\u2603w", " t"])
@@ -162,7 +162,7 @@ def test_a_reply_without_a_token_that_can_be_sent_is_refused(token: object) -> N
     auth = refresh_auth()
     with pytest.raises(InvalidReplyError, match="without an access_token"):
         refresh(auth, Response(200, {}, json.dumps({"access_token": token}).encode()))
-    assert auth.preliminary() is not None
+    assert auth.token_request() is not None
 
 
 def test_a_token_address_keeps_its_query_and_needs_no_path() -> None:

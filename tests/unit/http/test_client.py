@@ -310,10 +310,10 @@ def test_one_who_finds_out_whether_a_quota_is_still_spent_is_let_through() -> No
     assert replay(probe.ask(text_call()), [GOOD]) == "good"
     # What the answer means for all others, it says itself.
     assert type(error_of(client, text_call(), [])) is QuotaExceededError
-    replay(probe.reopen(), [])
+    replay(probe.restore_quota(), [])
     assert replay(client.ask(text_call()), [GOOD], clock=fake) == "good"
     # A client without a rate has nothing to reopen.
-    replay(make(fake).reopen(), [])
+    replay(make(fake).restore_quota(), [])
 
 
 def test_without_its_rate_store_nothing_is_sent(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_provider_mediaops.http.exchange import (
+    Blocking,
     Call,
-    Do,
     Emit,
     Failure,
     Request,
@@ -238,7 +238,7 @@ def test_a_path_segment_is_escaped(text: str, escaped: str) -> None:
     assert escape_segment(text) == escaped
 
 
-def working(steps: list[Do[object]]) -> Conversation[list[object]]:
+def working(steps: list[Blocking[object]]) -> Conversation[list[object]]:
     """Each step, and what came of it."""
     came: list[object] = []
     for step in steps:
@@ -254,7 +254,7 @@ def _fail() -> object:
 
 
 def test_what_is_done_beside_the_service_comes_back_with_its_result_or_its_error() -> None:
-    steps: list[Do[object]] = [Do(lambda: 1), Do(_fail), Do(lambda: None)]
+    steps: list[Blocking[object]] = [Blocking(lambda: 1), Blocking(_fail), Blocking(lambda: None)]
     service = Service()
     assert run(working(steps), service.send) == [1, "disk full", None]
     assert on_a_loop(arun(working(steps), service.asend)) == [1, "disk full", None]
@@ -264,7 +264,7 @@ def test_what_is_done_beside_the_service_comes_back_with_its_result_or_its_error
 
 def test_what_blocks_has_a_thread_of_its_own_on_an_event_loop() -> None:
     here = threading.get_ident()
-    steps: list[Do[object]] = [Do(threading.get_ident)]
+    steps: list[Blocking[object]] = [Blocking(threading.get_ident)]
     assert run(working(steps), Service().send) == [here]
     assert on_a_loop(arun(working(steps), Service().asend)) != [here]
 
@@ -273,5 +273,5 @@ def test_what_needs_no_thread_is_awaited_on_the_event_loop() -> None:
     async def ident() -> object:
         return threading.get_ident()
 
-    steps: list[Do[object]] = [Do(_fail, ident)]
+    steps: list[Blocking[object]] = [Blocking(_fail, ident)]
     assert on_a_loop(arun(working(steps), Service().asend)) == [threading.get_ident()]

@@ -134,7 +134,7 @@ def limit(why: str, *, seconds: float) -> None:
     """Let somebody else who uses the key hear of its limit."""
     limiter = BookDatabaseHook().service.client.limiter
     assert limiter is not None
-    told = limiter.heed(RateLimitedError(why, retry_after=seconds), None, 60.0)
+    told = limiter.on_error(RateLimitedError(why, retry_after=seconds), None, 60.0)
     exchange.run(told, lambda request: pytest.fail(str(request)))
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_mediaops.http.client import Client
-from airflow_provider_mediaops.http.exchange import Do, Request, Response
+from airflow_provider_mediaops.http.exchange import Blocking, Request, Response
 from airflow_provider_mediaops.video.api import VIDEO_RULES, SubscriptionQuery
 from airflow_provider_mediaops.video.export import Progress, content_digest, export_pages, resumed_walk, state_of
 from airflow_provider_mediaops.video.paging import Walk
@@ -52,7 +52,7 @@ def test_each_page_is_saved_before_the_next_is_asked_for() -> None:
     saved = Saved()
     steps = export(Walk(QUERY), saved, [reply(1, 2, token="T2"), reply(2, 3, token="T3"), reply(4)])
 
-    assert [type(step) for step in steps] == [Request, Do] * 3
+    assert [type(step) for step in steps] == [Request, Blocking] * 3
     assert saved.ids == ["sub-1", "sub-2", "sub-3", "sub-4"]
     assert saved.states[1] == {"token": "T3", "pages": 2, "duplicates": 1, "restarts": 0, "ended": False}
     assert saved.states[2]["ended"] is True

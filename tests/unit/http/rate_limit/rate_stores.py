@@ -7,7 +7,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.http.rate_limit.redis_store import RedisStore
-from airflow_provider_mediaops.http.rate_limit.schedule import Go, Reserve, Slot
+from airflow_provider_mediaops.http.rate_limit.schedule import Granted, Reserve, Slot
 from airflow_provider_mediaops.http.rate_limit.sqlite_store import SqliteStore
 from airflow_provider_mediaops.http.rate_limit.stores import MemoryStore
 
@@ -81,10 +81,10 @@ class Key:
         assert isinstance(answer, Slot), answer
         return answer
 
-    def go(self, held: Slot | None = None, **other: Any) -> Go:
+    def go(self, held: Slot | None = None, **other: Any) -> Granted:
         """Ask where it is time to send."""
         answer = self.ask(held, **other)
-        assert isinstance(answer, Go), answer
+        assert isinstance(answer, Granted), answer
         return answer
 
     def wait(self, seconds: float) -> None:

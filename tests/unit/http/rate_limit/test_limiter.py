@@ -15,10 +15,10 @@ from airflow_provider_mediaops.exceptions import (
     RateStoreError,
     TemporaryError,
 )
-from airflow_provider_mediaops.http.exchange import Do, Request, Wait
-from airflow_provider_mediaops.http.rate_limit.limiter import Leave, RateLimiter, limiter_for, spent_quota, store_at
+from airflow_provider_mediaops.http.exchange import Blocking, Request, Wait
+from airflow_provider_mediaops.http.rate_limit.limiter import Permit, RateLimiter, limiter_for, spent_quota, store_at
 from airflow_provider_mediaops.http.rate_limit.redis_store import RedisStore
-from airflow_provider_mediaops.http.rate_limit.schedule import Closed
+from airflow_provider_mediaops.http.rate_limit.schedule import QuotaExhausted
 from airflow_provider_mediaops.http.rate_limit.sqlite_store import SqliteStore
 from airflow_provider_mediaops.http.rate_limit.stores import MemoryStore, RateStore
 from tests.unit.conversations import START, FakeClock, pauses_of, replay
@@ -35,20 +35,20 @@ def limiter_of(fake: FakeClock, per_second: float = 1.0, **other: Any) -> RateLi
     return RateLimiter(**{"store": memory_store(fake), "clock": fake.clock, **other}, name="key", per_second=per_second)
 
 
-def take(limiter: RateLimiter, fake: FakeClock) -> Leave:
-    answer = replay(limiter.take(), [], clock=fake)
-    assert isinstance(answer, Leave)
+def take(limiter: RateLimiter, fake: FakeClock) -> Permit:
+    answer = replay(limiter.acquire(), [], clock=fake)
+    assert isinstance(answer, Permit)
     return answer
 
 
-def closed(limiter: RateLimiter, fake: FakeClock | None = None) -> Closed:
-    answer = replay(limiter.take(), [], clock=fake)
-    assert isinstance(answer, Closed)
+def closed(limiter: RateLimiter, fake: FakeClock | None = None) -> QuotaExhausted:
+    answer = replay(limiter.acquire(), [], clock=fake)
+    assert isinstance(answer, QuotaExhausted)
     return answer
 
 
-def tell(limiter: RateLimiter, error: Any, leave: Leave | None = None, longest: float = 120.0) -> None:
-    replay(limiter.heed(error, leave, longest), [])
+def tell(limiter: RateLimiter, error: Any, permit: Permit | None = None, longest: float = 120.0) -> None:
+    replay(limiter.on_error(error, permit, longest), [])
 
 
 @pytest.mark.parametrize("rate", [0.5, 1.0, 2.5, 3.0, 50.0, 200.0])
@@ -67,7 +67,7 @@ def test_a_caller_waits_once_and_says_for_what() -> None:
     fake, steps = FakeClock(), list["Step"]()
     limiter = limiter_of(fake)
     take(limiter, fake)
-    replay(limiter.take(), [], steps=steps, clock=fake)
+    replay(limiter.acquire(), [], steps=steps, clock=fake)
     assert [step.reason for step in steps if isinstance(step, Wait)] == ["the key's rate"]
     assert pauses_of(steps) == pytest.approx([1.02])
 
@@ -76,7 +76,7 @@ def test_a_clock_that_stands_still_does_not_keep_a_caller_for_ever() -> None:
     fake, steps = FakeClock(), list["Step"]()
     limiter = limiter_of(fake)
     for _ in range(3):
-        replay(limiter.take(), [], steps=steps)
+        replay(limiter.acquire(), [], steps=steps)
     # The log of what was sent holds it back once more, and then it is let go; the slots after it are put off.
     assert pauses_of(steps) == pytest.approx([1.02, 1.018, 2.04 + 1.018 - 0.2, 2.036])
 
@@ -84,9 +84,9 @@ def test_a_clock_that_stands_still_does_not_keep_a_caller_for_ever() -> None:
 def test_a_store_that_is_no_memory_is_asked_beside_the_service(tmp_path: Path) -> None:
     fake, steps = FakeClock(seconds=100.0), list["Step"]()
     store = sqlite_store(tmp_path / "rates.db", fake)
-    replay(limiter_of(fake, store=store).take(), [], steps=steps, clock=fake)
+    replay(limiter_of(fake, store=store).acquire(), [], steps=steps, clock=fake)
     # A new file: nothing is sent in the first second.
-    assert [type(step) for step in steps] == [Do, Wait, Do]
+    assert [type(step) for step in steps] == [Blocking, Wait, Blocking]
     assert pauses_of(steps) == pytest.approx([1.02])
     store.close()
 
@@ -94,7 +94,7 @@ def test_a_store_that_is_no_memory_is_asked_beside_the_service(tmp_path: Path) -
 def test_in_a_store_that_others_use_a_slow_rate_begins_as_slowly(tmp_path: Path) -> None:
     fake, steps = FakeClock(seconds=100.0), list["Step"]()
     store = sqlite_store(tmp_path / "rates.db", fake)
-    replay(limiter_of(fake, 0.1, store=store).take(), [], steps=steps, clock=fake)
+    replay(limiter_of(fake, 0.1, store=store).acquire(), [], steps=steps, clock=fake)
     assert pauses_of(steps) == pytest.approx([10.2])
     store.close()
 
@@ -103,31 +103,31 @@ class TestWhatTheServiceSays:
     def test_a_limit_slows_all_down_and_its_pause_is_kept(self) -> None:
         fake = FakeClock()
         limiter = limiter_of(fake)
-        leave = take(limiter, fake)
-        tell(limiter, RateLimitedError("limit", status=429, retry_after=20.0), leave)
+        permit = take(limiter, fake)
+        tell(limiter, RateLimitedError("limit", status=429, retry_after=20.0), permit)
         steps: list[Step] = []
-        replay(limiter.take(), [], steps=steps, clock=fake)
-        replay(limiter.take(), [], steps=steps, clock=fake)
+        replay(limiter.acquire(), [], steps=steps, clock=fake)
+        replay(limiter.acquire(), [], steps=steps, clock=fake)
         assert pauses_of(steps) == pytest.approx([20.0 + 1.02 / 0.7, 1.02 / 0.7], rel=0.1)
 
     def test_a_pause_is_no_longer_than_a_call_may_wait(self) -> None:
         fake, steps = FakeClock(), list["Step"]()
         limiter = limiter_of(fake)
         tell(limiter, RateLimitedError("limit", retry_after=86_400.0), longest=60.0)
-        replay(limiter.take(), [], steps=steps, clock=fake)
+        replay(limiter.acquire(), [], steps=steps, clock=fake)
         assert pauses_of(steps) == [60.0]
 
     def test_a_caller_that_waits_is_stopped_by_what_another_hears(self) -> None:
         fake = FakeClock()
         limiter = limiter_of(fake)
         take(limiter, fake)
-        waiting = limiter.take()
+        waiting = limiter.acquire()
         assert isinstance(next(waiting), Wait)
         tell(limiter, QuotaExceededError("spent", retry_after=3_600.0))
         fake.wait(1.02)
         with pytest.raises(StopIteration) as end:
             next(waiting)
-        assert isinstance(end.value.value, Closed)
+        assert isinstance(end.value.value, QuotaExhausted)
         assert end.value.value.seconds == pytest.approx(3_600.98)
 
     def test_a_spent_quota_ends_all_at_once_until_it_is_back(self) -> None:
@@ -138,7 +138,7 @@ class TestWhatTheServiceSays:
         fake.wait(3_600.0)
         # What is left is not worth another try of the task.
         steps: list[Step] = []
-        assert isinstance(replay(limiter.take(), [], steps=steps, clock=fake), Leave)
+        assert isinstance(replay(limiter.acquire(), [], steps=steps, clock=fake), Permit)
         assert pauses_of(steps) == pytest.approx([2.0])
 
     def test_no_quota_is_believed_to_be_spent_for_more_than_a_day(self) -> None:
@@ -151,26 +151,26 @@ class TestWhatTheServiceSays:
         fake = FakeClock()
         limiter = limiter_of(fake)
         tell(limiter, QuotaExceededError("spent", retry_after=3_600.0))
-        replay(limiter.reopen(), [])
+        replay(limiter.restore_quota(), [])
         take(limiter, fake)
 
     def test_a_reply_that_took_long_keeps_others_at_a_distance(self) -> None:
         fake, steps = FakeClock(), list["Step"]()
         limiter = limiter_of(fake)
-        leave = take(limiter, fake)
+        permit = take(limiter, fake)
         fake.wait(0.3)
-        replay(limiter.replied(leave), [])
-        replay(limiter.take(), [], steps=steps, clock=fake)
+        replay(limiter.on_reply(permit), [])
+        replay(limiter.acquire(), [], steps=steps, clock=fake)
         assert pauses_of(steps) == pytest.approx([0.72, 0.295 + 1.018 - 1.02])
 
     @pytest.mark.parametrize("status", [404, None])
     def test_so_does_a_request_that_ended_late_in_an_error(self, status: int | None) -> None:
         fake, steps = FakeClock(), list["Step"]()
         limiter = limiter_of(fake)
-        leave = take(limiter, fake)
+        permit = take(limiter, fake)
         fake.wait(0.3)
-        tell(limiter, NotFoundError("none", status=status), leave)
-        replay(limiter.take(), [], steps=steps, clock=fake)
+        tell(limiter, NotFoundError("none", status=status), permit)
+        replay(limiter.acquire(), [], steps=steps, clock=fake)
         assert pauses_of(steps) == pytest.approx([0.72, 0.293])
 
 
@@ -203,7 +203,7 @@ class TestAStoreThatFails:
         fake = FakeClock()
         store = FailingStore(fake, failures=1)
         with pytest.raises(RateStoreError, match="thing:// cannot be used: gone"):
-            replay(limiter_of(fake, store=store).take(), [], clock=fake)
+            replay(limiter_of(fake, store=store).acquire(), [], clock=fake)
         assert store.asked == 1
 
     def test_during_a_run_it_is_waited_for(self) -> None:
@@ -212,7 +212,7 @@ class TestAStoreThatFails:
         limiter = limiter_of(fake, store=store)
         take(limiter, fake)
         store.failures = 8
-        replay(limiter.take(), [], steps=steps, clock=fake)
+        replay(limiter.acquire(), [], steps=steps, clock=fake)
         waits = [step for step in steps if isinstance(step, Wait)]
         assert [wait.seconds for wait in waits] == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0])
         assert {wait.reason for wait in waits} == {"The rate store thing:// cannot be used: gone."}
@@ -227,7 +227,7 @@ class TestAStoreThatFails:
         store.failures = 1_000
         start = fake.seconds
         with pytest.raises(RateStoreError):
-            replay(limiter.take(), [], steps=steps, clock=fake if clock_runs else None)
+            replay(limiter.acquire(), [], steps=steps, clock=fake if clock_runs else None)
         assert sum(pauses_of(steps)) <= 60.0
         assert not clock_runs or 50.0 <= fake.seconds - start <= 65.0
 
@@ -235,19 +235,19 @@ class TestAStoreThatFails:
         fake = FakeClock()
         store = FailingStore(fake)
         limiter = limiter_of(fake, store=store)
-        leave = take(limiter, fake)
+        permit = take(limiter, fake)
         store.failures = 3
-        tell(limiter, RateLimitedError("limit"), leave)
+        tell(limiter, RateLimitedError("limit"), permit)
         tell(limiter, QuotaExceededError("spent", retry_after=60.0))
         fake.wait(1.0)
-        replay(limiter.replied(leave), [])
+        replay(limiter.on_reply(permit), [])
         assert store.failures == 0
 
 
 class TestTheErrorOfASpentQuota:
     def test_it_says_until_when_and_what_was_not_sent(self) -> None:
         request = Request("GET", "/book/9780140449136", base="https://books.example")
-        error = spent_quota(request, "book database", Closed(4 * 3_600 + 2.0), START)
+        error = spent_quota(request, "book database", QuotaExhausted(4 * 3_600 + 2.0), START)
         assert error.message == (
             "The quota of this key at the book database is used up until 2026-03-15 00:00 UTC, so GET "
             "/book/9780140449136 was not sent: run it again after that, or ask for a larger quota."
@@ -258,7 +258,7 @@ class TestTheErrorOfASpentQuota:
 
     @pytest.mark.parametrize("seconds", [-20, 0, 20])
     def test_clocks_that_differ_a_little_say_the_same(self, seconds: int) -> None:
-        error = spent_quota(Request("GET", "/"), "thing", Closed(14_402.0), START + timedelta(seconds=seconds))
+        error = spent_quota(Request("GET", "/"), "thing", QuotaExhausted(14_402.0), START + timedelta(seconds=seconds))
         assert "2026-03-15 00:00 UTC" in error.message
 
 
@@ -304,9 +304,9 @@ class TestStores:
         first = limiter_for("service", "the-s3cr3t-key", 1.0, store)
         take(first, fake)
         steps: list[Step] = []
-        replay(limiter_for("service", "the-s3cr3t-key", 5.0, store).take(), [], steps=steps, clock=fake)
-        replay(limiter_for("service", "another-key", 1.0, store).take(), [], steps=steps)
-        replay(limiter_for("another", "the-s3cr3t-key", 1.0, store).take(), [], steps=steps)
+        replay(limiter_for("service", "the-s3cr3t-key", 5.0, store).acquire(), [], steps=steps, clock=fake)
+        replay(limiter_for("service", "another-key", 1.0, store).acquire(), [], steps=steps)
+        replay(limiter_for("another", "the-s3cr3t-key", 1.0, store).acquire(), [], steps=steps)
         assert pauses_of(steps) == pytest.approx([1.02])
         assert "s3cr3t" not in f"{first!r} {first.name}"
 

@@ -17,7 +17,7 @@ from redis import Redis
 from airflow_provider_mediaops.exceptions import RateStoreError
 from airflow_provider_mediaops.http.exchange import arun
 from airflow_provider_mediaops.http.rate_limit.redis_store import RedisStore
-from airflow_provider_mediaops.http.rate_limit.schedule import Close, Closed, Go, Reserve, Slot
+from airflow_provider_mediaops.http.rate_limit.schedule import ExhaustQuota, Granted, QuotaExhausted, Reserve, Slot
 from tests.redis_server import PROGRAM, running_redis
 from tests.unit.conversations import on_a_loop
 from tests.unit.loopback import closed_port, deaf_port
@@ -53,7 +53,7 @@ def store(server: RedisServer) -> Iterator[RedisStore]:
 
 
 def wait_of(answer: object) -> float:
-    assert isinstance(answer, (Slot, Go)), answer
+    assert isinstance(answer, (Slot, Granted)), answer
     return answer.wait
 
 
@@ -74,7 +74,7 @@ def test_the_servers_clock_counts(server: RedisServer, store: RedisStore) -> Non
 
 def test_a_schedule_that_nobody_uses_is_forgotten_in_the_end(server: RedisServer, store: RedisStore) -> None:
     store.apply("key", NEXT, 0.0)
-    store.apply("spent", Close(86_000.0), 0.0)
+    store.apply("spent", ExhaustQuota(86_000.0), 0.0)
     with Redis.from_url(server.url) as client:
         assert 86_000 < client.ttl("mediaops:rate:1:key") <= 86_501
         # Not before its quota comes back.
@@ -115,18 +115,18 @@ class TestARestart:
         assert wait_of(store.apply("key", replace(NEXT, held=waiting), QUIET)) == pytest.approx(1_100.0, abs=40.0)
 
     def test_a_quota_that_is_used_up_is_still_known(self, server: RedisServer, store: RedisStore) -> None:
-        store.apply("key", Close(3_600.0), 0.0)
+        store.apply("key", ExhaustQuota(3_600.0), 0.0)
         server.stop()
         server.start()
         answer = store.apply("key", NEXT, 0.0)
-        assert isinstance(answer, Closed)
+        assert isinstance(answer, QuotaExhausted)
         assert answer.seconds == pytest.approx(3_602.0, abs=40.0)
 
     def test_a_command_that_only_tells_something_is_as_careful(self, server: RedisServer, store: RedisStore) -> None:
         store.apply("key", NEXT, 0.0)
         server.stop()
         server.start()
-        store.apply("key", Close(-10.0), QUIET)
+        store.apply("key", ExhaustQuota(-10.0), QUIET)
         assert wait_of(store.apply("key", NEXT, QUIET)) > 960.0
 
 

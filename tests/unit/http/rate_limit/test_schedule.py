@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_mediaops.http.rate_limit.schedule import (
-    Close,
-    Closed,
+    Cooldown,
     Delayed,
-    Go,
-    Reopen,
-    Settle,
+    ExhaustQuota,
+    Granted,
+    QuotaExhausted,
+    RestoreQuota,
     Slot,
     SlowDown,
 )
@@ -85,7 +85,7 @@ class TestSlots:
     def test_but_not_where_all_are_put_off(self, key: Key) -> None:
         key.gap, key.most, key.within = 0.02, 50, 1.0
         key.wait(0.07)
-        key.do(Settle(5.0))
+        key.do(Cooldown(5.0))
         assert waits(key, 2) == pytest.approx([5.0, 5.02])
 
     def test_a_caller_that_dies_wastes_its_slot_only(self, key: Key) -> None:
@@ -160,7 +160,7 @@ class TestTheLog:
         behind = [key.go().wait]
         waiting = [key.slot() for _ in range(9)]
         for slot in waiting:
-            answer: Slot | Go = slot
+            answer: Slot | Granted = slot
             while isinstance(answer, Slot):
                 key.wait(answer.due - key.clock.seconds)
                 answer = key.ask(answer)
@@ -257,7 +257,7 @@ class TestLimits:
             key.wait(3_600)
             key.go()
             gaps.append(key.slot().wait)
-            key.do(Settle(0.0))
+            key.do(Cooldown(0.0))
         assert gaps == pytest.approx([1 / pace for pace in (0.75, 0.8, 0.85, 0.9, 0.95, 1.0, 1.0, 1.0)])
 
     def test_it_does_not_recover_at_once_or_in_a_pause(self, key: Key) -> None:
@@ -270,31 +270,31 @@ class TestQuotas:
     def test_a_spent_quota_stops_everyone_also_those_who_wait(self, key: Key) -> None:
         key.go()
         slot = key.slot()
-        key.do(Close(3_600.0))
+        key.do(ExhaustQuota(3_600.0))
         key.wait(1.0)
         for held in (slot, None):
             answer = key.ask(held)
-            assert isinstance(answer, Closed)
+            assert isinstance(answer, QuotaExhausted)
             # And a little more, for clocks that do not quite agree.
             assert answer.seconds == pytest.approx(3_601.0)
 
     def test_after_the_reset_it_goes_on(self, key: Key) -> None:
         key.go()
-        key.do(Close(3_600.0))
+        key.do(ExhaustQuota(3_600.0))
         key.wait(3_602.5)
         assert key.go().wait == 0.0
         assert waits(key, 1) == pytest.approx([1.0])
 
     def test_of_several_resets_the_last_counts(self, key: Key) -> None:
-        key.do(Close(3_600.0))
-        key.do(Close(60.0))
+        key.do(ExhaustQuota(3_600.0))
+        key.do(ExhaustQuota(60.0))
         assert key.ask().seconds == pytest.approx(3_602.0)
 
     def test_it_is_opened_again_where_the_service_answers(self, key: Key) -> None:
-        key.do(Close(3_600.0))
-        key.do(Reopen())
+        key.do(ExhaustQuota(3_600.0))
+        key.do(RestoreQuota())
         assert key.go().wait == 0.0
-        key.do(Reopen())
+        key.do(RestoreQuota())
         assert waits(key, 1) == pytest.approx([1.0])
 
 
@@ -302,10 +302,10 @@ class TestTheStoresClock:
     def test_one_that_is_set_back_stops_nobody(self, key: Key) -> None:
         key.go()
         waiting, behind = key.slot(), key.slot()
-        key.do(Close(10.0))
+        key.do(ExhaustQuota(10.0))
         key.wait(-7_200.0)
         assert key.ask().seconds == pytest.approx(12.0)
-        key.do(Reopen())
+        key.do(RestoreQuota())
         assert key.slot().wait == pytest.approx(3.0)
         # It has waited all the same.
         key.wait(1.0)
@@ -332,8 +332,8 @@ class TestTheStoresClock:
     def test_nothing_comes_for_a_while_where_something_may_be_lost(self, key: Key) -> None:
         key.go()
         waiting = key.slot()
-        key.do(Settle(5.0))
-        key.do(Settle(4.0))
+        key.do(Cooldown(5.0))
+        key.do(Cooldown(4.0))
         assert key.slot().wait == pytest.approx(7.0)
         key.wait(1.0)
         assert key.ask(waiting).wait == pytest.approx(5.0)
@@ -342,7 +342,7 @@ class TestTheStoresClock:
         key.go()
         lost, missed, waiting = (key.slot() for _ in range(3))
         key.wait(2.4)
-        key.do(Settle(5.0))
+        key.do(Cooldown(5.0))
         key.wait(0.1)
         again = key.ask(missed)
         assert [again.wait, key.ask(waiting).wait, key.ask(lost).wait] == pytest.approx([4.9, 5.5, 6.5])
@@ -368,7 +368,7 @@ def test_no_second_holds_more_requests_than_the_rate(rate: int, arrivals: list[t
         coming.sort(key=lambda each: each[0])
         fake.seconds, late, held = coming.pop(0)
         answer = key.ask(held)
-        if isinstance(answer, Go):
+        if isinstance(answer, Granted):
             sent.append(fake.seconds + answer.wait)
         else:
             coming.append((fake.seconds + answer.wait + late, 0.0, answer))

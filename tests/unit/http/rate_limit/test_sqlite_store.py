@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.exceptions import RateStoreError
-from airflow_provider_mediaops.http.rate_limit.schedule import Go, Reserve, Slot
+from airflow_provider_mediaops.http.rate_limit.schedule import Granted, Reserve, Slot
 from airflow_provider_mediaops.http.rate_limit.sqlite_store import SqliteStore
 from tests.unit.conversations import FakeClock
 from tests.unit.http.rate_limit.rate_stores import Key, sqlite_store
@@ -114,7 +114,7 @@ class TestFilesThatCannotBeUsed:
         store = open_store()
         assert "not a database" in error_of(store).message
         path.unlink()
-        assert isinstance(store.apply("key", NEXT, 0.0), Go)
+        assert isinstance(store.apply("key", NEXT, 0.0), Granted)
 
     def test_another_keeps_it_to_itself(self, open_store: Callable[[], SqliteStore], path: Path) -> None:
         store = open_store()
@@ -133,7 +133,7 @@ class TestFilesThatCannotBeUsed:
         ending = threading.Timer(0.1, other.execute, ["COMMIT"])
         ending.start()
         store = SqliteStore(path)
-        assert isinstance(store.apply("key", NEXT, 0.0), Go)
+        assert isinstance(store.apply("key", NEXT, 0.0), Granted)
         ending.join()
         other.close()
         store.close()
@@ -157,7 +157,7 @@ class TestFilesThatCannotBeUsed:
         if times > 2:
             assert "locked" in error_of(store).message
         else:
-            assert isinstance(store.apply("key", NEXT, 0.0), Go)
+            assert isinstance(store.apply("key", NEXT, 0.0), Granted)
 
     def test_a_change_that_fails_half_way_is_taken_back(self, path: Path) -> None:
         def no_time() -> float:
@@ -166,7 +166,7 @@ class TestFilesThatCannotBeUsed:
         broken, good = SqliteStore(path, clock=no_time), SqliteStore(path, busy=0.05)
         with pytest.raises(RuntimeError):
             broken.apply("key", NEXT, 0.0)
-        assert isinstance(good.apply("key", NEXT, 0.0), Go)
+        assert isinstance(good.apply("key", NEXT, 0.0), Granted)
         broken.close()
         good.close()
 
@@ -237,7 +237,7 @@ from airflow_provider_mediaops.http.exchange import run
 from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for, store_at
 limiter = limiter_for("service", "key", 50.0, store_at(sys.argv[1]))
 for _ in range(8):
-    run(limiter.take(), None)
+    run(limiter.acquire(), None)
     print(time.time())
 """
 

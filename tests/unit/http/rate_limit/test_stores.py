@@ -8,12 +8,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_mediaops.http.rate_limit.schedule import (
-    Close,
+    Cooldown,
     Delayed,
-    Go,
-    Reopen,
+    ExhaustQuota,
+    Granted,
     Reserve,
-    Settle,
+    RestoreQuota,
     Slot,
     SlowDown,
     applied,
@@ -41,7 +41,7 @@ class Caller:
 
     def __init__(self) -> None:
         self.slot: Slot | None = None
-        self.go = Go(0.0, 0.0, 0.0)
+        self.go = Granted(0.0, 0.0, 0.0)
 
     def operation(self, kind: str, figure: float) -> Operation[Any]:
         if kind in ("reserve", "come back"):
@@ -50,16 +50,16 @@ class Caller:
         made: dict[str, Operation[Any]] = {
             "slow down": SlowDown(0.5, figure, self.go.epoch),
             "limit": SlowDown(0.5, figure),
-            "settle": Settle(figure),
-            "close": Close(figure),
-            "reopen": Reopen(),
+            "settle": Cooldown(figure),
+            "close": ExhaustQuota(figure),
+            "reopen": RestoreQuota(),
             "delayed": Delayed(self.go.at, figure),
         }
         return made[kind]
 
     def hear(self, answer: Any) -> None:
         self.slot = answer if isinstance(answer, Slot) else None
-        self.go = answer if isinstance(answer, Go) else self.go
+        self.go = answer if isinstance(answer, Granted) else self.go
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
@@ -76,7 +76,7 @@ def test_redis_says_the_same_as_python(
         fake.wait(pause)
         if schedule is None:
             # A server that has not seen the key before waits as if it had lost it.
-            schedule, _ = applied(Settle(quiet), None, fake.seconds, quiet)
+            schedule, _ = applied(Cooldown(quiet), None, fake.seconds, quiet)
         operation = caller.operation(kind, figure)
         schedule, expected = applied(operation, schedule, fake.seconds, quiet)
         assert store.apply(name, operation, quiet) == expected

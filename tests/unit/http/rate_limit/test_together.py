@@ -12,8 +12,8 @@ import pytest
 
 from airflow_provider_mediaops.exceptions import RateStoreError
 from airflow_provider_mediaops.http.exchange import Wait
-from airflow_provider_mediaops.http.rate_limit.limiter import Leave, RateLimiter
-from airflow_provider_mediaops.http.rate_limit.schedule import Settle
+from airflow_provider_mediaops.http.rate_limit.limiter import Permit, RateLimiter
+from airflow_provider_mediaops.http.rate_limit.schedule import Cooldown
 from airflow_provider_mediaops.http.rate_limit.stores import MemoryStore
 from airflow_provider_mediaops.http.retry import Clock
 from tests.unit.conversations import START, FakeClock
@@ -68,7 +68,7 @@ class StoreOfMany(MemoryStore):
             raise RateStoreError("it cannot be reached")
         if self._fake.seconds >= last and not self._settled:
             self._settled = True
-            self.apply(name, Settle(quiet), quiet)
+            self.apply(name, Cooldown(quiet), quiet)
         answer = self.apply(name, operation, quiet)
         self.reached = True
         yield A_STEP
@@ -78,12 +78,12 @@ class StoreOfMany(MemoryStore):
 def asking(limiter: RateLimiter, fake: FakeClock, came: list[float]) -> Iterator[Step]:
     """Ask the service as fast as the limiter lets us."""
     while True:
-        leave = yield from limiter.take()
-        assert isinstance(leave, Leave)
+        permit = yield from limiter.acquire()
+        assert isinstance(permit, Permit)
         yield A_STEP
         came.append(fake.seconds)
         yield A_STEP
-        yield from limiter.replied(leave)
+        yield from limiter.on_reply(permit)
 
 
 def requests_of(
