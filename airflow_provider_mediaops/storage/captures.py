@@ -6,7 +6,15 @@ import secrets
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.storage.files import asking, beside, is_local, naming, put, target_of, write_whole
+from airflow_provider_mediaops.storage.files import (
+    beside,
+    is_local,
+    naming_path,
+    put,
+    target_of,
+    translating_errors,
+    write_whole,
+)
 
 if TYPE_CHECKING:
     from airflow.sdk import ObjectStoragePath
@@ -41,7 +49,7 @@ class CaptureFiles:
             if not is_local(path):
                 _probe_store(path)
                 return
-            with naming(path):
+            with naming_path(path):
                 target = target_of(path)
                 with suppress(FileNotFoundError):
                     target.lstat()  # a name that is too long, say
@@ -94,5 +102,5 @@ def _probe_store(path: ObjectStoragePath) -> None:
     folder, _, name = path.path.rpartition("/")
     probe = f"{folder}/{beside(name, f'{secrets.token_hex(4)}.probe')}"
     put(path, probe, lambda target: path.fs.pipe_file(target, b""))
-    with asking(path, "written"):
+    with translating_errors(path, "written"):
         path.fs.rm_file(probe)

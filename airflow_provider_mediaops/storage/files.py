@@ -28,7 +28,7 @@ def write_whole(path: ObjectStoragePath, data: bytes) -> None:
     :raises OSError: where the destination cannot be written; the message names it.
     """
     if is_local(path):
-        with naming(path):
+        with naming_path(path):
             _write_local(target_of(path), data)
     else:
         put(path, path.path, lambda target: path.fs.pipe_file(target, data))
@@ -96,7 +96,7 @@ def put(path: ObjectStoragePath, target: str, send: Callable[[str], None], what_
     :param what_to_do: a sentence for the reader of an error.
     :raises OSError: where the store refuses, or cannot be reached.
     """
-    with asking(path, "written", what_to_do):
+    with translating_errors(path, "written", what_to_do):
         try:
             send(target)
         except FileNotFoundError:
@@ -106,7 +106,7 @@ def put(path: ObjectStoragePath, target: str, send: Callable[[str], None], what_
 
 
 @contextmanager
-def asking(path: object, done: str = "read", what_to_do: str = "") -> Iterator[None]:
+def translating_errors(path: object, done: str = "read", what_to_do: str = "") -> Iterator[None]:
     """
     Let any error of a store be an ``OSError`` that says which destination it is about.
 
@@ -115,7 +115,7 @@ def asking(path: object, done: str = "read", what_to_do: str = "") -> Iterator[N
     :param what_to_do: a sentence for the reader.
     :raises OSError: for whatever the store's client raises; some have errors of their own for a lost network.
     """
-    with naming(path, what_to_do, done):
+    with naming_path(path, what_to_do, done):
         try:
             yield
         except OSError:
@@ -125,7 +125,7 @@ def asking(path: object, done: str = "read", what_to_do: str = "") -> Iterator[N
 
 
 @contextmanager
-def naming(path: object, what_to_do: str = "", done: str = "written") -> Iterator[None]:
+def naming_path(path: object, what_to_do: str = "", done: str = "written") -> Iterator[None]:
     """
     Let an error of the system or of a store say which destination it is about.
 
@@ -139,10 +139,10 @@ def naming(path: object, what_to_do: str = "", done: str = "written") -> Iterato
     except OSError as error:
         # With its number the system's error keeps its class: PermissionError, FileNotFoundError, …
         what = f"{path} cannot be {done}: {error.strerror or error}"
-        raise named(error, f"{what}. {what_to_do}" if what_to_do else what) from error
+        raise with_message(error, f"{what}. {what_to_do}" if what_to_do else what) from error
 
 
-def named(error: OSError, what: str) -> OSError:
+def with_message(error: OSError, what: str) -> OSError:
     """
     Give an error another text.
 

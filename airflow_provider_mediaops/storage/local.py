@@ -20,11 +20,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.storage.files import beside, naming, replace, target_of
+from airflow_provider_mediaops.storage.files import beside, naming_path, replace, target_of
 from airflow_provider_mediaops.storage.journal import commit_line, header_line, read_journal, receipt_line
 from airflow_provider_mediaops.storage.locked_journal import LockedJournal, journal_of, sync
 from airflow_provider_mediaops.storage.ownership import Owner, Receipt, in_use
-from airflow_provider_mediaops.storage.records import Extent, kept, read_lines, verified, write_at
+from airflow_provider_mediaops.storage.records import Extent, read_lines, resume_hint, verified, write_at
 from airflow_provider_mediaops.storage.stage import Stage
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class LocalStage(Stage):
         self.extent = Extent()
         self.state: Any = None
         self._synced = time.monotonic()
-        with naming(path):
+        with naming_path(path):
             self._files = _Files.of(path)
             self._journal = _taken(path, self._files)
             try:
@@ -117,7 +117,7 @@ class LocalStage(Stage):
         """Commit lines and a state: all of it, or nothing."""
         grown = self.extent.grown(data, rows)
         line = commit_line(grown, state)
-        with self._naming():
+        with self._naming_path():
             write_at(self._records, data, self.extent.size)
             self._journal.append(line)
             self.extent, self.state = grown, state
@@ -133,7 +133,7 @@ class LocalStage(Stage):
 
     def publish(self, convert: Convert | None, summary: Mapping[str, Any], digest: str | None) -> dict[str, Any]:
         """Put the file at its destination in one step; give the summary with its size in bytes."""
-        with self._naming():
+        with self._naming_path():
             # What a commit that failed has left behind the last good one.
             os.ftruncate(self._records, self.extent.size)
             ready = self._files.records
@@ -151,7 +151,7 @@ class LocalStage(Stage):
 
     def keep_published(self, last: Receipt, summary: Mapping[str, Any]) -> dict[str, Any] | None:
         """Take over what was published before as this task's own, with its size; None where it is gone meanwhile."""
-        with self._naming():
+        with self._naming_path():
             if not _standing(self._files, last):
                 return None
             final = {**summary, "bytes": self._files.target.stat().st_size}
@@ -163,8 +163,8 @@ class LocalStage(Stage):
         os.close(self._records)
         self._journal.close()
 
-    def _naming(self) -> AbstractContextManager[None]:
-        return naming(self._path, kept(self.extent))
+    def _naming_path(self) -> AbstractContextManager[None]:
+        return naming_path(self._path, resume_hint(self.extent))
 
 
 def published_locally(path: ObjectStoragePath, owner: Owner) -> dict[str, Any] | None:
@@ -176,7 +176,7 @@ def published_locally(path: ObjectStoragePath, owner: Owner) -> dict[str, Any] |
     :returns: the summary, or None where the file at the destination is not of this task instance.
     :raises OSError: where the folder cannot be read or written; the message names the destination.
     """
-    with naming(path):
+    with naming_path(path):
         files = _Files.of(path)
         if not journal_of(files.target).exists():
             return None

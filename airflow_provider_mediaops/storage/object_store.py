@@ -34,11 +34,11 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.exceptions import DestinationInUseError
 from airflow_provider_mediaops.storage.compaction import Piece, Tiers
-from airflow_provider_mediaops.storage.files import asking, beside, naming, put
+from airflow_provider_mediaops.storage.files import beside, naming_path, put, translating_errors
 from airflow_provider_mediaops.storage.lease import STALE_AFTER, Claim
 from airflow_provider_mediaops.storage.ownership import Owner, Receipt, in_use, taken_away
 from airflow_provider_mediaops.storage.parts import Part, content_of, in_turns, read_content
-from airflow_provider_mediaops.storage.records import Extent, kept, read_blocks, read_lines, write_at
+from airflow_provider_mediaops.storage.records import Extent, read_blocks, read_lines, resume_hint, write_at
 from airflow_provider_mediaops.storage.stage import Stage
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class _Objects:
         self.parts = f"{folder}/{beside(name, 'parts')}"
 
     def read_claim(self) -> Claim:
-        with asking(self.path):
+        with translating_errors(self.path):
             # Some clients remember what they have listed.
             self.path.fs.invalidate_cache()
             try:
@@ -80,7 +80,7 @@ class _Objects:
 
     def list_parts(self) -> dict[Part, int]:
         """Give the parts that are there, each with its size in bytes."""
-        with asking(self.path):
+        with translating_errors(self.path):
             self.path.fs.invalidate_cache()
             try:
                 found = self.path.fs.ls(self.parts, detail=True)
@@ -97,7 +97,7 @@ class _Objects:
 
     def fetch(self, parts: Iterable[Part], sizes: Mapping[Part, int]) -> Iterator[bytes]:
         for turn in in_turns(sizes, parts):
-            with asking(self.path):
+            with translating_errors(self.path):
                 contents = self.path.fs.cat_ranges([self._name(part) for part in turn], None, None, on_error="raise")
             yield from contents
 
@@ -105,7 +105,7 @@ class _Objects:
         names = [self._name(part) for part in parts]
         for start in range(0, len(names), _TOGETHER):
             # Nobody counts them; what cannot be removed now is tried again when the destination is next written.
-            with suppress(OSError), asking(self.path):
+            with suppress(OSError), translating_errors(self.path):
                 self._remove(names[start : start + _TOGETHER])
 
     def _remove(self, names: list[str]) -> None:
@@ -117,7 +117,7 @@ class _Objects:
             self.path.fs.rm_file(name)
 
     def identity(self) -> str:
-        with asking(self.path):
+        with translating_errors(self.path):
             self.path.fs.invalidate_cache()
             try:
                 info = self.path.fs.info(self.path.path)
@@ -302,10 +302,10 @@ class ObjectStage(Stage):
         return in_use(self._objects.path, claim.owner.task, seen, seen + STALE_AFTER)
 
     def _naming_spool(self) -> AbstractContextManager[None]:
-        return naming(tempfile.gettempdir(), self._advice())
+        return naming_path(tempfile.gettempdir(), self._advice())
 
     def _advice(self) -> str:
-        return kept(self.extent)
+        return resume_hint(self.extent)
 
 
 def published_in_store(path: ObjectStoragePath, owner: Owner) -> dict[str, Any] | None:

@@ -37,7 +37,7 @@ class Extent:
         return Extent(self.size + len(data), self.rows + rows, zlib.crc32(data, self.crc))
 
 
-def kept(extent: Extent) -> str:
+def resume_hint(extent: Extent) -> str:
     """
     Say what an attempt that fails leaves to the next.
 

@@ -17,7 +17,7 @@ from airflow.providers.common.compat.sdk import ObjectStoragePath
 
 from airflow_provider_mediaops.exceptions import PermanentError
 from airflow_provider_mediaops.json_text import text_of
-from airflow_provider_mediaops.storage.files import named
+from airflow_provider_mediaops.storage.files import with_message
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -116,7 +116,7 @@ def version_of(source: str | ObjectStoragePath) -> str:
     :raises OSError: where the file is missing or cannot be reached; the message names it.
     """
     path = ObjectStoragePath(str(source))
-    with _naming(path):
+    with _naming_path(path):
         # A triggerer lives long, and its stores' clients remember listings.
         path.fs.invalidate_cache()
         info = path.fs.info(path.path)
@@ -138,7 +138,7 @@ class _Lines:
         self.ended = False
 
     def __iter__(self) -> Iterator[str]:
-        with _naming(self._path), self._whole_gzip(), self._path.fs.open(self._path.path, "rb") as file:
+        with _naming_path(self._path), self._whole_gzip(), self._path.fs.open(self._path.path, "rb") as file:
             packed = self._path.name.lower().endswith(_GZIP)
             for line in self._split(gzip.GzipFile(fileobj=file).read if packed else file.read):
                 self.number += 1
@@ -301,7 +301,7 @@ def _opened_parquet(path: ObjectStoragePath, column: str) -> Iterator[Any]:
             "Reading Parquet needs pyarrow, which is not installed here: "
             "install airflow-provider-mediaops[parquet], or give the list as .txt, .csv or .jsonl."
         ) from None
-    with _naming(path), path.fs.open(path.path, "rb") as opened:
+    with _naming_path(path), path.fs.open(path.path, "rb") as opened:
         try:
             with pq.ParquetFile(opened, pre_buffer=False) as file:
                 if error := _not_one(column, file.schema_arrow.names):
@@ -327,13 +327,13 @@ def _start_of(text: str) -> str:
 
 
 @contextmanager
-def _naming(path: ObjectStoragePath) -> Iterator[None]:
+def _naming_path(path: ObjectStoragePath) -> Iterator[None]:
     try:
         yield
     except OSError as error:
         gone = "there is no such file" if isinstance(error, FileNotFoundError) else str(error)
         what = f"source {path} cannot be read: {error.strerror or gone}"
-        raise named(error, what) from error
+        raise with_message(error, what) from error
 
 
 _Reader = Callable[[_Lines, str, int], Iterator[SourceRow]]
