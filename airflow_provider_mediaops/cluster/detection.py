@@ -15,9 +15,9 @@ from airflow_provider_mediaops.cluster.api import EMPTY_REPORT, HotThreadsQuery
 from airflow_provider_mediaops.cluster.capture import Reading, storable, take_capture
 from airflow_provider_mediaops.cluster.spike import Progress, await_spike
 from airflow_provider_mediaops.cluster.watch import CpuWatch, name_some
-from airflow_provider_mediaops.exceptions import MediaOpsError, TemporaryError
+from airflow_provider_mediaops.exceptions import InvalidArgumentError, MediaOpsError, TemporaryError
+from airflow_provider_mediaops.http.clock import Clock
 from airflow_provider_mediaops.http.exchange import Blocking, Wait
-from airflow_provider_mediaops.http.retry import Clock
 from airflow_provider_mediaops.waiting import Pace
 
 if TYPE_CHECKING:
@@ -62,11 +62,11 @@ class CapturePlan:
     def __post_init__(self) -> None:
         for name in ("poll_interval", "every"):
             if not 0 < getattr(self, name) < float("inf"):
-                raise ValueError(f"{name} is a number of seconds above 0; not {getattr(self, name)!r}.")
+                raise InvalidArgumentError(f"{name} is a number of seconds above 0; not {getattr(self, name)!r}.")
         if self.on_timeout not in ON_TIMEOUT:
-            raise ValueError(f"on_timeout is one of {', '.join(ON_TIMEOUT)}; not {self.on_timeout!r}.")
+            raise InvalidArgumentError(f"on_timeout is one of {', '.join(ON_TIMEOUT)}; not {self.on_timeout!r}.")
         if type(self.captures) is not int or not 1 <= self.captures <= _MOST_CAPTURES:
-            raise ValueError(f"captures is a whole number, 1 to {_MOST_CAPTURES}; not {self.captures!r}.")
+            raise InvalidArgumentError(f"captures is a whole number, 1 to {_MOST_CAPTURES}; not {self.captures!r}.")
 
     @property
     def seconds(self) -> float:

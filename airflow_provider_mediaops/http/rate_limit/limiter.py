@@ -16,10 +16,10 @@ import atexit
 import hashlib
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.exceptions import QuotaExceededError, RateLimitedError, RateStoreError
+from airflow_provider_mediaops.http.clock import Clock
 from airflow_provider_mediaops.http.exchange import Wait
 from airflow_provider_mediaops.http.rate_limit.latency import Latency
 from airflow_provider_mediaops.http.rate_limit.schedule import (
@@ -33,13 +33,10 @@ from airflow_provider_mediaops.http.rate_limit.schedule import (
     SlowDown,
 )
 from airflow_provider_mediaops.http.rate_limit.stores import MemoryStore, RateStore
-from airflow_provider_mediaops.http.retry import Clock
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from airflow_provider_mediaops.exceptions import MediaOpsError
-    from airflow_provider_mediaops.http.exchange import Conversation, Request
+    from airflow_provider_mediaops.http.exchange import Conversation
     from airflow_provider_mediaops.http.rate_limit.schedule import A, Operation
 
 # Slots stand this much further apart than the rate demands, and no second holds more requests than it may even if it is
@@ -179,28 +176,6 @@ class RateLimiter:
                 yield Wait(wait, error.message)
                 waited += wait
                 pause = min(pause * 2, _LONGEST_PAUSE)
-
-
-def spent_quota(request: Request, service: str, exhausted: QuotaExhausted, now: datetime) -> QuotaExceededError:
-    """
-    Make the error of a request that is not sent, because the key's quota is used up.
-
-    :param request: what was to be asked.
-    :param service: the service's name, for the message.
-    :param exhausted: until when the quota is used up.
-    :param now: the time in UTC.
-    :returns: the error; it says until when.
-    """
-    # To the minute, so that clocks which differ by seconds say the same.
-    until = now + timedelta(seconds=exhausted.seconds + 30)
-    return QuotaExceededError(
-        f"The quota of this key at the {service} is used up until {until:%Y-%m-%d %H:%M} UTC, so {request.method} "
-        f"{request.path} was not sent: run it again after that, or ask for a larger quota.",
-        service=service,
-        method=request.method,
-        path=request.path,
-        retry_after=exhausted.seconds,
-    )
 
 
 _stores: dict[str, RateStore] = {}

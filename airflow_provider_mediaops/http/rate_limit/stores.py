@@ -8,9 +8,9 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from airflow_provider_mediaops.http.clock import Clock
 from airflow_provider_mediaops.http.exchange import Blocking
 from airflow_provider_mediaops.http.rate_limit.schedule import applied
-from airflow_provider_mediaops.http.retry import Clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable

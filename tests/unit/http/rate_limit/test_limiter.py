@@ -15,8 +15,9 @@ from airflow_provider_mediaops.exceptions import (
     RateStoreError,
     TemporaryError,
 )
+from airflow_provider_mediaops.http.errors import spent_quota
 from airflow_provider_mediaops.http.exchange import Blocking, Request, Wait
-from airflow_provider_mediaops.http.rate_limit.limiter import Permit, RateLimiter, limiter_for, spent_quota, store_at
+from airflow_provider_mediaops.http.rate_limit.limiter import Permit, RateLimiter, limiter_for, store_at
 from airflow_provider_mediaops.http.rate_limit.redis_store import RedisStore
 from airflow_provider_mediaops.http.rate_limit.schedule import QuotaExhausted
 from airflow_provider_mediaops.http.rate_limit.sqlite_store import SqliteStore

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_provider_mediaops.exceptions import RateStoreError
+from airflow_provider_mediaops.http.clock import Clock
 from airflow_provider_mediaops.http.exchange import Wait
 from airflow_provider_mediaops.http.rate_limit.limiter import Permit, RateLimiter
 from airflow_provider_mediaops.http.rate_limit.schedule import Cooldown
 from airflow_provider_mediaops.http.rate_limit.stores import MemoryStore
-from airflow_provider_mediaops.http.retry import Clock
 from tests.unit.conversations import START, FakeClock
 
 if TYPE_CHECKING:

@@ -1,0 +1,31 @@
+"""Time and chance as values, so that tests can replace both."""
+
+from __future__ import annotations
+
+import random
+import time
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def _utc_now() -> datetime:
+    return datetime.now(timezone.utc)
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """
+    The source of time and chance.
+
+    :param monotonic: returns seconds that never run backwards.
+    :param now: returns the date and time in UTC.
+    :param uniform: returns a random number between two bounds.
+    """
+
+    monotonic: Callable[[], float] = time.monotonic
+    now: Callable[[], datetime] = _utc_now
+    uniform: Callable[[float, float], float] = random.uniform
