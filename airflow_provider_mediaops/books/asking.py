@@ -22,7 +22,7 @@ from airflow_provider_mediaops.exceptions import (
     RateLimitedError,
     RateStoreError,
 )
-from airflow_provider_mediaops.http.exchange import Failure, Request, Response, TransportError
+from airflow_provider_mediaops.http.exchange import Failure, Request, Response, TransportError, observed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.books.course import Job
     from airflow_provider_mediaops.books.models import Book
     from airflow_provider_mediaops.http.client import Client
-    from airflow_provider_mediaops.http.exchange import Conversation
+    from airflow_provider_mediaops.http.exchange import Conversation, Step
 
 T = TypeVar("T")
 
@@ -158,29 +158,21 @@ class _Tally:
 
 
 def _tallied(conversation: Conversation[T], tally: _Tally, *, give_up: bool = False) -> Conversation[T]:
-    try:
-        step = next(conversation)
-        while True:
-            if isinstance(step, Request):
-                tally.number = tally.sent()
-            try:
-                reply = yield step
-            except Exception as error:  # noqa: BLE001 what a step ended with is the conversation's
-                if give_up and isinstance(error, TransportError) and error.failure in _TOO_SLOW:
-                    raise _TooMuchError from None
-                step = conversation.throw(error)
-            else:
-                if isinstance(reply, Response):
-                    tally.limited = tally.limited or reply.status == HTTPStatus.TOO_MANY_REQUESTS
-                    # That is what the service says of a reply that would be too large.
-                    if give_up and reply.status == HTTPStatus.INTERNAL_SERVER_ERROR:
-                        raise _TooMuchError
-                step = conversation.send(reply)
-    except StopIteration as stop:
-        result: T = stop.value
-        return result
-    finally:
-        conversation.close()
+    def count(step: Step) -> None:
+        if isinstance(step, Request):
+            tally.number = tally.sent()
+
+    def inspect(outcome: object) -> None:
+        if isinstance(outcome, Response):
+            tally.limited = tally.limited or outcome.status == HTTPStatus.TOO_MANY_REQUESTS
+            # The service also answers 500 if the reply would be too large.
+            too_much = outcome.status == HTTPStatus.INTERNAL_SERVER_ERROR
+        else:
+            too_much = isinstance(outcome, TransportError) and outcome.failure in _TOO_SLOW
+        if give_up and too_much:
+            raise _TooMuchError
+
+    return (yield from observed(conversation, count, inspect))
 
 
 def _by_isbn(books: Iterable[Book], isbns: Iterable[str]) -> dict[str, Book]:

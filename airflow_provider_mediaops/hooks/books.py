@@ -149,9 +149,8 @@ class BookDatabaseHook(ServiceHook):
 
         # Fetched here: on a loop within a worker it could block the worker for ever.
         client = self.service.client
-        self._mask_new_secrets()
         with SendingThreads(self._session().send, IN_FLIGHT) as threads, LoopThread() as loop:
-            carry_out = partial(exchange.arun, send=threads.send, sleep=self._asleep)
+            carry_out = partial(exchange.arun, send=threads.send, sleep=self._asleep, in_thread=in_thread)
             yield from loop.stream(self._walk_over(carry_out, client, inputs, start, options, bulk=bulk))
 
     async def awalk(

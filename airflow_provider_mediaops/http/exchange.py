@@ -1,11 +1,11 @@
 """
-Calls and conversations: what is asked of a service, as values, and the drivers that carry it out.
+Calls and conversations as values, and the drivers that carry them out.
 
-A *call* is a value: a request and a pure function that reads its reply. What takes several steps (a retry, a token
-refresh, paging) is a *conversation*: a generator that yields requests and waits, is sent the responses, and returns
-its result. A conversation does no I/O, so one of them serves a worker (:func:`run`, :func:`stream`), a triggerer
-(:func:`arun`, :func:`astream`), and a test that feeds it a list of replies. What it needs done beside the service, such
-as a file written, it yields as a :class:`Blocking`.
+A *call* is a request and a pure function that parses the reply. Several steps (a retry, a token refresh, paging) make
+a *conversation*: a generator that yields requests and waits, is sent the responses, and returns its result. A
+conversation does no I/O. So the same one runs in a worker (:func:`run`, :func:`stream`), in a triggerer (:func:`arun`,
+:func:`astream`) and in a test that feeds it a list of replies. Other blocking work, such as writing a file, is yielded
+as a :class:`Blocking`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -51,6 +52,8 @@ class Request:
     max_bytes: int | None = MAX_REPLY_BYTES
     #: Parameters that carry a credential; kept apart so that they appear in no message.
     secret_params: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    #: Every credential that the reply may echo; see :mod:`airflow_provider_mediaops.http.redaction`.
+    secrets: tuple[str, ...] = field(default=(), repr=False)
 
     @property
     def url(self) -> str:
@@ -75,12 +78,12 @@ class Response:
     """
 
     status: int
-    headers: Mapping[str, str] = field(default_factory=dict)
-    body: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    body: bytes = field(default=b"", repr=False)
 
     @property
     def text(self) -> str:
-        """The body as UTF-8; a byte that is none becomes a surrogate, so that encoding it gives the byte back."""
+        """The body as UTF-8; an invalid byte becomes a surrogate, so that encoding the text restores it."""
         return self.body.decode("utf-8", errors="surrogateescape")
 
 
@@ -89,8 +92,8 @@ class Wait:
     """
     A pause in a conversation.
 
-    :param seconds: how long.
-    :param reason: why, for the log.
+    :param seconds: its length.
+    :param reason: the reason, for the log.
     """
 
     seconds: float
@@ -99,7 +102,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Emit(Generic[T]):
-    """An item that a conversation hands out before its end, for example a page."""
+    """An item that a conversation yields to its caller before its end, for example a page."""
 
     item: T
 
@@ -107,10 +110,10 @@ class Emit(Generic[T]):
 @dataclass(frozen=True, slots=True)
 class Blocking(Generic[T]):
     """
-    Something that a conversation needs done beside the service, such as a file written; it is sent what comes of it.
+    Work beside the service, such as writing a file; its result is sent back into the conversation.
 
-    :param action: does it; it may block, so the event loop gives it a thread of its own.
-    :param on_loop: does it on an event loop instead, where that needs no thread.
+    :param action: the work; it may block, so an event loop runs it in a thread.
+    :param on_loop: the same work as a coroutine, if an event loop needs no thread for it.
     """
 
     action: Callable[[], T]
@@ -156,10 +159,10 @@ class TransportError(Exception):
 @dataclass(frozen=True, slots=True)
 class Call(Generic[T]):
     """
-    One request and how to read its reply.
+    One request and the parser of its reply.
 
-    :param request: what is sent.
-    :param parse: makes the result of a reply that is no refusal; raises ``InvalidReplyError`` where it cannot.
+    :param request: the request.
+    :param parse: parses a reply of success; raises ``InvalidReplyError`` if the reply is not as documented.
     """
 
     request: Request
@@ -167,12 +170,12 @@ class Call(Generic[T]):
 
 
 Step = Request | Wait | Emit[object] | Blocking[Any]
-#: A generator of steps, which returns its result. It is sent the :class:`Response` to each request, what came of each
-#: :class:`Blocking`, and nothing to the rest, which the type cannot say.
+#: A generator of steps that returns its result. It is sent the :class:`Response` to each request and the result of each
+#: :class:`Blocking`; after other steps it is sent None. The type cannot say so.
 Conversation = Generator[Step, Any, T]
 Sleep = Callable[["Wait"], None]
 AsyncSleep = Callable[["Wait"], Awaitable[None]]
-#: Does something that blocks in a thread of its own.
+#: Runs a blocking action in a thread.
 InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
 
 
@@ -185,10 +188,10 @@ async def _asleep(wait: Wait) -> None:
 
 
 class Ask(Protocol):
-    """What makes a conversation of one call: a client with its retries or, in tests, :func:`ask_once`."""
+    """Makes a conversation of one call: a client with its retries or, in tests, :func:`ask_once`."""
 
     def __call__(self, call: Call[T], /) -> Conversation[T]:
-        """Converse until the call has its result."""
+        """Return a conversation whose result is the call's."""
         ...
 
 
@@ -198,29 +201,77 @@ def ask_once(call: Call[T]) -> Conversation[T]:
     return call.parse(response)
 
 
-def observed(conversation: Conversation[T], see: Callable[[Step], None]) -> Conversation[T]:
+@dataclass(frozen=True, slots=True)
+class Returned(Generic[T]):
+    """
+    The end of a conversation.
+
+    :param value: its result.
+    """
+
+    value: T
+
+
+def advance(conversation: Conversation[T], reply: object = None, error: Exception | None = None) -> Step | Returned[T]:
+    """
+    Hand a conversation the outcome of its last step; every driver takes its steps here.
+
+    :param conversation: the conversation.
+    :param reply: what the last step returned; None to begin.
+    :param error: what the last step raised, instead of a reply.
+    :returns: the next step, or the end.
+    """
+    try:
+        return conversation.throw(error) if error else conversation.send(reply)
+    except StopIteration as stop:
+        return Returned(stop.value)
+
+
+def relay(
+    conversation: Conversation[T], step: Step, inspect: Callable[[object], None] | None = None
+) -> Generator[Step, Any, Step | Returned[T]]:
+    """
+    Pass a step of an inner conversation on to the driver, and its outcome back.
+
+    :param conversation: the inner conversation.
+    :param step: its step.
+    :param inspect: called with the reply or the error before the inner conversation gets it; may raise.
+    :returns: the inner conversation's next step, or its end.
+    """
+    try:
+        reply = yield step
+    except Exception as error:  # noqa: BLE001 every error of a step belongs to the conversation
+        if inspect:
+            inspect(error)
+        return advance(conversation, error=error)
+    if inspect:
+        inspect(reply)
+    return advance(conversation, reply)
+
+
+def observed(
+    conversation: Conversation[T], see: Callable[[Step], None], inspect: Callable[[object], None] | None = None
+) -> Conversation[T]:
     """
     Show each step of a conversation as it passes.
 
-    :param conversation: what is passed on as it is.
-    :param see: is shown each step before it is carried out; what it raises ends the conversation.
+    :param conversation: what is passed on unchanged.
+    :param see: called with each step before it is carried out; an exception from it ends the conversation.
+    :param inspect: called with each reply or error before the conversation gets it; likewise.
     :returns: the same conversation.
     """
     try:
-        step = next(conversation)
-        while True:
+        step = advance(conversation)
+        while not isinstance(step, Returned):
             see(step)
-            try:
-                reply = yield step
-            except Exception as error:  # noqa: BLE001 what a step ended with is the conversation's
-                step = conversation.throw(error)
-            else:
-                step = conversation.send(reply)
-    except StopIteration as stop:
-        result: T = stop.value
-        return result
+            step = yield from relay(conversation, step, inspect)
+        return step.value
     finally:
         conversation.close()
+
+
+# The errors of a step that the conversation handles; every other one ends it.
+_HANDLED: dict[type, tuple[type[Exception], ...]] = {Request: (TransportError,), Blocking: (Exception,), Wait: ()}
 
 
 def run(conversation: Conversation[T], send: Callable[[Request], Response], sleep: Sleep = _sleep) -> T:
@@ -230,7 +281,7 @@ def run(conversation: Conversation[T], send: Callable[[Request], Response], slee
     :param conversation: what to carry out; items that it emits are dropped.
     :param send: sends one request; raises :class:`TransportError`.
     :param sleep: carries out a wait.
-    :returns: what the conversation returns.
+    :returns: the conversation's result.
     """
     items = stream(conversation, send, sleep)
     while True:
@@ -245,39 +296,33 @@ def stream(
     conversation: Conversation[T], send: Callable[[Request], Response], sleep: Sleep = _sleep
 ) -> Generator[object, None, T]:
     """
-    Carry out a conversation in this thread and hand out its items as they come.
+    Carry out a conversation in this thread and yield its items as they come.
 
     :param conversation: what to carry out; nothing is sent before the first item is asked for.
     :param send: sends one request; raises :class:`TransportError`.
     :param sleep: carries out a wait.
-    :returns: the items, lazily; then what the conversation returns.
+    :returns: the items, lazily; then the conversation's result.
     """
+
+    def outcome_of(step: Request | Wait | Blocking[Any]) -> Any:
+        if isinstance(step, Request):
+            return send(step)
+        return sleep(step) if isinstance(step, Wait) else _act(step.action)
+
     try:
-        step = next(conversation)
-        while True:
-            if isinstance(step, Request):
-                try:
-                    response = send(step)
-                except TransportError as error:
-                    step = conversation.throw(error)
-                else:
-                    step = conversation.send(response)
-            elif isinstance(step, Wait):
-                sleep(step)
-                step = next(conversation)
-            elif isinstance(step, Blocking):
-                try:
-                    done = step.action()
-                except Exception as error:  # noqa: BLE001 as above: it is the conversation's
-                    step = conversation.throw(error)
-                else:
-                    step = conversation.send(done)
-            else:
+        step = advance(conversation)
+        while not isinstance(step, Returned):
+            if isinstance(step, Emit):
                 yield step.item
-                step = next(conversation)
-    except StopIteration as stop:
-        result: T = stop.value
-        return result
+                step = advance(conversation)
+                continue
+            try:
+                reply = outcome_of(step)
+            except _HANDLED[type(step)] as error:
+                step = advance(conversation, error=error)
+            else:
+                step = advance(conversation, reply)
+        return step.value
     finally:
         conversation.close()
 
@@ -286,7 +331,8 @@ async def arun(
     conversation: Conversation[T],
     send: Callable[[Request], Awaitable[Response]],
     sleep: AsyncSleep = _asleep,
-    in_thread: InThread = asyncio.to_thread,
+    *,
+    in_thread: InThread,
 ) -> T:
     """
     Carry out a conversation on the event loop; the asynchronous twin of :func:`run`.
@@ -294,8 +340,8 @@ async def arun(
     :param conversation: what to carry out; items that it emits are dropped.
     :param send: sends one request; raises :class:`TransportError`.
     :param sleep: carries out a wait.
-    :param in_thread: does what blocks.
-    :returns: what the conversation returns.
+    :param in_thread: runs a blocking action in a thread; which threads may be used is the caller's to know.
+    :returns: the conversation's result.
     """
     result: list[T] = []
     async for _ in _drive(conversation, send, sleep, in_thread, result.append):
@@ -307,15 +353,16 @@ def astream(
     conversation: Conversation[T],
     send: Callable[[Request], Awaitable[Response]],
     sleep: AsyncSleep = _asleep,
-    in_thread: InThread = asyncio.to_thread,
+    *,
+    in_thread: InThread,
 ) -> AsyncGenerator[object, None]:
     """
-    Carry out a conversation on the event loop and hand out its items; the asynchronous twin of :func:`stream`.
+    Carry out a conversation on the event loop and yield its items; the asynchronous twin of :func:`stream`.
 
     :param conversation: what to carry out; nothing is sent before the first item is asked for.
     :param send: sends one request; raises :class:`TransportError`.
     :param sleep: carries out a wait.
-    :param in_thread: does what blocks.
+    :param in_thread: runs a blocking action in a thread, as for :func:`arun`.
     :returns: the items, lazily; ``aclose`` ends the conversation where it is.
     """
     return _drive(conversation, send, sleep, in_thread, lambda _: None)
@@ -328,33 +375,38 @@ async def _drive(
     in_thread: InThread,
     finished: Callable[[T], None],
 ) -> AsyncGenerator[object, None]:
+    async def outcome_of(step: Request | Wait | Blocking[Any]) -> Any:
+        if isinstance(step, Request):
+            return await send(step)
+        if isinstance(step, Wait):
+            return await sleep(step)
+        return await (step.on_loop() if step.on_loop else in_thread(partial(_act, step.action)))
+
     try:
-        step = next(conversation)
-        while True:
-            if isinstance(step, Request):
-                try:
-                    response = await send(step)
-                except TransportError as error:
-                    step = conversation.throw(error)
-                else:
-                    step = conversation.send(response)
-            elif isinstance(step, Wait):
-                await sleep(step)
-                step = next(conversation)
-            elif isinstance(step, Blocking):
-                try:
-                    done = await (step.on_loop() if step.on_loop else in_thread(step.action))
-                except Exception as error:  # noqa: BLE001 as above: it is the conversation's
-                    step = conversation.throw(error)
-                else:
-                    step = conversation.send(done)
-            else:
+        step = advance(conversation)
+        while not isinstance(step, Returned):
+            if isinstance(step, Emit):
                 yield step.item
-                step = next(conversation)
-    except StopIteration as stop:
-        finished(stop.value)
+                step = advance(conversation)
+                continue
+            try:
+                reply = await outcome_of(step)
+            except _HANDLED[type(step)] as error:
+                step = advance(conversation, error=error)
+            else:
+                step = advance(conversation, reply)
+        finished(step.value)
     finally:
         conversation.close()
+
+
+def _act(action: Callable[[], T]) -> T:
+    try:
+        return action()
+    except StopIteration as stop:
+        # No future can hold a StopIteration, and in a generator it would read as the end of the conversation. Python
+        # itself turns that of a coroutine, or of what a generator calls, into a RuntimeError.
+        raise RuntimeError(f"A blocking step raised StopIteration({stop.value!r}).") from stop
 
 
 def escape_segment(text: str) -> str:

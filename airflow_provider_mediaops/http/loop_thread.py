@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own, for programs that are not asynchronous themselves."""
+"""Run an event loop in a thread, for programs that are not asynchronous themselves."""
 
 from __future__ import annotations
 
@@ -19,18 +19,24 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _END = object()
+# How long the end of a block waits for cancelled coroutines, in seconds, and for the thread besides.
+_GRACE_SECONDS = 10.0
 
 
 class LoopThread:
     """
-    Runs coroutines for a thread that waits for them; between two of them, what they have started goes on.
+    Runs coroutines for a thread that waits for them; tasks that they start go on between two of them.
 
-    A context manager: when its block ends, whatever still runs is cancelled, and the thread ends.
+    A context manager: when its block ends, the tasks are cancelled and the thread ends. Actions that block in threads
+    of the loop's executor are not waited for, nor, for longer than some seconds, tasks that do not end.
+
+    :param grace_seconds: how long cancelled tasks are waited for.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, grace_seconds: float = _GRACE_SECONDS) -> None:
         self._loop = asyncio.new_event_loop()
-        # What the calling thread has set for its log lines holds in this one too.
+        self._grace_seconds = grace_seconds
+        # The context variables of the calling thread, such as those of its log lines, are set in this one too.
         context = contextvars.copy_context()
         self._thread = threading.Thread(target=context.run, args=(self._work,), name="mediaops-loop", daemon=True)
 
@@ -42,15 +48,17 @@ class LoopThread:
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
+        # Twice: for the tasks and for the generators. A loop that is blocked is left behind; its thread is a daemon.
+        self._thread.join(2 * self._grace_seconds + 1.0)
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """
         Run a coroutine to its end.
 
-        :param coroutine: what to run.
+        :param coroutine: the coroutine.
         :returns: its result.
-        :raises BaseException: what it raises; what interrupts the waiting thread, after the coroutine was cancelled.
+        :raises BaseException: its exception, or that of a signal handler in the waiting thread; then the coroutine is
+            cancelled first.
         """
         ended = threading.Event()
         tasks: list[asyncio.Task[T]] = []
@@ -75,10 +83,10 @@ class LoopThread:
 
     def stream(self, items: AsyncGenerator[T, None]) -> Iterator[T]:
         """
-        Give the items of an asynchronous generator.
+        Iterate over an asynchronous generator.
 
         :param items: the generator; it is closed with the iterator.
-        :returns: the items, each asked for when it is wanted.
+        :returns: the items, lazily.
         """
         try:
             while (item := self.run(_next(items))) is not _END:
@@ -93,11 +101,19 @@ class LoopThread:
         finally:
             for task in (tasks := asyncio.all_tasks(self._loop)):
                 task.cancel()
-            self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
-            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
-            self._loop.run_until_complete(self._loop.shutdown_default_executor())
+            self._wait_for(*tasks)
+            self._wait_for(self._loop.create_task(self._loop.shutdown_asyncgens()))
             asyncio.set_event_loop(None)
+            # Closing it lets the executor's threads end by themselves.
             self._loop.close()
+
+    def _wait_for(self, *tasks: asyncio.Task[Any]) -> None:
+        if tasks:
+            self._loop.run_until_complete(asyncio.wait(tasks, timeout=self._grace_seconds))
+        for task in tasks:
+            # Looked at, so that asyncio does not report what nobody waits for any more.
+            if task.done() and not task.cancelled():
+                task.exception()
 
 
 async def _next(items: AsyncGenerator[T, None]) -> T | Any:
@@ -106,12 +122,12 @@ async def _next(items: AsyncGenerator[T, None]) -> T | Any:
 
 class SendingThreads:
     """
-    Lets an event loop send many requests at a time over a transport that blocks.
+    Sends many requests at a time from an event loop over a transport that blocks.
 
     A context manager: requests that are under way when its block ends are not waited for; their threads end with them.
 
     :param send: sends one request, in any thread.
-    :param most: how many at a time.
+    :param most: the most requests at a time.
     """
 
     def __init__(self, send: Callable[[Request], Response], most: int) -> None:
@@ -131,9 +147,9 @@ class SendingThreads:
         """
         Send one request.
 
-        :param request: what to send.
+        :param request: the request.
         :returns: the reply.
-        :raises TransportError: where no whole reply came.
+        :raises TransportError: if no whole reply came.
         """
         sending = self._pool.submit(self._send, request)
         self._under_way.add(sending)

@@ -24,6 +24,7 @@ from airflow_provider_mediaops.cluster.api import node_list, node_stats
 from airflow_provider_mediaops.cluster.selection import is_plain
 from airflow_provider_mediaops.exceptions import MediaOpsError
 from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
+from airflow_provider_mediaops.hooks.threads import in_thread
 from airflow_provider_mediaops.http.exchange import Blocking, arun
 from airflow_provider_mediaops.triggers.poll import Poll, Wish
 
@@ -115,7 +116,7 @@ class SharedCluster:
         :param conversation: what to carry out.
         :returns: what the conversation returns.
         """
-        return await arun(conversation, _no_session)
+        return await arun(conversation, _no_session, in_thread=in_thread)
 
     async def aclose(self) -> None:
         """Break off all readings, and close the session."""

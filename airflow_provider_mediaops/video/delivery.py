@@ -16,8 +16,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from airflow_provider_mediaops.exceptions import MediaOpsError, PermanentError, TemporaryError, UncertainDeliveryError
-from airflow_provider_mediaops.http.exchange import Blocking, Request
-from airflow_provider_mediaops.http.retry import Clock
+from airflow_provider_mediaops.http.clock import Clock
+from airflow_provider_mediaops.http.exchange import Blocking, Request, Returned, advance, relay
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -260,8 +260,8 @@ class Delivery:
         """
         intended = False
         try:
-            step = next(posting)
-            while True:
+            step = advance(posting)
+            while not isinstance(step, Returned):
                 if intended and not isinstance(step, Blocking):
                     # It goes on after a post: so that one was refused. What is done beside the service, in the store of
                     # the key's rate, follows every post and tells nothing of it.
@@ -270,14 +270,7 @@ class Delivery:
                 if isinstance(step, Request) and not step.idempotent:
                     intended = True
                     yield Blocking(self._intend)
-                try:
-                    reply = yield step
-                except Exception as error:  # noqa: BLE001 what a step ended with is the conversation's
-                    step = posting.throw(error)
-                else:
-                    step = posting.send(reply)
-        except StopIteration as stop:
-            activity: Activity = stop.value
+                step = yield from relay(posting, step)
         except UncertainDeliveryError:
             raise
         except MediaOpsError:
@@ -286,8 +279,8 @@ class Delivery:
             raise
         finally:
             posting.close()
-        yield Blocking(partial(self._settle, activity))
-        return activity
+        yield Blocking(partial(self._settle, step.value))
+        return step.value
 
     def _intend(self) -> None:
         try:

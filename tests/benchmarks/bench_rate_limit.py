@@ -123,7 +123,7 @@ def _ask(base: str, store: str, key: str, number: str, *, on_loop: bool) -> None
         async def ask_on_the_loop() -> None:
             transport = AsyncTransport(settings)
             while True:
-                await arun(client.ask(call), transport.send)
+                await arun(client.ask(call), transport.send, in_thread=asyncio.to_thread)
 
         asyncio.run(ask_on_the_loop())
     transport = SyncTransport(settings)

@@ -7,8 +7,18 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from airflow_provider_mediaops.http.exchange import Blocking, Call, Emit, Request, Response, TransportError, Wait
-from airflow_provider_mediaops.http.retry import Clock
+from airflow_provider_mediaops.http.clock import Clock
+from airflow_provider_mediaops.http.exchange import (
+    Blocking,
+    Call,
+    Emit,
+    Request,
+    Response,
+    Returned,
+    TransportError,
+    Wait,
+    advance,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable
@@ -67,30 +77,30 @@ def replay(
     """
     steps = [] if steps is None else steps
     left = list(replies)
-    try:
-        step = next(conversation)
-        while True:
-            steps.append(step)
-            if isinstance(step, Request):
-                assert left, f"the conversation sends more than was expected: {step}"
-                reply = left.pop(0)
-                step = conversation.throw(reply) if isinstance(reply, TransportError) else conversation.send(reply)
-                continue
-            if isinstance(step, Blocking):
-                try:
-                    done = step.action()
-                except Exception as error:  # noqa: BLE001 it is the conversation's
-                    step = conversation.throw(error)
-                else:
-                    step = conversation.send(done)
-                continue
-            if isinstance(step, Wait) and clock:
-                clock.wait(step.seconds)
-            step = next(conversation)
-    except StopIteration as stop:
-        assert not left, f"the conversation ended with {len(left)} replies left"
-        result: T = stop.value
-        return result
+    step = advance(conversation)
+    while not isinstance(step, Returned):
+        steps.append(step)
+        if isinstance(step, Request):
+            assert left, f"the conversation sends more than was expected: {step}"
+            reply = left.pop(0)
+            if isinstance(reply, TransportError):
+                step = advance(conversation, error=reply)
+            else:
+                step = advance(conversation, reply)
+            continue
+        if isinstance(step, Blocking):
+            try:
+                done = step.action()
+            except Exception as error:  # noqa: BLE001 it is the conversation's
+                step = advance(conversation, error=error)
+            else:
+                step = advance(conversation, done)
+            continue
+        if isinstance(step, Wait) and clock:
+            clock.wait(step.seconds)
+        step = advance(conversation)
+    assert not left, f"the conversation ended with {len(left)} replies left"
+    return step.value
 
 
 def requests_of(steps: list[Step]) -> list[Request]:

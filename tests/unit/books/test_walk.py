@@ -20,10 +20,11 @@ from airflow_provider_mediaops.books.known import Known
 from airflow_provider_mediaops.books.walk import BookWalk
 from airflow_provider_mediaops.exceptions import QuotaExceededError, RateLimitedError, ServiceUnavailableError
 from airflow_provider_mediaops.http.client import Client
+from airflow_provider_mediaops.http.clock import Clock
 from airflow_provider_mediaops.http.exchange import Wait, arun
 from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for
 from airflow_provider_mediaops.http.rate_limit.stores import MemoryStore
-from airflow_provider_mediaops.http.retry import Clock, RetryPolicy
+from airflow_provider_mediaops.http.retry import RetryPolicy
 from airflow_provider_mediaops.sandbox.isbn import sample_isbns
 from tests.unit.book_database import found, limit_404, no_such_book, replied
 from tests.unit.virtual_time import in_virtual_time
@@ -87,7 +88,7 @@ def walk_of(
         await asyncio.sleep(wait.seconds)
 
     def carry_out(conversation: Conversation[Any]) -> Coroutine[Any, Any, Any]:
-        return arun(conversation, service.send, sleep)
+        return arun(conversation, service.send, sleep, in_thread=asyncio.to_thread)
 
     course = Course(judge, Known(), how)
     return BookWalk(InputReader(inputs), course, judge, Asking(client, how.batch), carry_out, clock=clock)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import threading
 import time
 from contextlib import aclosing
@@ -28,6 +29,8 @@ from airflow_provider_mediaops.http.exchange import (
 from tests.unit.conversations import on_a_loop, replay, text_call
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from airflow_provider_mediaops.http.exchange import Conversation
 
 GET = Request("GET", "/thing", base="http://host")
@@ -78,7 +81,7 @@ def drive(how: str, service: Service, log: list[str]) -> tuple[str | None, list[
     if how == "run":
         return run(talk(log), service.send, service.sleep), items
     if how == "arun":
-        return on_a_loop(arun(talk(log), service.asend, service.asleep)), items
+        return on_a_loop(arun(talk(log), service.asend, service.asleep, in_thread=asyncio.to_thread)), items
     if how == "stream":
         streaming = stream(talk(log), service.send, service.sleep)
         while True:
@@ -88,7 +91,9 @@ def drive(how: str, service: Service, log: list[str]) -> tuple[str | None, list[
                 return stop.value, items
 
     async def collect() -> None:
-        items.extend([item async for item in astream(talk(log), service.asend, service.asleep)])
+        items.extend(
+            [item async for item in astream(talk(log), service.asend, service.asleep, in_thread=asyncio.to_thread)]
+        )
 
     on_a_loop(collect())
     return None, items
@@ -116,7 +121,7 @@ def test_nothing_happens_before_the_first_item_is_asked_for() -> None:
 
 async def test_an_asynchronous_stream_that_is_closed_closes_its_conversation() -> None:
     service, log = Service(), list[str]()
-    async with aclosing(astream(talk(log), service.asend, service.asleep)) as items:
+    async with aclosing(astream(talk(log), service.asend, service.asleep, in_thread=asyncio.to_thread)) as items:
         async for item in items:
             assert item == "first"
             break
@@ -139,7 +144,9 @@ async def test_a_cancelled_conversation_is_closed(where: str) -> None:
         await hang(request)
         raise AssertionError
 
-    task = asyncio.create_task(arun(talk(log), send, hang if where == "sleeping" else pass_by))
+    task = asyncio.create_task(
+        arun(talk(log), send, hang if where == "sleeping" else pass_by, in_thread=asyncio.to_thread)
+    )
     await asyncio.wait_for(reached.wait(), 10)
     assert log == []
     task.cancel()
@@ -162,7 +169,7 @@ def test_an_error_that_is_not_the_transports_ends_the_conversation(how: str) -> 
         service = Service()
         if how == "run":
             return run(talk(log), send, service.sleep)
-        return on_a_loop(arun(talk(log), asend, service.asleep))
+        return on_a_loop(arun(talk(log), asend, service.asleep, in_thread=asyncio.to_thread))
 
     with pytest.raises(KeyError, match="a defect"):
         carry_out()
@@ -179,7 +186,7 @@ def test_a_wait_is_slept_through_unless_told_otherwise() -> None:
 
     started = time.monotonic()
     assert run(pause(), lambda _: Response(200)) == "rested"
-    assert on_a_loop(arun(pause(), unused)) == "rested"
+    assert on_a_loop(arun(pause(), unused, in_thread=asyncio.to_thread)) == "rested"
     assert time.monotonic() - started >= 0.04
 
 
@@ -257,7 +264,7 @@ def test_what_is_done_beside_the_service_comes_back_with_its_result_or_its_error
     steps: list[Blocking[object]] = [Blocking(lambda: 1), Blocking(_fail), Blocking(lambda: None)]
     service = Service()
     assert run(working(steps), service.send) == [1, "disk full", None]
-    assert on_a_loop(arun(working(steps), service.asend)) == [1, "disk full", None]
+    assert on_a_loop(arun(working(steps), service.asend, in_thread=asyncio.to_thread)) == [1, "disk full", None]
     assert run(observed(working(steps), lambda _: None), service.send) == [1, "disk full", None]
     assert not service.asked
 
@@ -266,7 +273,7 @@ def test_what_blocks_has_a_thread_of_its_own_on_an_event_loop() -> None:
     here = threading.get_ident()
     steps: list[Blocking[object]] = [Blocking(threading.get_ident)]
     assert run(working(steps), Service().send) == [here]
-    assert on_a_loop(arun(working(steps), Service().asend)) != [here]
+    assert on_a_loop(arun(working(steps), Service().asend, in_thread=asyncio.to_thread)) != [here]
 
 
 def test_what_needs_no_thread_is_awaited_on_the_event_loop() -> None:
@@ -274,4 +281,81 @@ def test_what_needs_no_thread_is_awaited_on_the_event_loop() -> None:
         return threading.get_ident()
 
     steps: list[Blocking[object]] = [Blocking(_fail, ident)]
-    assert on_a_loop(arun(working(steps), Service().asend)) == [threading.get_ident()]
+    assert on_a_loop(arun(working(steps), Service().asend, in_thread=asyncio.to_thread)) == [threading.get_ident()]
+
+
+def one_request() -> Conversation[str]:
+    response: Response = yield GET
+    return response.text
+
+
+def one_wait() -> Conversation[str]:
+    yield Wait(1.0)
+    return "rested"
+
+
+def one_action() -> Conversation[object]:
+    done: object = yield Blocking(lambda: next(iter(())))
+    return done
+
+
+class TestAnIteratorThatIsExhausted:
+    """Replies from an iterator that ends too early must not read as the end of the conversation."""
+
+    @pytest.mark.parametrize("form", ["run", "arun", "stream"])
+    @pytest.mark.parametrize("conversation", [one_request, one_wait, one_action])
+    def test_a_step_that_raises_stop_iteration_is_an_error(
+        self, form: str, conversation: Callable[[], Conversation[object]]
+    ) -> None:
+        replies: Iterator[Response] = iter(())
+
+        async def asend(_: Request) -> Response:
+            return next(replies)
+
+        async def asleep(_: Wait) -> None:
+            next(replies)
+
+        def sleep(_: Wait) -> None:
+            next(replies)
+
+        def carry_out() -> object:
+            if form == "arun":
+                waiting = arun(conversation(), asend, asleep, in_thread=asyncio.to_thread)
+                return on_a_loop(asyncio.wait_for(waiting, 10))
+            if form == "stream":
+                return list(stream(conversation(), lambda _: next(replies), sleep))
+            return run(conversation(), lambda _: next(replies), sleep)
+
+        with pytest.raises(RuntimeError, match="StopIteration"):
+            carry_out()
+
+    def test_which_threads_may_be_used_has_to_be_said(self) -> None:
+        for driver in (arun, astream):
+            parameter = inspect.signature(driver).parameters["in_thread"]
+            assert parameter.default is inspect.Parameter.empty
+
+
+class TestWrapping:
+    def test_an_outer_conversation_sees_every_outcome_before_the_inner_one_does(self) -> None:
+        seen: list[object] = []
+        inner = observed(talk([]), seen.append, lambda outcome: seen.append(type(outcome).__name__))
+        assert run(inner, Service().send, Service().sleep) == "hello"
+        names = [type(each).__name__ if not isinstance(each, str) else each for each in seen]
+        assert names == [
+            *("Emit", "NoneType", "Wait", "NoneType", "Request", "TransportError"),
+            *("Request", "Response", "Emit", "NoneType"),
+        ]
+
+    def test_what_an_observer_raises_ends_the_inner_conversation(self) -> None:
+        log: list[str] = []
+
+        def refuse(outcome: object) -> None:
+            assert not isinstance(outcome, TransportError), "it was seen"
+
+        with pytest.raises(AssertionError, match="it was seen"):
+            run(observed(talk(log), lambda _: None, refuse), Service().send, Service().sleep)
+        assert log == ["closed"]
+
+
+def test_a_reply_shows_no_body_or_headers() -> None:
+    assert repr(Response(200, {"x": "s3cr3t"}, b"s3cr3t")) == "Response(status=200)"

@@ -7,6 +7,7 @@ import contextvars
 import signal
 import threading
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -115,6 +116,45 @@ class TestRunning:
             signal.signal(signal.SIGALRM, before)
 
         assert ended == ["cancelled"]
+
+    def test_what_blocks_in_the_executor_is_not_waited_for(self) -> None:
+        let_go = threading.Event()
+        begun = threading.Event()
+
+        def block() -> None:
+            begun.set()
+            let_go.wait(30)
+
+        async def start() -> None:
+            started.append(asyncio.ensure_future(asyncio.to_thread(block)))
+
+        started: list[asyncio.Future[None]] = []
+        try:
+            with LoopThread() as loop:
+                loop.run(start())
+                assert begun.wait(10)
+            assert not let_go.is_set()
+            assert started[0].cancelled()
+        finally:
+            let_go.set()
+
+    def test_a_task_that_does_not_end_is_left_behind(self) -> None:
+        let_go = threading.Event()
+
+        async def stubborn() -> None:
+            while not let_go.is_set():
+                with suppress(asyncio.CancelledError):
+                    await asyncio.sleep(3600)
+
+        async def start() -> None:
+            started.append(asyncio.ensure_future(stubborn()))
+            await asyncio.sleep(0)
+
+        started: list[asyncio.Future[None]] = []
+        with LoopThread(grace_seconds=0.1) as loop:
+            loop.run(start())
+        assert not started[0].done()
+        let_go.set()
 
 
 class TestStreaming:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -248,7 +249,7 @@ class TestAroundThePost:
         async def sleep(wait: Wait) -> None:
             platform.sleep(wait)
 
-        activity = on_a_loop(arun(posting(begun(platform.store)), send, sleep))
+        activity = on_a_loop(arun(posting(begun(platform.store)), send, sleep, in_thread=asyncio.to_thread))
 
         assert activity.id == "act-1"
         assert platform.seen == [("/v3/activities", "intended"), ("pause", None), ("/v3/activities", "intended")]

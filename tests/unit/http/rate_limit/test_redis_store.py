@@ -220,7 +220,7 @@ def test_nothing_is_opened_before_it_is_used() -> None:
 def test_loops_that_come_and_go_share_it(store: RedisStore) -> None:
     async def take_many() -> list[float]:
         async def take() -> float:
-            return wait_of(await arun(store.ask("key", NEXT, QUIET), _send_nothing))
+            return wait_of(await arun(store.ask("key", NEXT, QUIET), _send_nothing, in_thread=asyncio.to_thread))
 
         return list(await asyncio.gather(*(take() for _ in range(10))))
 
