@@ -1,15 +1,32 @@
-"""The errors of this provider: one tree, split by what the caller should do about them."""
+"""
+The errors of this provider: one tree, split by what the caller should do about them.
+
+An error travels from a trigger to its task as plain values (:meth:`MediaOpsError.to_dict`). Every subclass registers
+itself, so it comes back as the class that it was, wherever that is declared.
+"""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
 
+#: The longest pause that a service's ``Retry-After`` is followed for: a day.
+LONGEST_RETRY_AFTER_SECONDS = 86_400.0
+
 _CONTEXT = ("service", "method", "path", "status", "reason", "retry_after", "excerpt")
+
+
+class InvalidArgumentError(ValueError):
+    """
+    An argument that can never work: a task with it fails at once, without retries.
+
+    A ``ValueError`` of another kind, such as a JSON parser's, follows the task's own retries. This is no
+    :class:`MediaOpsError`, because no service was asked.
+    """
 
 
 class MediaOpsError(Exception):
     """
-    A call to a service that did not give what was asked for.
+    A call to a service failed.
 
     :param message: what happened, to what, and what to do about it; free of secrets.
     :param service: the service's name, for example ``video platform``.
@@ -23,6 +40,12 @@ class MediaOpsError(Exception):
 
     #: Whether the same request can succeed later with nothing changed by anyone.
     temporary: ClassVar[bool] = False
+    _by_name: ClassVar[dict[str, type[MediaOpsError]]] = {}
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        # The first of a name keeps it: another package's class of the same name does not take its place.
+        MediaOpsError._by_name.setdefault(cls.__name__, cls)
 
     def __init__(
         self,
@@ -48,16 +71,18 @@ class MediaOpsError(Exception):
 
     def to_dict(self) -> dict[str, Any]:
         """
-        Give the error as plain values, as a trigger event carries it.
+        Return the error as plain values, as a trigger event carries it.
 
-        :returns: the class's name under ``type`` and every field that is set.
+        :returns: the class's name under ``type``, those of its base classes under ``bases``, and every field that is
+            set.
         """
         known = {name: value for name, value in self.context().items() if value is not None}
-        return {"type": type(self).__name__, "message": self.message, **known}
+        bases = [cls.__name__ for cls in type(self).__mro__[1:] if issubclass(cls, MediaOpsError)]
+        return {"type": type(self).__name__, "bases": bases, "message": self.message, **known}
 
     def context(self) -> dict[str, Any]:
         """
-        Give what the error knows beside its message, so that another of the same request can be made of it.
+        Return the fields beside the message, to make another error of the same request.
 
         :returns: the keyword arguments of the constructor.
         """
@@ -68,11 +93,11 @@ class MediaOpsError(Exception):
 
 
 class PermanentError(MediaOpsError):
-    """An error that another try will meet again: something has to be changed first."""
+    """Another try will fail too: something has to be changed first."""
 
 
 class TemporaryError(MediaOpsError):
-    """An error that may be gone at another try."""
+    """Another try may succeed."""
 
     temporary = True
 
@@ -94,7 +119,7 @@ class PermissionDeniedError(PermanentError):
 
 
 class NotFoundError(PermanentError):
-    """What the request names does not exist."""
+    """The thing that the request names does not exist."""
 
 
 class UncertainDeliveryError(PermanentError):
@@ -102,7 +127,7 @@ class UncertainDeliveryError(PermanentError):
 
 
 class InvalidReplyError(PermanentError):
-    """The reply is not what the service's documentation says."""
+    """The reply is not as the service documents it."""
 
 
 class RateLimitedError(TemporaryError):
@@ -133,35 +158,15 @@ class DestinationInUseError(TemporaryError):
     """Another task is writing the same file at this moment."""
 
 
-_BY_NAME: dict[str, type[MediaOpsError]] = {
-    cls.__name__: cls
-    for cls in (
-        InvalidConnectionError,
-        BadRequestError,
-        AuthenticationError,
-        PermissionDeniedError,
-        NotFoundError,
-        UncertainDeliveryError,
-        InvalidReplyError,
-        RateLimitedError,
-        QuotaExceededError,
-        ServiceUnavailableError,
-        ConnectionFailedError,
-        ReplyTimeoutError,
-        RateStoreError,
-        DestinationInUseError,
-        PermanentError,
-        TemporaryError,
-    )
-}
-
-
 def error_from_dict(fields: dict[str, Any]) -> MediaOpsError:
     """
     Rebuild the typed error that :meth:`MediaOpsError.to_dict` described.
 
-    :param fields: what ``to_dict`` returned, perhaps by another version of this package.
-    :returns: an error of the same class; a plain :class:`MediaOpsError` where this version has no such class.
+    :param fields: what ``to_dict`` returned, perhaps in another version of this package.
+    :returns: an error of the same class. If this process has not loaded that class, of its nearest base class.
     """
-    cls = _BY_NAME.get(str(fields.get("type")), MediaOpsError)
+    bases = fields.get("bases")
+    names = (fields.get("type"), *(bases if isinstance(bases, (list, tuple)) else ()))
+    known = (MediaOpsError._by_name.get(str(name)) for name in names)  # noqa: SLF001 the registry is this module's
+    cls = next(filter(None, known), MediaOpsError)
     return cls(str(fields.get("message", "")), **{name: fields.get(name) for name in _CONTEXT})

@@ -1,14 +1,20 @@
-"""How a typed error ends an Airflow task: at once where it is permanent, after the service's own pause where not."""
+"""End an Airflow task by its error: a permanent one at once, a temporary one after the pause the service asked for."""
 
 from __future__ import annotations
 
+import math
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from airflow_provider_mediaops.exceptions import MediaOpsError, PermanentError
+from airflow_provider_mediaops.exceptions import (
+    LONGEST_RETRY_AFTER_SECONDS,
+    InvalidArgumentError,
+    MediaOpsError,
+    PermanentError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,17 +28,18 @@ try:
 except ImportError:  # Airflow below 3.3
     HAS_RETRY_POLICY = False
 
-# A bad argument stays bad: a ValueError is as permanent as what the service refuses for good.
-PERMANENT = (PermanentError, ValueError)
+# A bad argument stays bad. A ValueError of another kind, such as a JSON parser's, may be gone at the next try.
+PERMANENT = (PermanentError, InvalidArgumentError)
 
 if HAS_RETRY_POLICY:
 
     class TypedErrorRetryPolicy(RetryPolicy):
         """
-        The retry policy that every operator and sensor of this provider has unless it is given another.
+        The default retry policy of every operator and sensor of this provider.
 
-        Permanent errors fail the task at once; after a temporary one Airflow waits what the service asked for, if that
-        is longer than nothing; everything else follows the task's own ``retries`` and ``retry_delay``.
+        A permanent error fails the task at once. After a temporary one the next try waits as long as the service asked,
+        up to a day, if that is longer than the task's own delay (``retry_delay``, backoff included). Everything else
+        follows the task's own ``retries`` and ``retry_delay``.
         """
 
         def evaluate(
@@ -46,14 +53,36 @@ if HAS_RETRY_POLICY:
             if isinstance(exception, PERMANENT):
                 return RetryDecision.fail(reason=f"{type(exception).__name__}: another try will meet it again")
             if isinstance(exception, MediaOpsError) and exception.retry_after:
-                delay = timedelta(seconds=exception.retry_after)
-                return RetryDecision.retry(delay=delay, reason=f"the {exception.service} asked to wait")
+                asked = min(exception.retry_after, LONGEST_RETRY_AFTER_SECONDS)
+                if asked > _own_delay_seconds(context["task"] if context else None, try_number):
+                    reason = f"the {exception.service} asked to wait"
+                    return RetryDecision.retry(delay=timedelta(seconds=asked), reason=reason)
             return RetryDecision.default()
+
+
+def _own_delay_seconds(task: Any, try_number: int) -> float:
+    """Return the shortest delay that Airflow itself would choose (``TaskInstance.next_retry_datetime``)."""
+    if task is None:
+        return 0.0
+    delay: float = task.retry_delay.total_seconds()
+    # Airflow reads True as 2, from the time when it was a flag.
+    backoff = 2.0 if task.retry_exponential_backoff is True else float(task.retry_exponential_backoff or 0.0)
+    if backoff in (0.0, 1.0):
+        return delay
+    from airflow.providers.common.compat.sdk import conf
+
+    longest = float(conf.getint("core", "max_task_retry_delay", fallback=86_400))
+    if task.max_retry_delay:
+        longest = min(longest, task.max_retry_delay.total_seconds())
+    try:
+        return min(max(1.0, math.ceil(delay * backoff ** (try_number - 1))), longest)
+    except OverflowError:
+        return longest
 
 
 def use_retry_policy(task: BaseOperator) -> None:
     """
-    Give a task the provider's retry policy, unless it has one, or Airflow knows of none (below 3.3).
+    Set the provider's retry policy on a task, unless it has one, or Airflow has none (below 3.3).
 
     :param task: an operator or sensor, at the end of its constructor.
     """
@@ -64,9 +93,9 @@ def use_retry_policy(task: BaseOperator) -> None:
 @contextmanager
 def ending_task() -> Iterator[None]:
     """
-    Let typed errors end the task as they should: below Airflow 3.3 a permanent one becomes ``AirflowFailException``.
+    Translate permanent errors for an Airflow without retry policies (below 3.3), so that they fail the task at once.
 
-    :raises AirflowFailException: for a permanent error, where Airflow has no retry policies.
+    :raises AirflowFailException: for a permanent error, if Airflow has no retry policies.
     """
     try:
         yield
@@ -78,10 +107,10 @@ def ending_task() -> Iterator[None]:
 
 def is_templated(*values: Any) -> bool:
     """
-    Say whether any value is known only when the task runs, so that its check has to wait until then.
+    Return whether any value is known only when the task runs, so that its check has to wait until then.
 
     :param values: arguments of an operator: texts, lists of texts, XComArgs, numbers.
-    :returns: True for a template, or for what another task will return.
+    :returns: True for a template, or for the result of another task.
     """
     return any(_is_templated(value) for value in values)
 
@@ -96,12 +125,12 @@ def _is_templated(value: Any) -> bool:
 
 def is_end_templated(path: object) -> bool:
     """
-    Say whether the suffix of a path is known only when the task runs.
+    Return whether the suffix of a path is known only when the task runs.
 
-    :param path: a text, a path on object storage, or what another task will return.
-    :returns: True where a template stands in the last part of the path, and no suffix behind it.
+    :param path: a text, a path on object storage, or the result of another task.
+    :returns: True if a template stands in the last part of the path, and no suffix behind it.
     """
-    # A path is no text, but what is templated in it shows in its text.
+    # A path object is no text itself, but shows its templates in str().
     text = str(path)
     end = max(text.rfind("}}"), text.rfind("%}"))
     return is_templated(text) and not {".", "/"} & set(text[end + 2 :])

@@ -1,4 +1,4 @@
-"""Waiting for something at a service: what one look at it says, and how long until the next."""
+"""Wait for something at a service: the verdict of one look, and the pause until the next."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
+from airflow_provider_mediaops.exceptions import LONGEST_RETRY_AFTER_SECONDS
 from airflow_provider_mediaops.http.exchange import Wait, observed
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# A failing service is asked at least this far apart, however short the interval.
+# The shortest pause after a failure, in seconds, however short the interval.
 _LEAST_AFTER_FAILURE = 1.0
 
 
@@ -24,7 +25,7 @@ class Waiting:
     """
     It is not there yet.
 
-    :param seen: what was seen, in words that stay the same while nothing changes; for the log.
+    :param seen: what was seen, for the log; the words stay the same while nothing changes.
     """
 
     seen: str = ""
@@ -50,7 +51,7 @@ class Watch(Protocol):
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
     def look(self, ask: Ask) -> Conversation[Verdict]:
-        """Look once, and say whether it is there; raise a MediaOpsError where the service did not tell."""
+        """Look once and return the verdict; raise a MediaOpsError if the service gave none."""
         ...
 
 
@@ -63,10 +64,10 @@ def until(
     """
     Keep a conversation from waiting past a time limit.
 
-    :param deadline: when to stop, as ``monotonic`` counts.
-    :param conversation: what is passed on; it is given up in the wait that would end after the deadline.
-    :param monotonic: seconds that never run backwards.
-    :param gave_up: is told of that wait; then nothing is waited for. Without it, the rest of the time limit is.
+    :param deadline: when to stop, on the clock of ``monotonic``.
+    :param conversation: the conversation; it ends at the first wait that would end after the deadline.
+    :param monotonic: returns seconds that never run backwards.
+    :param gave_up: called with that wait instead of waiting; without it, the rest of the time limit is waited.
     :returns: a conversation with the same result, or None at the deadline.
     """
 
@@ -99,11 +100,11 @@ class _TimeIsUpError(Exception):
 @dataclass(frozen=True, slots=True)
 class Pace:
     """
-    How long to wait between two looks.
+    The pauses between looks.
 
-    :param interval: seconds, where nothing speaks for another figure.
-    :param exponential: whether the interval doubles with each look.
-    :param longest: the upper bound of a growing interval in seconds; None for none.
+    :param interval: the usual pause, in seconds.
+    :param exponential: whether the pause doubles with each look.
+    :param longest: the upper bound of a growing pause, in seconds; None for no bound.
     """
 
     interval: float
@@ -112,7 +113,7 @@ class Pace:
 
     def after_look(self, looks: int) -> float:
         """
-        Give the pause after a look that the service answered.
+        Return the pause after a look that the service answered.
 
         :param looks: how many looks there have been, at least 1.
         :returns: seconds.
@@ -124,11 +125,11 @@ class Pace:
 
     def after_failure(self, failures: int, retry_after: float | None) -> float:
         """
-        Give the pause after a look that the service did not answer.
+        Return the pause after a look that failed.
 
         :param failures: how many in a row, at least 1.
-        :param retry_after: the seconds that the service asked for, if any.
+        :param retry_after: the seconds that the service asked for, if any; followed for a day at the most.
         :returns: seconds; never less than the interval, and growing to eight times of it.
         """
         grown = max(self.interval, _LEAST_AFTER_FAILURE) * 2.0 ** min(failures - 1, 3)
-        return max(grown, retry_after or 0.0)
+        return max(grown, min(retry_after or 0.0, LONGEST_RETRY_AFTER_SECONDS))

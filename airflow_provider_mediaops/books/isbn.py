@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from airflow_provider_mediaops.exceptions import InvalidArgumentError
+
 # Whatever may stand before the digits, once separators are gone: "ISBN", "ISBN-13:", "urn:isbn:", "eISBN". After the
 # word, "10" and "13" are part of the label only where a number of that length follows.
 _LABEL = re.compile(r"(?:URN:)?E?ISBN(?:10(?=:?.{10}\Z)|13(?=:?.{13}\Z))?:?")
@@ -14,7 +16,7 @@ _SBN, _ISBN10, _ISBN13 = 9, 10, 13
 _SHOWN = 40
 
 
-class InvalidIsbnError(ValueError):
+class InvalidIsbnError(InvalidArgumentError):
     """
     A text that is no ISBN of a book.
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
+    InvalidArgumentError,
     InvalidReplyError,
     MediaOpsError,
     NotFoundError,
@@ -51,11 +52,13 @@ def node_list(nodes: str | Sequence[str] | None) -> tuple[str, ...] | None:
         return None
     entries = nodes.split(",") if isinstance(nodes, str) else nodes
     if not all(isinstance(entry, str) for entry in entries):
-        raise ValueError("nodes holds names or ids of nodes, as texts.")
+        raise InvalidArgumentError("nodes holds names or ids of nodes, as texts.")
     named = tuple(entry.strip() for entry in entries)
     # "." and ".." would lead the request to another path.
     if not named or any(entry in ("", ".", "..") for entry in named):
-        raise ValueError("nodes needs at least one id or name, and none of them empty; leave it out for all nodes.")
+        raise InvalidArgumentError(
+            "nodes needs at least one id or name, and none of them empty; leave it out for all nodes."
+        )
     return named
 
 
@@ -91,15 +94,15 @@ class HotThreadsQuery:
     def __post_init__(self) -> None:
         node_list(self.nodes)
         if not isinstance(self.ignore_idle_threads, bool):
-            raise ValueError(f"ignore_idle_threads is True or False; not {self.ignore_idle_threads!r}.")  # noqa: TRY004
+            raise InvalidArgumentError(f"ignore_idle_threads is True or False; not {self.ignore_idle_threads!r}.")
         for name in ("snapshots", "threads"):
             number = getattr(self, name)
             if not isinstance(number, int) or isinstance(number, bool) or number < 1:
-                raise ValueError(f"{name} is a whole number, 1 or more; not {number!r}.")
+                raise InvalidArgumentError(f"{name} is a whole number, 1 or more; not {number!r}.")
         for name in ("interval", "master_timeout", "timeout"):
             _seconds(name, getattr(self, name))
         if self.type not in SAMPLING_TYPES:
-            raise ValueError(f"type is one of {', '.join(SAMPLING_TYPES)}; not {self.type!r}.")
+            raise InvalidArgumentError(f"type is one of {', '.join(SAMPLING_TYPES)}; not {self.type!r}.")
 
     @property
     def read_timeout(self) -> float:
@@ -211,7 +214,7 @@ def _word(value: object) -> str:
 def _seconds(name: str, time: object) -> float:
     match = _TIME.fullmatch(time) if isinstance(time, str) else None
     if match is None:
-        raise ValueError(
+        raise InvalidArgumentError(
             f"{name} is a whole number with a unit (nanos, micros, ms, s, m, h or d), such as '500ms'; not {time!r}."
         )
     return int(match[1]) * _SECONDS[match[2]]

@@ -14,6 +14,7 @@ from airflow_provider_mediaops.cluster.watch import name_some
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
     ConnectionFailedError,
+    InvalidArgumentError,
     InvalidReplyError,
     MediaOpsError,
     NotFoundError,
@@ -54,11 +55,11 @@ def capture_paths(destination: str, formats: Sequence[str], number: int | None =
     """
     unknown = [name for name in formats if name not in FORMATS]
     if unknown or not formats or isinstance(formats, str) or len(set(formats)) != len(formats):
-        raise ValueError(f"formats lists one or more of {', '.join(FORMATS)}, each once; not {formats!r}.")
+        raise InvalidArgumentError(f"formats lists one or more of {', '.join(FORMATS)}, each once; not {formats!r}.")
     stem, dot, suffix = destination.rpartition(".")
     stem = stem if dot and suffix in FORMATS else destination
     if not stem or stem.endswith("/"):
-        raise ValueError(f"destination is the path of a file; not {destination!r}.")
+        raise InvalidArgumentError(f"destination is the path of a file; not {destination!r}.")
     own = stem if number is None else f"{stem}.{number}"
     return {name: f"{stem if name == 'html' else own}.{name}" for name in FORMATS if name in formats}
 
@@ -124,7 +125,7 @@ class Capture:
             from airflow_provider_mediaops.cluster.flame import folded
 
             return folded([self.report]).encode()
-        raise ValueError(f"format is txt, json or folded for a single capture; not {format!r}.")
+        raise InvalidArgumentError(f"format is txt, json or folded for a single capture; not {format!r}.")
 
     def summary(self) -> dict[str, Any]:
         """

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.cluster.watch import Streaks
+from airflow_provider_mediaops.exceptions import InvalidArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,7 +37,7 @@ class Hysteresis(Streaks):
     def __init__(self, watch: CpuWatch, clear_below: float) -> None:
         super().__init__(watch)
         if not 0 < clear_below <= watch.threshold:
-            raise ValueError(
+            raise InvalidArgumentError(
                 f"clear_below is a percentage above 0 and up to the threshold ({watch.threshold:g}); "
                 f"not {clear_below!r}."
             )

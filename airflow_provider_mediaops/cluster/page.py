@@ -25,6 +25,7 @@ from airflow_provider_mediaops.cluster.page_tables import (
     used,
 )
 from airflow_provider_mediaops.cluster.page_text import count, excerpt, figure, listed, readable
+from airflow_provider_mediaops.exceptions import InvalidArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -82,7 +83,7 @@ def page(captures: Sequence[PageCapture], *, title: str) -> str:
     from airflow_provider_mediaops.cluster import page_assets
 
     if not captures:
-        raise ValueError("A page shows one capture or more; there is none.")
+        raise InvalidArgumentError("A page shows one capture or more; there is none.")
     labels = [_label(capture, number) for number, capture in enumerate(captures, 1)]
     findings = _findings(captures, labels)
     scripts = page_assets.scripts(with_flame_graph=findings["flame"].drawn > 0)

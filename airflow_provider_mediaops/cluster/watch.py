@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
 from airflow_provider_mediaops.cluster.api import node_list, node_stats
-from airflow_provider_mediaops.exceptions import TemporaryError
+from airflow_provider_mediaops.exceptions import InvalidArgumentError, TemporaryError
 from airflow_provider_mediaops.http.exchange import Wait
 from airflow_provider_mediaops.waiting import Done, Waiting
 
@@ -52,11 +52,13 @@ class CpuWatch:
         node_list(self.nodes)
         check_percentage("threshold", self.threshold)
         if not 0 <= self.sustained_for < float("inf"):
-            raise ValueError(f"sustained_for is a number of seconds, 0 or more; not {self.sustained_for!r}.")
+            raise InvalidArgumentError(f"sustained_for is a number of seconds, 0 or more; not {self.sustained_for!r}.")
         if not 0 < self.reading_interval < float("inf"):
-            raise ValueError(f"reading_interval is a number of seconds above 0; not {self.reading_interval!r}.")
+            raise InvalidArgumentError(
+                f"reading_interval is a number of seconds above 0; not {self.reading_interval!r}."
+            )
         if self.require not in ("any", "all"):
-            raise ValueError(f"require is any or all; not {self.require!r}.")
+            raise InvalidArgumentError(f"require is any or all; not {self.require!r}.")
 
     def look(self, ask: Ask, monotonic: Callable[[], float] = time.monotonic) -> Conversation[Verdict]:
         """
@@ -228,7 +230,7 @@ def check_percentage(name: str, value: float) -> None:
     :raises ValueError: for one that is not 0 to 100.
     """
     if not 0 <= value <= _HIGHEST:
-        raise ValueError(f"{name} is a percentage, 0 to {_HIGHEST}; not {value!r}.")
+        raise InvalidArgumentError(f"{name} is a percentage, 0 to {_HIGHEST}; not {value!r}.")
 
 
 def read_number(name: str, value: float | str | timedelta) -> float:
@@ -245,4 +247,4 @@ def read_number(name: str, value: float | str | timedelta) -> float:
     try:
         return float(value)
     except (TypeError, ValueError):
-        raise ValueError(f"{name} is a number; not {value!r}.") from None
+        raise InvalidArgumentError(f"{name} is a number; not {value!r}.") from None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import ObjectStoragePath
 
-from airflow_provider_mediaops.exceptions import DestinationInUseError
+from airflow_provider_mediaops.exceptions import DestinationInUseError, InvalidArgumentError
 from airflow_provider_mediaops.json_text import text_of
 from airflow_provider_mediaops.storage.files import beside, is_local, write_whole
 from airflow_provider_mediaops.storage.formats import json_lines
@@ -219,7 +219,7 @@ def check_inputs(inputs: Iterable[Input]) -> int:
     number = 0
     for number, row in enumerate(inputs, start=1):
         if row.error:
-            raise ValueError(f"Row {number}: {row.error}")
+            raise InvalidArgumentError(f"Row {number}: {row.error}")
     return number
 
 

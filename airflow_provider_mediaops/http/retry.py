@@ -1,43 +1,21 @@
-"""When a failed call is tried again, and after how long."""
+"""Decide whether a failed call is tried again, and after how long."""
 
 from __future__ import annotations
 
-import random
 import re
-import time
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 
-from airflow_provider_mediaops.exceptions import MediaOpsError, QuotaExceededError
+from airflow_provider_mediaops.exceptions import LONGEST_RETRY_AFTER_SECONDS, MediaOpsError, QuotaExceededError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
+    from airflow_provider_mediaops.http.clock import Clock
 
 _SECONDS = re.compile(r"[0-9]+(\.[0-9]*)?")
-# A year: no date that can be reckoned with lies beyond it, whatever a service says.
-_LONGEST = 366 * 86_400.0
-
-
-def _utc_now() -> datetime:
-    return datetime.now(timezone.utc)
-
-
-@dataclass(frozen=True, slots=True)
-class Clock:
-    """
-    Where time and chance come from; tests give their own.
-
-    :param monotonic: seconds that never run backwards.
-    :param now: the date and time in UTC.
-    :param uniform: a random figure between two bounds.
-    """
-
-    monotonic: Callable[[], float] = time.monotonic
-    now: Callable[[], datetime] = _utc_now
-    uniform: Callable[[float, float], float] = random.uniform
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +23,9 @@ class RetryPolicy:
     """
     Truncated exponential backoff with full jitter, under two upper bounds.
 
-    :param max_attempts: how often one call is tried in all.
-    :param max_wait: seconds after the start of a call in which another try may begin.
+    :param max_attempts: the number of tries of one call, the first included.
+    :param max_wait: the seconds in which another try may begin, from the first permit to send the call. Waiting for
+        that permit, in the queue of the key's rate, does not count.
     :param base: the upper bound of the first pause, in seconds; it doubles with each try.
     :param cap: the upper bound of any pause that the service did not ask for, in seconds.
     """
@@ -57,28 +36,46 @@ class RetryPolicy:
     cap: float = 30.0
 
     def start(self, clock: Clock) -> Attempts:
-        """Begin to count the tries of one call."""
+        """
+        Begin to count the tries of one call.
+
+        :param clock: the source of time and chance.
+        :returns: the count, at 0.
+        """
         return Attempts(policy=self, clock=clock, started=clock.monotonic())
 
 
 @dataclass(slots=True)
 class Attempts:
-    """The tries of one call so far."""
+    """
+    The tries of one call so far.
+
+    :param policy: the bounds.
+    :param clock: the source of time and chance.
+    :param started: when ``max_wait`` began, on the clock.
+    :param failed: the number of failed tries.
+    """
 
     policy: RetryPolicy
     clock: Clock
     started: float
-    failed: int = field(default=0)
+    failed: int = field(default=0, init=False)
+    _permitted: bool = field(default=False, init=False)
+
+    def permitted(self) -> None:
+        """Begin ``max_wait`` at the first permit to send; later ones change nothing."""
+        if not self._permitted:
+            self._permitted, self.started = True, self.clock.monotonic()
 
     def pause_after(self, error: MediaOpsError) -> float | None:
         """
-        Count a failed try and say how long to wait before the next.
+        Count a failed try and return the pause before the next.
 
-        What the service asks for with ``Retry-After`` is waited in full (0 counts as nothing asked); a
-        pause that would go past the time limit is not begun, so that the caller learns of it at once.
+        The ``Retry-After`` of the service is waited in full; 0 counts as absent. A pause that would end past the time
+        limit is not begun, so the caller gets the error at once.
 
-        :param error: what the try ended with.
-        :returns: seconds to wait, or None where another try would be wrong, or past the limits.
+        :param error: the error of the try.
+        :returns: seconds to wait, or None if another try would be wrong or past the limits.
         """
         self.failed += 1
         if not error.temporary or isinstance(error, QuotaExceededError):
@@ -97,22 +94,22 @@ class Attempts:
 
 def retry_after_seconds(headers: Mapping[str, str], now: datetime) -> float | None:
     """
-    Read ``Retry-After``, given in seconds or as a date (RFC 9110, section 10.2.3).
+    Parse ``Retry-After``, in seconds or as a date (RFC 9110, section 10.2.3).
 
-    A date is measured against the reply's own ``Date`` where there is one, so that clocks that disagree do no harm.
+    A date is compared with the reply's own ``Date``, if present, so that a difference between clocks does no harm.
 
     :param headers: the reply's headers, by name in lower case.
     :param now: this machine's time in UTC.
-    :returns: seconds to wait, from 0 to a year; None where the header is absent or not understood.
+    :returns: seconds to wait, from 0 to a day; None if the header is absent or malformed.
     """
     value = headers.get("retry-after", "").strip()
     if _SECONDS.fullmatch(value):
-        return min(float(value), _LONGEST)
+        return min(float(value), LONGEST_RETRY_AFTER_SECONDS)
     until = _http_date(value)
     if until is None:
         return None
     sent = _http_date(headers.get("date", "")) or now
-    return min(max(0.0, (until - sent).total_seconds()), _LONGEST)
+    return min(max(0.0, (until - sent).total_seconds()), LONGEST_RETRY_AFTER_SECONDS)
 
 
 def _http_date(value: str) -> datetime | None:

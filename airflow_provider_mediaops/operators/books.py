@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from airflow.providers.common.compat.sdk import BaseOperator, conf
 
+from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.operators.owner import owner_of
 from airflow_provider_mediaops.task_failure import ending_task, is_end_templated, is_templated, use_retry_policy
 
@@ -94,13 +95,13 @@ class EnrichIsbnsOperator(BaseOperator):
         self.deferrable = deferrable
         self.books_conn_id = books_conn_id
         if (isbns is None) == (source is None):
-            raise ValueError("Give either isbns or source.")
+            raise InvalidArgumentError("Give either isbns or source.")
         if on_invalid not in ("record", "fail"):
-            raise ValueError(f"on_invalid is record or fail; not {on_invalid!r}.")
+            raise InvalidArgumentError(f"on_invalid is record or fail; not {on_invalid!r}.")
         if max_failures < 0:
-            raise ValueError(f"max_failures is 0 or more; not {max_failures}.")
+            raise InvalidArgumentError(f"max_failures is 0 or more; not {max_failures}.")
         if bulk_verify and not bulk:
-            raise ValueError("bulk_verify is about bulk requests: give bulk=True, too.")
+            raise InvalidArgumentError("bulk_verify is about bulk requests: give bulk=True, too.")
         if not is_templated(isbns) and not is_end_templated(str(source).removesuffix(".gz")):
             self._check_input()
         if not is_templated(format) and (format is not None or not is_end_templated(destination)):
@@ -231,7 +232,7 @@ class EnrichIsbnsOperator(BaseOperator):
 
             check_source(self.source)
         elif isinstance(self.isbns, (str, bytes)) or not isinstance(self.isbns, Sequence):
-            raise ValueError(
+            raise InvalidArgumentError(
                 f"isbns is a list of texts, not a {type(self.isbns).__name__}. Give it another task's output, or set "
                 "render_template_as_native_obj on the Dag, so that a template gives a list."
             )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from airflow.providers.common.compat.sdk import AirflowSensorTimeout, AirflowSkipException, BaseOperator, conf
 
+from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.task_failure import ending_task, is_templated, use_retry_policy
 from airflow_provider_mediaops.triggers.event import value_of
 
@@ -275,7 +276,7 @@ def _plan(arguments: Mapping[str, Any]) -> tuple[CapturePlan, float]:
         sustained_for = read_number("sustained_for", arguments["sustained_for"])
         watch = CpuWatch(threshold, sustained_for, query.nodes, arguments["require"])
     elif given := [name for name, default in _WAIT.items() if arguments[name] != default]:
-        raise ValueError(f"{' and '.join(given)} are about the wait for a spike: give when_cpu_above, too.")
+        raise InvalidArgumentError(f"{' and '.join(given)} are about the wait for a spike: give when_cpu_above, too.")
     plan = CapturePlan(
         query,
         watch,
@@ -296,9 +297,9 @@ def _limit(wait_timeout: float | str | timedelta | None, watch: CpuWatch | None)
         wait_timeout = conf.getfloat("sensors", "default_timeout", fallback=_WEEK)
     limit = read_number("wait_timeout", wait_timeout)
     if not 0 < limit < _LONGEST:
-        raise ValueError(f"wait_timeout is a number of seconds above 0; not {wait_timeout!r}.")
+        raise InvalidArgumentError(f"wait_timeout is a number of seconds above 0; not {wait_timeout!r}.")
     if watch.sustained_for >= limit:
-        raise ValueError(
+        raise InvalidArgumentError(
             f"sustained_for ({watch.sustained_for:g} s) must be shorter than wait_timeout ({limit:g} s), or the wait "
             "can only time out."
         )
@@ -318,4 +319,4 @@ def _count(name: str, value: int | str) -> int:
     try:
         return int(value) if isinstance(value, str) else value
     except ValueError:
-        raise ValueError(f"{name} is a whole number, 1 or more; not {value!r}.") from None
+        raise InvalidArgumentError(f"{name} is a whole number, 1 or more; not {value!r}.") from None

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from airflow.providers.common.compat.sdk import BaseOperator
 
-from airflow_provider_mediaops.exceptions import TemporaryError, UncertainDeliveryError
+from airflow_provider_mediaops.exceptions import InvalidArgumentError, TemporaryError, UncertainDeliveryError
 from airflow_provider_mediaops.task_failure import ending_task, is_end_templated, is_templated, use_retry_policy
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class PostBulletinOperator(BaseOperator):
         self.post_again_on_clear = post_again_on_clear
         self.video_conn_id = video_conn_id
         if on_uncertain not in ("fail", "retry"):
-            raise ValueError(f"on_uncertain is fail or retry; not {on_uncertain!r}.")
+            raise InvalidArgumentError(f"on_uncertain is fail or retry; not {on_uncertain!r}.")
         if not is_templated(text, video_id, playlist_id):
             from airflow_provider_mediaops.video.api import Bulletin
 
@@ -190,7 +190,7 @@ class ExportSubscriptionsOperator(BaseOperator):
         self.if_changed = if_changed
         self.video_conn_id = video_conn_id
         if type(page_size) is not int or page_size not in range(1, 51):
-            raise ValueError(f"page_size is 1 to 50; not {page_size!r}.")
+            raise InvalidArgumentError(f"page_size is 1 to 50; not {page_size!r}.")
         self._check_known()
         use_retry_policy(self)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
+from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.sensors.service import ServiceSensor
 from airflow_provider_mediaops.task_failure import is_templated
 
@@ -76,7 +77,7 @@ class ClusterCpuSensor(ServiceSensor):
             reading_interval=self.reading_interval,
         )
         if watch.sustained_for and watch.sustained_for >= self.timeout:
-            raise ValueError(
+            raise InvalidArgumentError(
                 f"sustained_for ({watch.sustained_for:g} s) must be shorter than the sensor's timeout "
                 f"({self.timeout:g} s), or the wait can only time out."
             )

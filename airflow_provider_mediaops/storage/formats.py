@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from airflow_provider_mediaops.exceptions import PermanentError
+from airflow_provider_mediaops.exceptions import InvalidArgumentError, PermanentError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -66,10 +66,10 @@ def format_of(destination: object, format: str | None = None) -> Format:
             return known
     if format is None:
         suffixes = ", ".join(f".{known}" for known in FORMATS)
-        raise ValueError(
+        raise InvalidArgumentError(
             f"The destination {str(destination)!r} ends in none of {suffixes}: give it such a suffix, or give format."
         )
-    raise ValueError(f"format is one of {', '.join(FORMATS)}; not {format!r}.")
+    raise InvalidArgumentError(f"format is one of {', '.join(FORMATS)}; not {format!r}.")
 
 
 def check_format(format: Format) -> None:

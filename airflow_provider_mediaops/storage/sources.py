@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import ObjectStoragePath
 
-from airflow_provider_mediaops.exceptions import PermanentError
+from airflow_provider_mediaops.exceptions import InvalidArgumentError, PermanentError
 from airflow_provider_mediaops.json_text import text_of
 from airflow_provider_mediaops.storage.files import with_message
 
@@ -39,7 +39,7 @@ _VERSIONS = (
 )
 
 
-class InvalidSourceError(ValueError):
+class InvalidSourceError(InvalidArgumentError):
     """A file that is not what it should be: another format, no text, or without the column."""
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
-from airflow_provider_mediaops.exceptions import InvalidConnectionError, MediaOpsError
+from airflow_provider_mediaops.exceptions import InvalidArgumentError, InvalidConnectionError, MediaOpsError
 from airflow_provider_mediaops.triggers.event import done_event, error_event
 from airflow_provider_mediaops.triggers.serialized import serialized
 from airflow_provider_mediaops.waiting import Pace
@@ -230,15 +230,17 @@ class HighCpuTrigger(BaseEventTrigger):
         """Refuse what cannot be used, whatever its kind, with a ValueError."""
         for name, (is_one, kind) in _KINDS.items():
             if not is_one(getattr(self, name)):
-                raise ValueError(f"{name} is {kind}; not {getattr(self, name)!r}.")
+                raise InvalidArgumentError(f"{name} is {kind}; not {getattr(self, name)!r}.")
         if self.once:
             self._watch()
             if self.clear_below is not None:
-                raise ValueError("clear_below has no meaning with once=True, which ends with the first spike.")
+                raise InvalidArgumentError(
+                    "clear_below has no meaning with once=True, which ends with the first spike."
+                )
             return
         self._hysteresis()
         if not self.poll_interval:
-            raise ValueError("poll_interval is a number above 0; not 0.")
+            raise InvalidArgumentError("poll_interval is a number above 0; not 0.")
         for name, unset in _OF_A_TASK.items():
             if getattr(self, name) != unset:
-                raise ValueError(f"{name} has no meaning without once=True: it is for a task that waits.")
+                raise InvalidArgumentError(f"{name} has no meaning without once=True: it is for a task that waits.")

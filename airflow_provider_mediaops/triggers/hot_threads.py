@@ -6,6 +6,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
+from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.http.exchange import Blocking, arun
 from airflow_provider_mediaops.triggers.work import SETTLED_AFTER, WorkTrigger
 
@@ -64,7 +65,7 @@ class CaptureHotThreadsTrigger(WorkTrigger):
             plan = CapturePlan.from_dict(self.plan)
         except KeyError as error:
             # Of another version, whose plan has other fields.
-            raise ValueError(str(error)) from error
+            raise InvalidArgumentError(str(error)) from error
         files = CaptureFiles(CaptureDestination(self.destination, self.formats, plan.captures), self.log)
         deadline = time.monotonic() + (self.deadline - time.time())
         async with shared_cluster(self.conn_id) as cluster:

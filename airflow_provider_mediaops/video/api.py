@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
     BadRequestError,
+    InvalidArgumentError,
     InvalidReplyError,
     NotFoundError,
     PermissionDeniedError,
@@ -53,9 +54,11 @@ class Bulletin:
 
     def __post_init__(self) -> None:
         if self.video_id and self.playlist_id:
-            raise ValueError("A bulletin carries a video or a playlist, not both: leave out video_id or playlist_id.")
+            raise InvalidArgumentError(
+                "A bulletin carries a video or a playlist, not both: leave out video_id or playlist_id."
+            )
         if not ((self.text or "").strip() or self.video_id or self.playlist_id):
-            raise ValueError(
+            raise InvalidArgumentError(
                 "A bulletin needs a text, a video or a playlist (bulletinTextRequired): "
                 "give text, video_id or playlist_id."
             )
@@ -139,26 +142,28 @@ class SubscriptionQuery:
 
     def __post_init__(self) -> None:
         if self.mine not in (True, False):
-            raise ValueError(f"mine is True or False; not {self.mine!r}.")
+            raise InvalidArgumentError(f"mine is True or False; not {self.mine!r}.")
         filters = {"channel_id": self.channel_id, "ids": self.ids, "mine": self.mine or None}
         given = [name for name, value in filters.items() if value is not None]
         if len(given) != 1:
-            raise ValueError(
+            raise InvalidArgumentError(
                 f"Give exactly one of channel_id, ids and mine=True, not {' and '.join(given) or 'none of them'}."
             )
         for name in ("ids", "part", "for_channel_ids"):
             _check_list(name, getattr(self, name))
         if self.channel_id is not None and not self.channel_id.strip():
-            raise ValueError("channel_id is empty: give the channel's identifier.")
+            raise InvalidArgumentError("channel_id is empty: give the channel's identifier.")
         unknown = [part for part in self.part if part not in SUBSCRIPTION_PARTS]
         if unknown:
-            raise ValueError(f"part knows {', '.join(SUBSCRIPTION_PARTS)}; not {', '.join(map(repr, unknown))}.")
+            raise InvalidArgumentError(
+                f"part knows {', '.join(SUBSCRIPTION_PARTS)}; not {', '.join(map(repr, unknown))}."
+            )
         if self.order is not None and self.order not in ORDERS:
-            raise ValueError(f"order is one of {', '.join(ORDERS)}; not {self.order!r}.")
+            raise InvalidArgumentError(f"order is one of {', '.join(ORDERS)}; not {self.order!r}.")
         if self.max_results is not None and (
             type(self.max_results) is not int or self.max_results not in range(LARGEST_PAGE + 1)
         ):
-            raise ValueError(f"max_results is 0 to {LARGEST_PAGE}; not {self.max_results!r}.")
+            raise InvalidArgumentError(f"max_results is 0 to {LARGEST_PAGE}; not {self.max_results!r}.")
 
     def page(self, token: str | None = None) -> Call[SubscriptionPage]:
         """
@@ -189,9 +194,9 @@ def _check_list(name: str, value: Any) -> None:
     if value is None:
         return
     if not isinstance(value, (list, tuple)):
-        raise ValueError(f"{name} is a list of texts, not {value!r}.")  # noqa: TRY004
+        raise InvalidArgumentError(f"{name} is a list of texts, not {value!r}.")
     if not value or not all(isinstance(item, str) and item.strip() for item in value):
-        raise ValueError(f"{name} needs at least one entry, all of them texts and none empty.")
+        raise InvalidArgumentError(f"{name} needs at least one entry, all of them texts and none empty.")
 
 
 def _read_page(response: Response) -> SubscriptionPage:

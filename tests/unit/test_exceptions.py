@@ -7,7 +7,9 @@ import pickle
 import pytest
 
 from airflow_provider_mediaops import exceptions
+from airflow_provider_mediaops.books.api import DoubtfulNotFoundError
 from airflow_provider_mediaops.exceptions import (
+    InvalidArgumentError,
     MediaOpsError,
     PermanentError,
     QuotaExceededError,
@@ -73,10 +75,45 @@ def test_an_error_survives(cls: type[MediaOpsError], way: str) -> None:
 
 
 def test_only_what_is_known_is_told() -> None:
-    assert QuotaExceededError("Spent.").to_dict() == {"type": "QuotaExceededError", "message": "Spent."}
+    assert QuotaExceededError("Spent.").to_dict() == {
+        "type": "QuotaExceededError",
+        "bases": ["TemporaryError", "MediaOpsError"],
+        "message": "Spent.",
+    }
 
 
-@pytest.mark.parametrize("fields", [{}, {"type": None}, {"type": "Newer", "message": "New.", "more": 1}])
+class HouseRuleError(QuotaExceededError):
+    """An error that another package declares."""
+
+
+def test_an_error_of_another_module_comes_back_as_what_it_was() -> None:
+    assert type(error_from_dict(HouseRuleError("Spent.").to_dict())) is HouseRuleError
+    told = DoubtfulNotFoundError("Perhaps.", status=404)
+    again = error_from_dict(json.loads(json.dumps(told.to_dict())))
+    assert type(again) is DoubtfulNotFoundError
+    assert again.to_dict() == told.to_dict()
+
+
+def test_an_error_whose_class_is_not_loaded_comes_back_as_its_nearest_base() -> None:
+    fields = {**HouseRuleError("Spent.").to_dict(), "type": "NotLoadedError"}
+    assert type(error_from_dict(fields)) is QuotaExceededError
+    fields["bases"] = ["AlsoUnknownError", "PermanentError", "MediaOpsError"]
+    assert type(error_from_dict(fields)) is PermanentError
+
+
+def test_a_name_that_is_taken_keeps_its_class() -> None:
+    type("NotFoundError", (TemporaryError,), {})
+    assert type(error_from_dict({"type": "NotFoundError"})) is exceptions.NotFoundError
+
+
+def test_a_bad_argument_is_a_value_error_that_no_service_has_made() -> None:
+    assert issubclass(InvalidArgumentError, ValueError)
+    assert not issubclass(InvalidArgumentError, MediaOpsError)
+
+
+@pytest.mark.parametrize(
+    "fields", [{}, {"type": None}, {"type": "Newer", "message": "New.", "more": 1}, {"type": "New", "bases": 5}]
+)
 def test_an_error_of_another_version_is_still_an_error(fields: dict[str, object]) -> None:
     error = error_from_dict(fields)
     assert type(error) is MediaOpsError

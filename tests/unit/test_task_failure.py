@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException, BaseOperator, ObjectStoragePath
 
+from airflow_provider_mediaops.books.isbn import InvalidIsbnError
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
+    InvalidArgumentError,
     MediaOpsError,
     NotFoundError,
     RateLimitedError,
@@ -18,19 +21,25 @@ from airflow_provider_mediaops.exceptions import (
 )
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 from airflow_provider_mediaops.sensors.cluster import ClusterCpuSensor
+from airflow_provider_mediaops.storage.sources import InvalidSourceError
 from airflow_provider_mediaops.task_failure import ending_task, is_end_templated, is_templated
 
 PERMANENT: list[Exception] = [
     AuthenticationError("No."),
     NotFoundError("None."),
     UncertainDeliveryError("Perhaps."),
-    ValueError("Never."),
+    InvalidArgumentError("Never."),
+    InvalidIsbnError("1", "too short"),
+    InvalidSourceError("No list."),
 ]
 OTHERS: list[Exception] = [
     ServiceUnavailableError("Later."),
     RateLimitedError("Slower.", retry_after=30),
     MediaOpsError("Who knows."),
     OSError("The disk is full."),
+    json.JSONDecodeError("Expecting value", "", 0),
+    UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"),
+    ValueError("I/O operation on closed file."),
 ]
 
 
@@ -38,9 +47,14 @@ def task() -> CaptureHotThreadsOperator:
     return CaptureHotThreadsOperator(task_id="capture", destination="/out/report.txt")
 
 
-def decide(error: Exception) -> Any:
-    policy: Any = task().retry_policy
-    return policy.evaluate(error, 1, 5)
+def decide(error: Exception, try_number: int = 1, **settings: Any) -> Any:
+    given = CaptureHotThreadsOperator(task_id="capture", destination="/out/report.txt", **settings)
+    policy: Any = given.retry_policy
+    return policy.evaluate(error, try_number, 5, {"task": given})
+
+
+def asked(seconds: float) -> RateLimitedError:
+    return RateLimitedError("Slower.", service="search cluster", retry_after=seconds)
 
 
 @pytest.mark.airflow(">=3.3")
@@ -52,12 +66,49 @@ class TestWithRetryPolicies:
         assert type(error).__name__ in decision.reason
 
     def test_the_pause_that_the_service_asked_for_becomes_the_retry_delay(self) -> None:
-        error = RateLimitedError("Slower.", service="search cluster", retry_after=30)
-        decision = decide(error)
+        decision = decide(asked(30), retry_delay=timedelta(seconds=29))
         assert decision.action.name == "RETRY"
         assert decision.retry_delay == timedelta(seconds=30)
 
-    @pytest.mark.parametrize("error", [ServiceUnavailableError("Later."), OSError("The disk is full.")])
+    def test_a_shorter_pause_than_the_tasks_own_changes_nothing(self) -> None:
+        assert decide(asked(1), retry_delay=timedelta(minutes=10)).action.name == "DEFAULT"
+
+    @pytest.mark.parametrize(
+        ("try_number", "settings", "least"),
+        [
+            (1, {"retry_exponential_backoff": 2.0}, 60),
+            (4, {"retry_exponential_backoff": 2.0}, 480),
+            (4, {"retry_exponential_backoff": True}, 480),
+            (4, {"retry_exponential_backoff": 3.0}, 1_620),
+            (4, {"retry_exponential_backoff": 2.0, "max_retry_delay": timedelta(seconds=100)}, 100),
+            (4, {"retry_exponential_backoff": 0}, 60),
+            (4, {"max_retry_delay": timedelta(seconds=10)}, 60),
+        ],
+    )
+    def test_the_tasks_own_delay_grows_as_airflow_lets_it_grow(
+        self, try_number: int, settings: dict[str, Any], least: int
+    ) -> None:
+        settings = {"retry_delay": timedelta(minutes=1), **settings}
+        assert decide(asked(least), try_number, **settings).action.name == "DEFAULT"
+        decision = decide(asked(least + 1), try_number, **settings)
+        assert decision.retry_delay == timedelta(seconds=least + 1)
+
+    def test_a_delay_that_grows_beyond_all_numbers_is_as_long_as_airflow_allows(self) -> None:
+        settings: dict[str, Any] = {"retry_delay": timedelta(minutes=1), "retry_exponential_backoff": 2.0}
+        assert decide(asked(86_400), 5_000, **settings).action.name == "DEFAULT"
+
+    @pytest.mark.parametrize("seconds", [86_401.0, 366 * 86_400.0, float("inf")])
+    def test_no_service_parks_a_task_for_more_than_a_day(self, seconds: float) -> None:
+        assert decide(asked(seconds)).retry_delay == timedelta(days=1)
+
+    def test_without_a_context_the_pause_is_followed(self) -> None:
+        policy: Any = task().retry_policy
+        assert policy.evaluate(asked(5), 1, 5).retry_delay == timedelta(seconds=5)
+
+    @pytest.mark.parametrize(
+        "error",
+        [ServiceUnavailableError("Later."), *(error for error in OTHERS if isinstance(error, (OSError, ValueError)))],
+    )
     def test_the_rest_follows_the_tasks_own_settings(self, error: Exception) -> None:
         assert decide(error).action.name == "DEFAULT"
 

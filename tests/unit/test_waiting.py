@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from airflow_provider_mediaops.http.exchange import Failure, Request, Response, Step, TransportError, Wait
-from airflow_provider_mediaops.waiting import Done, until
+from airflow_provider_mediaops.waiting import Done, Pace, until
 from tests.unit.conversations import FakeClock, pauses_of, replay, requests_of
 
 if TYPE_CHECKING:
@@ -63,3 +65,10 @@ def test_who_is_told_of_the_wait_waits_for_nothing() -> None:
     assert replay(conversation, [Response(200), Response(200)], steps=steps, clock=clock) is None
     assert told == [Wait(10, "the next reading")]
     assert pauses_of(steps) == [10]
+
+
+@pytest.mark.parametrize(("asked", "pause"), [(None, 10), (5, 10), (600, 600), (366 * 86_400, 86_400)])
+def test_a_service_that_fails_is_left_alone_as_long_as_it_asks_but_for_a_day_at_the_most(
+    asked: float | None, pause: float
+) -> None:
+    assert Pace(10).after_failure(1, asked) == pause

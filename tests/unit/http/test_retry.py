@@ -15,10 +15,11 @@ from airflow_provider_mediaops.exceptions import (
     RateLimitedError,
     ServiceUnavailableError,
 )
-from airflow_provider_mediaops.http.retry import Clock, RetryPolicy, retry_after_seconds
+from airflow_provider_mediaops.http.clock import Clock
+from airflow_provider_mediaops.http.retry import RetryPolicy, retry_after_seconds
 from tests.unit.conversations import START, FakeClock
 
-YEAR = 366 * 86_400
+DAY = 86_400
 
 
 def failed(retry_after: float | None = None) -> ServiceUnavailableError:
@@ -111,10 +112,10 @@ def http_date(seconds: float) -> str:
         ("0", 0.0),
         (" 7 ", 7.0),
         ("1.5", 1.5),
-        ("9" * 400, YEAR),
+        ("9" * 400, DAY),
         (http_date(90), 90.0),
         (http_date(-90), 0.0),
-        (http_date(YEAR * 5), YEAR),
+        (http_date(DAY * 5), DAY),
         ("Sat, 14 Mar 2026 20:00:30 -0000", 30.0),
         ("Sat, 14 Mar 2026 21:00:30 +0100", 30.0),
         ("", None),
@@ -149,12 +150,12 @@ DATE_LIKE = st.from_regex(r"\A[A-Z][a-z]{2}, \d{1,3} [A-Z][a-z]{2} \d{1,6} \d+:\
 
 @given(value=st.text() | DATE_LIKE, date=st.text() | DATE_LIKE)
 @example(value="0 MAY 0 0:10000000000 0", date="")
-def test_any_text_is_seconds_within_a_year_or_nothing(value: str, date: str) -> None:
+def test_any_text_is_seconds_within_a_day_or_nothing(value: str, date: str) -> None:
     seconds = retry_after_seconds({"retry-after": value, "date": date}, START)
-    assert seconds is None or 0.0 <= seconds <= YEAR
+    assert seconds is None or 0.0 <= seconds <= DAY
 
 
-@given(st.integers(0, YEAR))
+@given(st.integers(0, DAY))
 def test_seconds_and_the_date_they_lead_to_mean_the_same(seconds: int) -> None:
     assert retry_after_seconds({"retry-after": str(seconds)}, START) == seconds
     assert retry_after_seconds({"retry-after": http_date(seconds)}, START) == seconds
