@@ -1,8 +1,12 @@
-"""From a reply that refuses, or none at all, to the typed error that the caller sees."""
+"""
+Make the typed error of a reply that refuses, or of a request without a reply.
+
+Every text that comes from a reply goes through :func:`~airflow_provider_mediaops.http.reply.plain_text`, which strikes
+out the request's secrets, folds it to one line, and cuts it.
+"""
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
@@ -27,6 +31,8 @@ from airflow_provider_mediaops.http.retry import retry_after_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from airflow_provider_mediaops.http.rate_limit.schedule import QuotaExhausted
 
 ErrorClass = type[MediaOpsError]
 
@@ -53,19 +59,21 @@ _WHAT_TO_DO: dict[ErrorClass, str] = {
 SUCCESS = range(200, 300)
 _REDIRECTS = range(300, 400)
 _REFUSALS = range(400, 500)
+# What a parser says of a reply is some words longer than the part of the reply that it quotes.
+_LONGEST_FINDING = 500
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorRules:
     """
-    How one service says no.
+    The errors of one service.
 
     :param service: its name, for messages.
     :param by_reason: error classes by the service's reason or name, in lower case.
-    :param advice: what to do, by reason in lower case, where the class's own advice is too general.
+    :param advice: what to do, by reason in lower case, if the class's own advice is too general.
     :param advice_by_class: what to do, by error class, in this service's words.
-    :param refine: corrects the class by what only this service means.
-    :param quota_reset: when the quota that ran out at the given time comes back.
+    :param refine: corrects the class by the service's own conventions.
+    :param quota_reset: returns when a quota that ran out at the given time is reset.
     """
 
     service: str
@@ -79,7 +87,7 @@ class ErrorRules:
         """
         Make the typed error of a reply that refuses: by reason, then by name, then by status.
 
-        :param request: what was asked.
+        :param request: the request; its secrets are struck out.
         :param response: the reply.
         :param now: the time in UTC.
         :returns: the error, or None for a reply of success (2xx).
@@ -87,17 +95,18 @@ class ErrorRules:
         status = response.status
         if status in SUCCESS:
             return None
-        details = read_error(response)
+        details = read_error(response, request.secrets)
+        start = excerpt(response, request.secrets)
         cls = self.refine(response, details, self._class_of(status, details))
         retry_after = retry_after_seconds(response.headers, now)
         if issubclass(cls, QuotaExceededError) and retry_after is None:
             retry_after = (self.quota_reset(now) - now).total_seconds()
-        said = details.message or excerpt(response) or "no explanation"
+        said = details.message or start or "no explanation"
         word = f" {details.reason}" if details.reason else ""
         message = (
             f"The {self.service} at {request.host} answered {request.method} {request.path} with "
             f"{status}{word}: {said}{'' if said.endswith(('.', '!', '?', '…')) else '.'} "
-            f"{self._what_to_do(cls, details, response)}"
+            f"{self._what_to_do(cls, details, request, response)}"
         )
         return cls(
             message,
@@ -107,7 +116,7 @@ class ErrorRules:
             status=status,
             reason=details.reason,
             retry_after=retry_after,
-            excerpt=excerpt(response) or None,
+            excerpt=start or None,
         )
 
     def _class_of(self, status: int, details: ErrorDetails) -> ErrorClass:
@@ -120,10 +129,11 @@ class ErrorRules:
             return BadRequestError
         return ServiceUnavailableError if status >= _REFUSALS.stop else InvalidReplyError
 
-    def _what_to_do(self, cls: ErrorClass, details: ErrorDetails, response: Response) -> str:
+    def _what_to_do(self, cls: ErrorClass, details: ErrorDetails, request: Request, response: Response) -> str:
         if response.status in _REDIRECTS:
+            target = _redirect_target(request, response)
             return (
-                f"The service redirects to {_redirect_target(response)}; redirects are not followed, so that no "
+                f"The service redirects to {target}; redirects are not followed, so that no "
                 "credential reaches another host. Put the right base address into the connection."
             )
         own = self.advice.get((details.reason or "").lower()) or self.advice_by_class.get(cls)
@@ -133,42 +143,43 @@ class ErrorRules:
         """
         Make the typed error of a request that got no whole reply.
 
-        :param request: what was asked.
-        :param error: what the transport met.
-        :returns: the error; it says where the connection was to go and what to check.
+        :param request: the request; its secrets are struck out.
+        :param error: the transport's error.
+        :returns: the error; it names the host and what to check.
         """
         cls, what = _NO_REPLY[error.failure]
         message = (
             f"The {self.service} at {request.host} gave no whole reply to {request.method} {request.path}: "
-            f"{error.detail}. {what}"
+            f"{plain_text(error.detail, request.secrets)}. {what}"
         )
         return cls(message, service=self.service, method=request.method, path=request.path)
 
-    def in_context(self, request: Request, response: Response, error: InvalidReplyError) -> InvalidReplyError:
+    def unreadable(self, request: Request, response: Response, error: InvalidReplyError) -> InvalidReplyError:
         """
-        Say of a reply that could not be read where it came from.
+        Complete a parser's error with its context.
 
-        :param request: what was asked.
+        :param request: the request; its secrets are struck out.
         :param response: the reply.
-        :param error: what is wrong with it.
+        :param error: the parser's error, which may quote the reply.
         :returns: the error with service, method, path, status and the start of the reply.
         """
-        what = self.advice_by_class.get(InvalidReplyError, _WHAT_TO_DO[InvalidReplyError])
+        advice = self.advice_by_class.get(InvalidReplyError, _WHAT_TO_DO[InvalidReplyError])
+        finding = plain_text(error.message, request.secrets, _LONGEST_FINDING)
         return InvalidReplyError(
             f"The {self.service} at {request.host} answered {request.method} {request.path} with "
-            f"{response.status}, but: {error.message} {what}",
+            f"{response.status}, but: {finding} {advice}",
             service=self.service,
             method=request.method,
             path=request.path,
             status=response.status,
-            reason=error.reason,
-            excerpt=excerpt(response) or None,
+            reason=error.reason and plain_text(error.reason, request.secrets),
+            excerpt=excerpt(response, request.secrets) or None,
         )
 
 
 def uncertain(error: MediaOpsError) -> UncertainDeliveryError:
     """
-    Say of a write whose reply is not known that it may have happened.
+    Make the error of a write that may have happened, because its reply was lost.
 
     :param error: how the reply was lost.
     :returns: the error that ends the task.
@@ -180,9 +191,32 @@ def uncertain(error: MediaOpsError) -> UncertainDeliveryError:
     )
 
 
-def _redirect_target(response: Response) -> str:
-    # What comes after the path may hold a credential that the service echoed.
-    return plain_text(re.split("[?#]", response.headers.get("location", ""))[0]) or "an address it does not name"
+def spent_quota(request: Request, service: str, exhausted: QuotaExhausted, now: datetime) -> QuotaExceededError:
+    """
+    Make the error of a request that is not sent because the key's quota is used up.
+
+    :param request: the request.
+    :param service: the service's name, for the message.
+    :param exhausted: until when the quota is used up.
+    :param now: the time in UTC.
+    :returns: the error; it says until when.
+    """
+    # To the minute, so that clocks which differ by seconds say the same.
+    until = now + timedelta(seconds=exhausted.seconds + 30)
+    return QuotaExceededError(
+        f"The quota of this key at the {service} is used up until {until:%Y-%m-%d %H:%M} UTC, so {request.method} "
+        f"{request.path} was not sent: run it again after that, or ask for a larger quota.",
+        service=service,
+        method=request.method,
+        path=request.path,
+        retry_after=exhausted.seconds,
+    )
+
+
+def _redirect_target(request: Request, response: Response) -> str:
+    # Behind the path may stand a credential that is not ours, for example a ticket of a login page.
+    target = response.headers.get("location", "").split("?")[0].split("#")[0]
+    return plain_text(target, request.secrets) or "an address it does not name"
 
 
 _NO_REPLY: dict[Failure, tuple[ErrorClass, str]] = {

@@ -1,30 +1,316 @@
-"""What requests and httpx log of their own: the whole address of each request, but no credential in its query."""
+"""
+Strike credentials out of every text that leaves: messages, ``to_dict()``, the connection page, the libraries' logs.
+
+A service may echo a key in disguise: escaped for JSON, HTML or an address, several of them in turn, in base64, or
+split by blanks and markup. So the text is decoded in every order of the decoders, up to a fixed depth. Each decoded
+character keeps the position of its original, and where a decoded text holds a secret, the original is struck out.
+Redact before a text is cut to length: at the cut, part of a secret could be left.
+
+Secrets of fewer than :data:`SHORTEST_SECRET` characters are not struck out: they would be found in ordinary words.
+"""
 
 from __future__ import annotations
 
+import base64
+import html
+import json
 import logging
 import re
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
+from urllib.parse import quote, quote_plus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from airflow_provider_mediaops.http.exchange import Request
 
-_LOGGERS = ("urllib3.connectionpool", "urllib3.util.retry", "httpx", "httpcore.http11")
-_hidden: ContextVar[tuple[str, ...]] = ContextVar("hidden", default=())
+#: The least number of characters of a secret that is struck out. Airflow's own masker begins at 5.
+SHORTEST_SECRET = 4
+#: The characters of a text that are looked at; the rest is cut off.
+LONGEST_TEXT = 2_400
+_LONGEST_LOG_LINE = 16_384
+_STARS = "***"
+# Forms nested deeper than this, or more texts than this, are not decoded; both bound the time for a hostile text.
+_DEPTH, _MOST_VIEWS = 4, 32
+_ROUNDS = 3
+# Longer numbers are no characters, and int() refuses thousands of digits with a ValueError.
+_LONGEST_NUMBER = 7
+
+_BLANKS = re.compile("[\\s\x00-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u2064\ufeff]+")
+_TAG = re.compile(r"<[^<>]*>")
+_ENTITY = re.compile(r"&(?:#[xX][0-9a-fA-F]+;?|#[0-9]+;?|[A-Za-z][A-Za-z0-9]{1,31};?)")
+_PLUS = re.compile(r"\+")
+_URLSAFE = str.maketrans("-_", "+/")
+_BASE64 = re.compile(r"[A-Za-z0-9+/=]")
+
+
+def _byte_escapes(sign: str) -> str:
+    # One character in UTF-8, or a byte that is none of it.
+    more = f"{sign}[89abAB][0-9a-fA-F]"
+    return (
+        f"{sign}[cdCD][0-9a-fA-F]{more}|{sign}[eE][0-9a-fA-F](?:{more}){{2}}|{sign}[fF][0-7](?:{more}){{3}}"
+        f"|{sign}[0-9a-fA-F]{{2}}"
+    )
+
+
+_JSON_ESCAPE = re.compile(
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}"
+    rf"|{_byte_escapes(re.escape(chr(92)) + 'x')}|\\[/\"'\\bfnrt]"
+)
+_PERCENT = re.compile(_byte_escapes("%"))
+_ANY_ESCAPE = re.compile(f"{_JSON_ESCAPE.pattern}|{_PERCENT.pattern}|{_ENTITY.pattern}")
+# At the end of a text that is cut, an escape may be cut too.
+_CUT_ESCAPE = re.compile(r"(?:\\(?:[ux][0-9a-fA-F]{0,3})?|%[0-9a-fA-F]?|&#?[0-9A-Za-z]{0,32})+\Z")
+
+
+def unescape_html(text: str) -> str:
+    """
+    Replace HTML entities by their characters.
+
+    :param text: the text.
+    :returns: the text as a browser shows it; a number of any length is read without an error.
+    """
+    return _ENTITY.sub(lambda found: _decoded_entity(found[0]), text)
+
+
+def _decoded_entity(entity: str) -> str:
+    if entity[1] != "#":
+        return html.unescape(entity)
+    digits = entity[2:].rstrip(";")
+    base, digits = (16, digits[1:]) if digits[0] in "xX" else (10, digits)
+    digits = digits.lstrip("0") or "0"
+    return html.unescape(f"&#{int(digits, base)};") if len(digits) <= _LONGEST_NUMBER else "\ufffd"
+
+
+def _decoded_bytes(escapes: str) -> str:
+    data = bytes.fromhex(re.sub(r"%|\\x", "", escapes))
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data.decode("latin-1")
+
+
+def _decoded(escape: str) -> str:
+    if escape[0] == "&":
+        return _decoded_entity(escape)
+    if escape[0] == "%" or escape[1] == "x":
+        return _decoded_bytes(escape)
+    if escape[1] == "u":
+        units = bytes.fromhex(escape.replace("\\u", ""))
+        return units.decode("utf-16-be", errors="surrogatepass")
+    # Line ends and tabs only part a secret, as blanks do.
+    return escape[1] if escape[1] in "/\"'\\" else " "
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """
+    A decoded text.
+
+    :param text: the text.
+    :param starts: where the original of each character begins.
+    :param ends: where it ends.
+    """
+
+    text: str
+    starts: list[int]
+    ends: list[int]
+
+    @classmethod
+    def of(cls, text: str) -> _View:
+        return cls(text, list(range(len(text))), list(range(1, len(text) + 1)))
+
+    def joins(self, at: int) -> bool:
+        """Return whether the characters before and at a position stand side by side in the original, too."""
+        return 0 < at < len(self.text) and self.ends[at - 1] == self.starts[at]
+
+    def rewritten(self, pattern: re.Pattern[str], decode: Callable[[str], str]) -> _View:
+        pieces: list[str] = []
+        starts: list[int] = []
+        ends: list[int] = []
+        at = 0
+        for found in pattern.finditer(self.text):
+            decoded = decode(found[0])
+            if decoded == found[0]:
+                continue
+            begin, end = found.span()
+            pieces += self.text[at:begin], decoded
+            starts += self.starts[at:begin] + [self.starts[begin]] * len(decoded)
+            ends += self.ends[at:begin] + [self.ends[end - 1]] * len(decoded)
+            at = end
+        if not pieces:
+            return self
+        return _View("".join((*pieces, self.text[at:])), starts + self.starts[at:], ends + self.ends[at:])
+
+
+# All escapes at once finds what is escaped by several means side by side.
+_DECODERS: tuple[tuple[re.Pattern[str], Callable[[str], str]], ...] = (
+    (_ANY_ESCAPE, _decoded),
+    (_JSON_ESCAPE, _decoded),
+    (_ENTITY, _decoded),
+    (_PERCENT, _decoded),
+    (_TAG, lambda _: ""),
+    # A blank may stand within an escape, or end one.
+    (_BLANKS, lambda _: ""),
+)
+
+
+def _views(text: str) -> Iterator[_View]:
+    """Yield the text and everything that it can be decoded to."""
+    layer = [_View.of(text)]
+    seen = {layer[0].text}
+    yield layer[0]
+    for _ in range(_DEPTH):
+        following: list[_View] = []
+        for view in layer:
+            for pattern, decode in _DECODERS:
+                decoded = view.rewritten(pattern, decode)
+                if decoded.text in seen:
+                    continue
+                seen.add(decoded.text)
+                following.append(decoded)
+                yield decoded
+                if len(seen) >= _MOST_VIEWS:
+                    return
+        layer = following
+
+
+@dataclass(frozen=True, slots=True)
+class _Needles:
+    """
+    What a secret looks like in a decoded text.
+
+    :param plain: the secret, and what is left of it where decoding was one too many.
+    :param without_plus: the same without ``+``: in forms it stands for a blank, and blanks may split a secret.
+    :param encoded: what base64 makes of it, whatever stands before and behind it.
+    """
+
+    plain: tuple[str, ...]
+    without_plus: tuple[str, ...]
+    encoded: tuple[str, ...]
+
+
+@lru_cache(maxsize=64)
+def _needles(secret: str) -> _Needles:
+    # A header's bytes are read as Latin-1.
+    as_header = secret.encode("utf-8", "surrogatepass").decode("latin-1")
+    plain = {_BLANKS.sub("", view.text) for form in (secret, as_header) for view in _views(form)}
+    without_plus = {form.replace("+", "") for form in plain}
+    in_json = json.dumps(secret, ensure_ascii=False)[1:-1]
+    forms = {secret, in_json, json.dumps(secret)[1:-1], in_json.replace("/", "\\/"), html.escape(secret)}
+    forms |= {quote(form.encode("utf-8", "surrogatepass"), safe="") for form in (secret, in_json)}
+    forms.add(quote_plus(secret.encode("utf-8", "surrogatepass")))
+    encoded = {core for form in forms for core in _base64_cores(form.encode("utf-8", "surrogatepass"))}
+    return _Needles(_long(plain), _long(without_plus), _long(encoded))
+
+
+def _long(forms: Iterable[str]) -> tuple[str, ...]:
+    return tuple(form for form in forms if len(form) >= SHORTEST_SECRET)
+
+
+def _base64_cores(data: bytes) -> Iterator[str]:
+    """Yield the characters that only these bytes decide, for each place that they can have in a group of three."""
+    for shift, first in enumerate((0, 2, 3)):
+        encoded = base64.b64encode(bytes(shift) + data).decode("ascii")
+        yield encoded[first : (shift + len(data)) * 8 // 6]
+
+
+def redacted(text: str, secrets: Iterable[str], *, longest: int = LONGEST_TEXT) -> str:
+    """
+    Strike secrets out of a text, whatever form they have there.
+
+    :param text: the text, decoded as far as the caller decodes it; markup and blanks still in it.
+    :param secrets: the secrets.
+    :param longest: the characters that are kept; of a secret that the cut divides, no start is left.
+    :returns: the text, with ``***`` for each secret.
+    """
+    known = tuple(_needles(secret) for secret in set(secrets) if len(secret) >= SHORTEST_SECRET)
+    cut = len(text) > longest
+    text = text[:longest]
+    if cut:
+        text = _CUT_ESCAPE.sub("", text)
+    if not known:
+        return text
+    for _ in range(_ROUNDS):
+        spans = sorted(_found(text, known, cut=cut))
+        if not spans:
+            return text
+        text = _struck_out(text, spans)
+    return _STARS if any(_found(text, known, cut=cut)) else text
+
+
+def _struck_out(text: str, spans: Sequence[tuple[int, int]]) -> str:
+    pieces: list[str] = []
+    at = 0
+    for begin, end in spans:
+        if begin >= at and (begin > at or not pieces):
+            pieces += text[at:begin], _STARS
+        at = max(at, end)
+    return "".join((*pieces, text[at:]))
+
+
+def _found(text: str, known: Sequence[_Needles], *, cut: bool) -> Iterator[tuple[int, int]]:
+    """Yield where in a text the secrets stand."""
+    searched: set[str] = set()
+    for decoded in _views(text):
+        view = decoded.rewritten(_BLANKS, lambda _: "")
+        if view.text in searched:
+            continue
+        searched.add(view.text)
+        in_base64 = view.text.translate(_URLSAFE)
+        shorter = view.rewritten(_PLUS, lambda _: "")
+        for needles in known:
+            for needle in needles.plain:
+                yield from _places(view, view.text, needle, cut=cut)
+            for needle in needles.encoded:
+                yield from _places(view, in_base64, needle, cut=cut, around=3)
+            for needle in needles.without_plus if shorter is not view else ():
+                yield from _places(shorter, shorter.text, needle, cut=cut)
+
+
+def _places(view: _View, text: str, needle: str, *, cut: bool, around: int = 0) -> Iterator[tuple[int, int]]:
+    at = text.find(needle)
+    while at >= 0:
+        begin, end = at, at + len(needle)
+        # In base64, the characters beside the core hold some bits of it.
+        while begin > at - around and view.joins(begin) and _BASE64.fullmatch(text[begin - 1]):
+            begin -= 1
+        while end < at + len(needle) + around and view.joins(end) and _BASE64.fullmatch(text[end]):
+            end += 1
+        yield view.starts[begin], view.ends[end - 1]
+        at = text.find(needle, at + len(needle))
+    if cut and (at := _begun_at_end(text, needle)) >= 0:
+        yield view.starts[at], view.ends[-1]
+
+
+def _begun_at_end(text: str, needle: str) -> int:
+    at = text.find(needle[:SHORTEST_SECRET], max(len(text) - len(needle), 0))
+    while at >= 0:
+        if needle.startswith(text[at:]):
+            break
+        at = text.find(needle[:SHORTEST_SECRET], at + 1)
+    return at
+
+
+_LOGGERS = (
+    *("urllib3.connection", "urllib3.connectionpool", "urllib3.poolmanager", "urllib3.response", "urllib3.util.retry"),
+    *("httpx", "httpcore.connection", "httpcore.http11", "httpcore.http2", "httpcore.proxy", "httpcore.socks"),
+)
+_hidden: ContextVar[Request | None] = ContextVar("hidden", default=None)
 
 
 @contextmanager
 def hiding_credentials(request: Request) -> Iterator[None]:
     """
-    Strike the values of a request's secret parameters out of the libraries' records while it is sent.
+    Strike a request's credentials out of the log records of the HTTP libraries while it is sent.
 
     :param request: what is sent in this context, by this thread or task.
     """
-    before = _hidden.set(tuple(name for name, _ in request.secret_params))
+    before = _hidden.set(request)
     try:
         yield
     finally:
@@ -33,11 +319,26 @@ def hiding_credentials(request: Request) -> Iterator[None]:
 
 class _WithoutCredentials(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
-        names = _hidden.get()
-        if names:
-            parameter = rf"(?<=[?&])({'|'.join(map(re.escape, names))})=[^&#\s\"']*"
-            record.msg, record.args = re.sub(parameter, r"\1=***", record.getMessage()), ()
+        request = _hidden.get()
+        if request is None or not (request.secrets or request.secret_params):
+            return True
+        try:
+            message = record.getMessage()
+        except Exception:  # noqa: BLE001 logging drops a record that it cannot format; the request must go on
+            return False
+        record.msg, record.args = _without(message, request), ()
+        if record.exc_info and record.exc_info[1]:
+            record.exc_text = _without(logging.Formatter().formatException(record.exc_info), request)
+            record.exc_info = None
         return True
+
+
+def _without(text: str, request: Request) -> str:
+    secrets = (*request.secrets, *(value for _, value in request.secret_params))
+    if names := [re.escape(name) for name, _ in request.secret_params]:
+        # By its name as well: a parameter's value may be short.
+        text = re.sub(rf"(?<=[?&])({'|'.join(names)})=[^&#\s\"']*", rf"\1={_STARS}", text)
+    return redacted(text, secrets, longest=_LONGEST_LOG_LINE)
 
 
 for _name in _LOGGERS:

@@ -1,20 +1,22 @@
-"""Reading a reply's body: JSON that may be anything else, and the many shapes of an error."""
+"""Parse a reply's body: JSON that may turn out to be something else, and the many shapes of an error."""
 
 from __future__ import annotations
 
-import html
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.exceptions import InvalidReplyError
+from airflow_provider_mediaops.http.redaction import LONGEST_TEXT, redacted, unescape_html
 from airflow_provider_mediaops.json_text import parse_json
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from airflow_provider_mediaops.http.exchange import Response
 
-_EXCERPT_LENGTH = 300
+_LINE_LENGTH = 300
 _TAG = re.compile(r"<[^<>]*>")
 _BLANKS = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
 _WORD = re.compile(r"[\w.:-]{1,100}")
@@ -24,10 +26,10 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 @dataclass(frozen=True, slots=True)
 class ErrorDetails:
     """
-    What an error body says.
+    The parts of an error body.
 
     :param reason: the service's most exact word, for example ``videoNotFound``.
-    :param name: the broader class it gives, for example ``notFound``.
+    :param name: the broader class, for example ``notFound``.
     :param message: the sentence for people, as plain text.
     """
 
@@ -38,11 +40,11 @@ class ErrorDetails:
 
 def read_json(response: Response) -> dict[str, Any]:
     """
-    Read a reply that must be a JSON object, whatever its content type says.
+    Parse a reply that must be a JSON object, whatever its content type says.
 
     :param response: the reply.
     :returns: the object.
-    :raises InvalidReplyError: where the body is empty, HTML, cut short or another kind of value.
+    :raises InvalidReplyError: if the body is empty, HTML, cut short or another kind of value.
     """
     if not response.body.strip():
         raise InvalidReplyError("The reply is empty where a JSON object was expected.")
@@ -57,28 +59,44 @@ def read_json(response: Response) -> dict[str, Any]:
 
 
 def looks_like_html(response: Response) -> bool:
-    """Say whether the body is a web page, for example the login page of a proxy."""
+    """Return whether the body is a web page, for example the login page of a proxy."""
     start = response.body[:512].removeprefix(_BYTE_ORDER_MARK).lstrip().lower()
     return start.startswith((b"<!doctype html", b"<html", b"<head", b"<body"))
 
 
-def excerpt(response: Response) -> str:
-    """Give the start of the body as one line of plain text."""
-    return plain_text(response.body[: 8 * _EXCERPT_LENGTH].decode("utf-8", errors="replace"))
+def excerpt(response: Response, secrets: Iterable[str] = ()) -> str:
+    """
+    Return the start of the body as one line of plain text.
+
+    :param response: the reply.
+    :param secrets: the credentials that it may echo.
+    :returns: the line, without them.
+    """
+    # One character more than is looked at, so that the cut is seen; up to four bytes each.
+    return plain_text(response.body[: 4 * LONGEST_TEXT + 4].decode("utf-8", errors="replace"), secrets)
 
 
-def plain_text(text: str) -> str:
-    """Strip markup, fold blanks and control characters, and cut to what fits a log line."""
-    folded = _BLANKS.sub(" ", html.unescape(_TAG.sub("", text))).strip()
-    return folded if len(folded) <= _EXCERPT_LENGTH else folded[: _EXCERPT_LENGTH - 1] + "…"
+def plain_text(text: str, secrets: Iterable[str] = (), longest: int = _LINE_LENGTH) -> str:
+    """
+    Make a text from a reply fit for a message: redact it, strip markup, fold blanks and control characters, and cut.
+
+    :param text: the text.
+    :param secrets: the credentials that it may echo.
+    :param longest: the most characters of the result.
+    :returns: one line.
+    """
+    shown = redacted(text, secrets)
+    folded = _BLANKS.sub(" ", unescape_html(_TAG.sub("", shown))).strip()
+    return folded if len(folded) <= longest else folded[: longest - 1] + "…"
 
 
-def read_error(response: Response) -> ErrorDetails:
+def read_error(response: Response, secrets: Iterable[str] = ()) -> ErrorDetails:
     """
     Find reason, name and message in an error body of any shape that the services are known to send.
 
     :param response: a reply that refuses.
-    :returns: what was found; all None for a body that is empty, HTML, cut short or of an unknown shape.
+    :param secrets: the credentials that it may echo.
+    :returns: what was found, without them; all None for a body that is empty, HTML, cut short or of an unknown shape.
     """
     try:
         body = read_json(response)
@@ -86,15 +104,17 @@ def read_error(response: Response) -> ErrorDetails:
         return ErrorDetails()
     error = body.get("error")
     if isinstance(error, Mapping):
-        return _nested(error)
-    word = _word(body, "error")
-    message = _first_text(body, "message", "errorMessage", "error_message", "error_description", "detail")
-    if not (word or message):
-        message = _first_text(body, "error")
-    return ErrorDetails(reason=word, message=plain_text(message) if message else None)
+        reason, name, message = _nested(error)
+    else:
+        reason, name = _word(body, "error"), None
+        message = _first_text(body, "message", "errorMessage", "error_message", "error_description", "detail")
+        if not (reason or message):
+            message = _first_text(body, "error")
+    shown = [text and plain_text(text, secrets) for text in (reason, name, message)]
+    return ErrorDetails(*shown)
 
 
-def _nested(error: Mapping[str, Any]) -> ErrorDetails:
+def _nested(error: Mapping[str, Any]) -> tuple[str | None, str | None, str | None]:
     # Google: errors[].reason, then details[].reason, then status. Elasticsearch: root_cause[].type, then type.
     errors, details, causes = (_objects(error.get(name)) for name in ("errors", "details", "root_cause"))
     reasons = (*(_word(item, "reason") for item in (*errors, *details)), *(_word(item, "type") for item in causes))
@@ -102,7 +122,7 @@ def _nested(error: Mapping[str, Any]) -> ErrorDetails:
     name = _word(error, "status") or next(filter(None, (_word(item, "name") for item in errors)), None)
     messages = (_first_text(error, "message"), *(_first_text(item, "reason") for item in (*causes, error)))
     message = next(filter(None, messages), None)
-    return ErrorDetails(reason or name, name, plain_text(message) if message else None)
+    return reason or name, name, message
 
 
 def _objects(value: object) -> list[Mapping[str, Any]]:
