@@ -1,4 +1,4 @@
-"""What the hooks of the three services share: the connection fetched lazily, one pooled session, both drivers."""
+"""The base of the three hooks: the connection fetched lazily, one pooled session, both drivers."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from airflow_provider_mediaops.exceptions import InvalidConnectionError, MediaOp
 from airflow_provider_mediaops.hooks.settings import ConnectionFields
 from airflow_provider_mediaops.hooks.threads import in_thread
 from airflow_provider_mediaops.http import exchange
+from airflow_provider_mediaops.http.reply import plain_text
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterator
@@ -29,10 +30,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Shorter pauses are those of the rate, many a second: they would only fill the log.
-_WORTH_A_LINE = 2.0
-# A wait for the same reason as the last one is told of again after so many seconds.
-_TOLD_EVERY = 30.0
+# Shorter pauses, in seconds, are those of the rate, many a second: they would only fill the log.
+_SHORTEST_LOGGED = 2.0
+# A wait for the same reason as the last one is logged again after so many seconds.
+_LOG_AGAIN_SECONDS = 30.0
+# The most characters that the connection page shows.
+_LONGEST_ANSWER = 1_000
 _ROUND = str.maketrans("[]", "()")
 
 
@@ -42,7 +45,7 @@ class Service:
     One service as a connection describes it.
 
     :param client: makes conversations of its calls.
-    :param transport: what carries them out.
+    :param transport: the settings of the sessions that carry them out.
     """
 
     client: Client
@@ -72,8 +75,9 @@ class ServiceHook(BaseHook):
         self._atransport: AsyncTransport | None = None
         # Tasks that share a hook share its session and the state of its credentials.
         self._one_at_a_time = asyncio.Lock()
+        # Secrets of the connection that Airflow does not mask by itself.
         self._new_secrets: list[str] = []
-        self._last_told: tuple[str, float] | None = None
+        self._last_logged: tuple[str, float] | None = None
 
     @abstractmethod
     def _configure(self, fields: ConnectionFields) -> Service:
@@ -82,9 +86,9 @@ class ServiceHook(BaseHook):
     @abstractmethod
     def _probe(self, client: Client) -> Conversation[str]:
         """
-        Ask the cheapest thing that shows whether the connection works; return one sentence that says so.
+        Make the cheapest request that shows whether the connection works; return one sentence that says so.
 
-        The client asks although a quota is known to be used up; an answer that shows otherwise reopens it for all.
+        The client asks even if a quota is known to be used up; an answer that shows otherwise restores it for all.
         """
 
     @property
@@ -98,10 +102,11 @@ class ServiceHook(BaseHook):
             with self._naming_the_connection():
                 connection = self.get_connection(self.conn_id)
             self._service = self._configure(ConnectionFields.of(connection))
+            self._mask_new_secrets()
         return self._service
 
     async def aservice(self) -> Service:
-        """Give the service without blocking the event loop; the asynchronous twin of :attr:`service`."""
+        """Return the service without blocking the event loop; the asynchronous twin of :attr:`service`."""
         from airflow.providers.common.compat.connection import get_async_connection
 
         async with self._one_at_a_time:
@@ -109,6 +114,8 @@ class ServiceHook(BaseHook):
                 with self._naming_the_connection():
                     connection = await get_async_connection(self.conn_id)
                 self._service = self._configure(ConnectionFields.of(connection))
+                if self._new_secrets:
+                    await in_thread(self._mask_new_secrets)
             return self._service
 
     def ask(self, call: Call[T]) -> T:
@@ -128,34 +135,23 @@ class ServiceHook(BaseHook):
 
     def run(self, conversation: Conversation[T]) -> T:
         """Carry out a conversation over this hook's session."""
-        try:
-            return exchange.run(conversation, self._session().send, self._sleep)
-        finally:
-            self._mask_new_secrets()
+        return exchange.run(conversation, self._session().send, self._sleep)
 
     def stream(self, conversation: Conversation[Any]) -> Iterator[Any]:
-        """Carry out a conversation over this hook's session, and give its items as they come."""
-        try:
-            yield from exchange.stream(conversation, self._session().send, self._sleep)
-        finally:
-            self._mask_new_secrets()
+        """Carry out a conversation over this hook's session, and yield its items as they come."""
+        yield from exchange.stream(conversation, self._session().send, self._sleep)
 
     async def arun(self, conversation: Conversation[T]) -> T:
         """Carry out a conversation on the event loop; the asynchronous twin of :meth:`run`."""
-        try:
-            return await exchange.arun(conversation, (await self._asession()).send, self._asleep, in_thread)
-        finally:
-            await self._amask_new_secrets()
+        send = (await self._asession()).send
+        return await exchange.arun(conversation, send, self._asleep, in_thread=in_thread)
 
     async def astream(self, conversation: Conversation[Any]) -> AsyncGenerator[Any, None]:
         """Carry out a conversation on the event loop; the asynchronous twin of :meth:`stream`."""
-        try:
-            send = (await self._asession()).send
-            async with aclosing(exchange.astream(conversation, send, self._asleep, in_thread)) as items:
-                async for item in items:
-                    yield item
-        finally:
-            await self._amask_new_secrets()
+        send = (await self._asession()).send
+        async with aclosing(exchange.astream(conversation, send, self._asleep, in_thread=in_thread)) as items:
+            async for item in items:
+                yield item
 
     def test_connection(self) -> tuple[bool, str]:
         """
@@ -164,12 +160,17 @@ class ServiceHook(BaseHook):
         :returns: whether it works, and one sentence that says so, or what is wrong and what to change.
         """
         try:
-            return True, self.run(self._probe(self.service.client.probing()))
+            return True, self._shown(self.run(self._probe(self.service.client.probing())))
         except MediaOpsError as error:
-            # Airflow's command line reads square brackets as markup of its own, and fails on those of a cluster's path.
-            return False, error.message.translate(_ROUND)
+            return False, self._shown(error.message)
         finally:
             self.close()
+
+    def _shown(self, answer: str) -> str:
+        # An answer of success may name what the service sent, such as the cluster's name.
+        secrets = self._service.client.auth.secrets if self._service else ()
+        # Airflow's command line reads square brackets as markup of its own, and fails on those of a cluster's path.
+        return plain_text(answer, secrets, _LONGEST_ANSWER).translate(_ROUND)
 
     def close(self) -> None:
         """Close the session; the next call opens another."""
@@ -227,11 +228,12 @@ class ServiceHook(BaseHook):
 
     def _mask_new_secrets(self) -> None:
         while self._new_secrets:
-            mask_secret(self._new_secrets.pop())
+            self._mask(self._new_secrets.pop())
 
-    async def _amask_new_secrets(self) -> None:
-        if self._new_secrets:
-            await in_thread(self._mask_new_secrets)
+    @staticmethod
+    def _mask(secret: str) -> None:
+        # It may ask the supervisor, and so block.
+        mask_secret(secret)
 
     def _sleep(self, wait: Wait) -> None:
         self._log_wait(wait)
@@ -242,11 +244,15 @@ class ServiceHook(BaseHook):
         await asyncio.sleep(wait.seconds)
 
     def _log_wait(self, wait: Wait) -> None:
-        if not wait.reason or wait.seconds < _WORTH_A_LINE:
+        if not wait.reason or wait.seconds < _SHORTEST_LOGGED:
             return
         now = time.monotonic()
-        # Where many use one key, each request waits for its turn.
-        if self._last_told and self._last_told[0] == wait.reason and now - self._last_told[1] < _TOLD_EVERY:
+        # If many use one key, each request waits for its turn.
+        if (
+            self._last_logged
+            and self._last_logged[0] == wait.reason
+            and now - self._last_logged[1] < _LOG_AGAIN_SECONDS
+        ):
             return
-        self._last_told = wait.reason, now
+        self._last_logged = wait.reason, now
         self.log.info("Waiting %.1f s: %s", wait.seconds, wait.reason)

@@ -246,7 +246,18 @@ class VideoPlatformHook(ServiceHook):
             client_secret=fields.password,
             refresh_token=refresh_token,
             scopes=fields.text("scopes"),
-            on_secret=self._new_secrets.append,
+            on_secret=self._mask,
+            on_rotated=self._warn_of_rotation,
+        )
+
+    def _warn_of_rotation(self) -> None:
+        # A task can read a connection, but not change it, and any DAG could read a variable.
+        self.log.warning(
+            "The token service replaced the refresh token of connection %r. This task goes on with the new one, but "
+            "Airflow lets no task store it: later tasks use the old one, which may be revoked. Authorise the "
+            "application again and put the new refresh token into the connection, or let the token service keep "
+            "refresh tokens unchanged.",
+            self.conn_id,
         )
 
     def _probe(self, client: Client) -> Conversation[str]:

@@ -3,78 +3,99 @@
 from __future__ import annotations
 
 import base64
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol
+from functools import partial
+from threading import Lock
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from airflow_provider_mediaops.exceptions import InvalidReplyError
-from airflow_provider_mediaops.http.exchange import Call, Request, Response
+from airflow_provider_mediaops.exceptions import InvalidReplyError, MediaOpsError, error_from_dict
+from airflow_provider_mediaops.http.clock import Clock
+from airflow_provider_mediaops.http.exchange import Blocking, Call, Request, Response, Wait
 from airflow_provider_mediaops.http.reply import read_json
-from airflow_provider_mediaops.http.retry import Clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# A token that would run out on the way is refreshed before it is used: a minute, or a tenth of a shorter life.
-_LEEWAY = 60.0
+    from airflow_provider_mediaops.http.exchange import Ask, Conversation
+
+# A token that would expire on the way is refreshed before it is used: a minute early, or a tenth of a shorter lifetime.
+_LEEWAY_SECONDS = 60.0
+_DEFAULT_LIFETIME_SECONDS = 3600.0
+# How often a call looks whether the refresh of another one has ended.
+_LOOK_AGAIN_SECONDS = 0.05
 
 
 def is_header_text(text: str) -> bool:
-    """Say whether a text can stand in a header as it is: printable ASCII, with no blank at its ends, not empty."""
+    """Return whether a text can stand in a header as it is: printable ASCII, no blank at its ends, not empty."""
     return text.isascii() and text.isprintable() and text == text.strip() != ""
 
 
-class Auth(Protocol):
-    """How a service is shown who asks."""
+class Auth(ABC):
+    """The credentials of a client. Those that never change need to say only how they sign."""
+
+    __slots__ = ()
 
     @property
+    @abstractmethod
     def secrets(self) -> tuple[str, ...]:
-        """Every credential this holds now, to be struck out of messages."""
-        ...
+        """Every credential held now, for redaction."""
 
-    def token_request(self) -> Call[None] | None:
-        """Give the call to make before a request can be signed, or None where none is needed."""
-        ...
-
+    @abstractmethod
     def sign(self, request: Request) -> Request:
-        """Give the request with the credential on it."""
-        ...
+        """Return the request with the credential on it."""
 
-    def invalidate(self) -> bool:
-        """Drop a credential that the service refused; say whether another can be had."""
-        ...
+    @property
+    def ready(self) -> bool:
+        """Whether a request can be signed now; otherwise :meth:`prepare` comes first."""
+        return True
 
+    def prepare(self, send: Ask) -> Conversation[None]:
+        """
+        Fetch the credential that signing needs, if it is not there.
 
-@dataclass(frozen=True, slots=True)
-class NoAuth:
-    """No credentials."""
+        :param send: sends a call once.
+        :returns: a conversation that ends when a request can be signed.
+        :raises MediaOpsError: if it cannot be fetched.
+        """
+        yield from ()
 
-    secrets: tuple[str, ...] = ()
+    def invalidate(self, refused: Request) -> bool:
+        """
+        Drop the credential that the service refused.
 
-    def token_request(self) -> Call[None] | None:
-        """Need nothing first."""
-        return None
-
-    def sign(self, request: Request) -> Request:
-        """Give the request as it is."""
-        return request
-
-    def invalidate(self) -> bool:
-        """Have no other credential."""
+        :param refused: the request that was signed with it.
+        :returns: whether another credential can be had.
+        """
         return False
 
 
 @dataclass(frozen=True, slots=True)
-class HeaderAuth:
+class NoAuth(Auth):
+    """No credentials."""
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Nothing."""
+        return ()
+
+    def sign(self, request: Request) -> Request:
+        """Return the request unchanged."""
+        return request
+
+
+@dataclass(frozen=True, slots=True)
+class HeaderAuth(Auth):
     """
     A fixed ``Authorization`` header.
 
     :param value: the header's value.
-    :param secrets: the parts of it that must not be shown.
+    :param parts: the parts of it that must not be shown.
     """
 
     value: str = field(repr=False)
-    secrets: tuple[str, ...] = field(repr=False)
+    parts: tuple[str, ...] = field(repr=False)
 
     @classmethod
     def raw(cls, key: str) -> HeaderAuth:
@@ -97,21 +118,18 @@ class HeaderAuth:
         encoded = base64.b64encode(f"{login}:{password}".encode()).decode("ascii")
         return cls(f"Basic {encoded}", (password, encoded))
 
-    def token_request(self) -> Call[None] | None:
-        """Need nothing first."""
-        return None
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The key, token or password."""
+        return self.parts
 
     def sign(self, request: Request) -> Request:
-        """Give the request with the header."""
+        """Return the request with the header."""
         return replace(request, headers={**request.headers, "Authorization": self.value})
-
-    def invalidate(self) -> bool:
-        """Have no other credential."""
-        return False
 
 
 @dataclass(frozen=True, slots=True)
-class ParameterAuth:
+class ParameterAuth(Auth):
     """
     A key in the query, as the video platform takes API keys for public data.
 
@@ -127,31 +145,40 @@ class ParameterAuth:
         """The key."""
         return (self.key,)
 
-    def token_request(self) -> Call[None] | None:
-        """Need nothing first."""
-        return None
-
     def sign(self, request: Request) -> Request:
-        """Give the request with the parameter."""
+        """Return the request with the parameter."""
         return replace(request, secret_params=((self.name, self.key),))
-
-    def invalidate(self) -> bool:
-        """Have no other credential."""
-        return False
 
 
 @dataclass(slots=True)
-class RefreshTokenAuth:
+class _Refresh:
     """
-    Access tokens got for a refresh token (RFC 6749, section 6), one at a time, kept until they expire.
+    A refresh that one call makes and others wait for.
+
+    :param ended: whether it is over.
+    :param error: why it failed.
+    """
+
+    ended: bool = False
+    error: MediaOpsError | None = None
+
+
+@dataclass(slots=True)
+class RefreshTokenAuth(Auth):
+    """
+    Access tokens fetched with a refresh token (RFC 6749, section 6) and kept until they expire.
+
+    Of all calls that need a new token at the same time, in threads or on an event loop, one fetches it; the others wait
+    and share its outcome. A service may accept each refresh token only once.
 
     :param token_url: the address that exchanges tokens.
     :param client_id: the OAuth client.
     :param client_secret: its secret.
     :param refresh_token: the long-lived token of the user.
     :param scopes: the scopes to ask for; empty keeps those that were granted.
-    :param clock: where time comes from.
-    :param on_secret: told each new token, so that the log can mask it.
+    :param clock: the source of time.
+    :param on_secret: called with each new token before it is used, so that the log can mask it; it may block.
+    :param on_rotated: called when the service replaces the refresh token for the first time; it may block.
     """
 
     token_url: str
@@ -159,21 +186,68 @@ class RefreshTokenAuth:
     client_secret: str = field(repr=False)
     refresh_token: str = field(repr=False)
     scopes: str = ""
-    clock: Clock = field(default_factory=Clock)
+    clock: Clock = field(default_factory=Clock, repr=False)
     on_secret: Callable[[str], None] = field(default=lambda _: None, repr=False)
+    on_rotated: Callable[[], None] = field(default=lambda: None, repr=False)
     _access_token: str = field(default="", init=False, repr=False)
-    _expires: float = field(default=float("-inf"), init=False)
+    _expires: float = field(default=float("-inf"), init=False, repr=False)
+    _earlier: tuple[str, ...] = field(default=(), init=False, repr=False)
+    _refresh: _Refresh | None = field(default=None, init=False, repr=False)
+    _lock: Lock = field(default_factory=Lock, init=False, repr=False, compare=False)
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The tokens and the client secret."""
-        held = (self.client_secret, self.refresh_token, self._access_token)
+        """The tokens, the client secret, and the tokens before the last refresh: a reply to them may still come."""
+        held = (self.client_secret, self.refresh_token, self._access_token, *self._earlier)
         return tuple(secret for secret in held if secret)
 
-    def token_request(self) -> Call[None] | None:
-        """Give the refresh call where there is no token, or it is about to expire."""
-        if self._access_token and self.clock.monotonic() < self._expires:
-            return None
+    @property
+    def ready(self) -> bool:
+        """Whether there is an access token that does not expire on the way."""
+        return bool(self._access_token) and self.clock.monotonic() < self._expires
+
+    def prepare(self, send: Ask) -> Conversation[None]:
+        """
+        Fetch an access token, or wait for the call that fetches one.
+
+        :param send: sends a call once.
+        :returns: a conversation that ends when there is a token.
+        :raises MediaOpsError: if it cannot be fetched; every call that waited for it gets the same error.
+        """
+        while not self.ready:
+            with self._lock:
+                refresh, mine = (self._refresh, False) if self._refresh else (_Refresh(), True)
+                self._refresh = refresh
+            if mine:
+                yield from self._fetch(refresh, send)
+                return
+            while not refresh.ended:
+                yield Wait(_LOOK_AGAIN_SECONDS)
+            if refresh.error:
+                # A copy: a raised error keeps the traceback of each place that it passes.
+                raise error_from_dict(refresh.error.to_dict())
+
+    def _fetch(self, refresh: _Refresh, send: Ask) -> Conversation[None]:
+        try:
+            rotated = yield from send(self.token_request())
+            for token in filter(None, (self._access_token, rotated)):
+                yield Blocking(partial(self.on_secret, token))
+            if rotated:
+                yield Blocking(self.on_rotated)
+                self.on_rotated = lambda: None
+        except MediaOpsError as error:
+            refresh.error = error
+            raise
+        finally:
+            # Also if the conversation is given up: then the next call fetches the token.
+            self._refresh, refresh.ended = None, True
+
+    def token_request(self) -> Call[str]:
+        """
+        Make the call that exchanges the refresh token.
+
+        :returns: the call. It keeps the access token, and returns the new refresh token if the service replaced it.
+        """
         form = {
             "grant_type": "refresh_token",
             "client_id": self.client_id,
@@ -193,28 +267,34 @@ class RefreshTokenAuth:
         )
         return Call(request, self._accept)
 
-    def _accept(self, response: Response) -> None:
+    def _accept(self, response: Response) -> str:
         reply = read_json(response)
         token = reply.get("access_token")
         if not isinstance(token, str) or not is_header_text(token):
             raise InvalidReplyError("The token address answered without an access_token that can be sent.")
         try:
-            lifetime = float(reply.get("expires_in", 3600))
+            lifetime = float(reply.get("expires_in", _DEFAULT_LIFETIME_SECONDS))
         except (TypeError, ValueError, OverflowError):
-            lifetime = 3600.0
+            lifetime = _DEFAULT_LIFETIME_SECONDS
+        if not lifetime > 0.0:
+            lifetime = _DEFAULT_LIFETIME_SECONDS
+        before = (self._access_token, self.refresh_token)
         self._access_token = token
-        self._expires = self.clock.monotonic() + lifetime - min(_LEEWAY, lifetime / 10)
-        self.on_secret(token)
+        self._expires = self.clock.monotonic() + lifetime - min(_LEEWAY_SECONDS, lifetime / 10)
         rotated = reply.get("refresh_token")
-        if isinstance(rotated, str) and rotated:
-            self.refresh_token = rotated
-            self.on_secret(rotated)
+        if not isinstance(rotated, str) or rotated in ("", self.refresh_token):
+            rotated = ""
+        self.refresh_token = rotated or self.refresh_token
+        self._earlier = tuple(old for old in before if old not in (token, self.refresh_token))
+        return rotated
 
     def sign(self, request: Request) -> Request:
-        """Give the request with the access token in hand."""
+        """Return the request with the access token."""
         return HeaderAuth.bearer(self._access_token).sign(request)
 
-    def invalidate(self) -> bool:
-        """Drop the access token, so that the next request fetches another."""
-        self._access_token = ""
+    def invalidate(self, refused: Request) -> bool:
+        """Drop the access token, unless another call has replaced it since; the next request fetches another."""
+        if refused.headers.get("Authorization") == self.sign(refused).headers["Authorization"]:
+            self._earlier = (self._access_token, *self._earlier[:1])
+            self._access_token = ""
         return True

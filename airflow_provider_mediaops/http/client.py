@@ -1,52 +1,51 @@
-"""A client of one service: its addresses, credentials, rate, retries and errors around every call. No I/O."""
+"""A client of one service: its addresses, credentials, rate, retries and errors around every call. It does no I/O."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING, TypeVar
-from urllib.parse import quote, quote_plus
 
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
     ConnectionFailedError,
     InvalidReplyError,
     MediaOpsError,
+    QuotaExceededError,
+    RateStoreError,
     ReplyTimeoutError,
     ServiceUnavailableError,
     TemporaryError,
 )
 from airflow_provider_mediaops.http.auth import Auth, NoAuth
-from airflow_provider_mediaops.http.errors import SUCCESS, ErrorRules, uncertain
+from airflow_provider_mediaops.http.clock import Clock
+from airflow_provider_mediaops.http.errors import SUCCESS, ErrorRules, spent_quota, uncertain
 from airflow_provider_mediaops.http.exchange import Call, Conversation, Request, Response, TransportError, Wait
-from airflow_provider_mediaops.http.rate_limit.limiter import spent_quota
 from airflow_provider_mediaops.http.rate_limit.schedule import QuotaExhausted
-from airflow_provider_mediaops.http.retry import Clock, RetryPolicy
+from airflow_provider_mediaops.http.retry import RetryPolicy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from airflow_provider_mediaops.http.rate_limit.limiter import Permit, RateLimiter
 
 T = TypeVar("T")
 
-# A redirect and a refusal say that nothing was done; 303 says that it was, and 408 does not know.
+# After a redirect or a refusal nothing was done; 303 says that it was, and after 408 it is not known.
 _NOTHING_DONE = frozenset(range(300, 500)) - {HTTPStatus.SEE_OTHER, HTTPStatus.REQUEST_TIMEOUT}
-# After these another host of the service may do better.
+# After these errors another host of the service is asked.
 _FAIL_OVER = (ConnectionFailedError, ReplyTimeoutError, ServiceUnavailableError)
 
 
 @dataclass(slots=True)
 class Client:
     """
-    Makes whole conversations of single calls.
+    Makes conversations of single calls.
 
-    :param base_urls: the service's base addresses; one is kept until it fails, then the next is asked (fail over).
-    :param rules: how the service says no.
+    :param base_urls: the service's base addresses; one is kept until it fails, then the next is asked (failover).
+    :param rules: the service's errors.
     :param auth: the credentials.
     :param retry: the bounds of trying again.
-    :param limiter: the key's rate, where it has one.
-    :param clock: where time comes from.
+    :param limiter: the rate limiter of the key, if it has a rate.
+    :param clock: the source of time and chance.
     """
 
     base_urls: tuple[str, ...]
@@ -61,10 +60,10 @@ class Client:
         """
         Ask until there is a result, a permanent error, or a limit is reached.
 
-        A write is repeated only where it is certain that the service has not done it: nothing was sent, or the service
+        A write is repeated only if it is certain that the service has not done it: nothing was sent, or the service
         itself refused it. Otherwise its loss is an ``UncertainDeliveryError``.
 
-        :param call: what to ask.
+        :param call: the call.
         :returns: a conversation whose result is the call's.
         :raises MediaOpsError: the last error met, typed. A quota that is known to be used up, and a rate store that
             fails, end the call without another request.
@@ -72,19 +71,25 @@ class Client:
         attempts = self.retry.start(self.clock)
         may_invalidate = True
         while True:
-            permit = yield from self._permit_for(call.request)
+            signed: Request | None = None
             host = self._current
             try:
-                return (yield from self._try_once(call, self.base_urls[host], permit))
+                permit = yield from self._permit_for(call.request)
+                attempts.permitted()
+                host = self._current
+                signed = self._signed(call.request, self.base_urls[host])
+                return (yield from self._try_once(call, signed, permit))
             except AuthenticationError as error:
-                # A refusal of the token call itself is final: it has another path.
-                expired = error.status == HTTPStatus.UNAUTHORIZED and error.path == call.request.path
-                if not (may_invalidate and expired and self.auth.invalidate()):
+                # A refused token call is final.
+                expired = signed is not None and error.status == HTTPStatus.UNAUTHORIZED
+                if not (signed and may_invalidate and expired and self.auth.invalidate(signed)):
                     raise
                 may_invalidate = False
+            except (QuotaExceededError, RateStoreError):
+                raise
             except TemporaryError as error:
-                # Unless another call has moved on from this host already.
-                if isinstance(error, _FAIL_OVER) and self._current == host:
+                # Not after an error of the token service, and unless another call has moved on from this host already.
+                if signed and isinstance(error, _FAIL_OVER) and self._current == host:
                     self._current = (host + 1) % len(self.base_urls)
                 pause = attempts.pause_after(error)
                 if pause is None:
@@ -93,34 +98,50 @@ class Client:
 
     def limited(self, error: MediaOpsError) -> Conversation[None]:
         """
-        Tell all who use the key of a limit that a reply alone did not show.
+        Report a limit that a single reply did not show, to all who use the key.
 
         :param error: a ``RateLimitedError`` or ``QuotaExceededError``; anything else is not about the key's rate.
-        :returns: a conversation that ends when it is told.
+        :returns: a conversation that ends when it is reported.
         """
         yield from self._on_error(error, None)
 
     def probing(self) -> Client:
         """
-        Give a client for one who finds out how things are.
+        Return a client that tests whether the service answers.
 
-        :returns: a client that asks each host once, also where the key's quota is known to be used up: whether it still
-            is, only the service can tell.
+        :returns: a client that asks each host once, even if the key's quota is known to be used up: only the service
+            can tell whether it still is.
         """
         limiter = self.limiter and replace(self.limiter, respects_quota=False)
         return replace(self, retry=RetryPolicy(max_attempts=len(self.base_urls)), limiter=limiter)
 
     def restore_quota(self) -> Conversation[None]:
         """
-        Let all who use the key go on although its quota was used up, because the service answers.
+        Report that the key's quota is there again, because the service answers.
 
-        :returns: a conversation that ends when it is told.
-        :raises RateStoreError: where the rate store cannot be used.
+        :returns: a conversation that ends when it is reported.
+        :raises RateStoreError: if the rate store cannot be used.
         """
         if self.limiter:
             yield from self.limiter.restore_quota()
 
     def _permit_for(self, request: Request) -> Conversation[Permit | None]:
+        # The token comes first: a slot is a moment, and fetching a token takes time. While the call waits for its slot
+        # the token may expire. Then the slot passes unused, but only once: a short-lived token could expire each time.
+        yield from self.auth.prepare(self._fetch_token)
+        permit = yield from self._acquire(request)
+        if not self.auth.ready:
+            yield from self.auth.prepare(self._fetch_token)
+            permit = yield from self._acquire(request)
+        if not self.auth.ready:
+            yield from self.auth.prepare(self._fetch_token)
+        return permit
+
+    def _fetch_token(self, call: Call[T]) -> Conversation[T]:
+        request = replace(call.request, secrets=self.auth.secrets)
+        return (yield from self._exchange(call, request, confidential=True))
+
+    def _acquire(self, request: Request) -> Conversation[Permit | None]:
         if not self.limiter:
             return None
         answer = yield from self.limiter.acquire()
@@ -130,19 +151,17 @@ class Client:
             raise spent_quota(request, self.rules.service, answer, self.clock.now())
         return None
 
+    def _signed(self, request: Request, base_url: str) -> Request:
+        return self.auth.sign(replace(request, base=request.base or base_url, secrets=self.auth.secrets))
+
     def _on_error(self, error: MediaOpsError, permit: Permit | None) -> Conversation[None]:
         if self.limiter:
-            # A pause is no longer than a call may wait: after that, a caller hears of the limit from the service again.
+            # No pause is longer than a call may wait: after that, a request shows whether the limit still holds.
             yield from self.limiter.on_error(error, permit, self.retry.max_wait)
 
-    def _try_once(self, call: Call[T], base_url: str, permit: Permit | None) -> Conversation[T]:
-        # After any wait, so that the token is fresh when it is used.
-        token_call = self.auth.token_request()
-        if token_call is not None:
-            yield from self._exchange(token_call, token_call.request)
-        request = self.auth.sign(replace(call.request, base=call.request.base or base_url))
+    def _try_once(self, call: Call[T], signed: Request, permit: Permit | None) -> Conversation[T]:
         try:
-            result = yield from self._exchange(call, request)
+            result = yield from self._exchange(call, signed)
         except MediaOpsError as error:
             yield from self._on_error(error, permit)
             raise
@@ -150,46 +169,36 @@ class Client:
             yield from self.limiter.on_reply(permit)
         return result
 
-    def _exchange(self, call: Call[T], request: Request) -> Conversation[T]:
+    def _exchange(self, call: Call[T], request: Request, *, confidential: bool = False) -> Conversation[T]:
+        # Errors are raised outside the handlers, so that those of libraries, which may quote the reply, do not hang on
+        # them as their context.
+        error: MediaOpsError
         try:
             response: Response = yield request
         except TransportError as failure:
-            error = self.rules.no_reply(request, failure)
-            raise self._final(request, error, certain=not failure.sent) from None
-        # Most replies are of success, and long.
-        shown = None if response.status in SUCCESS else self._shown(response)
-        refusal = self.rules.refusal(request, shown, self.clock.now()) if shown else None
-        if refusal:
-            certain = response.status in _NOTHING_DONE and not isinstance(refusal, ServiceUnavailableError)
-            raise self._final(request, refusal, certain=certain)
-        try:
-            return call.parse(response)
-        except InvalidReplyError as error:
-            error.message = _redacted(error.message, self._secret_forms())
-            explained = self.rules.in_context(request, self._shown(response), error)
-            raise self._final(request, explained, certain=False) from None
-
-    @staticmethod
-    def _final(request: Request, error: MediaOpsError, *, certain: bool) -> MediaOpsError:
-        return error if certain or request.idempotent else uncertain(error)
-
-    def _shown(self, response: Response) -> Response:
-        # Struck out before a message is made and cut to length, so that no part of a secret is left at the cut.
-        secrets = self._secret_forms()
-        headers = {name: _redacted(value, secrets) for name, value in response.headers.items()}
-        body = response.body
-        for secret in secrets:
-            body = body.replace(secret.encode(), b"***")
-        return replace(response, headers=headers, body=body)
-
-    def _secret_forms(self) -> list[str]:
-        # As they are, and as they stand in an address; the longest first, for one may be part of another.
-        secrets = [secret for secret in self.auth.secrets if secret]
-        forms = {form for secret in secrets for form in (secret, quote(secret, safe=""), quote_plus(secret))}
-        return sorted(forms, key=len, reverse=True)
+            error, certain = self.rules.no_reply(request, failure), not failure.sent
+        else:
+            refusal = (
+                self.rules.refusal(request, response, self.clock.now()) if response.status not in SUCCESS else None
+            )
+            if refusal:
+                error = refusal
+                certain = response.status in _NOTHING_DONE and not isinstance(refusal, ServiceUnavailableError)
+            else:
+                parsed = _parsed(call, response)
+                if not isinstance(parsed, InvalidReplyError):
+                    return parsed
+                # A token is no secret that is known yet.
+                shown = Response(response.status) if confidential else response
+                error, certain = self.rules.unreadable(request, shown, parsed), False
+        raise error if certain or request.idempotent else uncertain(error)
 
 
-def _redacted(text: str, secrets: Iterable[str]) -> str:
-    for secret in secrets:
-        text = text.replace(secret, "***")
-    return text
+def _parsed(call: Call[T], response: Response) -> T | InvalidReplyError:
+    try:
+        return call.parse(response)
+    except InvalidReplyError as error:
+        return InvalidReplyError(error.message, reason=error.reason)
+    except (ValueError, ArithmeticError, RecursionError) as error:
+        # A number without bounds, for example, which no check of a model foresaw.
+        return InvalidReplyError(f"It cannot be read ({type(error).__name__}).")

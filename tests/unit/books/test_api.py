@@ -124,6 +124,12 @@ def test_a_key_that_tells_of_no_quota_is_no_reply(reply: dict[str, object]) -> N
         replay(client().ask(get_key_usage()), [replied(reply)])
 
 
+def test_a_quota_beyond_all_bounds_is_no_reply() -> None:
+    body = b'{"plan_limit": {"total": 1e999, "left": 1}}'
+    with pytest.raises(InvalidReplyError, match=r"GET /key with 200, but: It cannot be read \(OverflowError\)"):
+        replay(client().ask(get_key_usage()), [Response(200, {}, body)])
+
+
 def test_many_books_are_asked_for_in_one_request_that_may_be_repeated() -> None:
     request = get_books([CRIME, CALENDAR]).request
 

@@ -249,6 +249,19 @@ class TestCredentials:
         assert "secret-1" not in str(caught.value)
 
 
+class TestTheButton:
+    def test_a_clusters_name_of_any_length_makes_a_short_sentence(
+        self, connect: Any, requests_mock: requests_mock.Mocker
+    ) -> None:
+        connect(login="elastic", password="s3cr3t/k3y")
+        body = {**stats({"a": 1}), "cluster_name": f"s3cr3t&#47;k3y <b>{'x' * 5_000_000}"}
+        requests_mock.get(f"{BASE}/_nodes/_local/stats/os,process", json=body)
+        worked, said = SearchClusterHook().test_connection()
+        assert worked
+        assert said.startswith("The search cluster '*** xxx")
+        assert len(said) <= 1_000
+
+
 class TestTrust:
     @pytest.fixture
     def server(self, tmp_path: Path) -> Any:

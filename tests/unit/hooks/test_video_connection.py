@@ -18,13 +18,16 @@ from airflow_provider_mediaops.exceptions import (
 from airflow_provider_mediaops.hooks.video import VideoPlatformHook
 from airflow_provider_mediaops.http.auth import HeaderAuth, NoAuth, ParameterAuth, RefreshTokenAuth
 from tests.unit.hooks.video_hook import BASE, REFRESH, SUBSCRIPTIONS, TOKEN_URL, both_forms, carry_out, http
-from tests.unit.loopback import Loopback, answering
+from tests.unit.log_lines import log_lines
+from tests.unit.loopback import Loopback, answering, http_reply
 from tests.unit.video_platform import error, page
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from requests_mock import Mocker
+
+    from tests.unit.loopback import Peer
 
 
 pytestmark = pytest.mark.usefixtures("supervisor")
@@ -200,8 +203,90 @@ class TestTokens:
             VideoPlatformHook().list_subscriptions(mine=True)
         assert "at accounts.example answered POST /token" in caught.value.message
 
+    @both_forms
+    def test_every_secret_is_masked_before_it_is_sent(
+        self, connect_video: Callable[..., None], form: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        happened: list[str] = []
+        monkeypatch.setattr("airflow_provider_mediaops.hooks.service.mask_secret", happened.append)
+
+        def serve(peer: Peer) -> None:
+            while request := peer.request():
+                path = request.split()[1].decode().partition("?")[0]
+                happened.append(path)
+                peer.send(http({"access_token": "at-s3cr3t"} if path == "/token" else page(1)))
+
+        with Loopback(serve) as server:
+            connect_video(server.base, **{**REFRESH, "token_url": f"{server.base}/token"})
+            carry_out(form, "list_subscriptions", mine=True)
+        assert happened == ["rt-s3cr3t", "/token", "at-s3cr3t", "/v3/subscriptions"]
+
+    @both_forms
+    def test_a_refresh_token_that_was_replaced_is_worth_one_warning(
+        self, connect_video: Callable[..., None], form: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        lines = log_lines(monkeypatch, VideoPlatformHook)
+        seen: list[bytes] = []
+        replies = [
+            http({"access_token": "at-s3cr3t", "refresh_token": "rt-n3w-s3cr3t", "expires_in": 3599}),
+            http(error(401, "authError"), 401),
+            http({"access_token": "at-2-s3cr3t", "refresh_token": "rt-n3w3r-s3cr3t"}),
+            http(page(1)),
+        ]
+        with Loopback(answering(*replies, seen=seen)) as server:
+            connect_video(server.base, **{**REFRESH, "token_url": f"{server.base}/token"})
+            carry_out(form, "list_subscriptions", mine=True)
+        (warning,) = [each for each in lines if "refresh token" in each]
+        assert "connection 'mediaops_video_default'" in warning
+        assert "put the new refresh token into the connection" in warning
+        assert "s3cr3t" not in "".join(lines)
+        # This task goes on with the new one.
+        assert b"refresh_token=rt-n3w-s3cr3t" in seen[2]
+
 
 class TestSecrets:
+    @both_forms
+    @pytest.mark.parametrize("auth", ["bearer", "refresh_token"])
+    def test_no_log_of_a_library_holds_one_that_a_header_reflects(
+        self, connect_video: Callable[..., None], form: str, auth: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        for name in ("httpx", "httpcore.http11", "httpcore.connection", "urllib3.connectionpool"):
+            caplog.set_level(logging.DEBUG, logger=name)
+        reflected = {"x-token": "Bearer at-s3cr3t/+=", "x-form": "at-s3cr3t%2f%2B%3d"}
+        replies = [http({"access_token": "at-s3cr3t/+="}), http(page(1), **reflected)]
+        with Loopback(answering(*(replies if auth == "refresh_token" else replies[1:]))) as server:
+            fields = {**REFRESH, "auth": auth, "password": "at-s3cr3t/+=", "token_url": f"{server.base}/token"}
+            connect_video(server.base, **fields)
+            carry_out(form, "list_subscriptions", mine=True)
+        assert any("/v3/subscriptions" in message or "x-token" in message for message in caplog.messages)
+        assert "s3cr3t" not in caplog.text
+
+    @both_forms
+    @pytest.mark.parametrize(
+        "echo",
+        [
+            "s3cr3t\\/k3y\\u003d\\u003D",
+            "s3cr3t&#x2F;k3y&#61;&#x03d;",
+            "s3cr3t%2fk3y%3d%3D",
+            "czNjcjN0L2szeT09",
+            "s3cr3t/\\r\\n k3y==",
+            "&lt;p&gt;s3cr3t\\u0026#x2F;k3y==",
+        ],
+    )
+    def test_what_the_service_echoes_in_disguise_is_not_told(
+        self, connect_video: Callable[..., None], form: str, echo: str
+    ) -> None:
+        body = f'{{"error": {{"message": "No {echo}", "errors": [{{"reason": "odd"}}]}}}}'.encode()
+        with Loopback(answering(http_reply(400, body), http_reply(400, body))) as server:
+            connect_video(server.base, password="s3cr3t/k3y==")
+            with pytest.raises(BadRequestError) as caught:
+                carry_out(form, "list_subscriptions", mine=True)
+            button = VideoPlatformHook().test_connection()[1]
+        told = f"{caught.value} {caught.value.to_dict()} {button}"
+        assert "No ***" in told
+        for part in ("s3cr3t", "k3y", "czNj"):
+            assert part not in told
+
     @both_forms
     @pytest.mark.parametrize(
         ("auth", "password"), [("api_key", "ak-s3cr3t"), ("bearer", "at-s3cr3t"), ("refresh_token", "cs-s3cr3t")]

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import base64
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
 import pytest
@@ -16,8 +16,11 @@ from airflow_provider_mediaops.http.auth import (
     RefreshTokenAuth,
     is_header_text,
 )
-from airflow_provider_mediaops.http.exchange import Request, Response
-from tests.unit.conversations import FakeClock
+from airflow_provider_mediaops.http.exchange import Request, Response, ask_once
+from tests.unit.conversations import FakeClock, replay, requests_of
+
+if TYPE_CHECKING:
+    from airflow_provider_mediaops.http.exchange import Step
 
 REQUEST = Request("GET", "/thing", params=(("part", "id"),), headers={"X-One": "1"}, base="http://host")
 
@@ -38,10 +41,13 @@ def refresh_auth(fake: FakeClock | None = None, **more: Any) -> RefreshTokenAuth
 
 
 def refresh(auth: RefreshTokenAuth, reply: Response) -> Request:
-    call = auth.token_request()
-    assert call
-    call.parse(reply)
-    return call.request
+    """Let a call prepare its credentials; give the request that it needs for that."""
+    assert not auth.ready
+    steps: list[Step] = []
+    replay(auth.prepare(ask_once), [reply], steps=steps)
+    assert auth.ready
+    (request,) = requests_of(steps)
+    return request
 
 
 def form_of(request: Request) -> dict[str, list[str]]:
@@ -85,8 +91,9 @@ def test_no_credentials() -> None:
 
 @pytest.mark.parametrize("auth", [NoAuth(), HeaderAuth.raw("k"), ParameterAuth("k")])
 def test_fixed_credentials_need_nothing_first_and_cannot_be_renewed(auth: Auth) -> None:
-    assert auth.token_request() is None
-    assert not auth.invalidate()
+    assert auth.ready
+    replay(auth.prepare(ask_once), [])
+    assert not auth.invalidate(auth.sign(REQUEST))
 
 
 def test_an_access_token_is_fetched_and_used_until_it_runs_out() -> None:
@@ -105,7 +112,7 @@ def test_an_access_token_is_fetched_and_used_until_it_runs_out() -> None:
     }
     assert auth.sign(REQUEST).headers["Authorization"] == "Bearer at-1"
     fake.wait(3_599 - 61)
-    assert auth.token_request() is None
+    assert auth.ready
     # A minute before its end it could run out on the way.
     fake.wait(2)
     refresh(auth, granted("at-2"))
@@ -119,31 +126,52 @@ def test_scopes_are_left_out_where_none_are_asked_for() -> None:
 def test_a_refused_token_is_dropped() -> None:
     auth = refresh_auth()
     refresh(auth, granted("at-1"))
-    assert auth.token_request() is None
-    assert auth.invalidate()
+    assert auth.invalidate(auth.sign(REQUEST))
     refresh(auth, granted("at-2"))
     assert auth.sign(REQUEST).headers["Authorization"] == "Bearer at-2"
 
 
+def test_the_refusal_of_an_older_token_leaves_the_newer_one() -> None:
+    auth = refresh_auth()
+    refresh(auth, granted("at-1"))
+    refused = auth.sign(REQUEST)
+    assert auth.invalidate(refused)
+    refresh(auth, granted("at-2"))
+    # The refusal of another call that was sent with the first token comes late; it is signed anew.
+    assert auth.invalidate(refused)
+    assert auth.ready
+
+
 def test_a_new_refresh_token_replaces_the_old_one() -> None:
     told: list[str] = []
-    auth = refresh_auth(on_secret=told.append)
+    auth = refresh_auth(on_secret=told.append, on_rotated=lambda: told.append("rotated"))
     refresh(auth, granted("at-1", refresh_token="rt-2"))
-    assert told == ["at-1", "rt-2"]
-    assert set(auth.secrets) == {"cs-secret", "rt-2", "at-1"}
-    auth.invalidate()
-    assert form_of(refresh(auth, granted("at-2")))["refresh_token"] == ["rt-2"]
+    assert told == ["at-1", "rt-2", "rotated"]
+    assert set(auth.secrets) == {"cs-secret", "rt-2", "at-1", "rt-secret"}
+    auth.invalidate(auth.sign(REQUEST))
+    assert form_of(refresh(auth, granted("at-2", refresh_token="rt-3")))["refresh_token"] == ["rt-2"]
+    # Said once.
+    assert told == ["at-1", "rt-2", "rotated", "at-2", "rt-3"]
+    # A reply to what was sent before the refresh may still echo the old ones.
+    assert {"rt-3", "at-2", "rt-2"} <= set(auth.secrets)
 
 
-@pytest.mark.parametrize("expires_in", [None, "soon", [], {}, 10**400])
+def test_a_refresh_token_that_comes_back_unchanged_is_no_new_one() -> None:
+    told: list[str] = []
+    auth = refresh_auth(on_secret=told.append, on_rotated=lambda: told.append("rotated"))
+    refresh(auth, granted("at-1", refresh_token="rt-secret"))
+    assert told == ["at-1"]
+
+
+@pytest.mark.parametrize("expires_in", [None, "soon", [], {}, 10**400, 0, -5, "nan"])
 def test_a_lifetime_that_is_none_counts_as_an_hour(expires_in: object) -> None:
     fake = FakeClock()
     auth = refresh_auth(fake)
     refresh(auth, granted("at-1", expires_in=expires_in))
     fake.wait(3_600 - 61)
-    assert auth.token_request() is None
+    assert auth.ready
     fake.wait(2)
-    assert auth.token_request() is not None
+    assert not auth.ready
 
 
 @pytest.mark.parametrize(("expires_in", "used"), [("100", 89), (5, 4.4)])
@@ -152,9 +180,9 @@ def test_a_short_lifetime_is_used_up_to_its_last_tenth(expires_in: object, used:
     auth = refresh_auth(fake)
     refresh(auth, granted("at-1", expires_in=expires_in))
     fake.wait(used)
-    assert auth.token_request() is None
+    assert auth.ready
     fake.wait(1.2)
-    assert auth.token_request() is not None
+    assert not auth.ready
 
 
 @pytest.mark.parametrize("token", [None, "", 5, ["t"], "line\nbreak", "sn\u2603w", " t"])
@@ -162,7 +190,7 @@ def test_a_reply_without_a_token_that_can_be_sent_is_refused(token: object) -> N
     auth = refresh_auth()
     with pytest.raises(InvalidReplyError, match="without an access_token"):
         refresh(auth, Response(200, {}, json.dumps({"access_token": token}).encode()))
-    assert auth.token_request() is not None
+    assert not auth.ready
 
 
 def test_a_token_address_keeps_its_query_and_needs_no_path() -> None:

@@ -340,6 +340,25 @@ def test_what_the_token_address_says_is_not_about_the_key() -> None:
     client = limited(fake, auth=auth, retry=RetryPolicy(max_attempts=1))
     error_of(client, text_call(), [Response(429, {"retry-after": "30"})])
     steps: list[Step] = []
-    error_of(client, text_call(), [Response(429)], fake)
     replay(limited(fake, limiter=client.limiter).ask(text_call()), [GOOD], steps=steps, clock=fake)
-    assert pauses_of(steps) == pytest.approx([1.02])
+    # Neither a pause, nor a slot that the refused token call took.
+    assert pauses_of(steps) == []
+
+
+def test_the_wait_for_the_rate_uses_up_none_of_the_time_for_retries() -> None:
+    fake, steps = FakeClock(), list["Step"]()
+    client = limited(fake, retry=RetryPolicy(max_wait=60.0))
+    callers_ahead = [client.ask(text_call()) for _ in range(150)]
+    for caller in callers_ahead:
+        next(caller)
+    assert replay(client.ask(text_call()), [DOWN, GOOD], steps=steps, clock=fake) == "good"
+    assert pauses_of(steps)[0] > 150.0
+    assert len(requests_of(steps)) == 2
+
+
+def test_the_time_for_retries_begins_at_the_first_permit_and_not_at_each() -> None:
+    fake = FakeClock()
+    client = limited(fake, retry=RetryPolicy(max_attempts=50, max_wait=5.0, base=2.0))
+    replies = iter([DOWN] * 50)
+    error = error_of(client, text_call(), [next(replies) for _ in range(2)], fake)
+    assert type(error) is ServiceUnavailableError

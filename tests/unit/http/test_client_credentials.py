@@ -1,29 +1,48 @@
 from __future__ import annotations
 
+import asyncio
+import itertools
 import json
+import threading
 import traceback
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
+    BadRequestError,
     InvalidReplyError,
     PermissionDeniedError,
     RateLimitedError,
     ServiceUnavailableError,
 )
 from airflow_provider_mediaops.http.auth import HeaderAuth, ParameterAuth, RefreshTokenAuth
-from airflow_provider_mediaops.http.exchange import Call, Request, Response
+from airflow_provider_mediaops.http.exchange import (
+    Blocking,
+    Call,
+    Failure,
+    Request,
+    Response,
+    Returned,
+    TransportError,
+    Wait,
+    advance,
+    arun,
+    run,
+)
 from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for
 from airflow_provider_mediaops.http.reply import read_json
 from airflow_provider_mediaops.http.retry import RetryPolicy
-from tests.unit.conversations import FakeClock, pauses_of, replay, requests_of, text_call
+from tests.unit.conversations import FakeClock, on_a_loop, pauses_of, replay, requests_of, text_call
 from tests.unit.http.asking import BROKEN, DOWN, GOOD, error_of, make, refused
 from tests.unit.http.rate_limit.rate_stores import memory_store
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.http.exchange import Step, TransportError
+    from airflow_provider_mediaops.exceptions import MediaOpsError
+    from airflow_provider_mediaops.http.exchange import Conversation, Step
 
 SECRET = "s3cr3t/k+y ü"
 
@@ -78,6 +97,181 @@ def test_a_refusal_of_the_refresh_token_is_final() -> None:
     error = error_of(tokens.client, text_call(), [Response(401, {}, b'{"error": "invalid_client"}')])
     assert type(error) is AuthenticationError
     assert "at accounts answered POST /token with 401 invalid_client" in error.message
+
+
+def test_an_error_of_the_token_address_does_not_move_the_calls_to_the_next_host() -> None:
+    fake, steps = FakeClock(), list["Step"]()
+    tokens = Tokens(fake)
+    tokens.client.base_urls = ("http://one", "http://two")
+    replies: list[Response | TransportError] = [DOWN, BROKEN, tokens.granted("t1"), GOOD]
+    replay(tokens.client.ask(text_call()), replies, steps=steps, clock=fake)
+    assert [request.host for request in requests_of(steps)] == ["accounts", "accounts", "accounts", "one"]
+
+
+def test_a_slow_token_address_does_not_bring_two_requests_closer_together() -> None:
+    fake = FakeClock()
+    tokens = Tokens(fake)
+    tokens.client.limiter = replace(limiter_for("thing", "key", 1.0, memory_store(fake)), clock=fake.clock)
+    sent: list[float] = []
+
+    def ask() -> None:
+        conversation = tokens.client.ask(text_call())
+        step = advance(conversation)
+        while not isinstance(step, Returned):
+            reply: Response | None = None
+            if isinstance(step, Wait):
+                fake.wait(step.seconds)
+            elif isinstance(step, Blocking):
+                reply = step.action()
+            elif isinstance(step, Request) and step.path == "/token":
+                fake.wait(0.9)
+                reply = tokens.granted("t1")
+            else:
+                sent.append(fake.seconds)
+                reply = GOOD
+            step = advance(conversation, reply)
+
+    ask()
+    tokens.auth.invalidate(tokens.auth.sign(Request("GET", "/")))
+    ask()
+    ask()
+    assert all(later - earlier >= 1.0 for earlier, later in itertools.pairwise(sent))
+
+
+def test_a_token_that_always_expires_in_the_queue_is_used_all_the_same() -> None:
+    fake, steps = FakeClock(), list["Step"]()
+    tokens = Tokens(fake)
+    tokens.client.limiter = replace(limiter_for("thing", "key", 0.01, memory_store(fake)), clock=fake.clock)
+    reply = Response(200, {}, json.dumps({"access_token": "t1", "expires_in": 5}).encode())
+    replay(tokens.client.ask(text_call()), [reply, GOOD], clock=fake)
+    assert replay(tokens.client.ask(text_call()), [reply, reply, GOOD], steps=steps, clock=fake) == "good"
+
+
+class TestCallsThatNeedATokenAtTheSameTime:
+    """However many calls there are, one of them fetches the token."""
+
+    @staticmethod
+    def started(tokens: Tokens, calls: int) -> tuple[list[Conversation[str]], list[Step | Returned[str]]]:
+        conversations = [tokens.client.ask(text_call()) for _ in range(calls)]
+        return conversations, [advance(each) for each in conversations]
+
+    @staticmethod
+    def finished(conversation: Conversation[str], step: Step | Returned[str]) -> str:
+        """Carry on; every request is answered well, and none of them is one for a token."""
+        while not isinstance(step, Returned):
+            assert not isinstance(step, Request) or step.path != "/token"
+            if isinstance(step, Blocking):
+                step = advance(conversation, step.action())
+            else:
+                step = advance(conversation, GOOD if isinstance(step, Request) else None)
+        return step.value
+
+    def test_one_fetches_it_and_the_others_wait(self) -> None:
+        tokens = Tokens(FakeClock())
+        calls, steps = self.started(tokens, 8)
+        assert [type(step) for step in steps] == [Request] + [Wait] * 7
+        # They go on waiting until the token is there.
+        assert [type(advance(call)) for call in calls[1:]] == [Wait] * 7
+        assert self.finished(calls[0], advance(calls[0], tokens.granted("t1"))) == "good"
+        assert [self.finished(call, advance(call)) for call in calls[1:]] == ["good"] * 7
+
+    def test_a_failure_is_that_of_all(self) -> None:
+        tokens = Tokens(FakeClock())
+        calls, _ = self.started(tokens, 8)
+        refused_once = Response(400, {}, b'{"error": "invalid_grant"}')
+        errors: list[MediaOpsError] = []
+        for call in calls:
+            with pytest.raises(BadRequestError, match="invalid_grant") as caught:
+                advance(call, refused_once if call is calls[0] else None)
+            errors.append(caught.value)
+        assert len(set(map(id, errors))) == 8
+
+    def test_the_call_that_fetches_it_may_be_given_up(self) -> None:
+        tokens = Tokens(FakeClock())
+        calls, _ = self.started(tokens, 3)
+        calls[0].close()
+        step = advance(calls[1])
+        assert isinstance(step, Request)
+        assert step.path == "/token"
+        assert isinstance(advance(calls[2]), Wait)
+
+    def test_threads_fetch_it_once(self) -> None:
+        tokens = Tokens(FakeClock())
+        asked: list[str] = []
+        all_there = threading.Barrier(8, timeout=10)
+
+        def send(request: Request) -> Response:
+            asked.append(request.path)
+            return tokens.granted("t1") if request.path == "/token" else GOOD
+
+        def ask(_: int) -> str:
+            all_there.wait()
+            return run(tokens.client.ask(text_call()), send)
+
+        with ThreadPoolExecutor(8) as pool:
+            assert list(pool.map(ask, range(8))) == ["good"] * 8
+        assert asked.count("/token") == 1
+
+    def test_tasks_of_an_event_loop_fetch_it_once_and_do_not_block_the_loop(self) -> None:
+        tokens = Tokens(FakeClock())
+        asked: list[str] = []
+
+        async def ask_all() -> list[str]:
+            others_wait = asyncio.Event()
+            waiting = 0
+
+            async def send(request: Request) -> Response:
+                asked.append(request.path)
+                if request.path != "/token":
+                    return GOOD
+                await others_wait.wait()
+                return tokens.granted("t1")
+
+            async def sleep(_: Wait) -> None:
+                nonlocal waiting
+                waiting += 1
+                if waiting == 7:
+                    others_wait.set()
+                await asyncio.sleep(0)
+
+            asks = (arun(tokens.client.ask(text_call()), send, sleep, in_thread=asyncio.to_thread) for _ in range(8))
+            return list(await asyncio.wait_for(asyncio.gather(*asks), 10))
+
+        assert on_a_loop(ask_all()) == ["good"] * 8
+        assert asked.count("/token") == 1
+
+    def test_a_token_that_all_calls_were_refused_with_is_replaced_once(self) -> None:
+        tokens = Tokens(FakeClock())
+        replay(tokens.client.ask(text_call()), [tokens.granted("t1"), GOOD])
+        calls, _ = self.started(tokens, 4)
+        steps = [advance(call, refused(401)) for call in calls]
+        assert [type(step) for step in steps] == [Request] + [Wait] * 3
+        assert self.finished(calls[0], advance(calls[0], tokens.granted("t2"))) == "good"
+        assert [self.finished(call, advance(call)) for call in calls[1:]] == ["good"] * 3
+
+
+def test_a_new_token_is_masked_before_it_is_sent() -> None:
+    masked: list[str] = []
+    tokens = Tokens(FakeClock())
+    tokens.auth.on_secret = masked.append
+    conversation = tokens.client.ask(text_call())
+    advance(conversation)
+    step = advance(conversation, tokens.granted("t1-s3cr3t"))
+    while not isinstance(step, Request):
+        assert isinstance(step, Blocking)
+        step = advance(conversation, step.action())
+    assert masked == ["t1-s3cr3t"]
+    assert {"t1-s3cr3t", "rt-s3cr3t", "cs-s3cr3t"} <= set(step.secrets)
+    assert "s3cr3t" not in repr(step)
+
+
+@pytest.mark.parametrize("token", ["t1-s3cr3t\u00fc", " t1-s3cr3t", ["t1-s3cr3t"]])
+def test_a_token_that_cannot_be_used_is_not_shown(token: object) -> None:
+    tokens = Tokens(FakeClock())
+    reply = Response(200, {}, json.dumps({"access_token": token, "refresh_token": "new-s3cr3t"}).encode())
+    error = error_of(tokens.client, text_call(), [reply])
+    assert "s3cr3t" not in "".join(traceback.format_exception(error)) + repr(error.to_dict())
+    assert error.__context__ is None
 
 
 def test_a_fixed_token_is_not_renewed() -> None:
@@ -142,3 +336,33 @@ def test_what_a_parser_says_of_a_reply_holds_no_secret() -> None:
     told = "".join(traceback.format_exception(error))
     assert "This is odd: you sent ***" in told
     assert "s3cr3t" not in told
+    assert error.__context__ is None
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [OverflowError("s3cr3t"), RecursionError("s3cr3t"), ValueError("Exceeds the limit (4300 digits): s3cr3t")],
+    ids=lambda failure: type(failure).__name__,
+)
+def test_a_reply_that_breaks_its_parser_is_an_invalid_reply(failure: Exception) -> None:
+    def parse(_: Response) -> str:
+        raise failure
+
+    error = error_of(make(FakeClock()), Call(Request("GET", "/thing"), parse), [Response(200, {}, b"1e999")])
+    assert type(error) is InvalidReplyError
+    assert f"cannot be read ({type(failure).__name__})" in error.message
+    assert "s3cr3t" not in "".join(traceback.format_exception(error))
+
+
+def test_no_reply_makes_a_long_message() -> None:
+    def parse(response: Response) -> str:
+        raise InvalidReplyError(f"Its kind is {response.text!r}.", reason=response.text)
+
+    error = error_of(make(FakeClock()), Call(Request("GET", "/thing"), parse), [Response(200, {}, b"x" * 10_000_000)])
+    assert len(repr(error.to_dict())) < 3_000
+
+
+def test_what_a_proxy_says_holds_no_secret() -> None:
+    client = make(FakeClock(), auth=HeaderAuth.raw("s3cr3t"), retry=RetryPolicy(max_attempts=1))
+    error = error_of(client, text_call(), [TransportError(Failure.NOT_SENT, "ProxyError: 407 s3%63r3t")])
+    assert "ProxyError: 407 ***" in error.message
