@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, InvalidConnectionError, MediaOpsError
-from airflow_provider_mediaops.triggers.event import done_event, error_event
+from airflow_provider_mediaops.triggers.event import done_event, error_event, unexpected
 from airflow_provider_mediaops.triggers.serialized import serialized
 from airflow_provider_mediaops.waiting import Pace
 
@@ -184,8 +184,11 @@ class HighCpuTrigger(BaseEventTrigger):
                 spike = await cluster.wait(wait)
         except MediaOpsError as error:
             return error_event(error)
-        except ValueError as error:
+        except InvalidArgumentError as error:
             return error_event(InvalidConnectionError(str(error)))
+        except ValueError as error:
+            self.log.exception("The wait ended with an unexpected error.")
+            return error_event(unexpected(error))
         return done_event(described(spike.nodes) if spike else [])
 
     def _spikes(self) -> AsyncGenerator[Spike, None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_provider_mediaops.exceptions import InvalidReplyError, MediaOpsError, error_from_dict
+from airflow_provider_mediaops.exceptions import InvalidReplyError, MediaOpsError, TemporaryError, error_from_dict
 
 _VERSION = 1
 
@@ -27,6 +27,18 @@ def error_event(error: MediaOpsError) -> dict[str, Any]:
     :returns: the payload of a ``TriggerEvent``.
     """
     return {"version": _VERSION, "status": "error", "error": error.to_dict()}
+
+
+def unexpected(error: Exception) -> TemporaryError:
+    """
+    Make the error of a trigger that ended in a way that nobody foresaw, so that the task follows its own retries.
+
+    :param error: what happened; its text may hold anything, so only its kind is told.
+    :returns: the error for the task.
+    """
+    return TemporaryError(
+        f"The trigger ended with an unexpected {type(error).__name__}. Its traceback is in the triggerer's log."
+    )
 
 
 def value_of(event: dict[str, Any] | None) -> Any:

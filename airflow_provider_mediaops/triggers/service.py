@@ -8,8 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from airflow_provider_mediaops.exceptions import InvalidConnectionError, MediaOpsError, TemporaryError
-from airflow_provider_mediaops.triggers.event import done_event, error_event
+from airflow_provider_mediaops.exceptions import (
+    InvalidArgumentError,
+    InvalidConnectionError,
+    MediaOpsError,
+    TemporaryError,
+)
+from airflow_provider_mediaops.triggers.event import done_event, error_event, unexpected
 from airflow_provider_mediaops.triggers.serialized import serialized
 from airflow_provider_mediaops.waiting import Done, Pace
 
@@ -66,7 +71,7 @@ class WatchTrigger(BaseTrigger):
 
     @abstractmethod
     def _make_watch(self) -> Watch:
-        """Make the watch of its fields; ValueError where they are wrong."""
+        """Make the watch of its fields; raise InvalidArgumentError if one is wrong."""
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Give the class and the arguments that make this trigger again."""
@@ -84,8 +89,11 @@ class WatchTrigger(BaseTrigger):
         except MediaOpsError as error:
             yield TriggerEvent(error_event(error))
         # TypeError: a row of another version of this provider, whose watch has other fields.
-        except (TypeError, ValueError) as error:
+        except (TypeError, InvalidArgumentError) as error:
             yield TriggerEvent(error_event(InvalidConnectionError(str(error))))
+        except ValueError as error:
+            self.log.exception("The wait ended with an unexpected error.")
+            yield TriggerEvent(error_event(unexpected(error)))
 
     async def _wait(self, hook: ServiceHook, watch: Watch) -> Any:
         pace = Pace(self.poke_interval, self.exponential_backoff, self.max_wait)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from airflow_provider_mediaops.exceptions import InvalidConnectionError, MediaOpsError
-from airflow_provider_mediaops.triggers.event import done_event, error_event
+from airflow_provider_mediaops.exceptions import InvalidArgumentError, InvalidConnectionError, MediaOpsError
+from airflow_provider_mediaops.triggers.event import done_event, error_event, unexpected
 from airflow_provider_mediaops.triggers.serialized import serialized
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class WorkTrigger(BaseTrigger):
 
     @abstractmethod
     async def _work(self) -> dict[str, Any]:
-        """Do the work, and give its outcome; TypeError or ValueError where the arguments are another version's."""
+        """Do the work and return its outcome; TypeError or InvalidArgumentError for another version's arguments."""
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Give the class and the arguments that make this trigger again."""
@@ -62,5 +62,8 @@ class WorkTrigger(BaseTrigger):
         except OSError as error:
             # With its number it will have its class again.
             return done_event({self.os_error_key: [error.errno, error.strerror] if error.errno else [str(error)]})
-        except (TypeError, ValueError) as error:
+        except (TypeError, InvalidArgumentError) as error:
             return error_event(InvalidConnectionError(f"The trigger's arguments cannot be used: {error}"))
+        except ValueError as error:
+            self.log.exception("The work ended with an unexpected error.")
+            return error_event(unexpected(error))

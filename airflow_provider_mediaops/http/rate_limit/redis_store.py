@@ -104,10 +104,7 @@ class RedisStore(RateStore):
         return _script(name, self._clock)
 
     def _cause(self, error: Exception) -> str:
-        text = plain_text(str(error)).rstrip(".")
-        for secret in self.secrets:
-            text = text.replace(secret, "***")
-        return text
+        return plain_text(str(error), self.secrets).rstrip(".")
 
 
 class _Script:

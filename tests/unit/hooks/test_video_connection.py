@@ -252,8 +252,9 @@ class TestSecrets:
     ) -> None:
         for name in ("httpx", "httpcore.http11", "httpcore.connection", "urllib3.connectionpool"):
             caplog.set_level(logging.DEBUG, logger=name)
-        reflected = {"x-token": "Bearer at-s3cr3t/+=", "x-form": "at-s3cr3t%2f%2B%3d"}
-        replies = [http({"access_token": "at-s3cr3t/+="}), http(page(1), **reflected)]
+        body = json.dumps(page(1)).encode()
+        reply = http_reply(200, body, x_token="Bearer at-s3cr3t/+=", x_form="at-s3cr3t%2f%2B%3d")
+        replies = [http({"access_token": "at-s3cr3t/+="}), reply]
         with Loopback(answering(*(replies if auth == "refresh_token" else replies[1:]))) as server:
             fields = {**REFRESH, "auth": auth, "password": "at-s3cr3t/+=", "token_url": f"{server.base}/token"}
             connect_video(server.base, **fields)

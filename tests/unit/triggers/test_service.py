@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -10,12 +11,14 @@ import pytest
 
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
+    InvalidArgumentError,
     InvalidConnectionError,
     MediaOpsError,
     NotFoundError,
     RateLimitedError,
     ReplyTimeoutError,
     ServiceUnavailableError,
+    TemporaryError,
 )
 from airflow_provider_mediaops.triggers.event import value_of
 from airflow_provider_mediaops.triggers.service import WatchTrigger
@@ -128,11 +131,24 @@ class TestEnd:
         trigger = scripted()
 
         def refuse() -> ScriptedWatch:
-            raise ValueError("threshold is a percentage")
+            raise InvalidArgumentError("threshold is a percentage")
 
         monkeypatch.setattr(trigger, "_make_watch", refuse)
         with pytest.raises(InvalidConnectionError, match="threshold is a percentage"):
             value_of(await first_event(trigger))
+
+    async def test_another_error_of_a_value_follows_the_tasks_own_retries(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        trigger = scripted()
+
+        def fail() -> ScriptedWatch:
+            raise json.JSONDecodeError("Expecting value", "s3cr3t", 0)
+
+        monkeypatch.setattr(trigger, "_make_watch", fail)
+        with pytest.raises(TemporaryError, match="unexpected JSONDecodeError") as caught:
+            value_of(await first_event(trigger))
+        assert "s3cr3t" not in str(caught.value)
 
     async def test_being_cancelled_closes_the_hook(self) -> None:
         trigger = scripted(Waiting("no"))
