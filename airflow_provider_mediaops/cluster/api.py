@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.exceptions import (
@@ -32,6 +32,8 @@ SAMPLING_TYPES = ("cpu", "wait", "block")
 EMPTY_REPORT = "emptyReport"
 
 _SERVICE = "search cluster"
+# The most failures of nodes that are shown of one reply.
+_MOST_FAILURES = 20
 _TIME = re.compile("([0-9]{1,18})(nanos|micros|ms|s|m|h|d)")
 _SECONDS = {"nanos": 1e-9, "micros": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 # A call queues behind others on the same node, and takes 10 ms a snapshot beside what it is asked to take.
@@ -184,6 +186,8 @@ def _read_stats(selectors: tuple[str, ...] | None, request: Request, response: R
     if not isinstance(body.get("nodes"), dict):
         raise InvalidReplyError("The reply holds no nodes.")
     stats = NodeStats.read(body)
+    if stats.failures:
+        stats = replace(stats, failures=_shown(stats.failures, response.secrets))
     if stats.nodes:
         return stats
     if stats.failures:
@@ -201,6 +205,13 @@ def _read_stats(selectors: tuple[str, ...] | None, request: Request, response: R
 
 def _names(selectors: Sequence[str] | None) -> str:
     return " or ".join(repr(selector) for selector in selectors or ())
+
+
+def _shown(failures: tuple[str, ...], secrets: tuple[str, ...]) -> tuple[str, ...]:
+    # They are logged, even if other nodes have answered.
+    shown = [plain_text(failure, secrets) for failure in failures[:_MOST_FAILURES]]
+    rest = len(failures) - len(shown)
+    return (*shown, *([f"{rest} more"] if rest > 0 else []))
 
 
 def _about(request: Request, response: Response) -> dict[str, Any]:

@@ -185,20 +185,20 @@ class Client:
                 error = refusal
                 certain = response.status in _NOTHING_DONE and not isinstance(refusal, ServiceUnavailableError)
             else:
-                parsed = _parsed(call, response)
-                if not isinstance(parsed, InvalidReplyError):
+                parsed = _parsed(call, replace(response, secrets=request.secrets))
+                if not isinstance(parsed, MediaOpsError):
                     return parsed
                 # A token is no secret that is known yet.
                 shown = Response(response.status) if confidential else response
-                error, certain = self.rules.unreadable(request, shown, parsed), False
+                error, certain = self.rules.unusable(request, shown, parsed), False
         raise error if certain or request.idempotent else uncertain(error)
 
 
-def _parsed(call: Call[T], response: Response) -> T | InvalidReplyError:
+def _parsed(call: Call[T], response: Response) -> T | MediaOpsError:
     try:
         return call.parse(response)
-    except InvalidReplyError as error:
-        return InvalidReplyError(error.message, reason=error.reason)
+    except MediaOpsError as error:
+        return error.with_traceback(None)
     except (ValueError, ArithmeticError, RecursionError) as error:
         # A number without bounds, for example, which no check of a model foresaw.
         return InvalidReplyError(f"It cannot be read ({type(error).__name__}).")

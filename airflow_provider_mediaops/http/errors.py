@@ -154,17 +154,21 @@ class ErrorRules:
         )
         return cls(message, service=self.service, method=request.method, path=request.path)
 
-    def unreadable(self, request: Request, response: Response, error: InvalidReplyError) -> InvalidReplyError:
+    def unusable(self, request: Request, response: Response, error: MediaOpsError) -> MediaOpsError:
         """
         Complete a parser's error with its context.
 
         :param request: the request; its secrets are struck out.
         :param response: the reply.
         :param error: the parser's error, which may quote the reply.
-        :returns: the error with service, method, path, status and the start of the reply.
+        :returns: an error of the same class. If it is an :class:`InvalidReplyError`, it has service, method, path,
+            status and the start of the reply; an error of another class has said that itself.
         """
-        advice = self.advice_by_class.get(InvalidReplyError, _WHAT_TO_DO[InvalidReplyError])
         finding = plain_text(error.message, request.secrets, _LONGEST_FINDING)
+        shown = {name: value and plain_text(value, request.secrets) for name, value in _quotes(error).items()}
+        if not isinstance(error, InvalidReplyError):
+            return type(error)(finding, **{**error.context(), **shown})
+        advice = self.advice_by_class.get(InvalidReplyError, _WHAT_TO_DO[InvalidReplyError])
         return InvalidReplyError(
             f"The {self.service} at {request.host} answered {request.method} {request.path} with "
             f"{response.status}, but: {finding} {advice}",
@@ -172,9 +176,13 @@ class ErrorRules:
             method=request.method,
             path=request.path,
             status=response.status,
-            reason=error.reason and plain_text(error.reason, request.secrets),
+            reason=shown["reason"],
             excerpt=excerpt(response, request.secrets) or None,
         )
+
+
+def _quotes(error: MediaOpsError) -> dict[str, str | None]:
+    return {"reason": error.reason, "excerpt": error.excerpt}
 
 
 def uncertain(error: MediaOpsError) -> UncertainDeliveryError:

@@ -80,6 +80,8 @@ class Response:
     status: int
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     body: bytes = field(default=b"", repr=False)
+    #: The credentials that it may echo, for a parser that takes a text for people out of it.
+    secrets: tuple[str, ...] = field(default=(), repr=False, compare=False)
 
     @property
     def text(self) -> str:

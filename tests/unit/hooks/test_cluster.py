@@ -250,6 +250,28 @@ class TestCredentials:
 
 
 class TestTheButton:
+    def test_a_node_that_failed_tells_no_secret(
+        self, connect: Any, requests_mock: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        connect(login="elastic", password="s3cr3t/k3y")
+        lines = log_lines(monkeypatch, SearchClusterHook)
+        requests_mock.get(STATS, json=stats({"a": 1}, failures=("refused s3cr3t%2fk3y",)))
+        with SearchClusterHook() as hook:
+            hook.cpu()
+        assert len(lines) == 1
+        assert "refused ***" in lines[0]
+
+    def test_no_number_of_failures_fills_the_log(
+        self, connect: Any, requests_mock: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        connect(login="elastic", password="s3cr3t/k3y")
+        lines = log_lines(monkeypatch, SearchClusterHook)
+        requests_mock.get(STATS, json=stats({"a": 1}, failures=tuple(f"refused {number}" for number in range(5_000))))
+        with SearchClusterHook() as hook:
+            hook.cpu()
+        assert len(lines) == 21
+        assert "4980 more" in lines[-1]
+
     def test_a_clusters_name_of_any_length_makes_a_short_sentence(
         self, connect: Any, requests_mock: requests_mock.Mocker
     ) -> None:

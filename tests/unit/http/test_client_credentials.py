@@ -339,6 +339,16 @@ def test_what_a_parser_says_of_a_reply_holds_no_secret() -> None:
     assert error.__context__ is None
 
 
+def test_what_a_parser_of_a_refusal_in_disguise_says_holds_no_secret_either() -> None:
+    def parse(response: Response) -> str:
+        raise ServiceUnavailableError(f"All failed: {response.text}", status=200, excerpt=response.text, reason="odd")
+
+    client = make(FakeClock(), auth=HeaderAuth.raw("s3cr3t"), retry=RetryPolicy(max_attempts=1))
+    error = error_of(client, Call(Request("GET", "/thing"), parse), [Response(200, {}, b"s3c\\u0072 3t")])
+    assert (error.message, error.excerpt, error.reason, error.status) == ("All failed: ***", "***", "odd", 200)
+    assert type(error) is ServiceUnavailableError
+
+
 @pytest.mark.parametrize(
     "failure",
     [OverflowError("s3cr3t"), RecursionError("s3cr3t"), ValueError("Exceeds the limit (4300 digits): s3cr3t")],

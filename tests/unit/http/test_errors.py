@@ -155,11 +155,11 @@ def test_no_reply_says_where_the_connection_was_to_go(failure: Failure, cls: typ
 
 def test_a_reply_that_cannot_be_read_is_told_with_where_it_came_from() -> None:
     page = Response(200, {}, b"<html>Sign in</html>")
-    error = RULES.unreadable(REQUEST, page, InvalidReplyError("It is odd.", reason="odd"))
+    error = RULES.unusable(REQUEST, page, InvalidReplyError("It is odd.", reason="odd"))
     assert "at host:9200 answered GET /thing with 200, but: It is odd. Check that" in error.message
     assert (error.status, error.reason, error.excerpt) == (200, "odd", "Sign in")
     own = ErrorRules(service="s", advice_by_class={InvalidReplyError: "Look here."})
-    assert own.unreadable(REQUEST, Response(200), error).message.endswith("Look here.")
+    assert own.unusable(REQUEST, Response(200), error).message.endswith("Look here.")
 
 
 def test_a_lost_write_is_uncertain() -> None:
