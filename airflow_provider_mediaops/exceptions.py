@@ -32,7 +32,7 @@ class MediaOpsError(Exception):
     :param service: the service's name, for example ``video platform``.
     :param method: the HTTP method of the request.
     :param path: the path of the request, without its query.
-    :param status: the HTTP status of the reply; None where there was none.
+    :param status: the HTTP status of the reply; None if there was no reply.
     :param reason: the service's own word for the error, for example ``quotaExceeded``.
     :param retry_after: the seconds that the service asked to wait before another try.
     :param excerpt: the start of the reply's body, as plain text.
@@ -162,7 +162,7 @@ def error_from_dict(fields: dict[str, Any]) -> MediaOpsError:
     """
     Rebuild the typed error that :meth:`MediaOpsError.to_dict` described.
 
-    :param fields: what ``to_dict`` returned, perhaps in another version of this package.
+    :param fields: the result of ``to_dict``, perhaps of another version of this package.
     :returns: an error of the same class. If this process has not loaded that class, of its nearest base class.
     """
     bases = fields.get("bases")

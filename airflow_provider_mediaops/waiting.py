@@ -36,7 +36,7 @@ class Done:
     """
     It is there.
 
-    :param value: what the sensor returns; plain values, small enough for XCom.
+    :param value: the result of the sensor; plain values, small enough for XCom.
     """
 
     value: Any
@@ -46,7 +46,7 @@ Verdict = Waiting | Done
 
 
 class Watch(Protocol):
-    """What a sensor waits for, in the one form that ``poke`` and the trigger share: a dataclass of plain values."""
+    """The condition that a sensor waits for, shared by ``poke`` and the trigger: a dataclass of plain values."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 

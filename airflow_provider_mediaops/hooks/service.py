@@ -96,7 +96,7 @@ class ServiceHook(BaseHook):
         """
         The service as the connection describes it, fetched at first use.
 
-        :raises InvalidConnectionError: where a field of the connection cannot be used.
+        :raises InvalidConnectionError: if a field of the connection cannot be used.
         """
         if self._service is None:
             with self._naming_the_connection():
@@ -122,7 +122,7 @@ class ServiceHook(BaseHook):
         """
         Make one call, with everything that the connection says of time limits, tries and rate.
 
-        :param call: what to ask.
+        :param call: the call.
         :returns: its result.
         :raises MediaOpsError: the last error met, typed.
         """
@@ -167,7 +167,7 @@ class ServiceHook(BaseHook):
             self.close()
 
     def _shown(self, answer: str) -> str:
-        # An answer of success may name what the service sent, such as the cluster's name.
+        # An answer of success may quote the reply, such as the cluster's name.
         secrets = self._service.client.auth.secrets if self._service else ()
         # Airflow's command line reads square brackets as markup of its own, and fails on those of a cluster's path.
         return plain_text(answer, secrets, _LONGEST_ANSWER).translate(_ROUND)

@@ -35,9 +35,9 @@ _AUTH_KINDS = ("bearer", "refresh_token", "api_key", "none")
 
 class SubscriptionArguments(TypedDict, total=False):
     """
-    What can be said of a listing; see :class:`~airflow_provider_mediaops.video.api.SubscriptionQuery`.
+    The arguments of a listing; see :class:`~airflow_provider_mediaops.video.api.SubscriptionQuery`.
 
-    Exactly one of ``channel_id``, ``ids`` and ``mine=True`` says whose subscriptions are meant.
+    Exactly one of ``channel_id``, ``ids`` and ``mine=True`` selects the subscriptions.
     """
 
     channel_id: str
@@ -84,8 +84,8 @@ class VideoPlatformHook(ServiceHook):
         :param delivery: keeps a record for later tries; see :mod:`airflow_provider_mediaops.video.delivery`.
         :returns: the activity that the service made of it.
         :raises ValueError: for a bulletin that breaks the rules of section 2, before anything is sent.
-        :raises UncertainDeliveryError: where it may have been posted although no reply says so; it is not repeated.
-        :raises MediaOpsError: where the service refuses it, or the record cannot be kept.
+        :raises UncertainDeliveryError: if it may have been posted although no reply says so; it is not repeated.
+        :raises MediaOpsError: if the service refuses it, or the record cannot be kept.
         """
         from airflow_provider_mediaops.video.api import Bulletin
 
@@ -121,8 +121,8 @@ class VideoPlatformHook(ServiceHook):
         :param page_token: the ``next_page_token`` or ``prev_page_token`` of another page of the same listing.
         :param query: whose subscriptions, and how; see :class:`SubscriptionArguments`.
         :returns: the page, its records as they came.
-        :raises ValueError: where the arguments break a rule of the section, before anything is sent.
-        :raises MediaOpsError: where the service refuses.
+        :raises ValueError: if the arguments break a rule of the section, before anything is sent.
+        :raises MediaOpsError: if the service refuses.
         """
         from airflow_provider_mediaops.video.api import SubscriptionQuery
 
@@ -140,9 +140,9 @@ class VideoPlatformHook(ServiceHook):
         self, *, page_token: str | None = None, **query: Unpack[SubscriptionArguments]
     ) -> Iterator[WalkedPage]:
         """
-        Walk all pages, telling of each what of it is new; see :mod:`airflow_provider_mediaops.video.paging`.
+        Walk all pages and mark the new records of each; see :mod:`airflow_provider_mediaops.video.paging`.
 
-        :param page_token: where to begin; the first page if None.
+        :param page_token: the token of the first page to fetch; None for the first of all.
         :param query: whose subscriptions, and how; without ``max_results`` the largest pages are asked for.
         :returns: the pages, fetched as they are asked for.
         """
@@ -167,9 +167,9 @@ class VideoPlatformHook(ServiceHook):
         self, *, page_token: str | None = None, **query: Unpack[SubscriptionArguments]
     ) -> Iterator[SubscriptionPage]:
         """
-        Give all pages, lazily and as they came; a record that the service sends twice is in two of them.
+        Yield all pages, lazily and as they came; a record that the service sends twice is in two of them.
 
-        :param page_token: where to begin; the first page if None.
+        :param page_token: the token of the first page to fetch; None for the first of all.
         :param query: whose subscriptions, and how; without ``max_results`` the largest pages are asked for.
         :returns: the pages.
         """
@@ -179,14 +179,14 @@ class VideoPlatformHook(ServiceHook):
     async def aiter_subscription_pages(
         self, *, page_token: str | None = None, **query: Unpack[SubscriptionArguments]
     ) -> AsyncGenerator[SubscriptionPage, None]:
-        """Give all pages; the asynchronous twin of :meth:`iter_subscription_pages`."""
+        """Yield all pages; the asynchronous twin of :meth:`iter_subscription_pages`."""
         async with aclosing(self.awalk_subscriptions(page_token=page_token, **query)) as pages:
             async for walked in pages:
                 yield walked.page
 
     def iter_subscriptions(self, **query: Unpack[SubscriptionArguments]) -> Iterator[Subscription]:
         """
-        Give all subscriptions, lazily and each once.
+        Yield all subscriptions, lazily and each once.
 
         :param query: whose subscriptions, and how; without ``max_results`` the largest pages are asked for.
         :returns: the subscriptions, in the service's order.
@@ -197,7 +197,7 @@ class VideoPlatformHook(ServiceHook):
             yield from map(Subscription.model_validate, walked.fresh)
 
     async def aiter_subscriptions(self, **query: Unpack[SubscriptionArguments]) -> AsyncGenerator[Subscription, None]:
-        """Give all subscriptions; the asynchronous twin of :meth:`iter_subscriptions`."""
+        """Yield all subscriptions; the asynchronous twin of :meth:`iter_subscriptions`."""
         from airflow_provider_mediaops.video.models import Subscription
 
         async with aclosing(self.awalk_subscriptions(**query)) as pages:
@@ -276,7 +276,7 @@ class VideoPlatformHook(ServiceHook):
 
 
 def _counted_by(fields: ConnectionFields, auth: Auth, urls: Sequence[str]) -> str:
-    """Give what the service counts requests by."""
+    """Return the name that the service counts requests by."""
     if isinstance(auth, NoAuth):
         return urls[0]
     # Access tokens that are refreshed come and go; the quota belongs to the client's project.

@@ -1,8 +1,8 @@
 """
 Make the typed error of a reply that refuses, or of a request without a reply.
 
-Every text that comes from a reply goes through :func:`~airflow_provider_mediaops.http.reply.plain_text`, which strikes
-out the request's secrets, folds it to one line, and cuts it.
+Every text that comes from a reply goes through :func:`~airflow_provider_mediaops.http.reply.plain_text`, which
+redacts it, folds it to one line, and cuts it.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _WHAT_TO_DO: dict[ErrorClass, str] = {
 SUCCESS = range(200, 300)
 _REDIRECTS = range(300, 400)
 _REFUSALS = range(400, 500)
-# What a parser says of a reply is some words longer than the part of the reply that it quotes.
+# The most characters of a parser's message, which may quote the reply.
 _LONGEST_FINDING = 500
 
 
@@ -87,7 +87,7 @@ class ErrorRules:
         """
         Make the typed error of a reply that refuses: by reason, then by name, then by status.
 
-        :param request: the request; its secrets are struck out.
+        :param request: the request, with the secrets to redact.
         :param response: the reply.
         :param now: the time in UTC.
         :returns: the error, or None for a reply of success (2xx).
@@ -143,7 +143,7 @@ class ErrorRules:
         """
         Make the typed error of a request that got no whole reply.
 
-        :param request: the request; its secrets are struck out.
+        :param request: the request, with the secrets to redact.
         :param error: the transport's error.
         :returns: the error; it names the host and what to check.
         """
@@ -158,11 +158,11 @@ class ErrorRules:
         """
         Complete a parser's error with its context.
 
-        :param request: the request; its secrets are struck out.
+        :param request: the request, with the secrets to redact.
         :param response: the reply.
         :param error: the parser's error, which may quote the reply.
         :returns: an error of the same class. If it is an :class:`InvalidReplyError`, it has service, method, path,
-            status and the start of the reply; an error of another class has said that itself.
+            status and the start of the reply; an error of another class has its own.
         """
         finding = plain_text(error.message, request.secrets, _LONGEST_FINDING)
         shown = {name: value and plain_text(value, request.secrets) for name, value in _quotes(error).items()}

@@ -216,11 +216,11 @@ class Returned(Generic[T]):
 
 def advance(conversation: Conversation[T], reply: object = None, error: Exception | None = None) -> Step | Returned[T]:
     """
-    Hand a conversation the outcome of its last step; every driver takes its steps here.
+    Send a conversation the outcome of its last step. Every driver takes its steps here.
 
     :param conversation: the conversation.
-    :param reply: what the last step returned; None to begin.
-    :param error: what the last step raised, instead of a reply.
+    :param reply: the result of the last step; None to begin.
+    :param error: the exception of the last step, instead of a result.
     :returns: the next step, or the end.
     """
     try:
@@ -257,7 +257,7 @@ def observed(
     """
     Show each step of a conversation as it passes.
 
-    :param conversation: what is passed on unchanged.
+    :param conversation: the conversation, passed on unchanged.
     :param see: called with each step before it is carried out; an exception from it ends the conversation.
     :param inspect: called with each reply or error before the conversation gets it; likewise.
     :returns: the same conversation.
@@ -280,7 +280,7 @@ def run(conversation: Conversation[T], send: Callable[[Request], Response], slee
     """
     Carry out a conversation in this thread.
 
-    :param conversation: what to carry out; items that it emits are dropped.
+    :param conversation: the conversation; items that it emits are dropped.
     :param send: sends one request; raises :class:`TransportError`.
     :param sleep: carries out a wait.
     :returns: the conversation's result.
@@ -300,7 +300,7 @@ def stream(
     """
     Carry out a conversation in this thread and yield its items as they come.
 
-    :param conversation: what to carry out; nothing is sent before the first item is asked for.
+    :param conversation: the conversation; nothing is sent before the first item is asked for.
     :param send: sends one request; raises :class:`TransportError`.
     :param sleep: carries out a wait.
     :returns: the items, lazily; then the conversation's result.
@@ -339,7 +339,7 @@ async def arun(
     """
     Carry out a conversation on the event loop; the asynchronous twin of :func:`run`.
 
-    :param conversation: what to carry out; items that it emits are dropped.
+    :param conversation: the conversation; items that it emits are dropped.
     :param send: sends one request; raises :class:`TransportError`.
     :param sleep: carries out a wait.
     :param in_thread: runs a blocking action in a thread; which threads may be used is the caller's to know.
@@ -361,7 +361,7 @@ def astream(
     """
     Carry out a conversation on the event loop and yield its items; the asynchronous twin of :func:`stream`.
 
-    :param conversation: what to carry out; nothing is sent before the first item is asked for.
+    :param conversation: the conversation; nothing is sent before the first item is asked for.
     :param send: sends one request; raises :class:`TransportError`.
     :param sleep: carries out a wait.
     :param in_thread: runs a blocking action in a thread, as for :func:`arun`.
@@ -406,8 +406,8 @@ def _act(action: Callable[[], T]) -> T:
     try:
         return action()
     except StopIteration as stop:
-        # No future can hold a StopIteration, and in a generator it would read as the end of the conversation. Python
-        # itself turns that of a coroutine, or of what a generator calls, into a RuntimeError.
+        # No future can hold a StopIteration, and thrown into a generator it would read as the end of the conversation.
+        # Python itself turns that of a coroutine, or of a function that a generator calls, into a RuntimeError.
         raise RuntimeError(f"A blocking step raised StopIteration({stop.value!r}).") from stop
 
 

@@ -111,7 +111,7 @@ class LoopThread:
         if tasks:
             self._loop.run_until_complete(asyncio.wait(tasks, timeout=self._grace_seconds))
         for task in tasks:
-            # Looked at, so that asyncio does not report what nobody waits for any more.
+            # Retrieved, so that asyncio does not report an exception that nobody waits for.
             if task.done() and not task.cancelled():
                 task.exception()
 

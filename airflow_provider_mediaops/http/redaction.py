@@ -1,12 +1,13 @@
 """
-Strike credentials out of every text that leaves: messages, ``to_dict()``, the connection page, the libraries' logs.
+Replace credentials by ``***`` in every text that leaves: messages, ``to_dict()``, the connection page, library logs.
 
 A service may echo a key in disguise: escaped for JSON, HTML or an address, several of them in turn, in base64, or
 split by blanks and markup. So the text is decoded in every order of the decoders, up to a fixed depth. Each decoded
-character keeps the position of its original, and where a decoded text holds a secret, the original is struck out.
-Redact before a text is cut to length: at the cut, part of a secret could be left.
+character keeps the position of its original. If a decoded text holds a secret, its original is replaced.
 
-Secrets of fewer than :data:`SHORTEST_SECRET` characters are not struck out: they would be found in ordinary words.
+Texts are redacted before they are cut to length, because a cut can leave a part of a secret.
+
+Secrets of fewer than :data:`SHORTEST_SECRET` characters are left: they would be found in ordinary words.
 """
 
 from __future__ import annotations
@@ -28,17 +29,17 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.http.exchange import Request
 
-#: The least number of characters of a secret that is struck out. Airflow's own masker begins at 5.
+#: The least number of characters of a secret that is replaced. Airflow's own masker begins at 5.
 SHORTEST_SECRET = 4
-#: The characters of a text that are looked at; the rest is cut off.
+#: The most characters of a text that are read; the rest is cut off.
 LONGEST_TEXT = 2_400
 _LONGEST_LOG_LINE = 16_384
 _STARS = "***"
-# Forms nested deeper than this, or more texts than this, are not decoded; both bound the time for a hostile text.
+# The depth of nested forms and the number of decoded texts; both bound the time for a hostile text.
 _DEPTH, _MOST_VIEWS = 4, 32
 _ROUNDS = 3
-# Longer numbers are no characters, and int() refuses thousands of digits with a ValueError.
-_LONGEST_NUMBER = 7
+# The most digits of a character's number; int() raises a ValueError for thousands of them.
+_MOST_DIGITS = 7
 
 _BLANKS = re.compile("[\\s\x00-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u2064\ufeff]+")
 _TAG = re.compile(r"<[^<>]*>")
@@ -49,7 +50,7 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/=]")
 
 
 def _byte_escapes(sign: str) -> str:
-    # One character in UTF-8, or a byte that is none of it.
+    # One character in UTF-8, or else one byte.
     more = f"{sign}[89abAB][0-9a-fA-F]"
     return (
         f"{sign}[cdCD][0-9a-fA-F]{more}|{sign}[eE][0-9a-fA-F](?:{more}){{2}}|{sign}[fF][0-7](?:{more}){{3}}"
@@ -63,7 +64,7 @@ _JSON_ESCAPE = re.compile(
 )
 _PERCENT = re.compile(_byte_escapes("%"))
 _ANY_ESCAPE = re.compile(f"{_JSON_ESCAPE.pattern}|{_PERCENT.pattern}|{_ENTITY.pattern}")
-# At the end of a text that is cut, an escape may be cut too.
+# An escape at the end of a text that is cut may be incomplete.
 _CUT_ESCAPE = re.compile(r"(?:\\(?:[ux][0-9a-fA-F]{0,3})?|%[0-9a-fA-F]?|&#?[0-9A-Za-z]{0,32})+\Z")
 
 
@@ -83,7 +84,7 @@ def _decoded_entity(entity: str) -> str:
     digits = entity[2:].rstrip(";")
     base, digits = (16, digits[1:]) if digits[0] in "xX" else (10, digits)
     digits = digits.lstrip("0") or "0"
-    return html.unescape(f"&#{int(digits, base)};") if len(digits) <= _LONGEST_NUMBER else "\ufffd"
+    return html.unescape(f"&#{int(digits, base)};") if len(digits) <= _MOST_DIGITS else "\ufffd"
 
 
 def _decoded_bytes(escapes: str) -> str:
@@ -112,8 +113,8 @@ class _View:
     A decoded text.
 
     :param text: the text.
-    :param starts: where the original of each character begins.
-    :param ends: where it ends.
+    :param starts: the begin of each character's original.
+    :param ends: its end.
     """
 
     text: str
@@ -147,7 +148,7 @@ class _View:
         return _View("".join((*pieces, self.text[at:])), starts + self.starts[at:], ends + self.ends[at:])
 
 
-# All escapes at once finds what is escaped by several means side by side.
+# The first decodes all escapes at once, for secrets whose characters are escaped by different means.
 _DECODERS: tuple[tuple[re.Pattern[str], Callable[[str], str]], ...] = (
     (_ANY_ESCAPE, _decoded),
     (_JSON_ESCAPE, _decoded),
@@ -182,11 +183,11 @@ def _views(text: str) -> Iterator[_View]:
 @dataclass(frozen=True, slots=True)
 class _Needles:
     """
-    What a secret looks like in a decoded text.
+    The forms of a secret in a decoded text.
 
-    :param plain: the secret, and what is left of it where decoding was one too many.
+    :param plain: the secret, and its own decoded forms: the text may be decoded once too often.
     :param without_plus: the same without ``+``: in forms it stands for a blank, and blanks may split a secret.
-    :param encoded: what base64 makes of it, whatever stands before and behind it.
+    :param encoded: the secret in base64, independent of the text before and behind it.
     """
 
     plain: tuple[str, ...]
@@ -213,7 +214,7 @@ def _long(forms: Iterable[str]) -> tuple[str, ...]:
 
 
 def _base64_cores(data: bytes) -> Iterator[str]:
-    """Yield the characters that only these bytes decide, for each place that they can have in a group of three."""
+    """Yield the base64 characters that depend on these bytes only, for each offset in a group of three bytes."""
     for shift, first in enumerate((0, 2, 3)):
         encoded = base64.b64encode(bytes(shift) + data).decode("ascii")
         yield encoded[first : (shift + len(data)) * 8 // 6]
@@ -221,11 +222,11 @@ def _base64_cores(data: bytes) -> Iterator[str]:
 
 def redacted(text: str, secrets: Iterable[str], *, longest: int = LONGEST_TEXT) -> str:
     """
-    Strike secrets out of a text, whatever form they have there.
+    Replace secrets in a text, in any form.
 
-    :param text: the text, decoded as far as the caller decodes it; markup and blanks still in it.
+    :param text: the text, not yet cut.
     :param secrets: the secrets.
-    :param longest: the characters that are kept; of a secret that the cut divides, no start is left.
+    :param longest: the most characters to keep. If the cut divides a secret, its beginning is replaced, too.
     :returns: the text, with ``***`` for each secret.
     """
     known = tuple(_needles(secret) for secret in set(secrets) if len(secret) >= SHORTEST_SECRET)
@@ -239,11 +240,11 @@ def redacted(text: str, secrets: Iterable[str], *, longest: int = LONGEST_TEXT) 
         spans = sorted(_found(text, known, cut=cut))
         if not spans:
             return text
-        text = _struck_out(text, spans)
+        text = _replaced(text, spans)
     return _STARS if any(_found(text, known, cut=cut)) else text
 
 
-def _struck_out(text: str, spans: Sequence[tuple[int, int]]) -> str:
+def _replaced(text: str, spans: Sequence[tuple[int, int]]) -> str:
     pieces: list[str] = []
     at = 0
     for begin, end in spans:
@@ -254,7 +255,7 @@ def _struck_out(text: str, spans: Sequence[tuple[int, int]]) -> str:
 
 
 def _found(text: str, known: Sequence[_Needles], *, cut: bool) -> Iterator[tuple[int, int]]:
-    """Yield where in a text the secrets stand."""
+    """Yield the positions of secrets in a text, as begin and end."""
     searched: set[str] = set()
     for decoded in _views(text):
         view = decoded.rewritten(_BLANKS, lambda _: "")
@@ -306,9 +307,9 @@ _hidden: ContextVar[Request | None] = ContextVar("hidden", default=None)
 @contextmanager
 def hiding_credentials(request: Request) -> Iterator[None]:
     """
-    Strike a request's credentials out of the log records of the HTTP libraries while it is sent.
+    Replace a request's credentials in the log records of the HTTP libraries while it is sent.
 
-    :param request: what is sent in this context, by this thread or task.
+    :param request: the request that this thread or task sends.
     """
     before = _hidden.set(request)
     try:

@@ -70,7 +70,7 @@ def excerpt(response: Response, secrets: Iterable[str] = ()) -> str:
 
     :param response: the reply.
     :param secrets: the credentials that it may echo.
-    :returns: the line, without them.
+    :returns: the line, redacted.
     """
     # One character more than is looked at, so that the cut is seen; up to four bytes each.
     return plain_text(response.body[: 4 * LONGEST_TEXT + 4].decode("utf-8", errors="replace"), secrets)
@@ -96,7 +96,7 @@ def read_error(response: Response, secrets: Iterable[str] = ()) -> ErrorDetails:
 
     :param response: a reply that refuses.
     :param secrets: the credentials that it may echo.
-    :returns: what was found, without them; all None for a body that is empty, HTML, cut short or of an unknown shape.
+    :returns: the parts that were found, redacted; all None for a body that is empty, HTML, cut short or unknown.
     """
     try:
         body = read_json(response)

@@ -359,6 +359,6 @@ def test_the_wait_for_the_rate_uses_up_none_of_the_time_for_retries() -> None:
 def test_the_time_for_retries_begins_at_the_first_permit_and_not_at_each() -> None:
     fake = FakeClock()
     client = limited(fake, retry=RetryPolicy(max_attempts=50, max_wait=5.0, base=2.0))
-    replies = iter([DOWN] * 50)
-    error = error_of(client, text_call(), [next(replies) for _ in range(2)], fake)
+    # Pauses of 2 s and 4 s: the second would end 6 s after the first permit.
+    error = error_of(client, text_call(), [DOWN, DOWN], fake)
     assert type(error) is ServiceUnavailableError
