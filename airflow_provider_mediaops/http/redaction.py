@@ -64,8 +64,9 @@ _JSON_ESCAPE = re.compile(
 )
 _PERCENT = re.compile(_byte_escapes("%"))
 _ANY_ESCAPE = re.compile(f"{_JSON_ESCAPE.pattern}|{_PERCENT.pattern}|{_ENTITY.pattern}")
-# An escape at the end of a text that is cut may be incomplete.
-_CUT_ESCAPE = re.compile(r"(?:\\(?:[ux][0-9a-fA-F]{0,3})?|%[0-9a-fA-F]?|&#?[0-9A-Za-z]{0,32})+\Z")
+# At the end of a text that is cut, a tag may be incomplete, or an escape of up to so many characters.
+_CUT_TAG = re.compile(r"<[^<>]*\Z")
+_CUT_ESCAPE = 16
 
 
 def unescape_html(text: str) -> str:
@@ -233,7 +234,7 @@ def redacted(text: str, secrets: Iterable[str], *, longest: int = LONGEST_TEXT) 
     cut = len(text) > longest
     text = text[:longest]
     if cut:
-        text = _CUT_ESCAPE.sub("", text)
+        text = _CUT_TAG.sub("", text)
     if not known:
         return text
     for _ in range(_ROUNDS):
@@ -289,9 +290,11 @@ def _places(view: _View, text: str, needle: str, *, cut: bool, around: int = 0) 
 
 
 def _begun_at_end(text: str, needle: str) -> int:
-    at = text.find(needle[:SHORTEST_SECRET], max(len(text) - len(needle), 0))
+    """Return where the end of a cut text begins to repeat a needle; -1 if it does not."""
+    at = text.find(needle[:SHORTEST_SECRET], max(len(text) - len(needle) - _CUT_ESCAPE, 0))
     while at >= 0:
-        if needle.startswith(text[at:]):
+        last = max(len(text) - _CUT_ESCAPE, at + SHORTEST_SECRET)
+        if any(needle.startswith(text[at:end]) for end in range(last, len(text) + 1)):
             break
         at = text.find(needle[:SHORTEST_SECRET], at + 1)
     return at
