@@ -54,8 +54,10 @@ all of these steps between any two of ours.
 15. Look, then write the lease as released, if unchanged. *Another* that acquired since makes this fail; without
     conditions it fails at its next look, and nothing is lost.
 
-So with conditional writes no file replaces a newer one, and a receipt always describes its file. Without them the same
-holds unless a request takes longer than another's whole attempt; then the attempt that was late fails and says so.
+So with conditional writes no file replaces a newer one, two attempts never succeed at once, and a receipt describes its
+file. Without them, all of this still holds unless *another* acquires and publishes within one request of ours, which
+takes 15 minutes for another task. Then our file may stand in place of the newer one; we fail and say so. Two attempts
+that replace each other's lease or receipt in one request may both succeed, each with a whole file, and the newer stays.
 """
 
 from __future__ import annotations
@@ -268,28 +270,25 @@ class ObjectStage:
                     # A file without a name has a path of this form while it is open.
                     convert(Path(f"/dev/fd/{descriptor}"))
                 size = os.fstat(descriptor).st_size
-            final = {**summary, "bytes": size}
-            self._upload(descriptor, size)
-        identity = self._identity()
-        if not identity.startswith(f"{size}:"):
-            self._look()
-            raise OSError(f"{self._objects.path} was replaced by another program as it was published. {self._hint()}")
+            identity = self._upload(descriptor, size)
         self._look_after_upload()
+        final = {**summary, "bytes": size}
         self._settle(Receipt(self._owner, final, digest, identity))
         return final
 
-    def _upload(self, descriptor: int, size: int) -> None:
+    def _upload(self, descriptor: int, size: int) -> str:
+        """Put the file at its destination; return its identity (steps 10-11)."""
         target = self._objects.path.path
         for _ in range(_UPLOADS):
             info = self._objects.info(target)
             version = object_version(info) or (None if info else "")
             self._check(fresh=True)
-            try:
+            # On a conflict someone has replaced the file: another attempt, as the next look tells, or another program.
+            with suppress(ConflictError):
                 self._objects.upload(descriptor, size, version, self._check, self._hint())
-            except ConflictError:
-                # Someone has replaced the file: another attempt, as the next look tells, or another program.
-                continue
-            return
+                identity = self._identity()
+                if identity.startswith(f"{size}:"):
+                    return identity
         self._look()
         raise OSError(f"{self._objects.path} cannot be written: another program keeps replacing it. {self._hint()}")
 
