@@ -19,6 +19,7 @@ from tests.unit.storage.dying import DeathError, Life
 from tests.unit.storage.places import VIEW, Place, StoppedError, owner, rows, stopped, store_place
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from contextlib import AbstractContextManager
 
     from airflow_provider_mediaops.storage.dataset import Staging
@@ -277,7 +278,14 @@ class TestFirstVersion:
             "digest": None,
             "identity": identity,
         }
-        fields = {"version": 1, "owner": None, "since": 0.0, "released": False, "token": "", "earlier": []}
+        fields: dict[str, Any] = {
+            "version": 1,
+            "owner": None,
+            "since": 0.0,
+            "released": False,
+            "token": "",
+            "earlier": [],
+        }
         store.pipe_file(LEASE, json.dumps({**fields, "last": receipt}).encode())
 
         assert bucket.dataset().published(owner()) == {"rows": 1}
@@ -289,7 +297,7 @@ class TestTime:
 
     @pytest.mark.parametrize("skew", [-7200.0, 7200.0])
     def test_the_stores_clock_decides(self, bucket: Place, store: Store, skew: float) -> None:
-        block, staging = begin(bucket)
+        _block, staging = begin(bucket)
         staging.commit(rows(0), None)
         wrong = replace(bucket, now=bucket.now + skew)
         with pytest.raises(DestinationInUseError):
@@ -302,7 +310,7 @@ class TestTime:
 
     def test_without_one_the_clocks_of_the_machines_do(self, bucket: Place, store: Store) -> None:
         store.clock = None
-        block, staging = begin(bucket)
+        _block, staging = begin(bucket)
         for _ in range(3):
             bucket.now += STALE_AFTER - 10
             staging.commit(rows(0), None)
@@ -315,7 +323,7 @@ class TestTime:
 
     def test_a_sign_of_life_that_is_torn_counts_as_none(self, bucket: Place, store: Store) -> None:
         store.clock = None
-        block, staging = begin(bucket)
+        _block, staging = begin(bucket)
         bucket.now += STALE_AFTER
         staging.commit(rows(0), None)
         store.pipe_file(next(name for name in store.names if name.endswith("alive")), b"18")
@@ -331,7 +339,7 @@ class TestLongPublish:
         """A view of columns that takes a minute for each thousand rows."""
         seen: list[str] = []
 
-        def flatten(record: dict[str, Any]) -> dict[str, Any]:
+        def flatten(record: Mapping[str, Any]) -> Mapping[str, Any]:
             if record["n"] % 1000 == 999:
                 bucket.now += 200
                 with pytest.raises(DestinationInUseError):
@@ -542,7 +550,7 @@ class TestSegments:
             read.append(path)
             return bytes(real(path, *arguments, **options))
 
-        store.cat_file = cat_file  # type: ignore[method-assign]
+        store.cat_file = cat_file
         for number in range(100):
             staging.commit(rows(number), None)
         assert set(read) == {LEASE}
@@ -571,17 +579,17 @@ class TestSegments:
         def refuse(*_: Any, **__: Any) -> bytes:
             raise ConnectionError("the network is gone")
 
-        store.cat_file = refuse  # type: ignore[method-assign]
+        store.cat_file = refuse
         for number in range(1, 17):
             staging.commit(rows(2 * number), number)
         assert len(self.segments(store)) == 17
-        store.cat_file = real  # type: ignore[method-assign]
+        store.cat_file = real
         block.__exit__(None, None, None)
         assert bucket.lines() == rows(0, 34)
         assert bucket.names() == [".d.jsonl.checkpoint", "d.jsonl"]
 
     def test_they_stay_if_the_lease_is_lost(self, bucket: Place, store: Store) -> None:
-        block, first = begin(bucket)
+        _block, first = begin(bucket)
         for number in range(16):
             first.commit(rows(2 * number), number)
         other, second = begin(bucket)

@@ -20,7 +20,8 @@ from tests.unit.storage.turns import (
 )
 
 STORES = pytest.mark.parametrize("conditional", [True, False], ids=["conditional", "unconditional"])
-ROLLING, SINGLE, BLOCKS = {}, {"segment_size": 1}, {"block_size": 1}
+ROLLING: dict[str, int] = {}
+SINGLE, BLOCKS = {"segment_size": 1}, {"block_size": 1}
 
 
 def requests_of(world: World) -> int:

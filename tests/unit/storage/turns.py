@@ -58,6 +58,10 @@ class World:
     def clock(self) -> float:
         return self.now
 
+    def client_of(self, name: str, turn: Callable[[], bool]) -> Any:
+        """Make the file system through which an attempt reaches the objects."""
+        return PacedStore(self, name, turn)
+
     def note(self, path: str, name: str) -> None:
         """Take note of an object that was written."""
         if path == FILE:
@@ -101,7 +105,7 @@ class PacedStore(FakeStore):
     def _replace(self, path: str, value: bytes, **options: Any) -> None:
         self._write(path, lambda: FakeStore._replace(self, path, value, **options))
 
-    def rm(self, path: list[str], **_: Any) -> None:  # type: ignore[override]
+    def rm(self, path: list[str], **_: Any) -> None:
         for each in path:
             self.rm_file(each)
 
@@ -140,7 +144,7 @@ class PacedStore(FakeStore):
 @contextmanager
 def client(world: World, name: str = "client", turn: Callable[[], bool] = bool) -> Iterator[ObjectStoragePath]:
     """Attach a client of its own; give the destination's path."""
-    attach("memory", name, fs=PacedStore(world, name, turn))
+    attach("memory", name, fs=world.client_of(name, turn))
     try:
         yield ObjectStoragePath(f"memory://{name}@{FILE.removeprefix('/')}")
     finally:
