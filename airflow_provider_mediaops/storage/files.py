@@ -7,16 +7,21 @@ import os
 import secrets
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from airflow.sdk import ObjectStoragePath
 
 # What of the destination's name a staged file carries, and how long a name may be on the usual file systems.
 _KEPT_NAME = 50
 _LONGEST_NAME = 255
+# The properties that change with an object's content, by the names that the stores' clients use. The first one counts.
+_VERSION_FIELDS = (
+    *("ETag", "etag", "e_tag", "md5Hash", "md5", "generation", "checksum"),
+    *("mtime", "LastModified", "last_modified", "updated", "modified", "created"),
+)
 
 
 def write_whole(path: ObjectStoragePath, data: bytes) -> None:
@@ -84,6 +89,16 @@ def replace(file: Path, target: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def object_version(info: Mapping[str, Any]) -> str:
+    """
+    Return the property of an object that changes with its content.
+
+    :param info: the object's properties, as the store's client returns them.
+    :returns: its tag or time as text; empty if the client reports neither.
+    """
+    return str(next((info[name] for name in _VERSION_FIELDS if info.get(name)), ""))
 
 
 def put(path: ObjectStoragePath, target: str, send: Callable[[str], None], what_to_do: str = "") -> None:

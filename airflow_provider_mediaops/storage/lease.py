@@ -1,17 +1,15 @@
 """
-Who has an object store's destination, as one object beside it: a claim while it is written, then a receipt.
+The lease of a destination on an object store, as one object beside it: a lease while it is written, then a receipt.
 
-Object stores have no locks, so a claim is a matter of time: it holds until its owner has shown no sign of life for a
-while. Every part that is written is such a sign.
-
-A claim is written once for an attempt, and only then does the attempt list what it goes on from. So whoever finds the
-claim still his own knows that the next attempt will see all that he has written up to then.
+Object stores have no locks, so a lease is a matter of time: it holds until its owner has written nothing for 15
+minutes. Each lease has an epoch, higher than that of every lease before it, and a random token. Both are in the names
+of all objects that its owner stages, so nobody takes one attempt's objects for another's.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.json_text import parse_json
@@ -21,36 +19,28 @@ from airflow_provider_mediaops.storage.ownership import Owner, Receipt
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from airflow_provider_mediaops.storage.parts import Part
+    from airflow_provider_mediaops.storage.segments import Segment
 
-_VERSION = 1
-#: Seconds without a sign of life after which another task may take a destination over.
+_VERSION = 2
+# Written by version 0.1 of the provider: the same fields, but no epoch, and other names of staged objects.
+_FIRST_VERSION = 1
+#: Seconds without a sign of life after which another task may acquire a lease.
 STALE_AFTER = 900.0
+# The time of the last write, by the names that the stores' clients use.
+_TIME_FIELDS = ("LastModified", "last_modified", "mtime", "updated", "modified", "created")
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class Lease:
     """
-    An attempt that others have followed.
+    The content of the lease object.
 
-    :param token: marks the parts that it wrote.
-    :param after: the number of the commit that it went on after; 0 for the first.
-    """
-
-    token: str
-    after: int
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """
-    What the object beside a destination says.
-
-    :param owner: who writes the destination, or is to go on; None where nobody does.
-    :param since: when it was claimed, in seconds since 1970.
-    :param released: whether the owner has let go of it, so that anyone may take it over.
-    :param token: marks the parts of the attempt that writes now.
-    :param earlier: the attempts before it whose parts may count, in order.
+    :param owner: the task that writes the destination; None if nobody does.
+    :param since: when the lease was acquired, in seconds since 1970, by its owner's clock.
+    :param released: whether the owner has released it, so that any task may acquire it at once.
+    :param token: marks the objects of the attempt that holds it, or that held it last.
+    :param epoch: the number of the lease; 0 for one of version 0.1.
+    :param earlier: the tokens of the attempts that this one resumes, oldest first.
     :param last: the receipt of what was published before.
     """
 
@@ -58,76 +48,87 @@ class Claim:
     since: float = 0.0
     released: bool = False
     token: str = ""
-    earlier: tuple[Attempt, ...] = ()
+    epoch: int = 0
+    earlier: tuple[str, ...] = ()
     last: Receipt | None = None
 
     def to_bytes(self) -> bytes:
-        """Give the content of the object."""
+        """Return the content of the object."""
         last = self.last.to_dict() if self.last else None
         return json_line({"version": _VERSION, **asdict(replace(self, last=None)), "last": last})
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Claim:
-        """Read the object; an empty claim where it cannot be read."""
+    def from_bytes(cls, data: bytes) -> Lease:
+        """
+        Parse the content of the object.
+
+        Of a lease of version 0.1, owner, release and receipt count; its staged objects are not resumed.
+
+        :param data: the content.
+        :raises ValueError: if it is no lease, or one of a version that this code does not know.
+        """
         try:
             fields: Mapping[str, Any] = parse_json(data)
-            if fields["version"] != _VERSION:
-                return cls()
+            version = fields["version"]
+            if version not in (_FIRST_VERSION, _VERSION):
+                raise ValueError(f"its version is {version!r}")
             return cls(
                 owner=Owner(**fields["owner"]) if fields["owner"] else None,
-                since=fields["since"],
+                since=float(fields["since"]),
                 released=fields["released"],
                 token=fields["token"],
-                earlier=tuple(Attempt(**each) for each in fields["earlier"]),
+                epoch=int(fields["epoch"]) if version == _VERSION else 0,
+                earlier=tuple(fields["earlier"]) if version == _VERSION else (),
                 last=Receipt.from_dict(fields["last"]),
             )
-        except (ValueError, KeyError, TypeError):
-            return cls()
+        except (KeyError, TypeError) as error:
+            raise ValueError("a field is missing or of another type") from error
 
-    def seen(self, parts: Iterable[Part]) -> float:
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        """The tokens of all attempts whose objects count, oldest first."""
+        return (*self.earlier, self.token)
+
+    def is_free_for(self, owner: Owner) -> bool:
         """
-        Say when its owner gave a sign of life last.
+        Check whether a task may acquire this lease without a look at its age.
 
-        :param parts: the parts that are there.
-        :returns: seconds since 1970.
+        :param owner: the task. A later attempt of the owner's task may: Airflow runs one at a time.
         """
-        return max([self.since, *(float(part.written) for part in parts if part.token == self.token)])
+        return self.owner is None or self.released or self.owner.task == owner.task
 
-    def counting(self, parts: Iterable[Part]) -> list[Part]:
+    def acquired_by(self, owner: Owner, token: str, since: float, segments: Iterable[Segment]) -> Lease:
         """
-        Pick the parts that count: all commits up to the first that is missing, each once.
+        Return the next lease.
 
-        There may be others: small ones that a merged part has replaced, and what an attempt that was thought dead has
-        written or merged after the next one began.
-
-        :param parts: the parts that are there.
-        :returns: those that count, in order.
+        :param owner: the task that acquires it.
+        :param token: the new token.
+        :param since: the time, in seconds since 1970.
+        :param segments: the staged objects, so that the epoch is higher than any even if the lease was removed.
         """
-        # Of parts with one beginning the longest comes last, and of several tries at one the newest.
-        in_order = sorted(parts, key=lambda part: (part.last, part.written))
-        begun = self._begun(in_order)
-        found: list[Part] = []
-        reached = 0
-        for index, attempt in enumerate(begun):
-            upto = min((later.after for later in begun[index + 1 :]), default=math.inf)
-            own = {part.first: part for part in in_order if part.token == attempt.token and part.last <= upto}
-            while part := own.get(reached + 1):
-                found.append(part)
-                reached = part.last
-        return found
+        there = list(segments)
+        epoch = 1 + max([self.epoch, *(segment.epoch for segment in there)])
+        earlier: tuple[str, ...] = ()
+        if self.owner and owner.continues(self.owner):
+            # The last attempt may be staging its first object just now, so it counts in any case.
+            written = {segment.token for segment in there}
+            earlier = (*(each for each in self.earlier if each in written), self.token)
+        return Lease(owner, since, token=token, epoch=epoch, earlier=earlier, last=self.last)
 
-    def taken_over(self, owner: Owner, token: str, since: float, parts: Iterable[Part]) -> Claim:
-        """
-        Give the claim of the next attempt; where that goes on, the names of its parts are to say.
 
-        :param owner: who makes it.
-        :param token: its mark.
-        :param since: when it begins.
-        :param parts: the parts that are there.
-        """
-        return Claim(owner, since, released=False, token=token, earlier=self._begun(parts), last=self.last)
+def modified(info: Mapping[str, Any]) -> float | None:
+    """
+    Return the time of an object's last write, by the store's clock.
 
-    def _begun(self, parts: Iterable[Part]) -> tuple[Attempt, ...]:
-        """Give the attempts whose parts may count; the last one, only where it has written any."""
-        after = next((part.after for part in parts if part.token == self.token), None)
-        return self.earlier if after is None else (*self.earlier, Attempt(self.token, after))
+    :param info: the object's properties, as the store's client returns them.
+    :returns: seconds since 1970; None if the client does not report it.
+    """
+    value = next((info[name] for name in _TIME_FIELDS if info.get(name)), None)
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value.replace("Z", "+00:00"))
+        except ValueError:
+            return None
+    if isinstance(value, datetime):
+        return (value if value.tzinfo else value.replace(tzinfo=timezone.utc)).timestamp()
+    return float(value) if isinstance(value, (int, float)) else None

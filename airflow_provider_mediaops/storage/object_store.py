@@ -1,25 +1,63 @@
 """
-The stage of a dataset on an object store: a claim and parts beside the destination.
+The stage of a dataset on an object store: a lease and segments beside the destination.
 
-``.<name>.checkpoint`` is the claim, later the receipt. Each commit is one PUT of an object of its own, with the records
-and the state, below ``.<name>.parts/``: it is there whole or not at all. This machine keeps the records in a temporary
-file as well, so that parts are read only where an attempt goes on from another's. To publish is one upload of the whole
-file; then the parts are removed.
+``.<name>.checkpoint`` is the lease, later the receipt. Below ``.<name>.parts/`` are the segments and a sign of life of
+each attempt, with the epoch and the token of its lease in every name. The records are in a local temporary file as
+well, of which the published file is made.
 
-As small parts become many, they are merged: one PUT of a longer part, out of the temporary file, and then the parts
-that it replaces are removed. Until they are, their commits are there twice, and the longest part counts. A merged part
-that could not be written is left out: the small ones are as good, and merging goes on with those that come.
+*The store* has to show at once what was written, as those of Amazon, Google and Microsoft do. "If unchanged" means a
+write that replaces only the version read before: the store refuses it otherwise, if store and client know such writes
+(S3: any version; most others: creation only). *Another* is any other attempt, of the same task or another, that may do
+all of these steps between any two of ours.
 
-Of two tasks that begin within the same instant, both may believe for a moment that the destination is theirs. Neither
-counts the other's parts, and the one whose claim was written over learns of it at its first commit, and again before it
-publishes: it fails, and only the other publishes. A task that shows no sign of life for 15 minutes can be taken over by
-another; it, too, learns of that before it publishes. The clocks of the machines may differ by minutes, not more.
+**Acquire**
 
-Nobody removes a part that counts for another, although a claim may change between a look at it and what is done then.
-Each attempt writes its claim, then lists the parts, then looks whether the claim is still its own. One that merges
-writes the merged part, then looks at the claim, then removes the small ones. If that look finds the claim its own, the
-next attempt has yet to write its claim, and to list the parts after that: it will see the merged part. If not, nothing
-is removed. So a store has to show at once what was written, as those of Amazon, Google and Microsoft do.
+1. Read the lease. If another task holds it, and its lease, segments and sign of life are younger than 15 minutes by the
+   store's own clock, fail. If it cannot be understood, fail. *Another* may do the same; nothing is written yet.
+2. List the segments, then write the lease with a new token and a higher epoch, if unchanged. *Another* that wrote it
+   since makes us fail. Without conditions ours replaces the other's lease: the other fails at its next look, and what
+   it has staged meanwhile does not count, for our lease does not name its token.
+3. List the segments. *Another* whose lease we name has written them before our lease, so they are in the list; what it
+   writes from now on is ignored from the position where we resume.
+4. Look: read the lease, and fail unless it is ours. *Another* that writes its lease after this look lists the segments
+   after it, too.
+5. Remove the listed objects of lower epochs that our lease does not name. *Another* that acquires now has a higher
+   epoch, and can name only what we name.
+6. Read the segments. *Another*, which we replaced, can only add objects, or remove a copy of a segment after it wrote
+   a longer one that is in our list (see step 8).
+
+**Commit**
+
+7. At the first commit, and later every 30 seconds: look, and renew. Renew writes our own sign of life, never the lease,
+   so it cannot undo what *another* has acquired.
+8. Write the current segment under a new name, one commit longer. *Another* that lists before it does not have this
+   commit, and has replaced our lease: we learn of it in step 7 or 9. When 16 copies are superseded, look, then remove
+   them: *another* that writes its lease after this look finds the longer copy in its list.
+
+**Publish**
+
+9. Look and renew, then convert; look and renew every 30 seconds as the records are read.
+10. Read the version of the destination, then look. *Another* that published before this read has acquired before it, so
+    the look fails.
+11. Upload, if the destination is unchanged; of a long upload, look and renew every 30 seconds and before the last
+    request. *Another* that published since step 10 makes the upload fail. Without conditions its file is replaced if it
+    acquired and published all within the last request, or if we stood still there for 15 minutes.
+12. Look. If the lease is no longer ours, fail, and say so if the other's file was replaced. We write no receipt, so the
+    receipt of *another* does not match our file: nobody takes it for the other's, and its next attempt publishes anew.
+13. Write the receipt in place of the lease, if unchanged. *Another* that acquired since step 12 makes this fail.
+    Without conditions it is the other that fails, at its next look.
+14. List the objects, and remove those of lower epochs and our own. *Another* that acquires after step 13 resumes
+    nothing, and has a higher epoch.
+
+**Release** (after an error)
+
+15. Look, then write the lease as released, if unchanged. *Another* that acquired since makes this fail; without
+    conditions it fails at its next look, and nothing is lost.
+
+So with conditional writes no file replaces a newer one, two attempts never succeed at once, and a receipt describes its
+file. Without them, all of this still holds unless *another* acquires and publishes within one request of ours, which
+takes 15 minutes for another task. Then our file may stand in place of the newer one; we fail and say so. Two attempts
+that replace each other's lease or receipt in one request may both succeed, each with a whole file, and the newer stays.
 """
 
 from __future__ import annotations
@@ -33,296 +71,351 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.exceptions import DestinationInUseError
-from airflow_provider_mediaops.storage.compaction import Piece, Tiers
-from airflow_provider_mediaops.storage.files import beside, naming_path, put, translating_errors
-from airflow_provider_mediaops.storage.lease import STALE_AFTER, Claim
-from airflow_provider_mediaops.storage.ownership import Owner, Receipt, in_use, taken_away
-from airflow_provider_mediaops.storage.parts import Part, content_of, in_turns, read_content
-from airflow_provider_mediaops.storage.records import Extent, read_blocks, read_lines, resume_hint, write_at
-from airflow_provider_mediaops.storage.stage import Stage
+from airflow_provider_mediaops.storage.files import naming_path, object_version
+from airflow_provider_mediaops.storage.formats import json_line
+from airflow_provider_mediaops.storage.lease import STALE_AFTER, Lease, modified
+from airflow_provider_mediaops.storage.ownership import (
+    Owner,
+    Receipt,
+    in_use,
+    not_understood,
+    replaced_newer,
+    taken_away,
+)
+from airflow_provider_mediaops.storage.records import Extent, read_lines, resume_hint, write_at
+from airflow_provider_mediaops.storage.segments import (
+    Position,
+    Segment,
+    StagedRecords,
+    alive_name,
+    content_of,
+    epoch_and_token,
+)
+from airflow_provider_mediaops.storage.store_objects import ConflictError, Found, StoreObjects
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from contextlib import AbstractContextManager
 
     from airflow.sdk import ObjectStoragePath
 
     from airflow_provider_mediaops.storage.stage import Convert
 
-# How often a task makes sure that the destination is still its own.
-_LOOK_EVERY = 30.0
-# Parts removed together.
-_TOGETHER = 100
-# What an object's properties may call the thing that changes with its content.
-_TAGS = ("ETag", "etag", "e_tag", "md5Hash", "LastModified", "last_modified", "mtime", "updated", "created")
+_LOOK_SECONDS = 30.0
+_SEGMENT_BYTES = 256 * 1024
+_BLOCK_BYTES = 8 * 1024 * 1024
+# Superseded copies of segments that are removed together.
+_REMOVED_TOGETHER = 16
+# While records are converted, the clock is read once per so many lines.
+_LINES_PER_CHECK = 1000
+# Uploads begun before a destination counts as one that another program keeps replacing.
+_UPLOADS = 3
 
 
-class _Objects:
-    """The objects of one destination."""
-
-    def __init__(self, path: ObjectStoragePath) -> None:
-        folder, _, name = path.path.rpartition("/")
-        self.path = path
-        self.claim = f"{folder}/{beside(name, 'checkpoint')}"
-        self.parts = f"{folder}/{beside(name, 'parts')}"
-
-    def read_claim(self) -> Claim:
-        with translating_errors(self.path):
-            # Some clients remember what they have listed.
-            self.path.fs.invalidate_cache()
-            try:
-                return Claim.from_bytes(self.path.fs.cat_file(self.claim))
-            except FileNotFoundError:
-                return Claim()
-
-    def write_claim(self, claim: Claim, what_to_do: str = "") -> None:
-        put(self.path, self.claim, lambda target: self.path.fs.pipe_file(target, claim.to_bytes()), what_to_do)
-
-    def list_parts(self) -> dict[Part, int]:
-        """Give the parts that are there, each with its size in bytes."""
-        with translating_errors(self.path):
-            self.path.fs.invalidate_cache()
-            try:
-                found = self.path.fs.ls(self.parts, detail=True)
-            except FileNotFoundError:
-                return {}
-        sizes = {Part.of(info["name"].rpartition("/")[2]): info.get("size") or 0 for info in found}
-        return {part: size for part, size in sizes.items() if part}
-
-    def write_part(self, part: Part, content: bytes, what_to_do: str) -> None:
-        put(self.path, self._name(part), lambda target: self.path.fs.pipe_file(target, content), what_to_do)
-
-    def _name(self, part: Part) -> str:
-        return f"{self.parts}/{part.name}"
-
-    def fetch(self, parts: Iterable[Part], sizes: Mapping[Part, int]) -> Iterator[bytes]:
-        for turn in in_turns(sizes, parts):
-            with translating_errors(self.path):
-                contents = self.path.fs.cat_ranges([self._name(part) for part in turn], None, None, on_error="raise")
-            yield from contents
-
-    def remove(self, parts: Iterable[Part]) -> None:
-        names = [self._name(part) for part in parts]
-        for start in range(0, len(names), _TOGETHER):
-            # Nobody counts them; what cannot be removed now is tried again when the destination is next written.
-            with suppress(OSError), translating_errors(self.path):
-                self._remove(names[start : start + _TOGETHER])
-
-    def _remove(self, names: list[str]) -> None:
-        # Many stores remove a list with one request; but in a list, such characters are patterns.
-        if not set("*?[") & set(self.parts):
-            self.path.fs.rm(names)
-            return
-        for name in names:
-            self.path.fs.rm_file(name)
-
-    def identity(self) -> str:
-        with translating_errors(self.path):
-            self.path.fs.invalidate_cache()
-            try:
-                info = self.path.fs.info(self.path.path)
-            except FileNotFoundError:
-                return ""
-        tag = next((info[name] for name in _TAGS if info.get(name)), "")
-        return f"{info.get('size')}:{tag}"
-
-    def standing(self, receipt: Receipt | None) -> Receipt | None:
-        """Give the receipt, unless its object is gone or another since."""
-        return receipt if receipt and self.identity() == receipt.identity else None
-
-
-class ObjectStage(Stage):
+class ObjectStage:
     """
     The stage of a destination on an object store.
 
     :param path: the destination.
-    :param owner: who writes it.
-    :param clock: seconds since 1970.
-    :param tiers: how parts are merged.
-    :raises DestinationInUseError: where another task is writing it.
-    :raises OSError: where the store refuses or cannot be reached; the message names the destination.
+    :param owner: the task that writes it.
+    :param clock: returns seconds since 1970. The age of another's lease is read off the store's clock if it has one.
+    :param segment_size: a segment with at least this many bytes of records is complete.
+    :param block_size: a file with more bytes than this is uploaded in blocks.
+    :raises DestinationInUseError: if another task is writing it.
+    :raises OSError: if the store refuses or cannot be reached; the message names the destination.
     """
 
     def __init__(
-        self, path: ObjectStoragePath, owner: Owner, clock: Callable[[], float], tiers: Tiers | None = None
+        self,
+        path: ObjectStoragePath,
+        owner: Owner,
+        clock: Callable[[], float],
+        *,
+        segment_size: int = _SEGMENT_BYTES,
+        block_size: int = _BLOCK_BYTES,
     ) -> None:
-        self._objects = _Objects(path)
+        self._objects = StoreObjects(path, block_size)
         self._owner = owner
         self._clock = clock
-        self._tiers = tiers or Tiers()
-        self._pieces: list[Piece] = []
-        # The first commit looks again: another may have begun within the same instant.
-        self._looked: float | None = None
-        self.extent = Extent()
-        self.state: Any = None
-        self._number = 0
-        parts = self._begin()
+        self._segment_size = segment_size
+        self._looked = self._renewed = clock()
+        staged = self._acquire()
         # Without a name, so that it goes with the process.
         self._spool = tempfile.TemporaryFile()  # noqa: SIM115
         try:
-            self._resume(parts)
+            self.extent, self.state = self._resume(staged)
         except BaseException:
             self._spool.close()
             raise
-        self._after = self._number
-        self.resumed = bool(self._number)
+        self.resumed = self.extent != Extent() or self.state is not None
+        self._after = Position.at_end_of(self.extent)
+        self._number = self._serial = 0
+        # The current segment: where it begins, its records, and its newest copy.
+        self._start, self._data, self._copy = self._after, b"", ""
+        self._superseded: list[str] = []
+        # The first commit looks again: another attempt may have begun at the same instant.
+        self._looked = float("-inf")
 
-    def _begin(self) -> dict[Part, int]:
-        claim, parts = self._objects.read_claim(), self._objects.list_parts()
-        now = self._clock()
-        if claim.owner and claim.owner.task != self._owner.task and not claim.released:
-            seen = claim.seen(parts)
-            if now - seen < STALE_AFTER:
-                raise self._in_use(claim, seen)
-        if not (claim.owner and self._owner.continues(claim.owner)):
-            claim = Claim(last=claim.last)
-        self.last = self._objects.standing(claim.last)
-        self._claim = claim.taken_over(self._owner, secrets.token_hex(4), now, parts)
-        self._objects.write_claim(self._claim)
-        # Only now it is sure that nothing which is missing there is removed because something there replaces it.
-        parts = self._objects.list_parts()
-        # And that nothing there is of an attempt which has begun since.
+    def _acquire(self) -> dict[str, int]:
+        """Acquire the lease; return the names of the segments that may count, with their sizes (steps 1-5)."""
+        token = secrets.token_hex(4)
+        found = self._objects.read(self._objects.lease)
+        lease = self._parse(found)
+        staged = self._objects.staged()
+        if not lease.is_free_for(self._owner):
+            self._check_stale(lease, found, staged, token)
+        segments = [segment for name in staged if (segment := Segment.of(name))]
+        self.last = self._still_published(lease.last)
+        self._lease = lease.acquired_by(self._owner, token, self._clock(), segments)
+        try:
+            self._objects.write(self._objects.lease, self._lease.to_bytes(), found.condition)
+        except ConflictError:
+            # A store's client may have written it, lost the reply, and tried again.
+            self._look()
+        staged = self._objects.staged()
         self._look()
-        return parts
+        self._objects.remove(name for name in staged if self._is_abandoned(name))
+        return {name: info.get("size") or 0 for name, info in staged.items()}
 
-    def _resume(self, parts: dict[Part, int]) -> None:
-        usable = dict(parts)
-        while damaged := self._read(usable):
-            # Not every store writes an object in one step; what it was to replace may still be there.
-            del usable[damaged]
-        self._objects.remove(set(parts) - set(self._claim.counting(usable)))
+    def _check_stale(self, lease: Lease, found: Found, staged: Mapping[str, Mapping[str, Any]], token: str) -> None:
+        """Raise unless the lease of another task is stale."""
+        holder = [info for name, info in staged.items() if (owner := epoch_and_token(name)) and owner[1] == lease.token]
+        times = [found.modified, *(modified(info) for info in holder)]
+        now = self._store_time(token) if None not in times else None
+        if now is None:
+            now, times = self._clock(), [lease.since, self._last_renewed(lease)]
+        seen = max(time for time in times if time is not None)
+        if now - seen < STALE_AFTER:
+            raise self._in_use(lease, seen)
 
-    def _read(self, parts: dict[Part, int]) -> Part | None:
-        """Take in the parts that count, and give the first that is not what it should be."""
-        counting = [part for part in self._claim.counting(parts) if part.first > self._number]
-        for part, content in zip(counting, self._objects.fetch(counting, parts), strict=True):
-            found = read_content(content, self.extent)
-            if found is None:
-                return part
-            with self._naming_spool():
-                write_at(self._spool.fileno(), found[2], self.extent.size)
-            self.extent, self.state, _ = found
-            self._number = part.last
-        return None
+    def _store_time(self, token: str) -> float | None:
+        """Return the store's own time: that of an object which is written for this."""
+        name = alive_name(0, token)
+        self._objects.write_staged(name, b"", "")
+        written = modified(self._objects.info(f"{self._objects.folder}/{name}"))
+        self._objects.remove([name])
+        return written
+
+    def _last_renewed(self, lease: Lease) -> float:
+        """Return when a lease was renewed last, by the clock of its owner."""
+        content = self._objects.read(f"{self._objects.folder}/{alive_name(lease.epoch, lease.token)}").content
+        try:
+            return float(content or b"0")
+        except ValueError:
+            return 0.0
+
+    def _is_abandoned(self, name: str) -> bool:
+        """Check whether an object is of an attempt that began before this one, and does not count."""
+        staged_by = epoch_and_token(name)
+        return staged_by is not None and staged_by[0] < self._lease.epoch and staged_by[1] not in self._lease.tokens
+
+    def _resume(self, staged: Mapping[str, int]) -> tuple[Extent, Any]:
+        def fetch(segments: Any) -> Iterator[bytes | None]:
+            return self._objects.fetch([segment.name for segment in segments], staged)
+
+        def write(data: bytes, position: int) -> None:
+            with self._naming_spool(Extent()):
+                write_at(self._spool.fileno(), data, position)
+
+        segments = [segment for name in staged if (segment := Segment.of(name))]
+        return StagedRecords(self._lease.tokens, fetch, write).read(segments)
 
     def lines(self) -> Iterator[bytes]:
-        """Give the lines that are committed."""
-        return read_lines(self._spool.fileno(), self.extent.size)
+        """Return the lines that are committed; renew the lease while they are read."""
+        for number, line in enumerate(read_lines(self._spool.fileno(), self.extent.size)):
+            if number % _LINES_PER_CHECK == 0:
+                self._check(fresh=False)
+            yield line
 
     def append(self, data: bytes, rows: int, state: Any) -> None:
-        """Commit lines and a state: all of it, or nothing."""
-        self._look_now_and_then()
-        number, before, extent = self._number + 1, self.extent, self.extent.grown(data, rows)
-        part = self._part(number, number)
-        with self._naming_spool():
-            write_at(self._spool.fileno(), data, before.size)
-        self._objects.write_part(part, content_of(extent, state, data), self._advice())
-        self._number, self.extent, self.state = number, extent, state
-        self._pieces.append(Piece(part, before, len(data)))
-        if due := self._tiers.due(self._pieces):
-            self._merge(self._pieces[-due:])
-
-    def _merge(self, pieces: list[Piece]) -> None:
-        """Replace the last parts by one."""
-        before = pieces[0].before
-        with self._naming_spool():
-            data = b"".join(read_blocks(self._spool.fileno(), before.size, self.extent.size))
-            if before.grown(data, self.extent.rows - before.rows) != self.extent:
-                raise OSError("the temporary file no longer holds what was written to it")
-        merged = self._part(pieces[0].part.first, self._number)
+        """Commit lines and a state: all of it, or nothing (steps 7-8)."""
+        self._check(fresh=False)
+        if len(self._data) >= self._segment_size or not self._copy:
+            self._number += 1
+            self._start, self._data, self._copy = Position.at_end_of(self.extent), b"", ""
+        grown = self.extent.grown(data, rows)
+        with self._naming_spool(self.extent):
+            write_at(self._spool.fileno(), data, self.extent.size)
+        self._serial += 1
+        name = Segment(self._lease.epoch, self._lease.token, self._number, self._serial, self._after).name
+        both = self._data + data
         try:
-            self._objects.write_part(merged, content_of(self.extent, self.state, data), "")
-        except OSError:
-            # What is committed is committed. To try the same again after each commit would cost more than it saves.
-            self._pieces.clear()
-            return
-        self._pieces[-len(pieces) :] = [Piece(merged, before, len(data), max(piece.level for piece in pieces) + 1)]
+            self._objects.write_staged(name, content_of(self._start, grown, state, both), resume_hint(self.extent))
+        except BaseException:
+            # It may be there all the same. The next copy has another name, and a higher serial number.
+            self._number -= not self._copy
+            raise
+        if self._copy:
+            self._superseded.append(self._copy)
+        self.extent, self.state, self._data, self._copy = grown, state, both, name
+        if len(self._superseded) >= _REMOVED_TOGETHER:
+            self._remove_superseded()
+
+    def _remove_superseded(self) -> None:
+        # The commit is done. What cannot be removed now is removed when the dataset is published.
         with suppress(OSError):
             self._look()
-            self._objects.remove(piece.part for piece in pieces)
-
-    def _part(self, first: int, last: int) -> Part:
-        return Part(first, last, self._claim.token, self._after, int(self._clock()))
+            self._objects.remove(self._superseded)
+        self._superseded.clear()
 
     def publish(self, convert: Convert | None, summary: Mapping[str, Any], digest: str | None) -> dict[str, Any]:
-        """Put the file at its destination in one step; give the summary with its size in bytes."""
-        self._look()
-        path = self._objects.path
+        """Put the file at its destination in one step; return the summary with its size in bytes (steps 9-14)."""
+        self._check(fresh=True)
         with tempfile.TemporaryFile() as file:
-            with self._naming_spool():
-                # What a commit that failed has left behind the last good one.
+            with self._naming_spool(self.extent):
+                # A commit that failed may have left records behind the last good one.
                 os.ftruncate(self._spool.fileno(), self.extent.size)
-                # A file without a name has a path of this form while it is open.
-                ready = Path(f"/dev/fd/{(file if convert else self._spool).fileno()}")
+                descriptor = (file if convert else self._spool).fileno()
                 if convert:
-                    convert(ready)
-                    # On macOS all who open that path share one place to read at.
-                    file.seek(0)
-                final = {**summary, "bytes": ready.stat().st_size}
-            put(path, path.path, lambda target: path.fs.put_file(str(ready), target), self._advice())
-        self._settle(Receipt(self._owner, final, digest, self._objects.identity()))
+                    # A file without a name has a path of this form while it is open.
+                    convert(Path(f"/dev/fd/{descriptor}"))
+                size = os.fstat(descriptor).st_size
+            identity = self._upload(descriptor, size)
+        self._look_after_upload()
+        final = {**summary, "bytes": size}
+        self._settle(Receipt(self._owner, final, digest, identity))
         return final
 
-    def keep_published(self, last: Receipt, summary: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Take over what was published before as this task's own, with its size; None where it is gone meanwhile."""
+    def _upload(self, descriptor: int, size: int) -> str:
+        """Put the file at its destination; return its identity (steps 10-11)."""
+        target = self._objects.path.path
+        for _ in range(_UPLOADS):
+            info = self._objects.info(target)
+            version = object_version(info) or (None if info else "")
+            self._check(fresh=True)
+            # On a conflict someone has replaced the file: another attempt, as the next look tells, or another program.
+            with suppress(ConflictError):
+                self._objects.upload(descriptor, size, version, self._check, self._hint())
+                identity = self._identity()
+                if identity.startswith(f"{size}:"):
+                    return identity
         self._look()
-        if not self._objects.standing(last):
+        raise OSError(f"{self._objects.path} cannot be written: another program keeps replacing it. {self._hint()}")
+
+    def _look_after_upload(self) -> None:
+        try:
+            self._look()
+        except DestinationInUseError as error:
+            lease = self._parse(self._objects.read(self._objects.lease))
+            if lease.last and lease.last != self.last and not self._still_published(lease.last):
+                raise replaced_newer(self._objects.path, lease.last.owner.task) from error
+            raise
+
+    def keep_published(self, last: Receipt, summary: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Make what was published before this task's own; return the summary with its size, or None if it is gone."""
+        self._look()
+        if not self._still_published(last):
             return None
         final = {**summary, "bytes": last.summary["bytes"]}
         self._settle(Receipt(self._owner, final, last.digest, last.identity))
         return final
 
     def close(self) -> None:
-        """Let go of the destination; what is committed stays for the next attempt."""
+        """Release the destination (step 15); what is committed stays for the next attempt."""
         self._spool.close()
-        if self._claim.owner:
-            # What the attempt failed of may be the store; then the claim ends by itself.
-            with suppress(OSError, DestinationInUseError):
+        if self._lease.owner:
+            # The attempt may have failed because of the store; then the lease goes stale by itself.
+            with suppress(OSError, DestinationInUseError, ConflictError):
                 self._look()
-                self._objects.write_claim(replace(self._claim, released=True))
+                self._objects.write(self._objects.lease, replace(self._lease, released=True).to_bytes(), self._version)
 
     def _settle(self, receipt: Receipt) -> None:
-        self._claim = Claim(last=receipt)
-        self._objects.write_claim(self._claim, self._advice())
-        self._objects.remove(self._objects.list_parts())
+        settled = Lease(token=self._lease.token, epoch=self._lease.epoch, last=receipt)
+        try:
+            self._objects.write(self._objects.lease, settled.to_bytes(), self._version, self._hint())
+        except ConflictError:
+            lease = self._parse(self._objects.read(self._objects.lease))
+            if lease != settled:
+                raise self._in_use(lease, lease.since) from None
+        self._lease = settled
+        _remove_settled(self._objects, settled)
 
-    def _look_now_and_then(self) -> None:
-        if self._looked is None or self._clock() - self._looked >= _LOOK_EVERY:
+    def _check(self, *, fresh: bool) -> None:
+        """
+        Look and renew, if it is time.
+
+        :param fresh: whether to look in any case.
+        :raises DestinationInUseError: if the lease is no longer ours.
+        """
+        now = self._clock()
+        if fresh or now - self._looked >= _LOOK_SECONDS:
             self._look()
-            self._looked = self._clock()
+        if now - self._renewed >= _LOOK_SECONDS:
+            alive = alive_name(self._lease.epoch, self._lease.token)
+            self._objects.write_staged(alive, json_line(now), self._hint())
+            self._renewed = now
 
     def _look(self) -> None:
-        claim = self._objects.read_claim()
-        if claim.token != self._claim.token:
-            raise self._in_use(claim, claim.seen(()))
+        """Raise unless the lease is ours."""
+        found = self._objects.read(self._objects.lease)
+        lease = self._parse(found)
+        if lease.token != self._lease.token:
+            raise self._in_use(lease, found.modified or lease.since)
+        self._version = found.condition
+        self._looked = self._clock()
 
-    def _in_use(self, claim: Claim, seen: float) -> DestinationInUseError:
-        if not claim.owner:
-            return taken_away(self._objects.path, self._objects.claim)
-        return in_use(self._objects.path, claim.owner.task, seen, seen + STALE_AFTER)
+    def _parse(self, found: Found) -> Lease:
+        return _parse(self._objects, found)
 
-    def _naming_spool(self) -> AbstractContextManager[None]:
-        return naming_path(tempfile.gettempdir(), self._advice())
+    def _still_published(self, receipt: Receipt | None) -> Receipt | None:
+        return receipt if receipt and self._identity() == receipt.identity else None
 
-    def _advice(self) -> str:
+    def _identity(self) -> str:
+        return _identity(self._objects)
+
+    def _in_use(self, lease: Lease, seen: float) -> DestinationInUseError:
+        if not lease.owner:
+            return taken_away(self._objects.path, self._objects.lease)
+        return in_use(self._objects.path, lease.owner.task, seen, seen + STALE_AFTER)
+
+    def _naming_spool(self, extent: Extent) -> AbstractContextManager[None]:
+        return naming_path(tempfile.gettempdir(), resume_hint(extent))
+
+    def _hint(self) -> str:
         return resume_hint(self.extent)
 
 
 def published_in_store(path: ObjectStoragePath, owner: Owner) -> dict[str, Any] | None:
     """
-    Find what this very task instance has published.
+    Return what this very task instance has published.
 
     :param path: the destination.
     :param owner: the task instance.
-    :returns: the summary, or None where the object at the destination is not of this task instance.
-    :raises OSError: where the store refuses or cannot be reached; the message names the destination.
+    :returns: the summary; None if the object at the destination is not of this task instance.
+    :raises DestinationInUseError: if the lease cannot be understood.
+    :raises OSError: if the store refuses or cannot be reached; the message names the destination.
     """
-    objects = _Objects(path)
-    claim = objects.read_claim()
-    receipt = claim.last
-    if receipt is None or receipt.owner != owner or not objects.standing(receipt):
+    objects = StoreObjects(path, _BLOCK_BYTES)
+    lease = _parse(objects, objects.read(objects.lease))
+    receipt = lease.last
+    if receipt is None or receipt.owner != owner or _identity(objects) != receipt.identity:
         return None
-    if claim.owner is None:
-        # Those that the attempt did not live to remove.
-        objects.remove(objects.list_parts())
+    if lease.owner is None:
+        # The attempt may have died before it could remove them.
+        _remove_settled(objects, lease)
     return dict(receipt.summary)
+
+
+def _remove_settled(objects: StoreObjects, lease: Lease) -> None:
+    """Remove what the attempt that published, and those before it, have staged (step 14)."""
+    found = ((name, epoch_and_token(name)) for name in objects.staged())
+    objects.remove(
+        name
+        for name, staged_by in found
+        if staged_by and (staged_by[0] < lease.epoch or staged_by == (lease.epoch, lease.token))
+    )
+
+
+def _parse(objects: StoreObjects, found: Found) -> Lease:
+    if found.content is None:
+        return Lease()
+    try:
+        return Lease.from_bytes(found.content)
+    except ValueError as error:
+        raise not_understood(objects.path, objects.lease, str(error)) from error
+
+
+def _identity(objects: StoreObjects) -> str:
+    """Return what tells whether the object at the destination is still the same; empty if there is none."""
+    info = objects.info(objects.path.path)
+    return f"{info.get('size')}:{object_version(info)}" if info else ""

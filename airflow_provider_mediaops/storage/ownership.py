@@ -1,4 +1,4 @@
-"""Whose a dataset is: the task instance that writes it, and what it has published."""
+"""The owner of a dataset (the task instance that writes it), the receipt of what it has published, and their errors."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Owner:
 
     :param task: the task instance: DAG, run, task and map index.
     :param parameters: a digest of everything that decides what the dataset holds.
-    :param clears: a figure that Airflow raises when the task is cleared (``max_tries``), and that its retries share.
-    :param run_start: when its run began, which tells it from a deleted run of the same name; it is not compared where a
-        stage is gone on with.
+    :param clears: a number that Airflow raises when the task is cleared (``max_tries``), and that its retries share.
+    :param run_start: when its run began, which distinguishes it from a deleted run of the same name. It is not compared
+        when an attempt resumes.
     """
 
     task: str
@@ -31,20 +31,20 @@ class Owner:
 
     def continues(self, other: Owner) -> bool:
         """
-        Say whether this is another attempt at the same.
+        Check whether this is another attempt at the same dataset, so that it resumes.
 
-        :param other: who began.
-        :returns: True where task and parameters are the same; a task that was cleared after a failure goes on too.
+        :param other: the owner of the earlier attempt.
+        :returns: True if task and parameters are the same; a task that was cleared after a failure resumes too.
         """
         return (self.task, self.parameters) == (other.task, other.parameters)
 
     def is_mapped_beside(self, other: Owner) -> bool:
         """
-        Say whether both are of one mapped task in one run, so that one's dataset is no older version of the other's.
+        Check whether both are instances of one mapped task in one run, so that neither dataset replaces the other.
 
-        :param other: who has published.
-        :returns: True where the map index and the parameters differ, but nothing else; a clear in between makes it
-            another attempt at the whole.
+        :param other: the owner of the published dataset.
+        :returns: True if the map index and the parameters differ, but nothing else; after a clear both are new
+            attempts at the whole.
         """
         task, _, index = self.task.rpartition("/")
         its_task, _, its_index = other.task.rpartition("/")
@@ -58,12 +58,12 @@ class Owner:
 @dataclass(frozen=True, slots=True)
 class Receipt:
     """
-    What was published at a destination.
+    The record of a published dataset.
 
-    :param owner: by whom.
-    :param summary: what the task returns of it; plain values.
-    :param digest: the digest of its content, where one was given.
-    :param identity: tells whether the file is still the one that was published.
+    :param owner: the task that published it.
+    :param summary: the return value of the task; plain values.
+    :param digest: the digest of its content, if one was given.
+    :param identity: differs once the file is replaced.
     """
 
     owner: Owner
@@ -72,22 +72,21 @@ class Receipt:
     identity: str
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the receipt as plain values."""
+        """Return the receipt as plain values."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any] | None) -> Receipt | None:
-        """Give the receipt that :meth:`to_dict` described, or None for None."""
+        """Return the receipt of the values from :meth:`to_dict`, or None for None."""
         return cls(**{**fields, "owner": Owner(**fields["owner"])}) if fields else None
 
 
 def overwritten(destination: object, writer: str) -> PermanentError:
     """
-    Make the error of a mapped task whose destination another one, mapped beside it, has published.
+    Return the error for a mapped task whose destination another instance of the same task has published.
 
     :param destination: the path.
-    :param writer: who has published it.
-    :returns: the error; it says what to do.
+    :param writer: the task that has published it.
     """
     return PermanentError(
         f"{destination} is the dataset of {writer}, mapped beside this task in the same run, and would be lost: give "
@@ -98,13 +97,12 @@ def overwritten(destination: object, writer: str) -> PermanentError:
 
 def in_use(destination: object, holder: str, since: float, ends: float | None = None) -> DestinationInUseError:
     """
-    Make the error of a destination that another task is writing.
+    Return the error for a destination that another task is writing.
 
     :param destination: the path.
-    :param holder: the task that has it.
+    :param holder: the task that is writing it.
     :param since: its last sign of life, in seconds since 1970.
-    :param ends: when it counts as dead without another; None where the system frees the destination as it dies.
-    :returns: the error; it says what to do.
+    :param ends: when it counts as dead without another; None if the system frees the destination when it dies.
     """
     what = "This attempt ends; it can be repeated when that one is done, or give each task a destination of its own."
     if ends is not None:
@@ -115,17 +113,46 @@ def in_use(destination: object, holder: str, since: float, ends: float | None = 
     )
 
 
-def taken_away(destination: object, claim: str) -> DestinationInUseError:
+def taken_away(destination: object, lease: str) -> DestinationInUseError:
     """
-    Make the error of a destination whose claim is not there any more.
+    Return the error for a destination whose lease is gone.
 
     :param destination: the path.
-    :param claim: the object that held the claim.
-    :returns: the error; it says what to do.
+    :param lease: the object that held the lease.
     """
     return DestinationInUseError(
-        f"{destination} is no longer this task's: the object {claim}, which says whose it is, was removed, or another "
-        "task has published there. This attempt ends; the next one begins anew.",
+        f"{destination} is no longer this task's: the object {lease}, which names its writer, was removed, or another "
+        "task has published there. This attempt ends; the next one starts anew.",
+        service="storage",
+    )
+
+
+def not_understood(destination: object, lease: str, why: str) -> DestinationInUseError:
+    """
+    Return the error for a destination whose lease cannot be understood.
+
+    :param destination: the path.
+    :param lease: the object that holds the lease.
+    :param why: what is wrong with it.
+    """
+    return DestinationInUseError(
+        f"{destination} may be in use: the object {lease}, which names its writer, cannot be understood ({why}). A "
+        "newer version of this provider may have written it: then upgrade this worker. If no task writes the "
+        "destination, remove that object and repeat the task.",
+        service="storage",
+    )
+
+
+def replaced_newer(destination: object, writer: str) -> DestinationInUseError:
+    """
+    Return the error of an attempt whose upload ended so late that it replaced a newer file.
+
+    :param destination: the path.
+    :param writer: the task that had published the newer file.
+    """
+    return DestinationInUseError(
+        f"{destination} was published by {writer} while this task's own upload was under way, and the upload replaced "
+        f"it: the store does not check conditions of writes. Run {writer} again to restore its file.",
         service="storage",
     )
 

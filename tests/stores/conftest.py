@@ -41,7 +41,7 @@ def files(s3: S3Server) -> Iterator[Any]:
         secret=SECRET,
         endpoint_url=s3.address,
         client_kwargs={"region_name": "us-east-1"},
-        config_kwargs={**checksums, "connect_timeout": 2, "retries": {"max_attempts": 1}},
+        config_kwargs={**checksums, "connect_timeout": 2, "read_timeout": 10, "retries": {"max_attempts": 1}},
     )
     attach("s3", "shelf", fs=found)
     yield found

@@ -7,60 +7,44 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from airflow.sdk.io import attach
 from airflow.sdk.io.store import _STORE_CACHE
-from fsspec.implementations.memory import MemoryFileSystem
 
+from tests.unit.storage.fake_store import FakeStore
 from tests.unit.storage.places import Place, local_place, store_place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
-class Store(MemoryFileSystem):  # type: ignore[misc]  # fsspec publishes no types
+class Store(FakeStore):
     """Objects in memory, that can be told to refuse."""
-
-    cachable = False
-    store: dict[str, Any]
-    pseudo_dirs: list[str]
 
     def __init__(self) -> None:
         super().__init__()
-        self.store = {}
-        self.pseudo_dirs = [""]
         self.refusal: Exception | None = None
         self.refuses: Callable[[str], bool] = lambda _: True
         self.puts: list[str] = []
 
-    def pipe_file(self, path: str, value: bytes, **options: Any) -> None:
-        self._admit(path)
-        super().pipe_file(path, value, **options)
-
-    def put_file(self, lpath: str, rpath: str, **options: Any) -> None:
-        self._admit(rpath)
-        super().put_file(lpath, rpath, **options)
-
-    def _admit(self, path: str) -> None:
+    def _replace(self, path: str, value: bytes, **options: Any) -> None:
         if self.refusal and self.refuses(path):
             raise self.refusal
+        super()._replace(path, value, **options)
         self.puts.append(path)
-
-    @property
-    def names(self) -> list[str]:
-        """Give the names of all objects."""
-        return sorted(self.store)
 
 
 @pytest.fixture
 def store() -> Iterator[Store]:
-    """Attach the store as `memory://shelf@…`."""
+    """Attach a store that checks conditions as `memory://shelf@…`."""
     store = Store()
     attach("memory", "shelf", fs=store)
     yield store
     del _STORE_CACHE["memory-shelf"]
 
 
-@pytest.fixture(params=["local", "store"])
+@pytest.fixture(params=["local", "store", "store without conditions"])
 def place(request: pytest.FixtureRequest) -> Place:
     """Give a place of each kind."""
     if request.param == "local":
         return local_place(request.getfixturevalue("tmp_path"))
-    return store_place(request.getfixturevalue("store"))
+    store: Store = request.getfixturevalue("store")
+    store.check_conditions(request.param == "store")
+    return store_place(store)

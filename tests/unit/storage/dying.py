@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _OPEN_FILES = ("pwrite", "ftruncate", "fsync", "fdatasync")
 _PATHS = ("replace", "unlink")
-_STORE = ("pipe_file", "put_file", "rm_file")
+_STORE = ("pipe_file", "commit_upload", "rm_file")
 
 
 class DeathError(BaseException):

@@ -83,9 +83,11 @@ def local_place(folder: Path) -> Place:
 
 def store_place(store: Store) -> Place:
     top = "/bucket/top/"
-    return Place(
+    place = Place(
         f"memory://shelf@bucket{top.removeprefix('/bucket').rstrip('/')}",
         lambda: [name.removeprefix(top) for name in store.names],
         lambda name: store.cat_file(top + name),
         lambda name: store.rm_file(top + name),
     )
+    store.clock = lambda: place.now
+    return place

@@ -1,107 +1,121 @@
-"""What a claim says, and which parts count by it."""
+"""What a lease says, and who may acquire it."""
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
 import pytest
 
-from airflow_provider_mediaops.storage.lease import Attempt, Claim
+from airflow_provider_mediaops.storage.lease import Lease, modified
 from airflow_provider_mediaops.storage.ownership import Receipt
-from airflow_provider_mediaops.storage.parts import Part
+from airflow_provider_mediaops.storage.segments import Position, Segment
 from tests.unit.storage.places import START, owner
 
-
-def part(first: int, last: int, token: str, after: int = 0, written: int = 0) -> Part:
-    return Part(first, last, token, after, int(START) + written)
-
-
-def a(first: int, last: int = 0) -> Part:
-    return part(first, last or first, "a")
-
-
-def b(first: int, last: int = 0) -> Part:
-    return part(first, last or first, "b", 3)
+FULL = Lease(
+    owner("a", "b", 3),
+    START,
+    released=True,
+    token="0a",
+    epoch=7,
+    earlier=("0b", "0c"),
+    last=Receipt(owner(), {"rows": 1}, "digest", "identity"),
+)
 
 
-def c(first: int, last: int = 0) -> Part:
-    return part(first, last or first, "c", 5)
+def segment(token: str, epoch: int = 1) -> Segment:
+    return Segment(epoch, token, 1, 1, Position(0, 0))
 
 
-ALONE = Claim(owner(), token="a")
-SECOND = Claim(owner(), token="b", earlier=(Attempt("a", 0),))
-THIRD = Claim(owner(), token="c", earlier=(Attempt("a", 0), Attempt("b", 3)))
-
-
-def test_it_survives_its_object() -> None:
-    claim = Claim(
-        owner("a", "b", 3),
-        START,
-        released=True,
-        token="y",
-        earlier=(Attempt("w", 0), Attempt("x", 4)),
-        last=Receipt(owner(), {"rows": 1}, "digest", "identity"),
-    )
-
-    assert Claim.from_bytes(claim.to_bytes()) == claim
-    assert Claim.from_bytes(Claim().to_bytes()) == Claim()
+@pytest.mark.parametrize("lease", [FULL, Lease()])
+def test_it_survives_its_object(lease: Lease) -> None:
+    assert Lease.from_bytes(lease.to_bytes()) == lease
 
 
 @pytest.mark.parametrize(
-    ("claim", "there", "counting"),
+    ("content", "why"),
     [
-        pytest.param(Claim(), [a(1)], [], id="nobody's"),
-        pytest.param(ALONE, [], [], id="nothing"),
-        pytest.param(ALONE, [b(4), a(2), a(1), c(6)], [a(1), a(2)], id="only its own"),
-        pytest.param(ALONE, [a(1), a(3)], [a(1)], id="up to one that is lost"),
-        pytest.param(ALONE, [a(1), a(2), a(1, 2), a(3)], [a(1, 2), a(3)], id="merged"),
-        pytest.param(ALONE, [a(1, 2), a(1, 4), a(3, 4), a(4), a(5)], [a(1, 4), a(5)], id="merged twice"),
-        pytest.param(ALONE, [a(2), a(1, 2), a(3)], [a(1, 2), a(3)], id="half of the small ones are removed"),
-        pytest.param(SECOND, [a(1), a(2)], [a(1), a(2)], id="the second has written nothing"),
-        pytest.param(SECOND, [a(1), a(2), a(3), a(4), b(4)], [a(1), a(2), a(3), b(4)], id="the first wrote on"),
-        pytest.param(SECOND, [a(1, 2), a(3), a(3, 4), b(4)], [a(1, 2), a(3), b(4)], id="the first merged on"),
-        pytest.param(SECOND, [a(1, 3), a(1, 6), b(4, 5), b(6)], [a(1, 3), b(4, 5), b(6)], id="both merged"),
-        pytest.param(SECOND, [a(1, 3), b(5)], [a(1, 3)], id="the second's first is lost"),
-        pytest.param(SECOND, [a(1, 2), a(4), b(4)], [a(1, 2)], id="the first's last is lost"),
-        pytest.param(THIRD, [a(1, 3), b(4), b(5), b(6), c(6)], [a(1, 3), b(4), b(5), c(6)], id="three"),
-        pytest.param(THIRD, [a(1, 9), a(1, 3), b(4, 5), c(6)], [a(1, 3), b(4, 5), c(6)], id="the first never ended"),
-        pytest.param(THIRD, [a(1, 3), a(4), a(5), c(6)], [a(1, 3)], id="all of the second's are lost"),
+        (FULL.to_bytes().replace(b'"version":2', b'"version":3'), "its version is 3"),
+        (b'{"version":null}', "its version is None"),
+        (b"{}", "a field is missing"),
+        (b"[]", "a field is missing"),
+        (FULL.to_bytes().replace(b'"epoch":7', b'"epoch":null'), "a field is missing or of another type"),
+        (b"", ""),
+        (FULL.to_bytes()[:40], ""),
+        (b"\xff", ""),
     ],
 )
-def test_each_commit_counts_once(claim: Claim, there: list[Part], counting: list[Part]) -> None:
-    assert claim.counting(there) == counting
-    assert claim.counting(reversed(there)) == counting
+def test_what_cannot_be_understood_is_never_taken_for_a_free_one(content: bytes, why: str) -> None:
+    with pytest.raises(ValueError, match=why or None):
+        Lease.from_bytes(content)
 
 
-def test_of_several_tries_at_one_commit_the_newest_counts() -> None:
-    tries = [part(1, 1, "a", written=second) for second in (5, 9, 7)]
+def test_one_of_the_first_version_names_owner_and_receipt_but_no_objects() -> None:
+    content = (
+        b'{"version":1,"owner":{"task":"a","parameters":"b","clears":3,"run_start":""},"since":5.5,"released":true,'
+        b'"token":"0a","earlier":[{"token":"0b","after":4}],"last":{"owner":{"task":"a","parameters":"b","clears":0,'
+        b'"run_start":""},"summary":{"rows":1},"digest":null,"identity":"3:x"}}'
+    )
 
-    assert ALONE.counting(tries) == [tries[1]]
-
-
-def test_one_that_begins_before_where_another_had_begun_ends_that_one() -> None:
-    # Of the first attempt's parts some were lost, so the third did not reach what the second had written.
-    again = part(2, 2, "d", 1)
-    claim = Claim(owner(), token="d", earlier=(Attempt("a", 0), Attempt("b", 3)))
-
-    assert claim.counting([a(1), a(2), a(3), b(4), again]) == [a(1), again]
+    assert Lease.from_bytes(content) == Lease(
+        owner("a", "b", 3), 5.5, released=True, token="0a", last=Receipt(owner("a", "b"), {"rows": 1}, None, "3:x")
+    )
 
 
-def test_the_next_attempt_knows_where_each_of_the_others_began() -> None:
-    claim = SECOND.taken_over(owner(), "c", START, [a(1, 3), b(4), b(5)])
+@pytest.mark.parametrize(
+    ("lease", "free"),
+    [
+        (Lease(), True),
+        (Lease(owner("x")), False),
+        (Lease(owner("x"), released=True), True),
+        (Lease(owner("mine", "others")), True),
+    ],
+)
+def test_who_may_acquire_it_at_once(lease: Lease, *, free: bool) -> None:
+    assert lease.is_free_for(owner("mine")) is free
 
-    assert claim == Claim(owner(), START, token="c", earlier=THIRD.earlier)
+
+class TestNext:
+    def test_its_epoch_is_higher_than_any_before(self) -> None:
+        assert Lease().acquired_by(owner(), "0a", START, []).epoch == 1
+        assert FULL.acquired_by(owner(), "0a", START, [segment("0d", 4)]).epoch == 8
+        # The lease was removed by hand; its objects were not.
+        assert Lease().acquired_by(owner(), "0a", START, [segment("0d", 4)]).epoch == 5
+
+    def test_another_owner_names_no_earlier_attempt(self) -> None:
+        assert FULL.acquired_by(owner(), "0f", START, [segment("0a"), segment("0b")]).tokens == ("0f",)
+
+    def test_the_same_owner_names_those_that_have_staged_something_and_the_last_in_any_case(self) -> None:
+        following = FULL.acquired_by(owner("a", "b"), "0f", START, [segment("0c"), segment("99")])
+
+        assert following.tokens == ("0c", "0a", "0f")
+        assert following.last == FULL.last
+        assert not following.released
+
+    def test_attempts_that_staged_nothing_are_forgotten(self) -> None:
+        lease = Lease(owner(), token="0a")
+        for number in range(50):
+            lease = lease.acquired_by(owner(), f"{number:02d}", START, [segment("0a")])
+
+        assert lease.tokens == ("0a", "48", "49")
 
 
-def test_attempts_that_wrote_nothing_are_forgotten() -> None:
-    claim = ALONE
-    for token in ("b", "c", "d"):
-        claim = claim.taken_over(owner(), token, START, [a(1), a(2)])
-
-    assert (claim.earlier, claim.token) == ((Attempt("a", 0),), "d")
+UTC_NOON = datetime(2027, 1, 15, 12, tzinfo=timezone.utc)
 
 
-def test_only_its_own_parts_are_a_sign_of_life() -> None:
-    claim = Claim(owner(), START, token="b", earlier=(Attempt("a", 0),))
-    there = [part(5, 5, "a", written=5), part(3, 3, "b", 2, 3), part(3, 4, "b", 2, 4)]
-
-    assert claim.seen(there[:1]) == START
-    assert claim.seen(there) == START + 4
+@pytest.mark.parametrize(
+    ("info", "time"),
+    [
+        ({}, None),
+        ({"LastModified": ""}, None),
+        ({"updated": "yesterday"}, None),
+        ({"LastModified": UTC_NOON}, UTC_NOON.timestamp()),
+        ({"mtime": UTC_NOON.replace(tzinfo=None)}, UTC_NOON.timestamp()),
+        ({"last_modified": UTC_NOON.astimezone(timezone(timedelta(hours=5)))}, UTC_NOON.timestamp()),
+        ({"mtime": 1_800_000_000}, START),
+        ({"created": 1_800_000_000.5}, START + 0.5),
+        ({"updated": "2027-01-15T12:00:00.000Z"}, UTC_NOON.timestamp()),
+    ],
+)
+def test_the_time_of_the_last_write_in_the_words_of_the_clients(info: dict[str, Any], time: float | None) -> None:
+    assert modified(info) == time

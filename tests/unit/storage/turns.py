@@ -12,19 +12,21 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import ObjectStoragePath
 from airflow.sdk.io import attach
 from airflow.sdk.io.store import _STORE_CACHE
-from fsspec.implementations.memory import MemoryFileSystem
 
+from airflow_provider_mediaops.exceptions import DestinationInUseError
+from airflow_provider_mediaops.storage.lease import STALE_AFTER, Lease
 from airflow_provider_mediaops.storage.object_store import ObjectStage, published_in_store
 from tests.unit.storage.dying import DeathError
+from tests.unit.storage.fake_store import FakeStore
 from tests.unit.storage.places import START, owner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from airflow_provider_mediaops.storage.compaction import Tiers
+    from airflow_provider_mediaops.storage.ownership import Owner
 
 FILE = "/bucket/d.jsonl"
-CLAIM = "/bucket/.d.jsonl.checkpoint"
+LEASE = "/bucket/.d.jsonl.checkpoint"
 PARTS = "/bucket/.d.jsonl.parts/"
 # So few that lists come in several pages.
 PAGE = 3
@@ -36,53 +38,79 @@ class World:
     What the attempts share.
 
     :param rows: how many the dataset is to have.
-    :param tiers: how parts are merged.
+    :param conditional: whether the store checks conditions.
+    :param sizes: the sizes of segments and of blocks.
     """
 
     rows: int
-    tiers: Tiers
+    conditional: bool = True
+    sizes: dict[str, int] = field(default_factory=dict)
     objects: dict[str, Any] = field(default_factory=dict)
-    #: Who wrote the claim last.
-    holder: str = ""
     now: float = START
-    #: How many parts there were at most.
+    #: Who acquired, published a file, or wrote a receipt, in order.
+    events: list[tuple[str, str]] = field(default_factory=list)
+    #: What each attempt had committed when another acquired.
+    committed: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    made: list[Actor] = field(default_factory=list)
+    #: How many segments there were at most.
     most: int = 0
 
     def clock(self) -> float:
         return self.now
 
+    def client_of(self, name: str, turn: Callable[[], bool]) -> Any:
+        """Make the file system through which an attempt reaches the objects."""
+        return PacedStore(self, name, turn)
+
     def note(self, path: str, name: str) -> None:
         """Take note of an object that was written."""
-        self.holder = name if path == CLAIM else self.holder
+        if path == FILE:
+            self.events.append(("file", name))
+        if path == LEASE and path in self.objects:
+            lease = Lease.from_bytes(self.objects[path].getvalue())
+            kind = "released" if lease.released else "acquired" if lease.owner else "receipt"
+            self.events.append((kind, name))
+            if kind == "acquired":
+                self.committed |= {actor.name: list(actor.kept) for actor in self.made if actor.name != name}
         self.most = max(self.most, sum(path.startswith(PARTS) for path in self.objects))
+
+    def last(self, kind: str) -> str:
+        """Return the name of the attempt that did this last."""
+        return next((name for each, name in reversed(self.events) if each == kind), "")
+
+    def at(self, kind: str, name: str) -> int:
+        """Return when an attempt did this; -1 for never."""
+        return self.events.index((kind, name)) if (kind, name) in self.events else -1
 
     def published(self) -> list[dict[str, Any]] | None:
         """Give the records of the published file."""
         found = self.objects.get(FILE)
         return None if found is None else [json.loads(line) for line in found.getvalue().splitlines()]
 
+    def receipt(self) -> dict[str, Any] | None:
+        """Give the receipt, if it describes the published file."""
+        with client(self) as path:
+            lease = Lease.from_bytes(self.objects[LEASE].getvalue())
+            return published_in_store(path, lease.last.owner) and lease.last.to_dict() if lease.last else None
 
-class PacedStore(MemoryFileSystem):  # type: ignore[misc]  # fsspec publishes no types
+
+class PacedStore(FakeStore):
     """One attempt's way to the objects, which waits for its turn before each request."""
 
-    cachable = False
-    store: dict[str, Any]
-    pseudo_dirs: list[str]
-
     def __init__(self, world: World, name: str, turn: Callable[[], bool]) -> None:
-        super().__init__()
-        self.world, self.name = world, name
-        self.store, self.pseudo_dirs = world.objects, [""]
-        self._turn = turn
+        super().__init__(conditional=world.conditional, clock=world.clock, objects=world.objects)
+        self.world, self.name, self._turn = world, name, turn
+        self.on_block = turn
 
-    def pipe_file(self, path: str, value: bytes, **options: Any) -> None:
-        self._write(path, lambda: MemoryFileSystem.pipe_file(self, path, value, **options))
+    def _replace(self, path: str, value: bytes, **options: Any) -> None:
+        self._write(path, lambda: FakeStore._replace(self, path, value, **options))
 
-    def put_file(self, lpath: str, rpath: str, **options: Any) -> None:
-        self._write(rpath, lambda: MemoryFileSystem.put_file(self, lpath, rpath, **options))
+    def rm(self, path: list[str], **_: Any) -> None:
+        for each in path:
+            self.rm_file(each)
 
     def rm_file(self, path: str) -> None:
-        self._write(path, lambda: MemoryFileSystem.rm_file(self, path))
+        self._write(path, lambda: FakeStore.rm_file(self, path))
 
     def _write(self, path: str, send: Callable[[], None]) -> None:
         lost = self._turn()
@@ -96,16 +124,31 @@ class PacedStore(MemoryFileSystem):  # type: ignore[misc]  # fsspec publishes no
         content: bytes = super().cat_file(path, start, end, **options)
         return content
 
-    def ls(self, path: str, *, detail: bool) -> list[Any]:
-        found: list[str] = []
+    def info(self, path: str, **options: Any) -> dict[str, Any]:
+        self._turn()
+        if path not in self.store:
+            raise FileNotFoundError(path)
+        return self._described(path)
+
+    def ls(self, path: str, detail: bool = True, **_: Any) -> list[Any]:  # noqa: FBT001, FBT002  as fsspec has it
+        found: list[dict[str, Any]] = []
         while True:
             self._turn()
-            after = found[-1] if found else ""
-            page = sorted(name for name in self.store if name.startswith(f"{path}/") and name > after)[:PAGE]
-            found += page
-            if len(page) < PAGE:
-                sizes = {name: self.store[name].size if name in self.store else 0 for name in found}
-                return [{"name": name, "size": sizes[name]} if detail else name for name in found]
+            after = found[-1]["name"] if found else ""
+            names = sorted(name for name in self.store if name.startswith(f"{path}/") and name > after)[:PAGE]
+            found += map(self._described, names)
+            if len(names) < PAGE:
+                return found
+
+
+@contextmanager
+def client(world: World, name: str = "client", turn: Callable[[], bool] = bool) -> Iterator[ObjectStoragePath]:
+    """Attach a client of its own; give the destination's path."""
+    attach("memory", name, fs=world.client_of(name, turn))
+    try:
+        yield ObjectStoragePath(f"memory://{name}@{FILE.removeprefix('/')}")
+    finally:
+        _STORE_CACHE.pop(f"memory-{name}", None)
 
 
 class Actor:
@@ -114,10 +157,11 @@ class Actor:
 
     :param world: what it shares with others.
     :param name: marks what it writes.
+    :param who: the task.
     """
 
-    def __init__(self, world: World, name: str) -> None:
-        self.world, self.name = world, name
+    def __init__(self, world: World, name: str, who: Owner) -> None:
+        self.world, self.name, self.owner = world, name, who
         #: The records that it has found or committed, as far as it knows.
         self.kept: list[dict[str, Any]] = []
         self.ended = False
@@ -125,10 +169,9 @@ class Actor:
         self.fault = ""
         self._dead = False
         self._go, self._paused = threading.Semaphore(0), threading.Semaphore(0)
-        attach("memory", name, fs=PacedStore(world, name, self._turn))
-        self.path = ObjectStoragePath(f"memory://{name}@{FILE.removeprefix('/')}")
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
+        world.made.append(self)
 
     def step(self, count: int = 1) -> None:
         """Let it do so many requests, or as many as it has."""
@@ -148,7 +191,6 @@ class Actor:
         self._dead = True
         self.finish()
         self._thread.join()
-        _STORE_CACHE.pop(f"memory-{self.name}", None)
 
     def _turn(self) -> bool:
         """Wait for the next turn; say whether its reply is to be lost."""
@@ -156,7 +198,7 @@ class Actor:
         self._go.acquire()
         if self._dead:
             raise DeathError
-        self.world.now += 1
+        self.world.now += 0.1
         fault, self.fault = self.fault, ""
         if fault == "refused":
             raise ConnectionError("the network is gone")
@@ -165,23 +207,24 @@ class Actor:
     def _run(self) -> None:
         self._go.acquire()
         try:
-            self._work()
+            with client(self.world, self.name, self._turn) as path:
+                self._work(path)
         except BaseException as error:  # noqa: BLE001  it is looked at in the test's thread
             self.outcome = error
         self.ended = True
         self._paused.release()
 
-    def _work(self) -> None:
-        if published_in_store(self.path, owner()) is not None:
+    def _work(self, path: ObjectStoragePath) -> None:
+        if published_in_store(path, self.owner) is not None:
             return
-        stage = ObjectStage(self.path, owner(), self.world.clock, self.world.tiers)
+        stage = ObjectStage(path, self.owner, self.world.clock, **self.world.sizes)
         try:
             self.kept = [json.loads(line) for line in stage.lines()]
             assert len(self.kept) == stage.extent.rows
             assert stage.state == (self.kept[-1] if self.kept else None)
             while len(self.kept) < self.world.rows:
                 self._commit(stage)
-            stage.publish(None, {}, None)
+            stage.publish(None, {"by": self.name}, None)
         finally:
             stage.close()
 
@@ -207,9 +250,9 @@ def is_unmixed(records: list[dict[str, Any]]) -> bool:
 
 
 @contextmanager
-def actors(world: World, *names: str) -> Iterator[list[Actor]]:
+def actors(world: World, **owners: Owner) -> Iterator[list[Actor]]:
     """Give attempts that have not begun; in the end they die."""
-    made = [Actor(world, name) for name in names]
+    made = [Actor(world, name, who) for name, who in owners.items()]
     try:
         yield made
     finally:
@@ -217,24 +260,58 @@ def actors(world: World, *names: str) -> Iterator[list[Actor]]:
             actor.die()
 
 
+def check_published(world: World, older: Actor, newer: Actor) -> None:
+    """
+    Look at what two attempts have come to.
+
+    :param older: the one that acquired first.
+    :param newer: the other.
+    """
+    file, writer = world.published(), world.last("file")
+    assert file is None or (len(file) == world.rows and is_unmixed(file)), "mixed"
+    receipts = [world.at("receipt", actor.name) for actor in (older, newer)]
+    if world.conditional and older.outcome is None and newer.outcome is None and -1 not in receipts:
+        assert receipts[0] < world.at("acquired", newer.name), "both think they won"
+    if writer == newer.name:
+        assert file == newer.kept
+    late = writer == older.name and world.at("file", newer.name) >= 0
+    if late:
+        # A file has replaced a newer one: without conditions that can be, within one request. It is noticed.
+        assert not world.conditional, "older over newer"
+        assert isinstance(older.outcome, DestinationInUseError), "in silence"
+    receipt = world.receipt() if world.last("receipt") else None
+    if receipt and not late:
+        assert receipt["summary"]["by"] == writer, "the receipt describes another file"
+
+
+def check_resumed(world: World, older: Actor, newer: Actor) -> None:
+    """Make sure that the newer attempt of a task has all that the older had committed when it acquired."""
+    if world.at("acquired", newer.name) >= 0 and world.at("receipt", older.name) < 0 and newer.kept:
+        before = world.committed[older.name]
+        assert newer.kept[: len(before)] == before, "a committed row is lost"
+
+
 def check_next_attempt(world: World) -> None:
     """Let another attempt go on alone, and look at what it publishes."""
-    before = world.published()
-    with actors(world, "last") as (last,):
+    with actors(world, last=owner()) as (last,):
         last.finish()
     assert last.outcome is None
     published = world.published()
     assert published is not None
     assert len(published) == world.rows
     assert is_unmixed(published)
-    assert before or sorted(world.objects) == [CLAIM, FILE]
+    # One that died after it published may have left something, and so may one of two with the same epoch.
+    world.now += STALE_AFTER
+    with actors(world, cleaner=owner("cleaner")) as (cleaner,):
+        cleaner.finish()
+    assert sorted(world.objects) == [LEASE, FILE]
 
 
 def check_committed(world: World, holder: Actor) -> None:
-    """Make sure that an attempt which has the claim still has all that it has committed."""
-    if holder.name != world.holder or world.published() is not None:
+    """Make sure that an attempt which has the lease still has all that it has committed."""
+    if world.published() is not None or holder.name != world.last("acquired"):
         return
-    with actors(world, "heir") as (heir,):
+    with actors(world, heir=owner()) as (heir,):
         while not heir.kept and not heir.ended:
             heir.step()
     assert heir.kept[: len(holder.kept)] == holder.kept

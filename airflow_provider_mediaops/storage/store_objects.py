@@ -1,0 +1,291 @@
+"""
+The objects of one destination on an object store, and the requests for them.
+
+Writes can carry a condition: replace only the version that was read before, or only create. It is sent if the store's
+client knows it: s3fs knows both, most other clients only the second, some none. A store or client that ignores a
+condition writes all the same, so nobody may rely on it alone.
+"""
+
+from __future__ import annotations
+
+import inspect
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_mediaops.exceptions import MediaOpsError
+from airflow_provider_mediaops.storage.files import beside, object_version, put, translating_errors
+from airflow_provider_mediaops.storage.lease import modified
+from airflow_provider_mediaops.storage.records import read_blocks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from airflow.sdk import ObjectStoragePath
+
+# Objects removed or read in one go, and how many bytes of them are read in one go.
+_TOGETHER = 100
+_BYTES_TOGETHER = 16 * 1024 * 1024
+# How S3 says that a condition did not hold, and that it knows none.
+_CONFLICT_CODES = {"PreconditionFailed", "ConditionalRequestConflict", "412", "409"}
+_UNKNOWN_CODES = {"NotImplemented", "501"}
+
+
+class ConflictError(Exception):
+    """The store refused a write: the object is no longer the version that was to be replaced."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """
+    An object that was read.
+
+    :param content: its content; None if there is none.
+    :param version: its version; empty if there is none, or the store does not say.
+    :param modified: the time of its last write by the store's clock; None if the store does not say.
+    """
+
+    content: bytes | None = None
+    version: str = ""
+    modified: float | None = None
+
+    @property
+    def condition(self) -> str | None:
+        """The version that a write has to replace: empty for none at all, None for any."""
+        return self.version if self.version or self.content is None else None
+
+
+class StoreObjects:
+    """
+    The objects of one destination.
+
+    :param path: the destination.
+    :param block_size: a file with more bytes than this is uploaded in several requests; on S3 at least 5 MiB.
+    """
+
+    def __init__(self, path: ObjectStoragePath, block_size: int) -> None:
+        folder, _, name = path.path.rpartition("/")
+        self.path = path
+        self.lease = f"{folder}/{beside(name, 'checkpoint')}"
+        self.folder = f"{folder}/{beside(name, 'parts')}"
+        self._block_size = block_size
+        self._conditions = _conditions_of(path.fs)
+
+    def read(self, name: str) -> Found:
+        """
+        Read an object, and its version.
+
+        :param name: its path.
+        """
+        with translating_errors(self.path):
+            # Some clients cache what they have listed.
+            self.path.fs.invalidate_cache()
+            try:
+                # In this order, a write in between can only make ours fail.
+                info = self.path.fs.info(name)
+                return Found(self.path.fs.cat_file(name), object_version(info), modified(info))
+            except FileNotFoundError:
+                return Found()
+
+    def info(self, name: str) -> Mapping[str, Any]:
+        """
+        Return the properties of an object; none if it does not exist.
+
+        :param name: its path.
+        """
+        with translating_errors(self.path):
+            self.path.fs.invalidate_cache()
+            try:
+                found: Mapping[str, Any] = self.path.fs.info(name)
+            except FileNotFoundError:
+                return {}
+        return found
+
+    def write(self, name: str, content: bytes, replaces: str | None = None, hint: str = "") -> None:
+        """
+        Write an object in one request.
+
+        :param name: its path.
+        :param content: its content.
+        :param replaces: the version to replace; empty to create it, None to replace any.
+        :param hint: a sentence for the reader of an error.
+        :raises ConflictError: if the store checks conditions, and another version is there.
+        """
+        self._conditionally(name, replaces, hint, lambda options: self.path.fs.pipe_file(name, content, **options))
+
+    def upload(self, file: int, size: int, replaces: str | None, check: Callable[..., None], hint: str = "") -> None:
+        """
+        Upload the destination's file, so that it appears whole or not at all.
+
+        :param file: the descriptor of the file to upload.
+        :param size: its length in bytes.
+        :param replaces: the version to replace; empty to create it, None to replace any.
+        :param check: raises if the upload is to be given up. It is called with ``fresh=False`` before each
+            block of a long upload, and with ``fresh=True`` before each of the last requests.
+        :param hint: a sentence for the reader of an error.
+        :raises ConflictError: if the store checks conditions, and another version is there.
+        """
+        target = self.path.path
+        if size <= self._block_size:
+            self.write(target, b"".join(read_blocks(file, 0, size)), replaces, hint)
+            return
+        self._conditionally(target, replaces, hint, lambda options: self._upload_blocks(file, size, options, check))
+
+    def _upload_blocks(self, file: int, size: int, options: Mapping[str, Any], check: Callable[..., None]) -> None:
+        fs = self.path.fs
+        mode = "xb" if options.get("mode") == "create" else "wb"
+        others = {name: value for name, value in options.items() if name != "mode"}
+        out = fs.open(self.path.path, mode, block_size=self._block_size, autocommit=False, **others)
+        # The client keeps it for a transaction, of which there is none.
+        with suppress(ValueError):
+            fs.transaction.files.remove(out)
+        try:
+            for block in read_blocks(file, 0, size):
+                check(fresh=False)
+                out.write(block)
+            check(fresh=True)
+            out.close()
+            # Now the file appears; a few clients have shown it in `close`, or written it in place.
+            check(fresh=True)
+            out.commit()
+        except BaseException:
+            _discard(out)
+            raise
+
+    def _conditionally(
+        self, name: str, replaces: str | None, hint: str, send: Callable[[Mapping[str, Any]], None]
+    ) -> None:
+        ends: list[Exception] = []
+
+        def attempt(_: str) -> None:
+            options = {} if replaces is None else self._conditions(replaces)
+            try:
+                send(options)
+            except MediaOpsError as error:
+                # The check has given the upload up.
+                ends.append(error)
+            except Exception as error:
+                code = _code_of(error)
+                if options and code in _UNKNOWN_CODES:
+                    self._conditions = _no_conditions
+                    send({})
+                elif options and _is_conflict(error, code, replaces):
+                    ends.append(ConflictError(name))
+                else:
+                    raise
+
+        put(self.path, name, attempt, hint)
+        for end in ends:
+            # It is no error of the store.
+            raise end
+
+    def staged(self) -> dict[str, Mapping[str, Any]]:
+        """Return the names of the objects in the folder of segments, with their properties."""
+        with translating_errors(self.path):
+            self.path.fs.invalidate_cache()
+            try:
+                found = self.path.fs.ls(self.folder, detail=True)
+            except FileNotFoundError:
+                return {}
+        return {info["name"].rpartition("/")[2]: info for info in found}
+
+    def write_staged(self, name: str, content: bytes, hint: str) -> None:
+        """
+        Write an object in the folder of segments.
+
+        :param name: its name there.
+        :param content: its content.
+        :param hint: a sentence for the reader of an error.
+        """
+        self.write(f"{self.folder}/{name}", content, hint=hint)
+
+    def fetch(self, names: Sequence[str], sizes: Mapping[str, int]) -> Iterator[bytes | None]:
+        """
+        Read objects in the folder of segments, some at a time.
+
+        :param names: their names there.
+        :param sizes: their sizes in bytes.
+        :returns: their contents in the same order; None for one that is gone.
+        """
+        rest = iter(names)
+        while turn := list(_turn(rest, sizes)):
+            with translating_errors(self.path):
+                contents = self.path.fs.cat_ranges([f"{self.folder}/{name}" for name in turn], None, None)
+                for content in contents:
+                    if isinstance(content, Exception) and not isinstance(content, FileNotFoundError):
+                        raise content
+            yield from (None if isinstance(content, Exception) else content for content in contents)
+
+    def remove(self, names: Iterable[str]) -> None:
+        """
+        Remove objects from the folder of segments, as far as that is possible.
+
+        :param names: their names there. Nobody counts them; what cannot be removed is removed by a later attempt.
+        """
+        paths = [f"{self.folder}/{name}" for name in names]
+        for start in range(0, len(paths), _TOGETHER):
+            with suppress(OSError), translating_errors(self.path):
+                self._remove(paths[start : start + _TOGETHER])
+
+    def _remove(self, paths: list[str]) -> None:
+        # Many stores remove a list with one request; but in a list, such characters are patterns.
+        if not set("*?[") & set(self.folder):
+            self.path.fs.rm(paths)
+            return
+        for path in paths:
+            self.path.fs.rm_file(path)
+
+
+def _turn(names: Iterator[str], sizes: Mapping[str, int]) -> Iterator[str]:
+    size = 0
+    for name in islice(names, _TOGETHER):
+        yield name
+        size += sizes[name]
+        if size >= _BYTES_TOGETHER:
+            return
+
+
+def _discard(out: Any) -> None:
+    """Give up an upload: no part of it may appear, not even when Python collects the file object."""
+    with suppress(Exception):
+        out.discard()
+    with suppress(AttributeError):
+        out.closed = True
+
+
+def _conditions_of(fs: Any) -> Callable[[str], Mapping[str, Any]]:
+    """Return how a store's client takes the condition to replace one version only."""
+    protocols = (fs.protocol,) if isinstance(fs.protocol, str) else fs.protocol
+    if "s3" in protocols:
+        return _s3_conditions
+    with suppress(TypeError, ValueError):
+        if "mode" in inspect.signature(fs.pipe_file).parameters:
+            return _creation_only
+    return _no_conditions
+
+
+def _s3_conditions(version: str) -> Mapping[str, Any]:
+    return {"IfMatch": version} if version else {"IfNoneMatch": "*"}
+
+
+def _creation_only(version: str) -> Mapping[str, Any]:
+    return {} if version else {"mode": "create"}
+
+
+def _no_conditions(_: str) -> Mapping[str, Any]:
+    return {}
+
+
+def _code_of(error: BaseException) -> str:
+    for each in (error, error.__cause__):
+        response = getattr(each, "response", None)
+        if isinstance(response, dict):
+            return str(response.get("Error", {}).get("Code", ""))
+    return ""
+
+
+def _is_conflict(error: Exception, code: str, replaces: str | None) -> bool:
+    if isinstance(error, FileExistsError) or code in _CONFLICT_CODES:
+        return True
+    return bool(replaces) and isinstance(error, FileNotFoundError)

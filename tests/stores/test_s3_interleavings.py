@@ -1,0 +1,102 @@
+"""Two attempts of one task at one destination on a real server, with a switch between their requests."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_provider_mediaops.storage.store_objects import ConflictError, StoreObjects
+from tests.unit.storage.test_object_store_interleavings import interleave, requests_of
+from tests.unit.storage.turns import FILE, LEASE, PARTS, World, client
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class ServerObjects(Mapping[str, Any]):
+    """The objects of the bucket, by the paths that the harness uses."""
+
+    def __init__(self, files: Any) -> None:
+        self.files = files
+
+    def __getitem__(self, path: str) -> io.BytesIO:
+        self.files.invalidate_cache()
+        try:
+            return io.BytesIO(self.files.cat_file(path))
+        except FileNotFoundError:
+            raise KeyError(path) from None
+
+    def __iter__(self) -> Iterator[str]:
+        self.files.invalidate_cache()
+        staged = [f"/{name}" for name in self.files.find(PARTS)]
+        return iter([*(path for path in (FILE, LEASE) if self.files.exists(path)), *staged])
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+
+@dataclass
+class ServerWorld(World):
+    """Attempts that share a real server, whose clock is the real one."""
+
+    files: Any = field(default=None)
+
+    def __post_init__(self) -> None:
+        self.objects = ServerObjects(self.files)  # type: ignore[assignment]
+        for path in list(self.objects):
+            self.files.rm_file(path)
+
+    def client_of(self, name: str, turn: Callable[[], bool]) -> Any:
+        return PacedClient(self, name, turn)
+
+
+class PacedClient:
+    """One attempt's way to the server, which waits for its turn before each request."""
+
+    protocol = ("s3", "s3a")
+
+    def __init__(self, world: ServerWorld, name: str, turn: Callable[[], bool]) -> None:
+        self.world, self.name, self._turn = world, name, turn
+
+    def __getattr__(self, called: str) -> Any:
+        call = getattr(self.world.files, called)
+        if called not in ("info", "cat_file", "cat_ranges", "ls", "pipe_file", "rm"):
+            return call
+
+        def paced(path: Any, *arguments: Any, **options: Any) -> Any:
+            self._turn()
+            found = call(path, *arguments, **options)
+            if called == "pipe_file":
+                self.world.note(path, self.name)
+            return found
+
+        return paced
+
+
+@pytest.fixture
+def fresh(files: Any) -> Callable[[], ServerWorld]:
+    return lambda: ServerWorld(2, files=files)
+
+
+def test_the_server_checks_conditions(fresh: Callable[[], ServerWorld]) -> None:
+    with client(fresh()) as path:
+        objects = StoreObjects(path, 5 * 1024 * 1024)
+        file = objects.path.path
+        objects.write(file, b"1", "")
+        first = objects.read(file)
+        assert first.modified is not None
+        objects.write(file, b"2", first.condition)
+        for condition in ("", first.condition):
+            with pytest.raises(ConflictError):
+                objects.write(file, b"3", condition)
+        assert objects.read(file).content == b"2"
+
+
+@pytest.mark.parametrize("between", [6, 12, 17, 18])
+def test_a_switch_after_any_request_of_the_first(fresh: Callable[[], ServerWorld], between: int) -> None:
+    for before in range(requests_of(fresh())):
+        interleave(fresh(), before, between, retry=True)

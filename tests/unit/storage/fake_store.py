@@ -1,0 +1,129 @@
+"""An object store in memory, with or without conditional writes, in time that a test makes up."""
+
+from __future__ import annotations
+
+import errno
+import io
+import itertools
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+from fsspec.implementations.memory import MemoryFile, MemoryFileSystem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_versions = itertools.count(1)
+
+
+class ClientError(Exception):
+    """An error as the S3 client raises it below s3fs."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__(code)
+        self.response = {"Error": {"Code": code}}
+
+
+def refused(code: str) -> OSError:
+    """Return the error that s3fs makes of a refusal."""
+    error = OSError(errno.EINVAL, code)
+    error.__cause__ = ClientError(code)
+    return error
+
+
+class Upload(io.BytesIO):
+    """A file that is written in blocks and appears when it is committed, as those of s3fs."""
+
+    def __init__(self, store: FakeStore, path: str, options: dict[str, Any]) -> None:
+        super().__init__()
+        self.store, self.path, self.options = store, path, options
+        store.transaction.files.append(self)
+
+    def write(self, data: Any) -> int:
+        self.store.blocks += 1
+        self.store.on_block()
+        return super().write(data)
+
+    def close(self) -> None:
+        """Send the last block; the content stays for the commit."""
+
+    def commit(self) -> None:
+        self.store.commit_upload(self.path, self.getvalue(), **self.options)
+
+    def discard(self) -> None:
+        self.store.discarded += 1
+
+
+class FakeStore(MemoryFileSystem):  # type: ignore[misc]  # fsspec publishes no types
+    """
+    Objects in memory.
+
+    :param conditional: whether it checks conditions as S3 does; otherwise it knows none.
+    :param clock: its time in seconds since 1970; without one it does not say when an object was written.
+    :param objects: shared with other clients.
+    """
+
+    cachable = False
+    store: dict[str, Any]
+    pseudo_dirs: list[str]
+
+    def __init__(
+        self,
+        *,
+        conditional: bool = True,
+        clock: Callable[[], float] | None = None,
+        objects: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__()
+        self.clock = clock
+        self.check_conditions(conditional)
+        self.store, self.pseudo_dirs = {} if objects is None else objects, [""]
+        self.blocks = self.discarded = 0
+        self.on_block: Callable[[], object] = lambda: None
+
+    def check_conditions(self, conditional: bool) -> None:  # noqa: FBT001
+        """Check the conditions of writes from now on, or be a store that knows none."""
+        self.conditional, self.protocol = conditional, ("memory", "s3") if conditional else "memory"
+
+    def pipe_file(self, path: str, value: bytes, **options: Any) -> None:
+        self._replace(path, value, **options)
+
+    def commit_upload(self, path: str, value: bytes, **options: Any) -> None:
+        """Let an uploaded file appear."""
+        self._replace(path, value, **options)
+
+    def _replace(self, path: str, value: bytes, **options: Any) -> None:
+        there = self.store.get(path)
+        if self.conditional:
+            if "IfNoneMatch" in options and there is not None:
+                raise refused("PreconditionFailed")
+            if "IfMatch" in options and (there is None or there.version != options["IfMatch"]):
+                raise refused("PreconditionFailed") if there else FileNotFoundError(path)
+        file = MemoryFile(self, path, value)
+        file.version, file.written = f'"{next(_versions)}"', self.clock() if self.clock else None
+        self.store[path] = file
+
+    def open(self, path: str, mode: str = "rb", **options: Any) -> Any:
+        if mode == "rb":
+            return super().open(path, mode, **options)
+        return Upload(self, path, {name: options[name] for name in ("IfMatch", "IfNoneMatch") if name in options})
+
+    def info(self, path: str, **options: Any) -> dict[str, Any]:
+        path = self._strip_protocol(path)
+        return self._described(path) if path in self.store else super().info(path, **options)
+
+    def ls(self, path: str, detail: bool = True, **options: Any) -> list[Any]:  # noqa: FBT001, FBT002  as fsspec has it
+        found = super().ls(path, detail=True, **options)
+        return [self._described(info["name"]) if info["name"] in self.store else info for info in found]
+
+    def _described(self, path: str) -> dict[str, Any]:
+        file = self.store[path]
+        described = {"name": path, "size": file.size, "type": "file", "ETag": file.version}
+        if file.written is not None:
+            described["LastModified"] = datetime.fromtimestamp(file.written, timezone.utc)
+        return described
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all objects."""
+        return sorted(self.store)

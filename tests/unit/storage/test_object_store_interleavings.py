@@ -1,0 +1,110 @@
+"""Two attempts at one destination, with a switch between any two of their requests, and three in any order."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from airflow_provider_mediaops.exceptions import DestinationInUseError
+from airflow_provider_mediaops.storage.lease import STALE_AFTER
+from tests.unit.storage.dying import DeathError
+from tests.unit.storage.places import owner
+from tests.unit.storage.turns import (
+    World,
+    actors,
+    check_committed,
+    check_next_attempt,
+    check_published,
+    check_resumed,
+)
+
+STORES = pytest.mark.parametrize("conditional", [True, False], ids=["conditional", "unconditional"])
+ROLLING: dict[str, int] = {}
+SINGLE, BLOCKS = {"segment_size": 1}, {"block_size": 1}
+
+
+def requests_of(world: World) -> int:
+    """Count the requests of an attempt that nobody disturbs."""
+    count = 0
+    with actors(world, alone=owner()) as (alone,):
+        while not alone.ended:
+            alone.step()
+            count += 1
+    assert alone.outcome is None
+    return count
+
+
+def interleave(world: World, before: int, between: int, *, retry: bool) -> None:
+    """
+    Let one attempt make some requests, another some, then the first go on to its end, then the other.
+
+    :param world: what they share.
+    :param before: the requests of the first.
+    :param between: those of the second.
+    :param retry: whether the second is another attempt of the same task; otherwise it is of another task, and the first
+        has stood still for so long that it counts as dead.
+    """
+    with actors(world, first=owner(), second=owner() if retry else owner("another/run/task/-1")) as (first, second):
+        first.step(before)
+        if not retry:
+            world.now += STALE_AFTER
+        second.step(between)
+        first.finish()
+        second.finish()
+        for actor in (first, second):
+            assert isinstance(actor.outcome, (type(None), DestinationInUseError)), actor.outcome
+        acquired = [name for kind, name in world.events if kind == "acquired"]
+        older, newer = (second, first) if acquired[-1] == "first" else (first, second)
+        check_published(world, older, newer)
+        if retry and (world.conditional or newer is second):
+            check_resumed(world, older, newer)
+        assert "receipt" in dict(world.events) or None not in (first.outcome, second.outcome)
+
+
+@STORES
+@pytest.mark.parametrize("retry", [True, False], ids=["retry", "another task"])
+@pytest.mark.parametrize("sizes", [ROLLING, BLOCKS], ids=["one request", "blocks"])
+def test_a_switch_between_any_two_requests(conditional: bool, retry: bool, sizes: dict[str, int]) -> None:  # noqa: FBT001
+    total = requests_of(World(2, conditional, sizes))
+    for before in range(total):
+        for between in range(1, total + 4):
+            world = World(2, conditional, sizes)
+            interleave(world, before, between, retry=retry)
+
+
+STEPS = st.tuples(
+    st.integers(0, 2), st.sampled_from(["", "", "", "refused", "reply lost", "late", "dies"]), st.integers(1, 30)
+)
+
+
+@STORES
+@settings(deadline=None, max_examples=100)
+@given(
+    st.sampled_from([(5, ROLLING), (9, SINGLE), (40, ROLLING), (7, {"segment_size": 150})]),
+    st.lists(STEPS, min_size=2, max_size=14),
+)
+def test_three_attempts_in_any_order(
+    conditional: bool,  # noqa: FBT001
+    shape: tuple[int, dict[str, int]],
+    schedule: list[tuple[int, str, int]],
+) -> None:
+    world = World(shape[0], conditional, shape[1])
+    with actors(world, first=owner(), second=owner(), third=owner()) as made:
+        for number, event, steps in schedule:
+            if event == "dies":
+                made[number].die()
+            elif event == "late":
+                # Long enough for the next look at the lease.
+                world.now += 40
+            else:
+                made[number].fault = event
+            made[number].step(steps)
+        for actor in made:
+            actor.die()
+            assert isinstance(actor.outcome, (type(None), DeathError, OSError, DestinationInUseError)), actor.outcome
+        # What was committed although it seemed to fail is committed again; an heir may know of the first try only.
+        if "reply lost" not in {event for _, event, _ in schedule}:
+            for actor in made:
+                check_committed(world, actor)
+    check_next_attempt(world)
