@@ -105,48 +105,46 @@ def write_table(format: Format, file: Path, view: FlatView, records: Iterable[Ma
 
 def json_line(value: object) -> bytes:
     """
-    Give a value as JSON on one line, without the line's end.
+    Return a value as JSON on one line, without a line end.
 
     :param value: plain values.
-    :returns: the text in UTF-8.
+    :returns: the line in UTF-8.
+    :raises ValueError: if the value is nested too deep.
     """
     return json_lines([value])[:-1]
 
 
 def json_lines(values: Iterable[object]) -> bytes:
     """
-    Give values as JSON, one a line.
+    Return values as JSON, one per line.
+
+    Integers of any size, NaN and infinity keep their values.
 
     :param values: plain values.
-    :returns: the lines in UTF-8, each with its end.
+    :returns: the lines in UTF-8, each with its line end.
+    :raises ValueError: if a value is nested too deep.
     """
-    import msgspec
-
-    encode = msgspec.json.Encoder().encode_into
-    lines = bytearray()
-    for value in values:
-        start = len(lines)
-        try:
-            encode(value, lines, start)
-        except ValueError:
-            lines[start:] = _odd_line(value)
-        else:
-            # It writes NaN as null too.
-            if lines.find(b"null", start) >= 0:
-                lines[start:] = _odd_line(value)
-        lines += b"\n"
-    return bytes(lines)
-
-
-def _odd_line(value: object) -> bytes:
     from pydantic_core import to_json
 
+    lines: list[bytes] = []
+    for value in values:
+        try:
+            line = to_json(value, inf_nan_mode="constants")
+        except ValueError:
+            line = _json_of_odd_value(value)
+        lines.append(line)
+    lines.append(b"")
+    return b"\n".join(lines)
+
+
+def _json_of_odd_value(value: object) -> bytes:
+    """Encode what ``to_json`` refuses: a lone surrogate, or more than 250 levels of nesting."""
     try:
-        return to_json(value, inf_nan_mode="constants")
-    except ValueError:
-        # Half of a surrogate pair has no UTF-8; as an escape it is good JSON.
         text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-        return text.encode("utf-8", "backslashreplace")
+    except RecursionError:
+        raise ValueError("the value is nested too deep to be written as JSON") from None
+    # A lone surrogate has no UTF-8. Its backslash escape is valid JSON.
+    return text.encode("utf-8", "backslashreplace")
 
 
 def _as(kind: type[str | int | float], value: object) -> str | int | float | None:
