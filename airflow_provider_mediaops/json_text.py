@@ -19,7 +19,8 @@ def parse_json(data: bytes) -> Any:
     from pydantic_core import from_json
 
     try:
-        return from_json(data)
+        # To look for repeated values takes as long as to parse them; the keys of records do repeat.
+        return from_json(data, cache_strings="keys")
     except ValueError:
         # pydantic_core also refuses lone surrogates, which truncated texts may end with, and more than 200 levels of
         # nesting. The standard library reads both.

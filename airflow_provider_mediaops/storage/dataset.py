@@ -1,12 +1,14 @@
-"""Datasets that are staged commit by commit, go on where a dead attempt stopped, and appear whole or not at all."""
+"""Datasets that are staged commit by commit, resume where a dead attempt stopped, and appear whole or not at all."""
 
 from __future__ import annotations
 
 import hashlib
 import time
+from collections.abc import Callable
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 from airflow.providers.common.compat.sdk import ObjectStoragePath
 
@@ -16,52 +18,87 @@ from airflow_provider_mediaops.storage.formats import FlatView, check_format, fo
 from airflow_provider_mediaops.storage.ownership import overwritten
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from airflow_provider_mediaops.storage.ownership import Owner
-    from airflow_provider_mediaops.storage.stage import Stage
+    from airflow_provider_mediaops.storage.ownership import Owner, Receipt
+    from airflow_provider_mediaops.storage.records import Extent
+
+#: Writes the committed records to a file in the format of the dataset.
+Convert = Callable[[Path], None]
+
+
+class Stage(Protocol):
+    """Where a dataset is staged: records that are committed, but not yet published."""
+
+    #: Whether something of an earlier attempt was found.
+    resumed: bool
+    #: The committed records.
+    extent: Extent
+    #: What was saved with the last commit.
+    state: Any
+    #: The receipt of the file at the destination; None if its origin is unknown.
+    last: Receipt | None
+
+    def lines(self) -> Iterator[bytes]:
+        """Yield the committed lines."""
+        ...
+
+    def append(self, data: bytes, rows: int, state: Any) -> None:
+        """Commit lines and a state: both, or neither."""
+        ...
+
+    def publish(self, convert: Convert | None, summary: Mapping[str, Any], digest: str | None) -> dict[str, Any]:
+        """Put the file at its destination in one step; return the summary with its size in bytes."""
+        ...
+
+    def keep_published(self, last: Receipt, summary: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Make the published file this task's own; return the summary with its size, or None if it is gone."""
+        ...
+
+    def close(self) -> None:
+        """Release the destination; what is committed stays for the next attempt."""
+        ...
 
 
 class Staging:
     """
     A dataset while it is written.
 
-    :param stage: where it is written to.
+    :param stage: where it is staged.
     """
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
         #: Whether something of an earlier attempt was found.
         self.resumed = stage.resumed
-        #: What the task is to return; ``path``, ``rows`` and ``bytes`` are added when the dataset is published.
+        #: The task's return value; ``path``, ``rows`` and ``bytes`` are added when the dataset is published.
         self.summary: dict[str, Any] = {}
-        #: A digest of the content. Where it is given, and the same as that of the file at the destination, the file
-        #: stays as it is; the summary then says ``changed: False``.
+        #: A digest of the content, or None. If it equals that of the published file, that file stays, and the summary
+        #: says ``changed: False``.
         self.digest: str | None = None
 
     @property
     def rows(self) -> int:
-        """How many records are committed."""
+        """The number of committed records."""
         return self._stage.extent.rows
 
     @property
     def state(self) -> Any:
-        """What was saved with the last commit; None before the first."""
+        """The state of the last commit; None before the first."""
         return self._stage.state
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """Give the records that are committed, in order."""
+        """Yield the committed records in order."""
         return map(parse_json, self._stage.lines())
 
     def commit(self, records: Sequence[Mapping[str, Any]], state: Any) -> None:
         """
-        Append records and save a state with them: whatever happens, both are there afterwards, or neither.
+        Append records and save a state with them. Whatever happens, the next attempt finds both, or neither.
 
-        :param records: for example those of one page, as they came; there may be none.
-        :param state: plain values from which the next attempt can go on.
-        :raises OSError: where it cannot be written; the message names the destination. What was committed before stays.
-        :raises DestinationInUseError: where another task has taken over the destination meanwhile.
+        :param records: for example those of one page, as they came; may be empty.
+        :param state: plain values from which the next attempt can resume.
+        :raises OSError: if they cannot be written; the message names the destination. Earlier commits stay.
+        :raises DestinationInUseError: if another task has taken over the destination.
         """
         self._stage.append(json_lines(records), len(records), state)
 

@@ -39,7 +39,6 @@ from airflow_provider_mediaops.storage.lease import STALE_AFTER, Claim
 from airflow_provider_mediaops.storage.ownership import Owner, Receipt, in_use, taken_away
 from airflow_provider_mediaops.storage.parts import Part, content_of, in_turns, read_content
 from airflow_provider_mediaops.storage.records import Extent, read_blocks, read_lines, resume_hint, write_at
-from airflow_provider_mediaops.storage.stage import Stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -47,7 +46,7 @@ if TYPE_CHECKING:
 
     from airflow.sdk import ObjectStoragePath
 
-    from airflow_provider_mediaops.storage.stage import Convert
+    from airflow_provider_mediaops.storage.dataset import Convert
 
 # How often a task makes sure that the destination is still its own.
 _LOOK_EVERY = 30.0
@@ -131,7 +130,7 @@ class _Objects:
         return receipt if receipt and self.identity() == receipt.identity else None
 
 
-class ObjectStage(Stage):
+class ObjectStage:
     """
     The stage of a destination on an object store.
 
