@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable
 
-_IN_MEMORY = 50_000
+_IN_MEMORY = 75_000
 
 
 class SeenSet:
     """
     A set that keeps a 64-bit hash of each text, and can only grow.
 
-    The first 50,000 hashes are kept in memory (4 MB). A larger set moves to a temporary SQLite database, whose cache
+    The first 75,000 hashes are kept in memory (5 MB). A larger set moves to a temporary SQLite database, whose cache
     takes 2 MB; a million texts take 25 MB on disk. Two texts are confused with a probability of 1 in 2⁶⁴; among a
     million texts, any two are with a probability of 1 in 37 million. Python salts its hashes for each process, so a
     service cannot choose texts that collide.

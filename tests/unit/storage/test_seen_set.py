@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from airflow_provider_mediaops.storage.seen_set import SeenSet
 
-IN_MEMORY = 50_000
+IN_MEMORY = 75_000
 
 
 @pytest.mark.parametrize("in_memory", [0, 10, IN_MEMORY])

@@ -264,6 +264,41 @@ class TestFilesThatAreSomethingElse:
             check_source(source)
 
 
+class TestEmptyLines:
+    """64 kB of gzip hold 64 million empty lines: none of them is a row, and reading them takes time."""
+
+    @pytest.mark.parametrize("name", ["s.txt", "s.txt.gz", "s.csv.gz", "s.jsonl.gz"])
+    @pytest.mark.parametrize("blank", [b"\n", b"\r\n", b" \t\n"])
+    def test_a_file_of_nothing_else_is_refused_after_a_million(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, blank: bytes
+    ) -> None:
+        head = {"csv": b"isbn\na\n", "txt": b"a\n", "jso": b'{"isbn":"a"}\n'}[name[2:5]]
+        source = file_of(tmp_path, name, head + blank * 3_000_000)
+        inflated = []
+        real = gzip.GzipFile.read
+
+        def read(file: gzip.GzipFile, size: int | None = -1) -> bytes:
+            inflated.append(size or 0)
+            return real(file, size)
+
+        monkeypatch.setattr(gzip.GzipFile, "read", read)
+        with pytest.raises(InvalidSourceError, match=r"line 1,000,0[0-9]+|line 10000[0-9]+: 1,000,0[0-9]+ of the lines"):
+            count_rows(source, "isbn")
+        assert sum(inflated) < 1_100_000 * len(blank) + (1 << 20)
+
+    def test_ten_of_them_beside_each_row_are_read_however_many(self, tmp_path: Path) -> None:
+        rows = 110_000
+        source = file_of(tmp_path, "s.txt.gz", (b"\n" * 10 + b"a\n") * rows)
+
+        assert count_rows(source, "isbn") == rows
+
+    def test_more_than_that_are_refused_though_rows_stand_between(self, tmp_path: Path) -> None:
+        source = file_of(tmp_path, "s.txt.gz", (b"\n" * 100_000 + b"a\n") * 20)
+
+        with pytest.raises(InvalidSourceError, match="of the lines up to here are empty, so it is no list"):
+            count_rows(source, "isbn")
+
+
 class TestParquet:
     @pytest.mark.parametrize(
         ("column", "types"),
