@@ -14,7 +14,15 @@ from airflow.providers.common.compat.sdk import ObjectStoragePath
 
 from airflow_provider_mediaops.json_text import parse_json
 from airflow_provider_mediaops.storage.files import is_local
-from airflow_provider_mediaops.storage.formats import FlatView, check_format, format_of, json_lines, write_table
+from airflow_provider_mediaops.storage.formats import (
+    CsvFormulas,
+    FlatView,
+    check_csv_formulas,
+    check_format,
+    format_of,
+    json_lines,
+    write_table,
+)
 from airflow_provider_mediaops.storage.ownership import overwritten
 
 if TYPE_CHECKING:
@@ -107,15 +115,16 @@ class Dataset:
     """
     Records in one file on any object storage, published in one step.
 
-    While it is written, hidden files stand beside the destination (on an object store: objects), and one small file
-    stays there as a receipt: ``.<name>.checkpoint``. What a task that never came back has left is removed when the
+    While it is written, there are hidden files (on an object store: objects) beside the destination. One small file
+    stays as a receipt: ``.<name>.checkpoint``. Files that a task has left which never came back are removed when the
     destination is next written.
 
-    :param destination: its path, for example ``s3://conn_id@bucket/key.parquet``; folders above it are made.
+    :param destination: its path, for example ``s3://conn_id@bucket/key.parquet``; missing folders are created.
     :param view: the columns of CSV and Parquet; JSON lines hold the records as they came.
-    :param format: ``jsonl``, ``csv`` or ``parquet``; None goes by the suffix of the destination.
-    :param clock: seconds since 1970.
-    :raises ValueError: where neither the suffix nor ``format`` names a format.
+    :param format: ``jsonl``, ``csv`` or ``parquet``; None means the suffix of the destination.
+    :param csv_formulas: ``escape`` puts ``'`` before a text in CSV that a spreadsheet would take for a formula.
+    :param clock: returns seconds since 1970.
+    :raises ValueError: if neither the suffix nor ``format`` names a format, or ``csv_formulas`` is unknown.
     """
 
     def __init__(
@@ -124,22 +133,26 @@ class Dataset:
         *,
         view: FlatView,
         format: str | None = None,
+        csv_formulas: CsvFormulas = "keep",
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._format = format_of(destination, format)
+        check_csv_formulas(csv_formulas)
+        self._csv_formulas = csv_formulas
         self._destination = str(destination)
-        # Of such a path itself it makes no other, where that is one of the local disk.
+        # ObjectStoragePath cannot be constructed from a local one.
         self._path = ObjectStoragePath(self._destination)
         self._view = view
         self._clock = clock
 
     def published(self, owner: Owner) -> dict[str, Any] | None:
         """
-        Find what this very task instance has published: its attempt may have died before Airflow knew that it was done.
+        Find what a task instance has published: an attempt may have died before Airflow recorded its success.
 
-        :param owner: the task instance; one that was cleared since is another.
-        :returns: the summary, or None where there is none, or the file is gone or replaced.
-        :raises OSError: where the destination cannot be read; the message names it.
+        :param owner: the task instance; a task that was cleared since is another one.
+        :returns: the summary; None if there is none, or the file is gone or was replaced.
+        :raises OSError: if the destination cannot be read; the message names it.
+        :raises PermanentError: if another version of this package has written the receipt.
         """
         if is_local(self._path):
             from airflow_provider_mediaops.storage.local import published_locally
@@ -152,17 +165,18 @@ class Dataset:
     @contextmanager
     def staging(self, owner: Owner) -> Iterator[Staging]:
         """
-        Write the dataset, going on from what an earlier attempt of the same owner has committed.
+        Write the dataset, resuming from what an earlier attempt of the same owner has committed.
 
-        The dataset is published when the block ends. Where the block raises, an older one stays, and so does what was
-        committed, for the next attempt. What another owner has left is dropped.
+        The dataset is published when the block ends. If the block raises, an older dataset stays, and so do the commits,
+        for the next attempt. Commits of another owner are removed.
 
         :param owner: the task instance and its parameters.
-        :returns: a context manager that gives what to commit to.
-        :raises DestinationInUseError: where another task is writing the destination at this moment.
-        :raises OSError: where the destination cannot be written; before the block begins, or when it ends.
-        :raises PermanentError: for Parquet, where pyarrow is not installed, and where a task that is mapped beside this
-            one has published there; before the block begins.
+        :returns: a context manager with the staging to commit to.
+        :raises DestinationInUseError: if another task is writing the destination, or has begun to since; before the
+            block begins, or when it ends.
+        :raises OSError: if the destination cannot be written; before the block begins, or when it ends.
+        :raises PermanentError: for Parquet, if pyarrow is not installed; if a task mapped beside this one has published
+            there; if another version of this package has staged there. Before the block begins.
         """
         check_format(self._format)
         stage = self._open(owner)
@@ -198,9 +212,9 @@ class Dataset:
         return stage.publish(convert, {**summary, "changed": True}, digest)
 
     def _convert(self, staging: Staging, file: Path) -> None:
-        write_table(self._format, file, self._view, staging.records())
+        write_table(self._format, file, self._view, staging.records(), self._csv_formulas)
 
     def _whole_digest(self, digest: str, owner: Owner) -> str:
-        # The same records make another file with other parameters, or where the columns are others.
+        # With other parameters or columns, the same records make another file.
         shape = [owner.parameters, self._format, *self._view.columns, digest]
         return hashlib.sha256("\0".join(shape).encode()).hexdigest()
