@@ -222,9 +222,7 @@ class ExportSubscriptionsOperator(BaseOperator):
 
         with ending_task():
             query = SubscriptionQuery(**self._query())
-            dataset = Dataset(
-                self.destination, view=SUBSCRIPTIONS, format=self.format, csv_formulas=self.csv_formulas
-            )
+            dataset = Dataset(self.destination, view=SUBSCRIPTIONS, format=self.format, csv_formulas=self.csv_formulas)
             owner = owner_of(context, self._parameters())
             published = dataset.published(owner)
             if published is not None:

@@ -167,7 +167,7 @@ class Dataset:
         """
         Write the dataset, resuming from what an earlier attempt of the same owner has committed.
 
-        The dataset is published when the block ends. If the block raises, an older dataset stays, and so do the commits,
+        The dataset is published when the block ends. If the block raises, an older dataset stays, and the commits stay
         for the next attempt. Commits of another owner are removed.
 
         :param owner: the task instance and its parameters.

@@ -190,8 +190,8 @@ def _as(kind: type[str | int | float], value: object) -> str | int | float | Non
 
 def _write_csv(file: Path, view: FlatView, rows: Iterable[_Row]) -> None:
     with file.open("w", encoding="utf-8", newline="") as opened:
-        # Below Python 3.13 the writer quotes a line break only if it occurs in the line terminator; readers end a row at
-        # either. So it is given both, and the file one.
+        # Readers end a row at CR as well as at LF. Below Python 3.13 the writer quotes only what is in its line
+        # terminator, so it is given both, and the file gets LF.
         writer = csv.writer(_UnixLines(opened), lineterminator="\r\n")
         writer.writerow(view.columns)
         writer.writerows(rows)

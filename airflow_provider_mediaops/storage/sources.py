@@ -69,9 +69,9 @@ def read_rows(source: str | ObjectStoragePath, column: str, *, skip: int = 0) ->
     """
     Read one column of a file lazily.
 
-    A ``.txt`` file has one text per line. A ``.csv`` file names its columns in its first line. A ``.jsonl`` file has one
-    object per line. Each is UTF-8, and may be compressed with gzip (``.csv.gz``). A ``.parquet`` file is read by its row
-    groups. A row that cannot be read is yielded with an error, and does not affect other rows.
+    A ``.txt`` file has one text per line. A ``.csv`` file names its columns in its first line. A ``.jsonl`` file has
+    one object per line. Each is UTF-8, and may be compressed with gzip (``.csv.gz``). A ``.parquet`` file is read by
+    its row groups. A row that cannot be read is yielded with an error, and does not affect other rows.
 
     Memory is bounded: a line may have 16 MB. A list may have any number of rows, so the time is that of the
     decompressed size. Empty lines are skipped; a million of them, and ten more for each row, are an error.

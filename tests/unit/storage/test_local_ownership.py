@@ -127,6 +127,11 @@ class TestPlantedFiles:
         (tmp_path / "shared").mkdir()
         return local_place(tmp_path / "shared")
 
+    @pytest.fixture
+    def in_folder(self, here: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Work in the folder: the paths of sockets are short."""
+        monkeypatch.chdir(here.prefix)
+
     @pytest.mark.parametrize("name", [JOURNAL, RECORDS, CONVERTED, ".d.jsonl.checkpoint.new"])
     def test_a_link_is_not_followed(self, here: Place, tmp_path: Path, victim: Path, name: str) -> None:
         (tmp_path / "shared" / name).symlink_to(victim)
@@ -170,10 +175,10 @@ class TestPlantedFiles:
         ids=["pipe", "folder", "socket"],
     )
     @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+    @pytest.mark.usefixtures("in_folder")
     def test_what_is_no_file_is_refused_and_not_waited_for(
-        self, here: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, plant: Callable[..., None], kind: str
+        self, here: Place, name: str, plant: Callable[..., None], kind: str
     ) -> None:
-        monkeypatch.chdir(tmp_path / "shared")  # names of sockets are short
         plant(name)
 
         for _ in range(2):
@@ -312,9 +317,7 @@ class TestVersions:
         """The files as 0.1 left them, byte for byte."""
         records = b'{"id":"r0","n":0}\n{"id":"r1","n":1}\n'
         who = '{"task":"mine","parameters":"p","clears":0,"run_start":""}'
-        journal = (
-            f'{{"version":1,"owner":{who},"last":null}}\n{{"extent":[36,2,1619445890],"state":{{"token":"T"}}}}\n'
-        )
+        journal = f'{{"version":1,"owner":{who},"last":null}}\n{{"extent":[36,2,1619445890],"state":{{"token":"T"}}}}\n'
         (tmp_path / RECORDS).write_bytes(records)
         (tmp_path / JOURNAL).write_text(journal)
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import sqlite3
 import tempfile
 import tracemalloc
@@ -15,6 +14,10 @@ from hypothesis import strategies as st
 from airflow_provider_mediaops.storage.seen_set import SeenSet
 
 IN_MEMORY = 75_000
+
+
+def open_files() -> int:
+    return len(list(Path("/dev/fd").iterdir()))
 
 
 @pytest.mark.parametrize("in_memory", [0, 10, IN_MEMORY])
@@ -56,15 +59,15 @@ def test_many_texts_take_no_more_memory_than_some() -> None:
 
 def test_it_leaves_no_file_and_no_open_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    before = len(os.listdir("/dev/fd"))
+    before = open_files()
     seen = SeenSet(in_memory=10)
     seen.add(map(str, range(1_000)))
-    while_open = len(os.listdir("/dev/fd"))
+    while_open = open_files()
 
     assert list(tmp_path.iterdir()) == []
     del seen
     gc.collect()
-    assert (while_open, len(os.listdir("/dev/fd"))) == (before + 1, before)
+    assert (while_open, open_files()) == (before + 1, before)
 
 
 def test_without_a_folder_for_temporary_files_it_stays_in_memory(
