@@ -193,7 +193,8 @@ class TestPlantedFiles:
         self, here: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
     ) -> None:
         stage(here, rows(0))
-        real, swapped = os.open, []
+        real = os.open
+        swapped: list[str] = []
 
         def open_(file: Any, flags: int, *mode: int) -> int:
             if str(file).endswith(name) and not swapped:

@@ -112,7 +112,11 @@ class TestEvent:
 
     async def test_formulas_are_escaped_in_the_triggerer_too(self, supervisor: Supervisor, tmp_path: Path) -> None:
         (tmp_path / "formulas.txt").write_text("=1+1\n")
-        usual = {"source": f"{tmp_path}/formulas.txt", "destination": f"{tmp_path}/books.csv", "total": 1}
+        usual: dict[str, Any] = {
+            "source": f"{tmp_path}/formulas.txt",
+            "destination": f"{tmp_path}/books.csv",
+            "total": 1,
+        }
         with Loopback(shelf) as server:
             supervisor.connect("books_1", connection(server.base))
             await enriched(trigger(tmp_path, **usual, csv_formulas="escape"))
