@@ -101,7 +101,7 @@ def replacing(target: Path, *, durable: bool = True, private: bool = False) -> I
     :returns: a context manager with the descriptor of the new file.
     :raises OSError: if the file cannot be written.
     """
-    file = target.with_name(_part_name(target))
+    file = part_of(target)
     descriptor = create(file)
     try:
         yield descriptor
@@ -192,7 +192,7 @@ def published_mode(target: Path) -> int:
 
 def _new_file_status(target: Path) -> os.stat_result:
     """Return the status of a file that is created beside another one; the umask cannot be read without a file."""
-    file = target.with_name(_part_name(target))
+    file = part_of(target)
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
     try:
         return os.fstat(descriptor)
@@ -214,24 +214,31 @@ def is_same_file(descriptor: int, file: Path) -> bool:
         return False
 
 
-def remove_parts(*targets: Path) -> None:
+def part_of(target: Path) -> Path:
     """
-    Remove the files that :func:`replacing` has left where a process was killed.
+    Return a random name beside a file, for a file that is to replace it.
 
-    :param targets: the files that they were to replace, all in one folder; no other process may be replacing them.
+    :param target: the file.
+    """
+    return target.with_name(_part_name(target))
+
+
+def parts_of(*targets: Path) -> list[Path]:
+    """
+    Find the files with names of :func:`part_of`: processes that were killed have left them, unless they live.
+
+    :param targets: the files that they were to replace, all in one folder.
     """
     # The random part of a name has a fixed length, so the rest of the name does not vary.
     known = {(_part_name(target, ""), len(_part_name(target))) for target in targets}
     starts = {(name.removesuffix(_PART), length) for name, length in known}
     with os.scandir(targets[0].parent) as found:
-        left = [
+        return [
             Path(each.path)
             for each in found
             if each.name.endswith(_PART)
             and any(each.name.startswith(start) and len(each.name) == length for start, length in starts)
         ]
-    for file in left:
-        file.unlink(missing_ok=True)
 
 
 def _part_name(target: Path, random: str | None = None) -> str:

@@ -14,10 +14,11 @@ An attempt publishes in this order:
 2. The file to be published (the records, or what they were converted to) gets its permissions and is synced.
 3. Its receipt is added to the journal, and the journal is synced. From here on, an attempt that dies is finished by
    the next one.
-4. The journal and the file are compared with what their names lead to. If either was removed or replaced, another task
-   may have begun: the attempt ends, and nothing is published.
-5. The file is renamed to the destination.
-6. The journal is cut down to the receipt, and stays.
+4. The file is renamed to a random name, which no other attempt uses.
+5. The renamed file and the journal are compared with the files that this attempt has opened. If either is another one,
+   another task may have begun: the attempt ends, and nothing is published.
+6. The file is renamed to the destination.
+7. The journal is cut down to the receipt, and stays.
 
 Each commit, too, makes sure that journal and records are still its own.
 """
@@ -38,8 +39,9 @@ from airflow_provider_mediaops.storage.files import (
     is_same_file,
     naming_path,
     open_own,
+    part_of,
+    parts_of,
     published_mode,
-    remove_parts,
     replace,
     sync,
     target_of,
@@ -85,7 +87,8 @@ class _Files:
         """Remove what was staged; the lock of the journal is needed for it."""
         for file in (self.records, self.converted):
             _remove_own(file)
-        remove_parts(journal_of(self.target), self.target)
+        for file in parts_of(journal_of(self.target), self.target):
+            file.unlink(missing_ok=True)
 
     def settle(self, journal: LockedJournal, receipt: Receipt) -> None:
         """Leave the published file and its receipt."""
@@ -208,9 +211,15 @@ class LocalStage:
         self._journal.append(receipt_line(receipt))
         self._journal.sync()
         self._check_ours(descriptor, file)
-        replace(file, self._files.target)
-        if not is_same_file(descriptor, self._files.target):
-            raise lost(self._path, self._files.target)
+        # Between this look and the next step, the name may come to lead to another attempt's file.
+        part = part_of(self._files.target)
+        file.replace(part)
+        try:
+            self._check_ours(descriptor, part)
+        except BaseException:
+            part.replace(file)
+            raise
+        replace(part, self._files.target)
         self._files.settle(self._journal, receipt)
         return final
 
@@ -273,7 +282,7 @@ def _finish(files: _Files, journal: LockedJournal) -> Receipt | None:
         if content.owner is None:
             files.drop_staged()
         return content.last
-    for file in (files.converted, files.records):
+    for file in (files.converted, files.records, *parts_of(files.target)):
         if _identity_of(file) == content.receipt.identity:
             check_own(file)
             replace(file, files.target)

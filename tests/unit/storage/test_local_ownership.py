@@ -7,6 +7,7 @@ import os
 import socket
 import stat
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,7 +18,8 @@ from tests.unit.storage.places import Place, StoppedError, local_place, owner, r
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
+
+    from airflow_provider_mediaops.storage.dataset import Staging
 
 JOURNAL, RECORDS, CONVERTED = (f".d.jsonl.{kind}" for kind in ("checkpoint", "records", "converted"))
 STRANGER = 65534
@@ -87,6 +89,35 @@ class TestLosingTheDestination:
                     records.write(b"[")
 
         assert here.read(name) == b"older"
+
+    @pytest.mark.parametrize("name", ["d.jsonl", "d.csv"])
+    def test_it_is_found_out_in_the_very_last_moment(
+        self, here: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    ) -> None:
+        """Another attempt begins between the last look at the file and the step that takes it."""
+        kind = "records" if name == "d.jsonl" else "converted"
+        real = Path.replace
+        second = here.dataset(name).staging(owner("second"))
+        begun: list[Staging] = []
+
+        def rename(file: Path, target: Path) -> Path:
+            if not begun and file.name == f".{name}.{kind}":
+                here.remove(f".{name}.checkpoint")
+                begun.append(second.__enter__())
+                begun[0].commit(rows(100, 1), 1)
+                if kind == "converted":
+                    (tmp_path / file.name).write_text("half")
+            return real(file, target)
+
+        monkeypatch.setattr(Path, "replace", rename)
+        with pytest.raises(DestinationInUseError), here.dataset(name).staging(owner("first")) as first:
+            first.commit(rows(0), 1)
+
+        assert here.visible() == []
+        begun[0].commit(rows(101, 1), 2)
+        second.__exit__(None, None, None)
+        assert len(here.read(name).splitlines()) == (2 if kind == "records" else 3)
+        assert here.dataset(name).published(owner("second")) == begun[0].summary
 
     def test_a_file_that_is_kept_is_not_claimed_by_an_attempt_that_lost_its_journal(self, here: Place) -> None:
         with here.dataset().staging(owner("first")) as staging:
