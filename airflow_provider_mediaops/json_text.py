@@ -1,4 +1,4 @@
-"""Reading JSON texts, those of services and our own, and values as texts."""
+"""Parse JSON, and convert values to text."""
 
 from __future__ import annotations
 
@@ -10,42 +10,34 @@ from typing import Any
 
 def parse_json(data: bytes) -> Any:
     """
-    Read a JSON text, fast where that is possible.
+    Parse a JSON document.
 
-    :param data: the text, in UTF-8.
+    :param data: the document in UTF-8.
     :returns: its value.
-    :raises ValueError: where it is none.
+    :raises ValueError: if it is not valid JSON, or is nested too deep.
     """
-    import msgspec
+    from pydantic_core import from_json
 
     try:
-        return msgspec.json.decode(data)
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        # The fastest is also the strictest: it takes no NaN, for example.
-        return _parse_odd_json(data)
-
-
-def _parse_odd_json(data: bytes) -> Any:
-    import pydantic_core
-
-    try:
-        return pydantic_core.from_json(data)
+        # To look for repeated values takes as long as to parse them; the keys of records do repeat.
+        return from_json(data, cache_strings="keys")
     except ValueError:
-        # It refuses an escape that is half of a surrogate pair, which texts cut to a length may end with.
-        if rb"\u" not in data:
-            raise
+        # pydantic_core also refuses lone surrogates, which truncated texts may end with, and more than 200 levels of
+        # nesting. The standard library reads both.
         try:
-            return json.loads(data)
+            return json.loads(data.decode())
         except RecursionError:
             raise ValueError("it is nested too deep") from None
 
 
 def text_of(value: object) -> str:
     """
-    Give a value as a text, whichever tool has made it of one: a column of numbers with gaps is one of floats in many.
+    Convert a value from a list or a table cell to text.
 
-    :param value: what stands in a list, or in a cell of a table.
-    :returns: a whole number without a decimal point, what is nested as JSON, and nothing for None.
+    Many tools store a column of integers with gaps as floats, so a whole number loses its decimal point.
+
+    :param value: the value.
+    :returns: the text; nested values as JSON, and an empty text for None.
     """
     if value is None:
         return ""

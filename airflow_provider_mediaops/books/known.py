@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import sqlite3
-import tempfile
 import zlib
 from collections import OrderedDict
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.books.models import Book
 from airflow_provider_mediaops.json_text import parse_json
 from airflow_provider_mediaops.storage.formats import json_line
+from airflow_provider_mediaops.storage.scratch import naming_folder, scratch_database
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    import sqlite3
 
     from airflow_provider_mediaops.books.models import Status
 
 # How many are kept in memory; those that were not wanted for longest go to the disk.
 _RECENT = 512
+_CREATE_TABLE = "CREATE TABLE outcomes (isbn INTEGER PRIMARY KEY, outcome BLOB NOT NULL)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +63,7 @@ class Known:
         if outcome is not None:
             self._recent.move_to_end(isbn13)
         elif self._older:
-            with _naming_the_folder():
+            with naming_folder():
                 row = self._older.execute("SELECT outcome FROM outcomes WHERE isbn = ?", (int(isbn13),)).fetchone()
             if row:
                 outcome = _unpacked(row[0])
@@ -91,32 +90,10 @@ class Known:
             self._older = None
 
     def _put_away(self, isbn13: str, outcome: Outcome) -> None:
-        with _naming_the_folder():
-            if self._older is None:
-                self._older = _opened()
+        if self._older is None:
+            self._older = scratch_database(_CREATE_TABLE)
+        with naming_folder():
             self._older.execute("INSERT OR REPLACE INTO outcomes VALUES (?, ?)", (int(isbn13), _packed(outcome)))
-
-
-def _opened() -> sqlite3.Connection:
-    # An empty name is a file of SQLite's own in the folder for temporary files, removed as soon as it is open.
-    database = sqlite3.connect("", check_same_thread=False, isolation_level=None)
-    # Nothing of it has to outlive the process, so that nothing is written twice or waited for.
-    for pragma in ("journal_mode = OFF", "synchronous = OFF", "cache_size = -4096"):
-        database.execute(f"PRAGMA {pragma}")
-    database.execute("CREATE TABLE outcomes (isbn INTEGER PRIMARY KEY, outcome BLOB NOT NULL)")
-    database.execute("BEGIN")
-    return database
-
-
-@contextmanager
-def _naming_the_folder() -> Iterator[None]:
-    try:
-        yield
-    except sqlite3.Error as error:
-        raise OSError(
-            f"The folder for temporary files, {tempfile.gettempdir()}, cannot hold the books that were looked up: "
-            f"{error}. Give it room, or set TMPDIR to a larger one."
-        ) from error
 
 
 def _packed(outcome: Outcome) -> bytes:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.books.inputs import Input
     from airflow_provider_mediaops.books.walk import Stretch
     from airflow_provider_mediaops.storage.dataset import Dataset, Staging
+    from airflow_provider_mediaops.storage.formats import CsvFormulas
 
 # On an object store a commit is an object of its own, so that there are not more of them than one a second.
 _STORE_EVERY = 1.0
@@ -41,6 +42,7 @@ class Enrichment:
     :param version: that of the source when the task began; None where it does not matter.
     :param column: the column of the source that holds the ISBNs.
     :param format: the format of the dataset; None goes by the suffix.
+    :param csv_formulas: what becomes of formulas in CSV: ``keep`` or ``escape``.
     :param bulk: whether one request asks for many books.
     :param bulk_verify: whether those that its reply leaves out are asked for by themselves.
     :param max_failures: how many rows may be ``failed``.
@@ -53,6 +55,7 @@ class Enrichment:
     version: str | None = None
     column: str = "isbn"
     format: str | None = None
+    csv_formulas: CsvFormulas = "keep"
     bulk: bool = False
     bulk_verify: bool = False
     max_failures: int = 0
@@ -76,7 +79,7 @@ class Enrichment:
         from airflow_provider_mediaops.books.enrich import ENRICHED
         from airflow_provider_mediaops.storage.dataset import Dataset
 
-        return Dataset(self.destination, view=ENRICHED, format=self.format)
+        return Dataset(self.destination, view=ENRICHED, format=self.format, csv_formulas=self.csv_formulas)
 
     def owned_by(self) -> Owner:
         """Give the owner of the dataset."""

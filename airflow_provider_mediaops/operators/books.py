@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.books.inputs import Input
     from airflow_provider_mediaops.hooks.enrichment import Enrichment
     from airflow_provider_mediaops.storage.dataset import Dataset, Staging
+    from airflow_provider_mediaops.storage.formats import CsvFormulas
     from airflow_provider_mediaops.storage.ownership import Owner
 
 
@@ -47,6 +48,9 @@ class EnrichIsbnsOperator(BaseOperator):
     :param isbn_column: the column or field that holds them, in any format but ``.txt``.
     :param destination: where the dataset goes, on any object storage; folders are made.
     :param format: ``jsonl``, ``csv`` or ``parquet``; None goes by the suffix of the destination.
+    :param csv_formulas: what to do with a text that a spreadsheet would take for a formula when it opens the CSV,
+        because it begins with ``=``, ``+``, ``-``, ``@``, a tab or a line break: ``keep`` it as data, or ``escape`` it
+        with ``'``.
     :param bulk: whether one request asks for many books, as many as the connection's plan allows, where the service
         can do that (``POST /books``). It saves time; each book counts against the daily quota all the same. A book that
         the reply leaves out is ``not_found``, with an ``error`` that says so.
@@ -72,6 +76,7 @@ class EnrichIsbnsOperator(BaseOperator):
         source: str | ObjectStoragePath | None = None,
         isbn_column: str = "isbn",
         format: str | None = None,
+        csv_formulas: CsvFormulas = "keep",
         bulk: bool = False,
         bulk_verify: bool = False,
         on_invalid: Literal["record", "fail"] = "record",
@@ -86,6 +91,7 @@ class EnrichIsbnsOperator(BaseOperator):
         self.source = source
         self.isbn_column = isbn_column
         self.format = format
+        self.csv_formulas = csv_formulas
         self.bulk = bulk
         self.bulk_verify = bulk_verify
         self.on_invalid = on_invalid
@@ -104,10 +110,7 @@ class EnrichIsbnsOperator(BaseOperator):
             raise InvalidArgumentError("bulk_verify is about bulk requests: give bulk=True, too.")
         if not is_templated(isbns) and not is_end_templated(str(source).removesuffix(".gz")):
             self._check_input()
-        if not is_templated(format) and (format is not None or not is_end_templated(destination)):
-            from airflow_provider_mediaops.storage.formats import format_of
-
-            format_of(destination, format)
+        self._check_format()
         use_retry_policy(self)
 
     def execute(self, context: Context) -> dict[str, Any]:
@@ -120,7 +123,7 @@ class EnrichIsbnsOperator(BaseOperator):
             isbns = None if self.isbns is None else list(self.isbns)
             version = self._version()
             owner = self._owner(context, isbns, version)
-            dataset = Dataset(self.destination, view=ENRICHED, format=self.format)
+            dataset = Dataset(self.destination, view=ENRICHED, format=self.format, csv_formulas=self.csv_formulas)
             summary = dataset.published(owner)
             if summary is not None:
                 self.log.info("The dataset was published by an earlier attempt: %s.", self.destination)
@@ -160,6 +163,9 @@ class EnrichIsbnsOperator(BaseOperator):
             "isbn_column": self.isbn_column,
             "books_conn_id": self.books_conn_id,
         }
+        if self.csv_formulas != "keep":
+            # Without it, the digest of the parameters stays as earlier versions have it.
+            parameters["csv_formulas"] = self.csv_formulas
         return owner_of(context, parameters)
 
     def _enrichment(self, owner: Owner, isbns: Sequence[Any] | None) -> Enrichment:
@@ -181,6 +187,7 @@ class EnrichIsbnsOperator(BaseOperator):
             source=None if self.source is None else str(self.source),
             column=self.isbn_column,
             format=self.format,
+            csv_formulas=self.csv_formulas,
             bulk=self.bulk,
             bulk_verify=self.bulk_verify,
             max_failures=self.max_failures,
@@ -225,6 +232,13 @@ class EnrichIsbnsOperator(BaseOperator):
         from airflow_provider_mediaops.hooks.enrichment import list_beside
 
         list_beside(self.destination).unlink(missing_ok=True)
+
+    def _check_format(self) -> None:
+        from airflow_provider_mediaops.storage.formats import check_csv_formulas, format_of
+
+        check_csv_formulas(self.csv_formulas)
+        if not is_templated(self.format) and (self.format is not None or not is_end_templated(self.destination)):
+            format_of(self.destination, self.format)
 
     def _check_input(self) -> None:
         if self.source is not None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.hooks.video import SubscriptionArguments
     from airflow_provider_mediaops.storage.dataset import Staging
+    from airflow_provider_mediaops.storage.formats import CsvFormulas
     from airflow_provider_mediaops.video.api import SubscriptionQuery
     from airflow_provider_mediaops.video.delivery import AlreadyPosted, Delivery, OnUncertain
 
@@ -144,6 +145,9 @@ class ExportSubscriptionsOperator(BaseOperator):
         ``unread``; None leaves it to the service.
     :param page_size: records a page, 1 to 50.
     :param format: ``jsonl``, ``csv`` or ``parquet``; None goes by the suffix of the destination.
+    :param csv_formulas: what to do with a text that a spreadsheet would take for a formula when it opens the CSV,
+        because it begins with ``=``, ``+``, ``-``, ``@``, a tab or a line break: ``keep`` it as data, or ``escape`` it
+        with ``'``.
     :param if_changed: whether to leave the file as it is where an export with the same arguments has written it, and
         the ids and etags are the same; the summary then says ``changed: False``.
     :param video_conn_id: the connection's id.
@@ -173,6 +177,7 @@ class ExportSubscriptionsOperator(BaseOperator):
         order: str | None = "alphabetical",
         page_size: int = 50,
         format: str | None = None,
+        csv_formulas: CsvFormulas = "keep",
         if_changed: bool = False,
         video_conn_id: str = "mediaops_video_default",
         **kwargs: Any,
@@ -187,6 +192,7 @@ class ExportSubscriptionsOperator(BaseOperator):
         self.order = order
         self.page_size = page_size
         self.format = format
+        self.csv_formulas = csv_formulas
         self.if_changed = if_changed
         self.video_conn_id = video_conn_id
         if type(page_size) is not int or page_size not in range(1, 51):
@@ -195,9 +201,10 @@ class ExportSubscriptionsOperator(BaseOperator):
         use_retry_policy(self)
 
     def _check_known(self) -> None:
-        from airflow_provider_mediaops.storage.formats import format_of
+        from airflow_provider_mediaops.storage.formats import check_csv_formulas, format_of
         from airflow_provider_mediaops.video.api import SubscriptionQuery
 
+        check_csv_formulas(self.csv_formulas)
         known = {name: value for name, value in self._query().items() if not is_templated(value)}
         if is_templated(self.channel_id, self.ids):
             # Whose subscriptions they are is known when the task runs; what else is wrong, now.
@@ -215,8 +222,8 @@ class ExportSubscriptionsOperator(BaseOperator):
 
         with ending_task():
             query = SubscriptionQuery(**self._query())
-            dataset = Dataset(self.destination, view=SUBSCRIPTIONS, format=self.format)
-            owner = owner_of(context, {**self._query(), "format": self.format, "connection": self.video_conn_id})
+            dataset = Dataset(self.destination, view=SUBSCRIPTIONS, format=self.format, csv_formulas=self.csv_formulas)
+            owner = owner_of(context, self._parameters())
             published = dataset.published(owner)
             if published is not None:
                 self.log.info("An earlier attempt of this task has written %s already.", self.destination)
@@ -225,6 +232,12 @@ class ExportSubscriptionsOperator(BaseOperator):
                 self._export(query, staging)
         self._tell(staging.summary)
         return staging.summary
+
+    def _parameters(self) -> dict[str, Any]:
+        """Return everything that decides what the dataset holds."""
+        parameters = {**self._query(), "format": self.format, "connection": self.video_conn_id}
+        # Without it, the digest of the parameters stays as earlier versions have it.
+        return parameters if self.csv_formulas == "keep" else {**parameters, "csv_formulas": self.csv_formulas}
 
     def _tell(self, summary: dict[str, Any]) -> None:
         line = "Wrote %d subscriptions of %d pages to %s."

@@ -1,4 +1,4 @@
-"""Captures of hot threads, as files."""
+"""Write captures of hot threads to files."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 class CaptureFiles:
     """
-    The files of one or several captures of a spike: those of each capture, and one page for all.
+    The files of one or several captures of a spike: some for each capture, and one page for all.
 
-    Each appears whole or not at all; an older one of the same name is replaced.
+    Readers see each file whole or not at all. An older file of the same name is replaced.
 
     :param destination: the names of the files.
-    :param log: the logger that is told what was written, and what a person should know of it.
+    :param log: the logger for the paths of the files, and for warnings about what was captured.
     """
 
     def __init__(self, destination: CaptureDestination, log: Any) -> None:
@@ -39,9 +39,9 @@ class CaptureFiles:
 
     def check(self) -> None:
         """
-        Find out whether the files can be written, before there is anything to write.
+        Make sure that the files can be written, before there is anything to write.
 
-        :raises OSError: where they cannot; the message names the file.
+        :raises OSError: if they cannot; the message names the file.
         """
         from airflow.providers.common.compat.sdk import ObjectStoragePath
 
@@ -52,7 +52,7 @@ class CaptureFiles:
             with naming_path(path):
                 target = target_of(path)
                 with suppress(FileNotFoundError):
-                    target.lstat()  # a name that is too long, say
+                    target.lstat()  # raises if the name is too long, for example
                 probe = target.with_name(beside(target.name, f"{secrets.token_hex(4)}.part"))
                 probe.touch(exist_ok=False)
                 probe.unlink()
@@ -62,9 +62,9 @@ class CaptureFiles:
         Write the files of a capture, its text first.
 
         :param capture: the capture.
-        :param number: its place in the series, from 1 on.
-        :returns: its ``paths`` by format, when it was ``taken``, and its summary.
-        :raises OSError: where a file cannot be written; the message names it.
+        :param number: its number in the series, from 1.
+        :returns: its ``paths`` by format, the time when it was ``taken``, and its summary.
+        :raises OSError: if a file cannot be written; the message names it.
         """
         paths = self._destination.paths(number)
         own = {name: path for name, path in paths.items() if name != "html"}
@@ -81,9 +81,9 @@ class CaptureFiles:
 
     def finish(self) -> None:
         """
-        Write the page of all captures, if there is to be one.
+        Write the page of all captures, if HTML was asked for.
 
-        :raises OSError: where it cannot be written; the message names it.
+        :raises OSError: if it cannot be written; the message names it.
         """
         if self._kept:
             path = self._destination.paths(1)["html"]
@@ -98,7 +98,7 @@ def _write(path: str, content: bytes) -> None:
 
 
 def _probe_store(path: ObjectStoragePath) -> None:
-    # Only writing tells whether one may write.
+    # Permission to write can only be found out by writing.
     folder, _, name = path.path.rpartition("/")
     probe = f"{folder}/{beside(name, f'{secrets.token_hex(4)}.probe')}"
     put(path, probe, lambda target: path.fs.pipe_file(target, b""))

@@ -1,58 +1,72 @@
-"""Files that exist whole or not at all, on the local disk and on any object store."""
+"""Files that readers see whole or not at all, on the local disk and on any object store."""
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import secrets
+import stat
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from airflow_provider_mediaops.storage.records import write_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from airflow.sdk import ObjectStoragePath
 
-# What of the destination's name a staged file carries, and how long a name may be on the usual file systems.
+# How much of a long file name its companions keep, and how long a name may be on the usual file systems, in bytes.
 _KEPT_NAME = 50
 _LONGEST_NAME = 255
-# The properties that change with an object's content, by the names that the stores' clients use. The first one counts.
-_VERSION_FIELDS = (
+_PART = ".part"
+_RANDOM_BYTES = 8
+_NOT_FILES = {
+    stat.S_IFLNK: "a symbolic link",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFDIR: "a folder",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFBLK: "a device",
+    stat.S_IFCHR: "a device",
+}
+# The properties by which stores tell one version of an object from the next. The first that is present counts.
+_TAGS = (
     *("ETag", "etag", "e_tag", "md5Hash", "md5", "generation", "checksum"),
-    *("mtime", "LastModified", "last_modified", "updated", "modified", "created"),
+    *("LastModified", "last_modified", "mtime", "updated", "modified", "created"),
 )
 
 
 def write_whole(path: ObjectStoragePath, data: bytes) -> None:
     """
-    Write a file that others see whole or not at all; an older one stays until the new one replaces it.
+    Write a file that others see whole or not at all. An older file stays until the new one replaces it.
 
-    :param path: the destination; folders above it are made.
-    :param data: all of its content.
-    :raises OSError: where the destination cannot be written; the message names it.
+    :param path: the destination; missing folders are created.
+    :param data: the whole content.
+    :raises OSError: if the destination cannot be written; the message names it.
     """
     if is_local(path):
-        with naming_path(path):
-            _write_local(target_of(path), data)
+        with naming_path(path), replacing(target_of(path)) as descriptor:
+            write_at(descriptor, data, 0)
     else:
         put(path, path.path, lambda target: path.fs.pipe_file(target, data))
 
 
 def is_local(path: ObjectStoragePath) -> bool:
-    """Say whether a path is on the local disk."""
+    """Return whether a path is on the local disk."""
     return path.protocol in ("", "file", "local")
 
 
 def target_of(path: ObjectStoragePath) -> Path:
     """
-    Give the local file that is to be written, with the folder that it stands in.
+    Return the local file to write, and create its folder.
 
     :param path: a path on the local disk.
-    :returns: what a link at the path leads to, so that the link stays one.
-    :raises OSError: where it is a folder, or the folders above it cannot be made.
+    :returns: the file; if the path is a symbolic link, the file that it leads to, so that the link stays a link.
+    :raises OSError: if the path is a folder, or its folder cannot be created.
     """
-    # "~" is the home folder to fsspec, so to those who read the file as well.
+    # fsspec reads "~" as the home folder, so readers of the file do, too.
     target = Path(os.path.realpath(Path(path.path).expanduser()))
     if target.is_dir():
         raise IsADirectoryError("it is a folder")
@@ -62,11 +76,11 @@ def target_of(path: ObjectStoragePath) -> Path:
 
 def beside(name: str, kind: str) -> str:
     """
-    Name the hidden companion of a file.
+    Return the name of a file's hidden companion.
 
     :param name: the file's name.
-    :param kind: what the companion is; the end of its name.
-    :returns: a name that other files' companions do not have.
+    :param kind: what the companion is for; the end of its name.
+    :returns: a name that no companion of another file has.
     """
     hidden = f".{name}.{kind}"
     if len(os.fsencode(hidden)) <= _LONGEST_NAME:
@@ -74,48 +88,213 @@ def beside(name: str, kind: str) -> str:
     return f".{name[:_KEPT_NAME]}.{hashlib.sha256(os.fsencode(name)).hexdigest()[:16]}.{kind}"
 
 
+@contextmanager
+def replacing(target: Path, *, durable: bool = True, private: bool = False) -> Iterator[int]:
+    """
+    Open a new file that takes the place of another one when the block ends.
+
+    Until then it has a random name, and only this user can read it. If the block raises, it is removed.
+
+    :param target: the file to replace; it need not exist.
+    :param durable: whether the content must be on the disk before the file takes the name.
+    :param private: whether the file stays readable by this user only; otherwise it gets :func:`published_mode`.
+    :returns: a context manager with the descriptor of the new file.
+    :raises OSError: if the file cannot be written.
+    """
+    file = part_of(target)
+    descriptor = create(file)
+    try:
+        yield descriptor
+        if not private:
+            os.fchmod(descriptor, published_mode(target))
+        if durable:
+            sync(descriptor)
+        replace(file, target)
+    except BaseException:
+        file.unlink(missing_ok=True)
+        raise
+    finally:
+        os.close(descriptor)
+
+
+def create(file: Path) -> int:
+    """
+    Create a file that only this user can read and write.
+
+    :param file: its path.
+    :returns: its descriptor.
+    :raises FileExistsError: if anything has that name, a dangling link included.
+    """
+    return os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+
+
+def open_own(file: Path) -> int:
+    """
+    Open a companion file for reading and writing, if it is a regular file of this user.
+
+    In a folder that others can write to, anything may have the name of a companion. This neither follows a link, nor
+    waits at a named pipe, nor opens a device.
+
+    :param file: its path.
+    :returns: its descriptor.
+    :raises FileNotFoundError: if there is no such file.
+    :raises PermissionError: if it is something else, or belongs to another user.
+    """
+    check_own(file)
+    descriptor = os.open(file, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        # It may have been replaced since the first look.
+        _check_own_status(file, os.fstat(descriptor))
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def check_own(file: Path) -> None:
+    """
+    Make sure that a companion file is a regular file of this user.
+
+    :param file: its path.
+    :raises FileNotFoundError: if there is no such file.
+    :raises PermissionError: if it is something else, or belongs to another user.
+    """
+    _check_own_status(file, file.lstat())
+
+
+def _check_own_status(file: Path, status: os.stat_result) -> None:
+    kind = _NOT_FILES.get(stat.S_IFMT(status.st_mode))
+    if kind is None and not _is_own(file, status):
+        kind = f"a file of another user (uid {status.st_uid})"
+    if kind:
+        what = f"{file} is {kind}; remove it, and let no other user write to that folder"
+        raise PermissionError(errno.EPERM, what)
+
+
+def _is_own(file: Path, status: os.stat_result) -> bool:
+    # Some network file systems show every file as another user's, those that this process creates included.
+    return status.st_uid == os.geteuid() or status.st_uid == _new_file_status(file).st_uid
+
+
+def published_mode(target: Path) -> int:
+    """
+    Return the permissions that a published file gets.
+
+    :param target: the published file.
+    :returns: the permissions of the file that it replaces; those of any new file (the umask's) if there is none.
+    """
+    try:
+        status = target.stat()
+    except FileNotFoundError:
+        status = _new_file_status(target)
+    return stat.S_IMODE(status.st_mode) & 0o777
+
+
+def _new_file_status(target: Path) -> os.stat_result:
+    """Return the status of a file that is created beside another one; the umask cannot be read without a file."""
+    file = part_of(target)
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    try:
+        return os.fstat(descriptor)
+    finally:
+        os.close(descriptor)
+        file.unlink(missing_ok=True)
+
+
+def is_same_file(descriptor: int, file: Path) -> bool:
+    """
+    Return whether a path still leads to an open file, and not through a link.
+
+    :param descriptor: the open file.
+    :param file: the path.
+    """
+    try:
+        return os.path.samestat(os.fstat(descriptor), file.lstat())
+    except FileNotFoundError:
+        return False
+
+
+def part_of(target: Path) -> Path:
+    """
+    Return a random name beside a file, for a file that is to replace it.
+
+    :param target: the file.
+    """
+    return target.with_name(_part_name(target))
+
+
+def parts_of(*targets: Path) -> list[Path]:
+    """
+    Find the files with names of :func:`part_of`: processes that were killed have left them, unless they live.
+
+    :param targets: the files that they were to replace, all in one folder.
+    """
+    # The random part of a name has a fixed length, so the rest of the name does not vary.
+    known = {(_part_name(target, ""), len(_part_name(target))) for target in targets}
+    starts = {(name.removesuffix(_PART), length) for name, length in known}
+    with os.scandir(targets[0].parent) as found:
+        return [
+            Path(each.path)
+            for each in found
+            if each.name.endswith(_PART)
+            and any(each.name.startswith(start) and len(each.name) == length for start, length in starts)
+        ]
+
+
+def _part_name(target: Path, random: str | None = None) -> str:
+    token = secrets.token_hex(_RANDOM_BYTES)
+    name = beside(target.name, f"{token}{_PART}")
+    return name if random is None else name.replace(token, random)
+
+
 def replace(file: Path, target: Path) -> None:
     """
-    Give a file, of which all is on the disk, its final name in one step.
+    Rename a file, whose content is on the disk, to its final name.
 
     :param file: a file in the target's folder.
-    :param target: the name; a file that has it is replaced.
+    :param target: the final name; a file that has it is replaced.
     """
     file.replace(target)
-    # After a power failure it should still have the name. Not every file system can do this for a folder.
+    # The name should survive a power failure, too. Not every file system can sync a folder.
     with suppress(OSError):
-        descriptor = os.open(target.parent, os.O_RDONLY)
+        descriptor = os.open(target.parent, os.O_RDONLY | os.O_CLOEXEC)
         try:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
 
 
-def object_version(info: Mapping[str, Any]) -> str:
-    """
-    Return the property of an object that changes with its content.
+def sync(descriptor: int) -> None:
+    """Write a file's content to the disk."""
+    # macOS has no fdatasync.
+    getattr(os, "fdatasync", os.fsync)(descriptor)
 
-    :param info: the object's properties, as the store's client returns them.
-    :returns: its tag or time as text; empty if the client reports neither.
+
+def content_tag(info: Mapping[str, Any]) -> str:
     """
-    return str(next((info[name] for name in _VERSION_FIELDS if info.get(name)), ""))
+    Return the property that changes with the content of a file.
+
+    :param info: the properties of the file, as its store calls them.
+    :returns: its tag or checksum, or else its time; an empty text if the store has none.
+    """
+    return str(next(filter(None, map(info.get, _TAGS)), ""))
 
 
 def put(path: ObjectStoragePath, target: str, send: Callable[[str], None], what_to_do: str = "") -> None:
     """
     Write an object.
 
-    :param path: a path on its store, which messages name.
+    :param path: a path on its store, for messages.
     :param target: the object's own path.
-    :param send: writes it.
+    :param send: writes the object.
     :param what_to_do: a sentence for the reader of an error.
-    :raises OSError: where the store refuses, or cannot be reached.
+    :raises OSError: if the store refuses, or cannot be reached.
     """
     with translating_errors(path, "written", what_to_do):
         try:
             send(target)
         except FileNotFoundError:
-            # Object stores have no folders; stores such as SFTP do.
+            # Object stores have no folders, but stores such as SFTP do.
             path.fs.makedirs(target.rpartition("/")[0], exist_ok=True)
             send(target)
 
@@ -123,12 +302,12 @@ def put(path: ObjectStoragePath, target: str, send: Callable[[str], None], what_
 @contextmanager
 def translating_errors(path: object, done: str = "read", what_to_do: str = "") -> Iterator[None]:
     """
-    Let any error of a store be an ``OSError`` that says which destination it is about.
+    Raise any error of a store as an ``OSError`` that names the file.
 
-    :param path: the destination.
-    :param done: what is done with it: ``read`` or ``written``.
+    :param path: the file.
+    :param done: what is being done with it: ``read`` or ``written``.
     :param what_to_do: a sentence for the reader.
-    :raises OSError: for whatever the store's client raises; some have errors of their own for a lost network.
+    :raises OSError: for any error; some clients of stores have classes of their own, for example for a lost network.
     """
     with naming_path(path, what_to_do, done):
         try:
@@ -142,43 +321,33 @@ def translating_errors(path: object, done: str = "read", what_to_do: str = "") -
 @contextmanager
 def naming_path(path: object, what_to_do: str = "", done: str = "written") -> Iterator[None]:
     """
-    Let an error of the system or of a store say which destination it is about.
+    Name the file in an error of the system or of a store.
 
-    :param path: the destination.
+    :param path: the file.
     :param what_to_do: a sentence for the reader.
-    :param done: what is done with it: ``read`` or ``written``.
-    :raises OSError: of the same class as the error where it is the system's; the message names the path.
+    :param done: what is being done with it: ``read`` or ``written``.
+    :raises OSError: of the same class as the error, if that is one of Python's own.
     """
     try:
         yield
     except OSError as error:
-        # With its number the system's error keeps its class: PermissionError, FileNotFoundError, …
-        what = f"{path} cannot be {done}: {error.strerror or error}"
+        # Stores raise FileNotFoundError with nothing but a path.
+        gone = isinstance(error, FileNotFoundError) and not error.errno
+        reason = "there is no such file" if gone else error.strerror or error
+        what = f"{path} cannot be {done}: {reason}"
+        # An error with a number keeps its class: PermissionError, FileNotFoundError, …
         raise with_message(error, f"{what}. {what_to_do}" if what_to_do else what) from error
 
 
 def with_message(error: OSError, what: str) -> OSError:
     """
-    Give an error another text.
+    Return an error like another one, with another text.
 
     :param error: the error.
     :param what: the text.
-    :returns: an error with the same number, and of the same class where that is one of Python's own: those of stores'
-        clients cannot all be made of a text.
+    :returns: an error with the same number, and of the same class if that is one of Python's own: the classes of
+        stores' clients cannot all be constructed from a text.
     """
     if error.errno:
         return OSError(error.errno, what)
     return type(error)(what) if type(error).__module__ == "builtins" else OSError(what)
-
-
-def _write_local(target: Path, data: bytes) -> None:
-    file = target.with_name(f".{target.name[:_KEPT_NAME]}.{secrets.token_hex(4)}.part")
-    try:
-        with file.open("xb") as opened:
-            opened.write(data)
-            opened.flush()
-            # After a power failure the name must not lead to a file whose content never reached the disk.
-            os.fsync(opened.fileno())
-        replace(file, target)
-    finally:
-        file.unlink(missing_ok=True)

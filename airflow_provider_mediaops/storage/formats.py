@@ -1,4 +1,4 @@
-"""The formats of a dataset: JSON lines with records as they came, CSV and Parquet with a flat view of them."""
+"""The formats of a dataset: JSON lines with the records as they came, CSV and Parquet with a flat view of them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,18 @@ from airflow_provider_mediaops.exceptions import InvalidArgumentError, Permanent
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
+    from typing import TextIO
 
 Format = Literal["jsonl", "csv", "parquet"]
 FORMATS: tuple[Format, ...] = get_args(Format)
+CsvFormulas = Literal["keep", "escape"]
+CSV_FORMULAS: tuple[CsvFormulas, ...] = get_args(CsvFormulas)
 
-# Parquet is read by row groups: a group a page of the service would make files slow to read.
+# Parquet is read by row groups: one group per page of the service would make files slow to read.
 _ROWS_A_GROUP = 10_000
-_LARGEST_WHOLE = 2.0**63
+_INT64_LIMIT = 2.0**63
+# A cell that begins with one of these is a formula to some spreadsheet, as OWASP's page on CSV injection lists them.
+_FORMULA_STARTS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
 
 _Row = list[str | int | float | None]
 
@@ -28,11 +33,11 @@ _Row = list[str | int | float | None]
 @dataclass(frozen=True, slots=True)
 class FlatView:
     """
-    How a service's records look as rows of a table; the same for every dataset of the service.
+    How the records of a service become rows of a table.
 
-    :param columns: the names of the columns in order, with the type of their values.
-    :param flatten: gives a record's values by column; what is absent, or cannot be read as its column's type, is left
-        empty.
+    :param columns: the names of the columns in order, with the types of their values.
+    :param flatten: returns a record's values by column. A value that is absent, or not of its column's type, leaves the
+        cell empty.
     """
 
     columns: Mapping[str, type[str | int | float]]
@@ -40,10 +45,10 @@ class FlatView:
 
     def row(self, record: Mapping[str, Any]) -> _Row:
         """
-        Give one row.
+        Return a record as a row.
 
         :param record: the record as it came.
-        :returns: a value a column, of the column's type or None.
+        :returns: one value per column, of the column's type, or None.
         """
         values = self.flatten(record)
         return [_as(kind, values.get(name)) for name, kind in self.columns.items()]
@@ -51,12 +56,12 @@ class FlatView:
 
 def format_of(destination: object, format: str | None = None) -> Format:
     """
-    Say in which format a dataset is written.
+    Return the format in which a dataset is written.
 
-    :param destination: its path; the suffix tells where ``format`` does not.
-    :param format: ``jsonl``, ``csv`` or ``parquet``; None goes by the suffix.
+    :param destination: its path.
+    :param format: ``jsonl``, ``csv`` or ``parquet``; None means the suffix of the path.
     :returns: the format.
-    :raises ValueError: where neither names a format.
+    :raises ValueError: if neither names a format.
     """
     # Without a dot there is no suffix.
     _, dot, suffix = str(destination).rpartition("/")[2].rpartition(".")
@@ -74,10 +79,10 @@ def format_of(destination: object, format: str | None = None) -> Format:
 
 def check_format(format: Format) -> None:
     """
-    Make sure that a format can be written here.
+    Make sure that the packages which a format needs are installed.
 
     :param format: the format.
-    :raises PermanentError: for Parquet, where pyarrow is not installed.
+    :raises PermanentError: for Parquet, if pyarrow is not installed.
     """
     if format == "parquet" and not find_spec("pyarrow"):
         raise PermanentError(
@@ -86,81 +91,97 @@ def check_format(format: Format) -> None:
         )
 
 
-def write_table(format: Format, file: Path, view: FlatView, records: Iterable[Mapping[str, Any]]) -> None:
+def check_csv_formulas(csv_formulas: CsvFormulas) -> None:
     """
-    Write records as a table, few of them in memory at a time.
+    Make sure that an argument says what to do with formulas.
+
+    :param csv_formulas: ``keep`` or ``escape``.
+    :raises ValueError: if it is neither.
+    """
+    if csv_formulas not in CSV_FORMULAS:
+        raise ValueError(f"csv_formulas is {' or '.join(CSV_FORMULAS)}; not {csv_formulas!r}.")
+
+
+def write_table(
+    format: Format,
+    file: Path,
+    view: FlatView,
+    records: Iterable[Mapping[str, Any]],
+    csv_formulas: CsvFormulas = "keep",
+) -> None:
+    """
+    Write records as a table, with at most 10,000 of them in memory.
 
     :param format: ``csv`` or ``parquet``.
     :param file: the file on the local disk.
     :param view: the table's columns.
     :param records: the records as they came.
-    :raises OSError: where the file cannot be written.
+    :param csv_formulas: ``escape`` puts ``'`` before a text in CSV that a spreadsheet would take for a formula.
+    :raises OSError: if the file cannot be written.
     """
     rows = map(view.row, records)
     if format == "csv":
-        _write_csv(file, view, rows)
+        _write_csv(file, view, map(_without_formulas, rows) if csv_formulas == "escape" else rows)
     else:
         _write_parquet(file, view, rows)
 
 
 def json_line(value: object) -> bytes:
     """
-    Give a value as JSON on one line, without the line's end.
+    Return a value as JSON on one line, without a line end.
 
     :param value: plain values.
-    :returns: the text in UTF-8.
+    :returns: the line in UTF-8.
+    :raises ValueError: if the value is nested too deep.
     """
     return json_lines([value])[:-1]
 
 
 def json_lines(values: Iterable[object]) -> bytes:
     """
-    Give values as JSON, one a line.
+    Return values as JSON, one per line.
+
+    Integers of any size, NaN and infinity keep their values.
 
     :param values: plain values.
-    :returns: the lines in UTF-8, each with its end.
+    :returns: the lines in UTF-8, each with its line end.
+    :raises ValueError: if a value is nested too deep.
     """
-    import msgspec
-
-    encode = msgspec.json.Encoder().encode_into
-    lines = bytearray()
-    for value in values:
-        start = len(lines)
-        try:
-            encode(value, lines, start)
-        except ValueError:
-            lines[start:] = _odd_line(value)
-        else:
-            # It writes NaN as null too.
-            if lines.find(b"null", start) >= 0:
-                lines[start:] = _odd_line(value)
-        lines += b"\n"
-    return bytes(lines)
-
-
-def _odd_line(value: object) -> bytes:
     from pydantic_core import to_json
 
+    lines: list[bytes] = []
+    for value in values:
+        try:
+            line = to_json(value, inf_nan_mode="constants")
+        except ValueError:
+            line = _json_of_odd_value(value)
+        lines.append(line)
+    lines.append(b"")
+    return b"\n".join(lines)
+
+
+def _json_of_odd_value(value: object) -> bytes:
+    """Encode what ``to_json`` refuses: a lone surrogate, or more than 250 levels of nesting."""
     try:
-        return to_json(value, inf_nan_mode="constants")
-    except ValueError:
-        # Half of a surrogate pair has no UTF-8; as an escape it is good JSON.
         text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-        return text.encode("utf-8", "backslashreplace")
+    except RecursionError:
+        raise ValueError("the value is nested too deep to be written as JSON") from None
+    # A lone surrogate has no UTF-8. Its backslash escape is valid JSON.
+    return text.encode("utf-8", "backslashreplace")
 
 
 def _as(kind: type[str | int | float], value: object) -> str | int | float | None:
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         return None
     if kind is str:
-        # NUL ends a text in many readers, and half of a surrogate pair has no UTF-8.
+        # NUL ends a text in many readers, and a lone surrogate has no UTF-8.
         return str(value).replace("\0", "").encode("utf-8", "backslashreplace").decode()
     try:
         number = float(value)
     except (ValueError, OverflowError):
         return None
-    # Larger whole numbers fit no column of a table; "nan" compares as false.
-    if not abs(number) < (_LARGEST_WHOLE if kind is int else float("inf")):
+    # Larger integers fit no column of a table. NaN compares as false.
+    if not abs(number) < (_INT64_LIMIT if kind is int else float("inf")):
         return None
     if kind is float:
         return number
@@ -169,9 +190,25 @@ def _as(kind: type[str | int | float], value: object) -> str | int | float | Non
 
 def _write_csv(file: Path, view: FlatView, rows: Iterable[_Row]) -> None:
     with file.open("w", encoding="utf-8", newline="") as opened:
-        writer = csv.writer(opened, lineterminator="\n")
+        # Readers end a row at CR as well as at LF. Below Python 3.13 the writer quotes only what is in its line
+        # terminator, so it is given both, and the file gets LF.
+        writer = csv.writer(_UnixLines(opened), lineterminator="\r\n")
         writer.writerow(view.columns)
         writer.writerows(rows)
+
+
+class _UnixLines:
+    """Writes each line of a CSV writer with LF instead of CR and LF."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._write = file.write
+
+    def write(self, line: str) -> int:
+        return self._write(f"{line[:-2]}\n")
+
+
+def _without_formulas(row: _Row) -> _Row:
+    return [f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA_STARTS) else cell for cell in row]
 
 
 def _write_parquet(file: Path, view: FlatView, rows: Iterable[_Row]) -> None:

@@ -1,24 +1,36 @@
 """
-The journal of a dataset that is being staged, line by line: whose it is, its commits, its receipt.
+The journal of a dataset that is being staged on a local disk: its owner, its commits, its receipt.
 
-The first line names the owner and the receipt of what stands at the destination. A line a commit follows, and in the
-end the receipt of what was published. A journal without an owner has no stage: it keeps a receipt.
+The first line names the owner, and the receipt of the file that is at the destination. Each commit adds a line, and
+publishing adds the receipt of what is published. A journal without an owner belongs to no attempt: it keeps a receipt.
+
+The journal is locked (``flock``) while a task writes, and is replaced as a whole when it is cut down. So the lock is
+worth something only while the locked file is the one that has the journal's name.
 """
 
 from __future__ import annotations
 
+import fcntl
+import os
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_mediaops.exceptions import DestinationInUseError, PermanentError
 from airflow_provider_mediaops.json_text import parse_json
+from airflow_provider_mediaops.storage.files import beside, create, is_same_file, open_own, replacing, sync
 from airflow_provider_mediaops.storage.formats import json_line
 from airflow_provider_mediaops.storage.ownership import Owner, Receipt
-from airflow_provider_mediaops.storage.records import Extent
+from airflow_provider_mediaops.storage.records import Extent, read_blocks, write_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
 _VERSION = 1
+# A journal that is longer than this, in bytes, is worth cutting down.
+_LONG = 256 * 1024
+# A journal is replaced a few times in the life of a dataset; this many times in a row is somebody's doing.
+_TRIES = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +38,9 @@ class Commit:
     """
     One commit.
 
-    :param extent: how much of the records counts.
-    :param state: what the writer saved with it.
-    :param end: where its line ends in the journal.
+    :param extent: the committed records.
+    :param state: what the writer saved with them.
+    :param end: where the commit's line ends in the journal, in bytes.
     """
 
     extent: Extent
@@ -39,13 +51,13 @@ class Commit:
 @dataclass(slots=True)
 class Journal:
     """
-    What a journal says.
+    The content of a journal.
 
-    :param owner: whose the stage is; None where there is none.
+    :param owner: the owner of the staged records; None if nothing is staged.
     :param last: the receipt of what was published before.
-    :param commits: in order.
-    :param receipt: the receipt of what this stage has published, or was about to.
-    :param start: where its first line ends.
+    :param commits: the commits in order.
+    :param receipt: the receipt of what the owner has published, or was about to publish.
+    :param start: where the first line ends, in bytes.
     """
 
     owner: Owner | None = None
@@ -56,28 +68,30 @@ class Journal:
 
 
 def header_line(owner: Owner | None, last: Receipt | None) -> bytes:
-    """Give the first line of a journal."""
+    """Return the first line of a journal."""
     head = {"owner": asdict(owner) if owner else None, "last": last.to_dict() if last else None}
     return json_line({"version": _VERSION, **head}) + b"\n"
 
 
 def commit_line(extent: Extent, state: Any) -> bytes:
-    """Give the line of a commit."""
+    """Return the line of a commit."""
     return json_line({"extent": (extent.size, extent.rows, extent.crc), "state": state}) + b"\n"
 
 
 def receipt_line(receipt: Receipt) -> bytes:
-    """Give the line that ends a journal."""
+    """Return the last line of a journal."""
     return json_line({"receipt": receipt.to_dict()}) + b"\n"
 
 
-def read_journal(data: bytes) -> Journal:
+def read_journal(data: bytes, file: object) -> Journal:
     """
-    Read a journal as far as it goes.
+    Parse a journal up to the first line that is damaged.
 
-    :param data: its content; a process that died or a disk that was full may have cut its last line short, and a power
-        cut may have left anything at its end.
-    :returns: what it says; an empty journal where not even its first line can be read.
+    :param data: its content. A killed process or a full disk may have cut its last line short, and a power failure may
+        have left anything at its end.
+    :param file: its path, for messages.
+    :returns: the journal; an empty one if even the first line is damaged.
+    :raises PermanentError: if another version of this package has written it.
     """
     journal = Journal()
     end = 0
@@ -86,7 +100,7 @@ def read_journal(data: bytes) -> Journal:
         fields = _fields(line)
         try:
             if not journal.start:
-                journal = _begun(fields, end)
+                journal = _begun(fields, end, file)
             elif "receipt" in fields:
                 journal.receipt = Receipt.from_dict(fields["receipt"])
             else:
@@ -96,9 +110,14 @@ def read_journal(data: bytes) -> Journal:
     return journal
 
 
-def _begun(fields: Mapping[str, Any], end: int) -> Journal:
+def _begun(fields: Mapping[str, Any], end: int, file: object) -> Journal:
     if fields["version"] != _VERSION:
-        raise KeyError(fields["version"])
+        raise PermanentError(
+            f"{file} has version {str(fields['version'])[:20]!r}, which this version of airflow-provider-mediaops does "
+            f"not know (it knows {_VERSION}). Install the version that wrote it, or a later one; or delete the file, "
+            "and what is staged is written anew.",
+            service="storage",
+        )
     owner = fields["owner"]
     return Journal(Owner(**owner) if owner else None, Receipt.from_dict(fields["last"]), start=end)
 
@@ -109,3 +128,164 @@ def _fields(line: bytes) -> Mapping[str, Any]:
     except ValueError:
         return {}
     return value if isinstance(value, dict) else {}
+
+
+class LockedJournal:
+    """
+    A journal on the disk that this process has locked, until it is closed or the process dies.
+
+    :param target: the file whose journal it is; the journal is beside it.
+    :param destination: the path of the target as the user gave it, for messages.
+    :raises BlockingIOError: if another process has locked it.
+    :raises PermissionError: if it is not a regular file of this user.
+    :raises OSError: if it cannot be opened for writing.
+    """
+
+    def __init__(self, target: Path, destination: object) -> None:
+        self.file = journal_of(target)
+        self._destination = destination
+        self._descriptor = _locked(self.file)
+        self._end = os.fstat(self._descriptor).st_size
+        self._long = _LONG
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it is time to cut it down."""
+        return self._end > self._long
+
+    def check(self) -> None:
+        """
+        Make sure that the lock still holds the destination.
+
+        :raises DestinationInUseError: if the journal was removed or replaced, so that another task may hold it.
+        """
+        if not is_same_file(self._descriptor, self.file):
+            raise lost(self._destination, self.file)
+
+    def read(self) -> Journal:
+        """
+        Parse it up to the first line that is damaged.
+
+        :raises PermanentError: if another version of this package has written it.
+        """
+        return read_journal(b"".join(read_blocks(self._descriptor, 0, self._end)), self.file)
+
+    def cut(self, end: int) -> None:
+        """
+        Remove all that comes after a line.
+
+        :param end: where the line ends, in bytes.
+        """
+        os.ftruncate(self._descriptor, end)
+        self._end = end
+
+    def append(self, line: bytes) -> None:
+        """
+        Add a line, over whatever an earlier failed write has left there.
+
+        :param line: the line.
+        """
+        write_at(self._descriptor, line, self._end)
+        self._end += len(line)
+
+    def sync(self) -> None:
+        """Write it to the disk."""
+        sync(self._descriptor)
+
+    def rewrite(self, content: bytes, *, durable: bool = True) -> None:
+        """
+        Replace its content in one step.
+
+        :param content: the new lines.
+        :param durable: whether they must be on the disk before the old ones are gone.
+        :raises DestinationInUseError: if the journal was removed or replaced by another process.
+        """
+        fresh = -1
+        try:
+            with replacing(self.file, durable=durable, private=True) as descriptor:
+                # Locked before it has its name, so that nobody else can lock it first.
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                # The lock belongs to both descriptors.
+                fresh = os.dup(descriptor)
+                write_at(fresh, content, 0)
+                self.check()
+        except BaseException:
+            if fresh >= 0:
+                os.close(fresh)
+            raise
+        os.close(self._descriptor)
+        self._descriptor = fresh
+        self._end = len(content)
+        self._long = max(_LONG, 4 * self._end)
+
+    def close(self) -> None:
+        """Release the lock."""
+        os.close(self._descriptor)
+
+
+def journal_of(target: Path) -> Path:
+    """Return the path of a file's journal."""
+    return target.with_name(beside(target.name, "checkpoint"))
+
+
+def peek(target: Path) -> Journal:
+    """
+    Read a journal that another process has locked.
+
+    :param target: the file whose journal it is.
+    :returns: the journal; an empty one if it is gone.
+    :raises PermissionError: if it is not a regular file of this user.
+    :raises PermanentError: if another version of this package has written it.
+    """
+    file = journal_of(target)
+    try:
+        descriptor = open_own(file)
+    except FileNotFoundError:
+        return Journal()
+    try:
+        return read_journal(b"".join(read_blocks(descriptor, 0, os.fstat(descriptor).st_size)), file)
+    finally:
+        os.close(descriptor)
+
+
+def lost(destination: object, file: Path) -> DestinationInUseError:
+    """
+    Return the error of an attempt whose files were removed or replaced by somebody else.
+
+    :param destination: the path that the attempt writes.
+    :param file: the file that is not the attempt's any more.
+    """
+    return DestinationInUseError(
+        f"{destination} is no longer this task's: {file} was removed, replaced or changed while the task was writing. "
+        "This attempt ends, and publishes nothing; the next one starts with what it finds. Leave the hidden files "
+        "beside a destination alone while a task writes it.",
+        service="storage",
+    )
+
+
+def _locked(file: Path) -> int:
+    for _ in range(_TRIES):
+        descriptor = _opened(file)
+        if descriptor is None:
+            continue
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if is_same_file(descriptor, file):
+                return descriptor
+        except BaseException:
+            os.close(descriptor)
+            raise
+        # It was replaced between the two calls, so the locked file is no longer the journal.
+        os.close(descriptor)
+    raise OSError(f"{file} is removed again and again")
+
+
+def _opened(file: Path) -> int | None:
+    """Open or create a file; None if others create and remove it at the same moment."""
+    try:
+        return open_own(file)
+    except FileNotFoundError:
+        try:
+            return create(file)
+        except FileExistsError:
+            return None

@@ -1,15 +1,26 @@
 """
-The stage of a dataset on the local disk: hidden files beside the destination.
+Staging on the local disk: hidden files beside the destination.
 
-``.<name>.records`` holds the staged JSON lines, and only grows. ``.<name>.checkpoint`` is the journal, and locked for
-as long as a task writes; the system frees it when the task's process dies.
+``.<name>.records`` holds the staged JSON lines, and only grows. ``.<name>.checkpoint`` is the journal. It is locked
+while a task writes; the system releases the lock when the process dies. Only this user can read the staged files.
 
-A commit is two writes and no more: what a process has written outlives it. What outlives the machine is another matter,
-so both files are brought to the disk every 5 seconds, if anything is committed. A journal that got there ahead of the
-records gives itself away by their CRC-32, and the stage goes back to the last commit that is whole.
+A commit is two writes. They survive the death of the process. For a power failure, both files are synced every 5
+seconds. If the journal reached the disk and the records did not, their CRC-32 shows it, and staging resumes from the
+last commit that is intact.
 
-The receipt is in the journal, on the disk, before the file gets its name: so the next attempt can tell what a dying one
-has published, or finish it. Then the journal is cut down to the receipt, and stays.
+An attempt publishes in this order:
+
+1. The CRC-32 of the records is compared with that of the last commit.
+2. The file to be published (the records, or what they were converted to) gets its permissions and is synced.
+3. Its receipt is added to the journal, and the journal is synced. From here on, an attempt that dies is finished by
+   the next one.
+4. The file is renamed to a random name, which no other attempt uses.
+5. The renamed file and the journal are compared with the files that this attempt has opened. If either is another one,
+   another task may have begun: the attempt ends, and nothing is published.
+6. The file is renamed to the destination.
+7. The journal is cut down to the receipt, and stays.
+
+Each commit, too, makes sure that journal and records are still its own.
 """
 
 from __future__ import annotations
@@ -18,31 +29,50 @@ import os
 import time
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.storage.files import beside, naming_path, replace, target_of
-from airflow_provider_mediaops.storage.journal import commit_line, header_line, read_journal, receipt_line
-from airflow_provider_mediaops.storage.locked_journal import LockedJournal, journal_of, sync
+from airflow_provider_mediaops.storage.files import (
+    beside,
+    check_own,
+    create,
+    is_same_file,
+    naming_path,
+    open_own,
+    part_of,
+    parts_of,
+    published_mode,
+    replace,
+    sync,
+    target_of,
+)
+from airflow_provider_mediaops.storage.journal import (
+    LockedJournal,
+    commit_line,
+    header_line,
+    journal_of,
+    lost,
+    peek,
+    receipt_line,
+)
 from airflow_provider_mediaops.storage.ownership import Owner, Receipt, in_use
 from airflow_provider_mediaops.storage.records import Extent, read_lines, resume_hint, verified, write_at
-from airflow_provider_mediaops.storage.stage import Stage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
-    from pathlib import Path
 
     from airflow.sdk import ObjectStoragePath
 
+    from airflow_provider_mediaops.storage.dataset import Convert
     from airflow_provider_mediaops.storage.journal import Journal
-    from airflow_provider_mediaops.storage.stage import Convert
 
-_SYNC_EVERY = 5.0
+_SYNC_INTERVAL_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class _Files:
-    """The destination, and what stands beside it while it is written."""
+    """The destination, and its hidden companions while it is written."""
 
     target: Path
     records: Path
@@ -54,8 +84,11 @@ class _Files:
         return cls(target, *(target.with_name(beside(target.name, kind)) for kind in ("records", "converted")))
 
     def drop_staged(self) -> None:
-        self.records.unlink(missing_ok=True)
-        self.converted.unlink(missing_ok=True)
+        """Remove what was staged; the lock of the journal is needed for it."""
+        for file in (self.records, self.converted):
+            _remove_own(file)
+        for file in parts_of(journal_of(self.target), self.target):
+            file.unlink(missing_ok=True)
 
     def settle(self, journal: LockedJournal, receipt: Receipt) -> None:
         """Leave the published file and its receipt."""
@@ -63,14 +96,15 @@ class _Files:
         self.drop_staged()
 
 
-class LocalStage(Stage):
+class LocalStage:
     """
-    The stage of a destination on the local disk.
+    Staging of a destination on the local disk.
 
-    :param path: the destination; folders above it are made.
-    :param owner: who writes it.
-    :raises DestinationInUseError: where another task, or another attempt of this one, is writing it.
-    :raises OSError: where the destination cannot be written; the message names it.
+    :param path: the destination; missing folders are created.
+    :param owner: the task instance that writes it.
+    :raises DestinationInUseError: if another task, or another attempt of this one, is writing it.
+    :raises PermanentError: if another version of this package has staged something there.
+    :raises OSError: if the destination cannot be written; the message names it.
     """
 
     def __init__(self, path: ObjectStoragePath, owner: Owner) -> None:
@@ -78,10 +112,11 @@ class LocalStage(Stage):
         self._owner = owner
         self.extent = Extent()
         self.state: Any = None
+        self.resumed = False
         self._synced = time.monotonic()
         with naming_path(path):
             self._files = _Files.of(path)
-            self._journal = _taken(path, self._files)
+            self._journal = _lock(path, self._files)
             try:
                 self._begin(self._journal.read())
             except BaseException:
@@ -89,19 +124,17 @@ class LocalStage(Stage):
                 raise
 
     def _begin(self, journal: Journal) -> None:
-        self.last = _standing(self._files, journal.receipt or journal.last)
-        self.resumed = False
-        goes_on = journal.owner is not None and self._owner.continues(journal.owner) and not journal.receipt
-        if not goes_on:
-            self._files.drop_staged()
-            # Its loss in a power cut would be that of nothing.
-            self._journal.rewrite(header_line(self._owner, self.last), durable=False)
-        self._records = os.open(self._files.records, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        if goes_on:
+        self.last = _current(self._files, journal.receipt or journal.last)
+        if journal.owner is not None and self._owner.continues(journal.owner) and not journal.receipt:
             self._resume(journal)
+            return
+        self._files.drop_staged()
+        # Nothing is lost if a power failure loses it.
+        self._journal.rewrite(header_line(self._owner, self.last), durable=False)
+        self._records = create(self._files.records)
 
     def _resume(self, journal: Journal) -> None:
-        good = verified(self._records, [commit.extent for commit in journal.commits])
+        self._records, good = self._open_records([commit.extent for commit in journal.commits])
         end = journal.start
         if good:
             commit = journal.commits[good - 1]
@@ -109,59 +142,106 @@ class LocalStage(Stage):
         os.ftruncate(self._records, self.extent.size)
         self._journal.cut(end)
 
+    def _open_records(self, extents: Sequence[Extent]) -> tuple[int, int]:
+        """Open the records of an earlier attempt; return the descriptor, and how many extents are intact."""
+        with suppress(FileNotFoundError):
+            descriptor = open_own(self._files.records)
+            try:
+                good = verified(descriptor, extents)
+            except BaseException:
+                os.close(descriptor)
+                raise
+            if good and extents[good - 1].size:
+                return descriptor, good
+            os.close(descriptor)
+            # No record in it is known to be ours, so it is not cut but replaced.
+            _remove_own(self._files.records)
+        descriptor = create(self._files.records)
+        return descriptor, verified(descriptor, extents)
+
     def lines(self) -> Iterator[bytes]:
-        """Give the lines that are committed."""
+        """Yield the committed lines."""
         return read_lines(self._records, self.extent.size)
 
     def append(self, data: bytes, rows: int, state: Any) -> None:
-        """Commit lines and a state: all of it, or nothing."""
+        """Commit lines and a state: both, or neither."""
         grown = self.extent.grown(data, rows)
         line = commit_line(grown, state)
         with self._naming_path():
+            self._check_ours(self._records, self._files.records)
             write_at(self._records, data, self.extent.size)
             self._journal.append(line)
             self.extent, self.state = grown, state
             now = time.monotonic()
-            if now - self._synced >= _SYNC_EVERY:
+            if now - self._synced >= _SYNC_INTERVAL_SECONDS:
                 self._synced = now
                 sync(self._records)
                 self._journal.sync()
             if self._journal.is_long:
-                # The new journal goes to the disk and has this commit alone: without its records it would have none.
+                # The new journal has this commit alone. If its records were not on the disk, nothing could be resumed.
                 sync(self._records)
                 self._journal.rewrite(header_line(self._owner, self.last) + line)
 
     def publish(self, convert: Convert | None, summary: Mapping[str, Any], digest: str | None) -> dict[str, Any]:
-        """Put the file at its destination in one step; give the summary with its size in bytes."""
+        """Put the file at its destination in one step; return the summary with its size in bytes."""
         with self._naming_path():
-            # What a commit that failed has left behind the last good one.
+            # A commit that failed may have left something behind the last good one.
             os.ftruncate(self._records, self.extent.size)
-            ready = self._files.records
-            if convert:
-                ready = self._files.converted
-                convert(ready)
-            _sync_file(ready)
-            final = {**summary, "bytes": ready.stat().st_size}
-            receipt = Receipt(self._owner, final, digest, _identity(ready))
-            self._journal.append(receipt_line(receipt))
-            self._journal.sync()
-            replace(ready, self._files.target)
-            self._files.settle(self._journal, receipt)
+            if not verified(self._records, [self.extent]):
+                raise lost(self._path, self._files.records)
+            if convert is None:
+                return self._publish_file(self._files.records, self._records, summary, digest)
+            _remove_own(self._files.converted)
+            descriptor = create(self._files.converted)
+            try:
+                # A path that leads to the open file, whatever has its name by now.
+                convert(Path(f"/dev/fd/{descriptor}"))
+                return self._publish_file(self._files.converted, descriptor, summary, digest)
+            finally:
+                os.close(descriptor)
+
+    def _publish_file(
+        self, file: Path, descriptor: int, summary: Mapping[str, Any], digest: str | None
+    ) -> dict[str, Any]:
+        os.fchmod(descriptor, published_mode(self._files.target))
+        os.fsync(descriptor)
+        status = os.fstat(descriptor)
+        final = {**summary, "bytes": status.st_size}
+        receipt = Receipt(self._owner, final, digest, _identity(status))
+        self._journal.append(receipt_line(receipt))
+        self._journal.sync()
+        self._check_ours(descriptor, file)
+        # Between this look and the next step, the name may come to lead to another attempt's file.
+        part = part_of(self._files.target)
+        file.replace(part)
+        try:
+            self._check_ours(descriptor, part)
+        except BaseException:
+            part.replace(file)
+            raise
+        replace(part, self._files.target)
+        self._files.settle(self._journal, receipt)
         return final
 
     def keep_published(self, last: Receipt, summary: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Take over what was published before as this task's own, with its size; None where it is gone meanwhile."""
+        """Make the published file this task's own; return the summary with its size, or None if it is gone."""
         with self._naming_path():
-            if not _standing(self._files, last):
+            if not _current(self._files, last):
                 return None
             final = {**summary, "bytes": self._files.target.stat().st_size}
             self._files.settle(self._journal, Receipt(self._owner, final, last.digest, last.identity))
         return final
 
     def close(self) -> None:
-        """Let go of the destination; what is committed stays for the next attempt."""
+        """Release the destination; what is committed stays for the next attempt."""
         os.close(self._records)
         self._journal.close()
+
+    def _check_ours(self, descriptor: int, file: Path) -> None:
+        """Raise unless the journal and a staged file are still those that this attempt has opened."""
+        self._journal.check()
+        if not is_same_file(descriptor, file):
+            raise lost(self._path, file)
 
     def _naming_path(self) -> AbstractContextManager[None]:
         return naming_path(self._path, resume_hint(self.extent))
@@ -169,70 +249,75 @@ class LocalStage(Stage):
 
 def published_locally(path: ObjectStoragePath, owner: Owner) -> dict[str, Any] | None:
     """
-    Find what this very task instance has published, and finish it where it died in the last step.
+    Find what a task instance has published, and finish publishing if it died in the last step.
 
     :param path: the destination.
     :param owner: the task instance.
-    :returns: the summary, or None where the file at the destination is not of this task instance.
-    :raises OSError: where the folder cannot be read or written; the message names the destination.
+    :returns: the summary, or None if the file at the destination is not of this task instance.
+    :raises PermanentError: if another version of this package has written the receipt.
+    :raises OSError: if the folder cannot be read or written; the message names the destination.
     """
     with naming_path(path):
         files = _Files.of(path)
-        if not journal_of(files.target).exists():
+        if not os.path.lexists(journal_of(files.target)):
             return None
         try:
-            journal = LockedJournal(files.target)
+            journal = LockedJournal(files.target, path)
         except BlockingIOError:
-            # Another task has begun to write; until it publishes, what is there may still be ours.
-            receipt = read_journal(journal_of(files.target).read_bytes()).last
+            # Another task has begun to write. Until it publishes, the file may still be ours.
+            receipt = peek(files.target).last
         else:
             try:
-                receipt = _finished(files, journal)
+                receipt = _finish(files, journal)
             finally:
                 journal.close()
-        receipt = _standing(files, receipt)
+        receipt = _current(files, receipt)
         return dict(receipt.summary) if receipt and receipt.owner == owner else None
 
 
-def _finished(files: _Files, journal: LockedJournal) -> Receipt | None:
-    said = journal.read()
-    if said.receipt is None:
-        if said.owner is None:
+def _finish(files: _Files, journal: LockedJournal) -> Receipt | None:
+    """Publish what an attempt was about to publish when it died; return the receipt of what is published."""
+    content = journal.read()
+    if content.receipt is None:
+        if content.owner is None:
             files.drop_staged()
-        return said.last
-    for ready in (files.converted, files.records):
-        if _identity(ready) == said.receipt.identity:
-            replace(ready, files.target)
-    files.settle(journal, said.receipt)
-    return said.receipt
+        return content.last
+    for file in (files.converted, files.records, *parts_of(files.target)):
+        if _identity_of(file) == content.receipt.identity:
+            check_own(file)
+            replace(file, files.target)
+    files.settle(journal, content.receipt)
+    return content.receipt
 
 
-def _standing(files: _Files, receipt: Receipt | None) -> Receipt | None:
-    """Give the receipt, unless its file is gone or another since."""
-    return receipt if receipt and _identity(files.target) == receipt.identity else None
+def _current(files: _Files, receipt: Receipt | None) -> Receipt | None:
+    """Return a receipt if its file is still at the destination."""
+    return receipt if receipt and _identity_of(files.target) == receipt.identity else None
 
 
-def _taken(path: ObjectStoragePath, files: _Files) -> LockedJournal:
+def _lock(path: ObjectStoragePath, files: _Files) -> LockedJournal:
     try:
-        return LockedJournal(files.target)
+        return LockedJournal(files.target, path)
     except BlockingIOError:
-        holder = read_journal(journal_of(files.target).read_bytes()).owner
+        holder = peek(files.target).owner
     seen = time.time()
     with suppress(FileNotFoundError):
-        seen = files.records.stat().st_mtime
+        seen = files.records.lstat().st_mtime
     raise in_use(path, holder.task if holder else "", seen)
 
 
-def _identity(file: Path) -> str:
+def _remove_own(file: Path) -> None:
     with suppress(FileNotFoundError):
-        status = file.stat()
-        return f"{status.st_size}:{status.st_mtime_ns}"
-    return ""
+        check_own(file)
+        file.unlink()
 
 
-def _sync_file(file: Path) -> None:
-    descriptor = os.open(file, os.O_RDONLY)
+def _identity_of(file: Path) -> str:
     try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        return _identity(file.lstat())
+    except FileNotFoundError:
+        return ""
+
+
+def _identity(status: os.stat_result) -> str:
+    return f"{status.st_size}:{status.st_mtime_ns}"

@@ -71,7 +71,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.exceptions import DestinationInUseError
-from airflow_provider_mediaops.storage.files import naming_path, object_version
+from airflow_provider_mediaops.storage.files import content_tag, naming_path
 from airflow_provider_mediaops.storage.formats import json_line
 from airflow_provider_mediaops.storage.lease import STALE_AFTER, Lease, modified
 from airflow_provider_mediaops.storage.ownership import (
@@ -99,7 +99,7 @@ if TYPE_CHECKING:
 
     from airflow.sdk import ObjectStoragePath
 
-    from airflow_provider_mediaops.storage.stage import Convert
+    from airflow_provider_mediaops.storage.dataset import Convert
 
 _LOOK_SECONDS = 30.0
 _SEGMENT_BYTES = 256 * 1024
@@ -281,7 +281,7 @@ class ObjectStage:
         target = self._objects.path.path
         for _ in range(_UPLOADS):
             info = self._objects.info(target)
-            version = object_version(info) or (None if info else "")
+            version = content_tag(info) or (None if info else "")
             self._check(fresh=True)
             # On a conflict someone has replaced the file: another attempt, as the next look tells, or another program.
             with suppress(ConflictError):
@@ -418,4 +418,4 @@ def _parse(objects: StoreObjects, found: Found) -> Lease:
 def _identity(objects: StoreObjects) -> str:
     """Return what tells whether the object at the destination is still the same; empty if there is none."""
     info = objects.info(objects.path.path)
-    return f"{info.get('size')}:{object_version(info)}" if info else ""
+    return f"{info.get('size')}:{content_tag(info)}" if info else ""

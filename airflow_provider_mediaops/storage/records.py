@@ -1,4 +1,4 @@
-"""Staged records: JSON lines in a local file that only grows, and how much of it counts."""
+"""Staged records: JSON lines in a local file that only grows, and how much of it is committed."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _BLOCK = 1024 * 1024
 @dataclass(frozen=True, slots=True)
 class Extent:
     """
-    How much of a file of records counts.
+    The committed part of a file of records.
 
     :param size: its length in bytes.
-    :param rows: how many records that is.
-    :param crc: the CRC-32 of its content, which shows what a power cut has left of it.
+    :param rows: how many records it holds.
+    :param crc: the CRC-32 of its content. After a power failure it shows whether the content reached the disk.
     """
 
     size: int = 0
@@ -29,34 +29,31 @@ class Extent:
 
     def grown(self, data: bytes, rows: int) -> Extent:
         """
-        Give the extent after more was written.
+        Return the extent after more records are committed.
 
-        :param data: what was written.
-        :param rows: how many records that is.
+        :param data: the lines of the records.
+        :param rows: how many records they are.
         """
         return Extent(self.size + len(data), self.rows + rows, zlib.crc32(data, self.crc))
 
 
 def resume_hint(extent: Extent) -> str:
     """
-    Say what an attempt that fails leaves to the next.
+    Return a sentence for errors: the next attempt resumes.
 
-    :param extent: what is committed.
-    :returns: a sentence for the reader of the error.
+    :param extent: the committed records.
     """
     return f"What is staged stays: the task's next attempt goes on after {extent.rows:,} rows."
 
 
 def write_at(descriptor: int, data: bytes, offset: int) -> None:
     """
-    Write data at a place of a file, all of it.
-
-    What an earlier write that failed has left there is written over.
+    Write all data at an offset of a file, over whatever an earlier failed write has left there.
 
     :param descriptor: the open file.
-    :param data: what to write.
-    :param offset: where.
-    :raises OSError: where the system refuses, for example because the disk is full.
+    :param data: the data.
+    :param offset: where it begins, in bytes.
+    :raises OSError: if the system refuses, for example because the disk is full.
     """
     written = os.pwrite(descriptor, data, offset)
     while written < len(data):
@@ -68,8 +65,8 @@ def read_lines(descriptor: int, length: int) -> Iterator[bytes]:
     Read a file line by line, without moving its position.
 
     :param descriptor: the open file.
-    :param length: how much of it counts; it ends with a line.
-    :returns: the lines, without their ends.
+    :param length: how much to read, in bytes; it ends with a line end.
+    :returns: the lines, without their line ends.
     """
     rest = b""
     for block in read_blocks(descriptor, 0, length):
@@ -82,8 +79,8 @@ def read_blocks(descriptor: int, start: int, end: int) -> Iterator[bytes]:
     Read a part of a file block by block, without moving its position.
 
     :param descriptor: the open file.
-    :param start: where it begins.
-    :param end: where it ends, or earlier where the file is shorter.
+    :param start: where the part begins, in bytes.
+    :param end: where it ends; the file may be shorter.
     :returns: the blocks.
     """
     while start < end and (block := os.pread(descriptor, min(_BLOCK, end - start), start)):
@@ -96,8 +93,8 @@ def verified(descriptor: int, extents: Sequence[Extent]) -> int:
     Count the extents whose content is in a file as it was written.
 
     :param descriptor: the open file of records.
-    :param extents: each longer than the one before, or as long.
-    :returns: how many of them hold; after a power cut the last may name bytes that never reached the disk.
+    :param extents: in order of their sizes.
+    :returns: how many of them are intact; after a power failure, the last may name bytes that never reached the disk.
     """
     crc = start = 0
     for number, extent in enumerate(extents):

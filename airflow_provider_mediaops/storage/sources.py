@@ -1,4 +1,4 @@
-"""Reading one column of a file on any object storage, row by row."""
+"""Read one column of a file on any object storage, row by row."""
 
 from __future__ import annotations
 
@@ -17,30 +17,29 @@ from airflow.providers.common.compat.sdk import ObjectStoragePath
 
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, PermanentError
 from airflow_provider_mediaops.json_text import text_of
-from airflow_provider_mediaops.storage.files import with_message
+from airflow_provider_mediaops.storage.files import content_tag, naming_path
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from contextlib import AbstractContextManager
 
 _GZIP = ".gz"
 _PARQUET = ".parquet"
-# What is looked at to tell text from anything else.
+# How much of the first line is searched for signs of another format, and how much is read at a time, in bytes.
 _HEAD = 4096
 _BLOCK = 256 * 1024
-# What is longer than this is no line of a text, and would fill the memory.
+# A longer line, in bytes, is no line of a text, and would fill the memory.
 _LONGEST_LINE = 16 * 1024 * 1024
-_BATCH = 1_000
+# A kilobyte of gzip may hold a million empty lines: a file may have this many, and more only beside rows.
+_BLANK_LINES = 1_000_000
+_BLANK_LINES_A_ROW = 10
+_ROWS_A_BATCH = 1_000
 # How many columns an error names, and how much of each name.
 _NAMED, _NAME_LENGTH = 20, 40
-# What tells one version of a file from the next, in the words of the various stores; the first that is there counts.
-_VERSIONS = (
-    *("ETag", "etag", "e_tag", "md5Hash", "md5", "generation", "checksum"),
-    *("mtime", "LastModified", "last_modified", "updated", "modified", "created"),
-)
 
 
 class InvalidSourceError(InvalidArgumentError):
-    """A file that is not what it should be: another format, no text, or without the column."""
+    """The file has another format, is no text, or lacks the column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +47,8 @@ class SourceRow:
     """
     One row of a source.
 
-    :param text: what stands in the column; empty where nothing can be read.
-    :param error: what is wrong with the row itself, with its line; None for a row that can be read.
+    :param text: the text in the column; empty if it cannot be read.
+    :param error: why the row cannot be read, with its line number; None if it can.
     """
 
     text: str
@@ -58,30 +57,32 @@ class SourceRow:
 
 def check_source(source: str | ObjectStoragePath) -> None:
     """
-    Find out from a path alone whether the file can be read.
+    Make sure that the path of a file names a known format.
 
-    :param source: its path.
-    :raises InvalidSourceError: where its suffix is none of a known format.
+    :param source: the file's path.
+    :raises InvalidSourceError: if its suffix is unknown.
     """
     _suffix_of(source)
 
 
 def read_rows(source: str | ObjectStoragePath, column: str, *, skip: int = 0) -> Iterator[SourceRow]:
     """
-    Read one column of a file, as its rows are asked for.
+    Read one column of a file lazily.
 
-    A ``.txt`` file has a text a line, a ``.csv`` file names its columns in its first line, a ``.jsonl`` file has an
-    object a line. Each is UTF-8, and may be compressed with gzip (``.csv.gz``). Empty lines are no rows. A ``.parquet``
-    file is read by its row groups. A row that cannot be read is a row all the same, with an error: one bad byte in the
-    middle of a long list spoils nothing else.
+    A ``.txt`` file has one text per line. A ``.csv`` file names its columns in its first line. A ``.jsonl`` file has
+    one object per line. Each is UTF-8, and may be compressed with gzip (``.csv.gz``). A ``.parquet`` file is read by
+    its row groups. A row that cannot be read is yielded with an error, and does not affect other rows.
+
+    Memory is bounded: a line may have 16 MB. A list may have any number of rows, so the time is that of the
+    decompressed size. Empty lines are skipped; a million of them, and ten more for each row, are an error.
 
     :param source: the file's path.
-    :param column: the name of the column or field; it does not matter for ``.txt``.
-    :param skip: how many rows to leave out at the start.
+    :param column: the name of the column or field; ignored for ``.txt``.
+    :param skip: how many rows to skip.
     :returns: the rows.
-    :raises OSError: where the file is missing or cannot be read; the message names it.
-    :raises InvalidSourceError: where it is no such file or has no such column; the message says what is there instead.
-    :raises PermanentError: for Parquet, where pyarrow is not installed.
+    :raises OSError: if the file is missing or cannot be read; the message names it.
+    :raises InvalidSourceError: if it is not such a file or lacks the column; the message says what it is instead.
+    :raises PermanentError: for Parquet, if pyarrow is not installed.
     """
     path = ObjectStoragePath(str(source))
     suffix = _suffix_of(source)
@@ -92,11 +93,11 @@ def read_rows(source: str | ObjectStoragePath, column: str, *, skip: int = 0) ->
 
 def count_rows(source: str | ObjectStoragePath, column: str) -> int:
     """
-    Read a file through, so that what is wrong with the whole of it is known before any row is worked on.
+    Count the rows of a file by reading all of it, so that a damaged file is found before any row is processed.
 
     :param source: the file's path.
     :param column: the name of the column or field.
-    :returns: how many rows it has; of Parquet only the metadata are read.
+    :returns: the number of rows; of Parquet, only the metadata is read.
     :raises OSError: as :func:`read_rows`.
     :raises InvalidSourceError: as :func:`read_rows`.
     :raises PermanentError: as :func:`read_rows`.
@@ -109,43 +110,51 @@ def count_rows(source: str | ObjectStoragePath, column: str) -> int:
 
 def version_of(source: str | ObjectStoragePath) -> str:
     """
-    Give what tells this version of a file from another one.
+    Return a digest that changes when the file does.
 
     :param source: the file's path.
-    :returns: a digest of its size and its tag or time, as the store has them.
-    :raises OSError: where the file is missing or cannot be reached; the message names it.
+    :returns: a digest of its size and its tag or time, as the store reports them.
+    :raises OSError: if the file is missing or cannot be reached; the message names it.
     """
     path = ObjectStoragePath(str(source))
-    with _naming_path(path):
-        # A triggerer lives long, and its stores' clients remember listings.
+    with _naming_source(path):
+        # A triggerer runs for long, and clients of stores cache listings.
         path.fs.invalidate_cache()
         info = path.fs.info(path.path)
-    marks = [str(info.get("size")), str(next(filter(None, map(info.get, _VERSIONS)), ""))]
+    marks = [str(info.get("size")), content_tag(info)]
     return hashlib.sha256(json.dumps(marks).encode()).hexdigest()
 
 
 class _Lines:
     """
-    The lines of a file as text, and which one was read last.
+    The lines of a file as text, and the number of the last one.
 
-    A byte that is no UTF-8 becomes half of a surrogate pair: whether it matters depends on where in the line it is.
+    A byte that is not UTF-8 becomes a lone surrogate: whether it matters depends on where in the line it is.
     """
 
     def __init__(self, path: ObjectStoragePath) -> None:
         self._path = path
+        self._blank = 0
         self.number = 0
-        #: Whether there are no more of them.
+        #: Whether all lines have been read.
         self.ended = False
 
     def __iter__(self) -> Iterator[str]:
-        with _naming_path(self._path), self._whole_gzip(), self._path.fs.open(self._path.path, "rb") as file:
+        with _naming_source(self._path), self._whole_gzip(), self._path.fs.open(self._path.path, "rb") as file:
             packed = self._path.name.lower().endswith(_GZIP)
             for line in self._split(gzip.GzipFile(fileobj=file).read if packed else file.read):
                 self.number += 1
+                if line.isspace():
+                    self._count_blank()
                 if self.number == 1:
                     self._check_text(line[:_HEAD])
                 yield line.decode("utf-8-sig" if self.number == 1 else "utf-8", "surrogateescape")
         self.ended = True
+
+    def _count_blank(self) -> None:
+        self._blank += 1
+        if self._blank > _BLANK_LINES + _BLANK_LINES_A_ROW * (self.number - self._blank):
+            raise self.wrong(f"{self._blank:,} of the lines up to here are empty, so it is no list")
 
     def _split(self, read: Callable[[int], bytes]) -> Iterator[bytes]:
         rest = b""
@@ -179,14 +188,14 @@ class _Lines:
         return InvalidSourceError(f"source {self._path}{place}: {what}.")
 
     def row(self, text: str, error: str | None = None) -> SourceRow:
-        """Give a row of the line that was read last."""
+        """Return a row of the last line."""
         if not text.isascii():
             error, text = error or _no_utf8(text), _readable(text)
         return SourceRow(text, f"Line {self.number}: {error}." if error else None)
 
 
 def _is_byte(char: str) -> bool:
-    # What the decoder makes of a byte that is no UTF-8.
+    # The decoder maps a byte that is not UTF-8 to one of these surrogates.
     return "\udc80" <= char <= "\udcff"
 
 
@@ -284,7 +293,7 @@ def _parquet_rows(path: ObjectStoragePath, column: str, skip: int) -> Iterator[S
             if rows <= skip:
                 skip -= rows
                 continue
-            for batch in file.iter_batches(_BATCH, row_groups=[group], columns=[column], use_threads=False):
+            for batch in file.iter_batches(_ROWS_A_BATCH, row_groups=[group], columns=[column], use_threads=False):
                 values = batch.column(0)
                 for value in values[skip:].to_pylist() if skip < len(values) else ():
                     yield SourceRow(text_of(value))
@@ -301,7 +310,7 @@ def _opened_parquet(path: ObjectStoragePath, column: str) -> Iterator[Any]:
             "Reading Parquet needs pyarrow, which is not installed here: "
             "install airflow-provider-mediaops[parquet], or give the list as .txt, .csv or .jsonl."
         ) from None
-    with _naming_path(path), path.fs.open(path.path, "rb") as opened:
+    with _naming_source(path), path.fs.open(path.path, "rb") as opened:
         try:
             with pq.ParquetFile(opened, pre_buffer=False) as file:
                 if error := _not_one(column, file.schema_arrow.names):
@@ -312,7 +321,7 @@ def _opened_parquet(path: ObjectStoragePath, column: str) -> Iterator[Any]:
 
 
 def _not_one(column: str, names: Sequence[str]) -> str | None:
-    """Say what is wrong where there is no column of the name, or more than one."""
+    """Return an error unless exactly one column has the name."""
     if column in names:
         number = names.count(column)
         return f"there are {number} columns {column!r}; give them different names" if number > 1 else None
@@ -326,14 +335,8 @@ def _start_of(text: str) -> str:
     return f"'{_readable(text)}'" if _no_utf8(text) else repr(text)
 
 
-@contextmanager
-def _naming_path(path: ObjectStoragePath) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        gone = "there is no such file" if isinstance(error, FileNotFoundError) else str(error)
-        what = f"source {path} cannot be read: {error.strerror or gone}"
-        raise with_message(error, what) from error
+def _naming_source(path: ObjectStoragePath) -> AbstractContextManager[None]:
+    return naming_path(f"source {path}", done="read")
 
 
 _Reader = Callable[[_Lines, str, int], Iterator[SourceRow]]

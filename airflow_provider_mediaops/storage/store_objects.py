@@ -15,7 +15,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.exceptions import MediaOpsError
-from airflow_provider_mediaops.storage.files import beside, object_version, put, translating_errors
+from airflow_provider_mediaops.storage.files import beside, content_tag, put, translating_errors
 from airflow_provider_mediaops.storage.lease import modified
 from airflow_provider_mediaops.storage.records import read_blocks
 
@@ -84,7 +84,7 @@ class StoreObjects:
             try:
                 # In this order, a write in between can only make ours fail.
                 info = self.path.fs.info(name)
-                return Found(self.path.fs.cat_file(name), object_version(info), modified(info))
+                return Found(self.path.fs.cat_file(name), content_tag(info), modified(info))
             except FileNotFoundError:
                 return Found()
 

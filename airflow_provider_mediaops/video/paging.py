@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.exceptions import BadRequestError
 from airflow_provider_mediaops.http.exchange import Ask, Conversation, Emit, Wait
-from airflow_provider_mediaops.storage.seen_set import FingerprintSet
+from airflow_provider_mediaops.storage.seen_set import SeenSet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -67,9 +67,9 @@ class Walk:
     duplicates: int = 0
     restarts: int = 0
     ended: bool = False
-    known: FingerprintSet = field(default_factory=FingerprintSet, repr=False)
-    _known_this_round: FingerprintSet = field(init=False, repr=False)
-    _tokens: FingerprintSet = field(default_factory=FingerprintSet, repr=False)
+    known: SeenSet = field(default_factory=SeenSet, repr=False)
+    _known_this_round: SeenSet = field(init=False, repr=False)
+    _tokens: SeenSet = field(default_factory=SeenSet, repr=False)
     _started_over: bool = False
     _stale: int = 0
     _empty: int = 0
@@ -77,7 +77,7 @@ class Walk:
     def __post_init__(self) -> None:
         self.token = self.token or self.start
         # Until it starts over, what came before came in this round.
-        self._known_this_round = FingerprintSet() if self.restarts else self.known
+        self._known_this_round = SeenSet() if self.restarts else self.known
         if "id" not in self.query.part:
             # Records are told apart by their id.
             self.query = replace(self.query, part=("id", *self.query.part))
@@ -150,8 +150,8 @@ class Walk:
         self._started_over = True
         self.token = self.start
         self._stale = self._empty = 0
-        self._tokens = FingerprintSet()
-        self._known_this_round = FingerprintSet()
+        self._tokens = SeenSet()
+        self._known_this_round = SeenSet()
 
 
 def _key(item: Mapping[str, Any]) -> str:

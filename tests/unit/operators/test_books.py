@@ -77,6 +77,15 @@ class TestDataset:
         assert json.loads(rows[0]["record"]) == json.loads(texts[0]["record"]) == record
         assert rows[1]["record"] is None
 
+    def test_formulas_are_escaped_if_asked_for(self, tmp_path: Path) -> None:
+        for csv_formulas in ("keep", "escape"):
+            make(tmp_path / f"{csv_formulas}.csv", isbns=["=1+1"], csv_formulas=csv_formulas).execute({})
+
+        assert "\n=1+1," in (tmp_path / "keep.csv").read_text(encoding="utf-8")
+        assert "\n'=1+1," in (tmp_path / "escape.csv").read_text(encoding="utf-8")
+        with pytest.raises(ValueError, match="csv_formulas is keep or escape; not 'drop'"):
+            make(tmp_path / "b.csv", isbns=[CRIME], csv_formulas="drop")
+
     def test_the_format_can_be_named(self, tmp_path: Path) -> None:
         make(tmp_path / "books.out", isbns=[CRIME], format="jsonl").execute({})
 

@@ -256,6 +256,7 @@ class TestExport:
             ({"mine": False, "channel_id": "{{ channel }}", "order": "newest"}, "order is one of"),
             ({"mine": False, "ids": ["{{ id }}"], "part": ["subscriberSnippet"]}, "part knows"),
             ({"format": "xml"}, "format is one of"),
+            ({"csv_formulas": "drop"}, "csv_formulas is keep or escape; not 'drop'"),
         ],
     )
     def test_what_cannot_be_used_is_refused_at_parse_time(self, arguments: dict[str, Any], message: str) -> None:
@@ -276,6 +277,18 @@ class TestExport:
 
         assert not platform.called
         assert list(tmp_path.iterdir()) == []
+
+    @pytest.mark.parametrize(("csv_formulas", "title"), [("keep", "=1+1"), ("escape", "'=1+1")])
+    def test_formulas_are_escaped_if_asked_for(
+        self, tmp_path: Path, platform: requests_mock.Mocker, csv_formulas: str, title: str
+    ) -> None:
+        reply = page(1)
+        reply["items"][0]["snippet"] = {"title": "=1+1"}
+        platform.get(SUBSCRIPTIONS, json=reply)
+        export(tmp_path / "subs.csv", csv_formulas=csv_formulas)
+
+        with (tmp_path / "subs.csv").open(encoding="utf-8", newline="") as file:
+            assert [row["title"] for row in csv.DictReader(file)] == [title]
 
     def test_a_destination_that_cannot_be_written_is_found_before_the_first_request(
         self, tmp_path: Path, platform: requests_mock.Mocker

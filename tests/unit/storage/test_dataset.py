@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 import pytest
 from airflow.providers.common.compat.sdk import ObjectStoragePath
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from airflow_provider_mediaops.exceptions import PermanentError
 from airflow_provider_mediaops.storage.dataset import Dataset
-from airflow_provider_mediaops.storage.formats import FlatView
+from airflow_provider_mediaops.storage.formats import FlatView, write_table
 from airflow_provider_mediaops.storage.ownership import Owner
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from airflow_provider_mediaops.storage.formats import CsvFormulas
     from tests.unit.storage.conftest import Store
 
 FORMATS = ("jsonl", "csv", "parquet")
@@ -83,6 +86,56 @@ def test_csv_has_the_columns_of_the_view(tmp_path: Path) -> None:
     write(tmp_path / "d.csv", [{"name": 'a "b", c\nd', "pages": 3, "price": 1.5, "unknown": 1}, {}])
 
     assert csv_rows(tmp_path / "d.csv") == [["name", "pages", "price"], ['a "b", c\nd', "3", "1.5"], ["", "", ""]]
+
+
+CELLS = st.none() | st.text(st.characters(codec="utf-8", exclude_characters="\0"))
+
+
+@pytest.mark.parametrize("csv_formulas", ["keep", "escape"])
+@given(cells=st.lists(st.tuples(CELLS, CELLS), min_size=1, max_size=5))
+@example(cells=[("a\rb", "\r"), ("\r\n", "\n"), ('"', ",")])
+@example(cells=[("=1+1", "-1"), ("\t=1", "\r=1"), ("\uff1d1", "@x")])
+def test_csv_gives_back_the_cells_whatever_text_they_hold(
+    tmp_path_factory: pytest.TempPathFactory,
+    cells: list[tuple[str | None, str | None]],
+    csv_formulas: CsvFormulas,
+) -> None:
+    path = tmp_path_factory.mktemp("csv") / "d.csv"
+    view = FlatView(columns={"a": str, "b": str}, flatten=lambda record: record)
+    write_table("csv", path, view, [{"a": a, "b": b} for a, b in cells], csv_formulas)
+
+    def expected(cell: str | None) -> str:
+        is_formula = csv_formulas == "escape" and (cell or "").startswith(tuple("=+-@\t\r\n＝＋－＠"))  # noqa: RUF001
+        return f"'{cell}" if is_formula else cell or ""
+
+    assert csv_rows(path) == [["a", "b"], *([expected(a), expected(b)] for a, b in cells)]
+    # The same by a reader that ends a line at any line break.
+    with path.open(encoding="utf-8") as file:
+        assert len(list(csv.reader(file))) == 1 + len(cells)
+
+
+def test_formulas_are_escaped_in_texts_of_csv_only_and_only_if_asked_for(tmp_path: Path) -> None:
+    record = {"name": "=1+1", "pages": -3, "price": -1.5}
+    write(tmp_path / "keep.csv", [record])
+    write(tmp_path / "escape.csv", [record], csv_formulas="escape")
+    write(tmp_path / "d.jsonl", [record], csv_formulas="escape")
+    write(tmp_path / "d.parquet", [record], csv_formulas="escape")
+
+    assert csv_rows(tmp_path / "keep.csv")[1] == ["=1+1", "-3", "-1.5"]
+    assert csv_rows(tmp_path / "escape.csv")[1] == ["'=1+1", "-3", "-1.5"]
+    assert json.loads((tmp_path / "d.jsonl").read_bytes()) == record
+    assert pq.read_table(tmp_path / "d.parquet").to_pylist() == [record]
+
+
+def test_an_unknown_way_with_formulas_is_refused() -> None:
+    with pytest.raises(ValueError, match="csv_formulas is keep or escape; not 'drop'"):
+        Dataset("d.csv", view=VIEW, csv_formulas="drop")  # type: ignore[arg-type]
+
+
+def test_lines_of_csv_end_as_on_unix(tmp_path: Path) -> None:
+    write(tmp_path / "d.csv", [{"name": "a"}])
+
+    assert (tmp_path / "d.csv").read_bytes() == b"name,pages,price\na,,\n"
 
 
 def test_parquet_has_the_columns_of_the_view(tmp_path: Path) -> None:

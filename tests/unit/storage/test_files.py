@@ -57,6 +57,28 @@ def test_a_file_is_readable_to_those_whom_the_umask_allows(tmp_path: Path) -> No
     assert stat.S_IMODE((tmp_path / "c.txt").stat().st_mode) == 0o640
 
 
+def test_a_file_that_is_replaced_passes_on_its_permissions(tmp_path: Path) -> None:
+    (tmp_path / "c.txt").touch(0o600)
+
+    write_whole(local(tmp_path / "c.txt"), b"content")
+
+    assert stat.S_IMODE((tmp_path / "c.txt").stat().st_mode) == 0o600
+
+
+def test_nobody_else_reads_a_file_before_it_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    modes: list[int] = []
+    real = os.pwrite
+
+    def write(descriptor: int, data: bytes, offset: int) -> int:
+        modes.append(stat.S_IMODE(os.fstat(descriptor).st_mode))
+        return real(descriptor, data, offset)
+
+    monkeypatch.setattr(os, "pwrite", write)
+    write_whole(local(tmp_path / "c.txt"), b"content")
+
+    assert modes == [0o600]
+
+
 def test_a_name_as_long_as_the_file_system_allows_is_written(tmp_path: Path) -> None:
     write_whole(local(tmp_path / ("n" * 255)), b"content")
 
@@ -77,7 +99,7 @@ def test_a_link_stays_and_leads_to_the_new_content(tmp_path: Path) -> None:
 
 def test_a_failure_leaves_the_older_file_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "c.txt").write_bytes(b"older")
-    monkeypatch.setattr(os, "fsync", lambda _: os.write(-1, b""))
+    monkeypatch.setattr(os, "fdatasync", lambda _: os.write(-1, b""))
 
     with pytest.raises(OSError, match=r"c\.txt cannot be written: Bad file descriptor"):
         write_whole(local(tmp_path / "c.txt"), b"newer")

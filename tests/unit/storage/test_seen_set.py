@@ -1,67 +1,97 @@
 from __future__ import annotations
 
+import gc
+import sqlite3
 import tempfile
 import tracemalloc
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_mediaops.storage.seen_set import FingerprintSet
+from airflow_provider_mediaops.storage.seen_set import SeenSet
 
-if TYPE_CHECKING:
-    from pathlib import Path
+IN_MEMORY = 75_000
 
 
-@pytest.mark.parametrize("in_memory", [1024, 1 << 18])
-@given(batches=st.lists(st.lists(st.text(max_size=3), max_size=30), max_size=20))
-def test_it_tells_what_is_new_as_a_set_does(in_memory: int, batches: list[list[str]]) -> None:
-    fingerprints, known = FingerprintSet(in_memory), set[str]()
+def open_files() -> int:
+    return len(list(Path("/dev/fd").iterdir()))
+
+
+@pytest.mark.parametrize("in_memory", [0, 10, IN_MEMORY])
+@given(batches=st.lists(st.lists(st.text(st.characters(exclude_categories=()), max_size=3), max_size=30), max_size=20))
+def test_it_says_what_is_new_as_a_set_does(in_memory: int, batches: list[list[str]]) -> None:
+    seen, known = SeenSet(in_memory), set[str]()
     for batch in batches:
         expected = []
         for text in batch:
             expected.append(text not in known)
             known.add(text)
-        assert fingerprints.add(batch) == expected
-    assert len(fingerprints) == len(known)
+        assert seen.add(batch) == expected
+    assert len(seen) == len(known)
 
 
-@pytest.mark.parametrize("in_memory", [1024, 1 << 18, 1 << 30])
+@pytest.mark.parametrize("in_memory", [0, 1_000, IN_MEMORY, 1 << 30])
 def test_it_grows(in_memory: int) -> None:
-    fingerprints = FingerprintSet(in_memory)
-    texts = [f"UC-{number}" for number in range(200_000)]
+    seen = SeenSet(in_memory)
+    texts = [f"UC-{number}" for number in range(100_000)]
 
-    assert all(new for at in range(0, len(texts), 50) for new in fingerprints.add(texts[at : at + 50]))
-    assert not any(fingerprints.add(reversed(texts)))
-    assert fingerprints.add(["UC-200000", "UC-0"]) == [True, False]
-    assert len(fingerprints) == 200_001
+    assert all(new for at in range(0, len(texts), 50) for new in seen.add(texts[at : at + 50]))
+    assert not any(seen.add(reversed(texts)))
+    assert seen.add(["UC-100000", "UC-0"]) == [True, False]
+    assert len(seen) == 100_001
 
 
 def test_many_texts_take_no_more_memory_than_some() -> None:
-    fingerprints = FingerprintSet(in_memory=1024)
+    seen = SeenSet(in_memory=1_000)
     tracemalloc.start()
     try:
         for at in range(0, 100_000, 50):
-            fingerprints.add([f"UC-{number}" for number in range(at, at + 50)])
+            seen.add([f"UC-{number}" for number in range(at, at + 50)])
         _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    # What is in the file would be 2 MB.
-    assert most < 200_000
+    # 100,000 hashes in a set take 7 MB. SQLite's cache is bounded by itself.
+    assert most < 400_000
 
 
-def test_where_no_file_can_be_had_it_stays_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_leaves_no_file_and_no_open_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    before = open_files()
+    seen = SeenSet(in_memory=10)
+    seen.add(map(str, range(1_000)))
+    while_open = open_files()
+
+    assert list(tmp_path.iterdir()) == []
+    del seen
+    gc.collect()
+    assert (while_open, open_files()) == (before + 1, before)
+
+
+def test_without_a_folder_for_temporary_files_it_stays_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
-    fingerprints = FingerprintSet(in_memory=1024)
-    texts = [f"UC-{number}" for number in range(10_000)]
+    seen = SeenSet(in_memory=10)
+    texts = [f"UC-{number}" for number in range(1_000)]
 
-    assert all(fingerprints.add(texts))
-    assert not any(fingerprints.add(texts))
+    assert all(seen.add(texts))
+    assert not any(seen.add(texts))
 
 
-def test_a_text_whose_hash_is_0_is_like_any_other() -> None:
-    # Python gives 0 to the empty text only.
-    fingerprints = FingerprintSet()
+def test_a_full_disk_is_reported_with_its_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Full(sqlite3.Connection):
+        def execute(self, sql: str, *arguments: Any) -> sqlite3.Cursor:
+            if sql.startswith("INSERT"):
+                raise sqlite3.OperationalError("database or disk is full")
+            return super().execute(sql, *arguments)
 
-    assert [*fingerprints.add([""]), *fingerprints.add(["", "a"])] == [True, False, True]
+    connect = sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", lambda *given, **how: connect(*given, factory=Full, **how))
+    seen = SeenSet(in_memory=1)
+    seen.add(["a", "b"])
+
+    with pytest.raises(OSError, match=f"temporary files, {tempfile.gettempdir()}, .*: database or disk is full. Free"):
+        seen.add(["c"])

@@ -110,6 +110,23 @@ class TestEvent:
             "bytes": (tmp_path / "books.jsonl").stat().st_size,
         }
 
+    async def test_formulas_are_escaped_in_the_triggerer_too(self, supervisor: Supervisor, tmp_path: Path) -> None:
+        (tmp_path / "formulas.txt").write_text("=1+1\n")
+        usual: dict[str, Any] = {
+            "source": f"{tmp_path}/formulas.txt",
+            "destination": f"{tmp_path}/books.csv",
+            "total": 1,
+        }
+        with Loopback(shelf) as server:
+            supervisor.connect("books_1", connection(server.base))
+            await enriched(trigger(tmp_path, **usual, csv_formulas="escape"))
+            escaped = (tmp_path / "books.csv").read_text(encoding="utf-8")
+            # A trigger that an earlier version has put into the database has no such field.
+            await enriched(trigger(tmp_path, **usual, owner=asdict(Owner("dag/tomorrow/enrich/-1", "digest"))))
+
+        assert "\n'=1+1," in escaped
+        assert "\n=1+1," in (tmp_path / "books.csv").read_text(encoding="utf-8")
+
     async def test_it_is_held_back_and_the_work_is_not(self, supervisor: Supervisor, tmp_path: Path) -> None:
         with Loopback(shelf) as server:
             supervisor.connect("books_1", connection(server.base))

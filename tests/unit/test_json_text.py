@@ -1,0 +1,100 @@
+"""JSON that services send is kept as it came: parsed, written and parsed again it has the same value."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider_mediaops.json_text import parse_json
+from airflow_provider_mediaops.storage.formats import json_line, json_lines
+
+# All characters, lone surrogates included.
+TEXTS = st.text(st.characters(exclude_categories=()))
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.integers(min_value=2**63) | st.floats(allow_nan=False) | TEXTS,
+    lambda children: st.lists(children, max_size=4) | st.dictionaries(TEXTS, children, max_size=4),
+    max_leaves=20,
+)
+
+
+def is_same(one: Any, other: Any) -> bool:
+    """Compare values with their types: 1, 1.0 and True are three values."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, dict):
+        return list(one) == list(other) and all(is_same(one[key], other[key]) for key in one)
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(is_same, one, other))
+    if isinstance(one, float):
+        return one == other and math.copysign(1, one) == math.copysign(1, other)
+    return bool(one == other)
+
+
+@given(value=VALUES)
+def test_a_value_survives_writing_and_parsing(value: Any) -> None:
+    line = json_line(value)
+
+    assert b"\n" not in line
+    assert is_same(parse_json(line), value)
+    assert is_same(json.loads(line.decode("utf-8")), value)
+
+
+@given(values=st.lists(VALUES, max_size=5))
+def test_lines_are_the_values_in_order(values: list[Any]) -> None:
+    lines = json_lines(values)
+
+    assert lines == b"".join(json_line(value) + b"\n" for value in values)
+
+
+@pytest.mark.parametrize(
+    ("value", "line"),
+    [
+        (float("nan"), b"NaN"),
+        ([float("inf"), None, float("-inf")], b"[Infinity,null,-Infinity]"),
+        (2**200, str(2**200).encode()),
+        ({"a": "\ud800", "b": "\\\udfff", "c": None}, b'{"a":"\\ud800","b":"\\\\\\udfff","c":null}'),
+        ({}, b"{}"),
+    ],
+)
+def test_odd_values_have_one_form(value: Any, line: bytes) -> None:
+    assert json_line(value) == line
+    assert repr(parse_json(line)) == repr(value)
+
+
+def test_the_last_of_duplicate_keys_counts() -> None:
+    assert parse_json(b'{"a":1,"b":2,"a":3}') == {"a": 3, "b": 2}
+
+
+@pytest.mark.parametrize("depth", [150, 300, 600])
+def test_deep_nesting_is_parsed_and_written(depth: int) -> None:
+    data = b"[" * depth + b"]" * depth
+
+    assert json_line(parse_json(data)) == data
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"{", b"[1,]", b'"\xff"', b'"a\x00b"', b"\xff\xfe1\x00", b"nul", b"9" * 5_000, b"[" * 200_000],
+    ids=lambda data: str(data[:8]),
+)
+def test_what_is_not_json_is_a_value_error(data: bytes) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 the parser's own words
+        parse_json(data)
+
+
+def test_a_value_nested_too_deep_to_be_written_is_a_value_error() -> None:
+    value: list[Any] = []
+    for _ in range(200_000):
+        value = [value]
+    try:
+        with pytest.raises(ValueError, match="nested too deep"):
+            json_line(value)
+    finally:
+        # Python frees nested lists by recursion of its own, which is bounded; this loop needs none.
+        while value:
+            value = value[0]
