@@ -31,8 +31,9 @@ from airflow_provider_mediaops.http.auth import HeaderAuth
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.errors import ErrorRules
 from airflow_provider_mediaops.http.exchange import Call, Request, arun, run
-from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for, store_at
-from airflow_provider_mediaops.http.rate_limit.schedule import RestoreQuota
+from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for
+from airflow_provider_mediaops.http.rate_limit.operations import RestoreQuota
+from airflow_provider_mediaops.http.rate_limit.stores import store_at
 from airflow_provider_mediaops.http.retry import RetryPolicy
 from tests.redis_server import PROGRAM, running_redis
 
