@@ -63,10 +63,12 @@ class Permit:
 
     :param granted: the store's answer.
     :param since: when the store was asked, on the clock of this process.
+    :param late: by how many seconds the store's answer was later than usual.
     """
 
     granted: Granted
     since: float
+    late: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,7 @@ class RateLimiter:
     respects_quota: bool = True
     clock: Clock = field(default_factory=Clock)
     _latency: Latency = field(default_factory=Latency, repr=False, compare=False)
+    _store_latency: Latency = field(default_factory=Latency, repr=False, compare=False)
 
     def acquire(self) -> Conversation[Permit | QuotaExhausted]:
         """
@@ -104,8 +107,9 @@ class RateLimiter:
         while True:
             asked = self.clock.monotonic()
             answer = yield from self._ask(reserve)
+            late = self._store_latency.delay(self.clock.monotonic() - asked)
             if isinstance(answer, Granted):
-                return Permit(answer, asked)
+                return Permit(answer, asked, late)
             if isinstance(answer, Overbooked):
                 raise self._overbooked(answer)
             if isinstance(answer, Slot):
@@ -123,7 +127,8 @@ class RateLimiter:
         :param permit: the permit for the request.
         :returns: a conversation that ends when the store knows. A store that fails gives no slots anyway.
         """
-        delay = self._latency.delay(self.clock.monotonic() - permit.since)
+        # What the service's own time hides: a machine that was busy before the request was sent.
+        delay = max(permit.late, self._latency.delay(self.clock.monotonic() - permit.since))
         if delay:
             yield from self._report(Delayed(permit.granted.at, delay))
 

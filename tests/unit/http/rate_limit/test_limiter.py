@@ -18,7 +18,7 @@ from airflow_provider_mediaops.exceptions import (
 from airflow_provider_mediaops.http.exchange import Blocking, Request, Wait
 from airflow_provider_mediaops.http.rate_limit.limiter import Permit, RateLimiter, limiter_for, spent_quota
 from airflow_provider_mediaops.http.rate_limit.redis_store import RedisStore
-from airflow_provider_mediaops.http.rate_limit.schedule import QuotaExhausted
+from airflow_provider_mediaops.http.rate_limit.schedule import Granted, QuotaExhausted
 from airflow_provider_mediaops.http.rate_limit.sqlite_store import SqliteStore
 from airflow_provider_mediaops.http.rate_limit.stores import MemoryStore, RateStore, store_at
 from tests.unit.conversations import START, FakeClock, pauses_of, replay
@@ -39,6 +39,25 @@ def take(limiter: RateLimiter, fake: FakeClock) -> Permit:
     answer = replay(limiter.acquire(), [], clock=fake)
     assert isinstance(answer, Permit)
     return answer
+
+
+def permit_after(limiter: RateLimiter, fake: FakeClock, late: float) -> Permit:
+    """Return a permit whose way from the store takes some seconds."""
+    caller = limiter.acquire()
+    try:
+        step = next(caller)
+        while True:
+            if isinstance(step, Wait):
+                fake.wait(step.seconds)
+                step = next(caller)
+            else:
+                assert isinstance(step, Blocking)
+                answer = step.action()
+                fake.wait(late if isinstance(answer, Granted) else 0.0)
+                step = caller.send(answer)
+    except StopIteration as stop:
+        assert isinstance(stop.value, Permit)
+        return stop.value
 
 
 def closed(limiter: RateLimiter, fake: FakeClock | None = None) -> QuotaExhausted:
@@ -162,6 +181,18 @@ class TestWhatTheServiceSays:
         replay(limiter.on_reply(permit), [])
         replay(limiter.acquire(), [], steps=steps, clock=fake)
         assert pauses_of(steps) == pytest.approx([0.714, 0.3 + 1.011 - 1.014])
+
+    def test_so_does_an_answer_of_the_store_that_took_long(self, tmp_path: Path) -> None:
+        """A busy machine, before the request was sent; the time that the service takes would hide it."""
+        fake, steps = FakeClock(seconds=100.0), list["Step"]()
+        limiter = limiter_of(fake, store=sqlite_store(tmp_path / "rates.db", fake))
+        for late in (0.0, 0.0, 0.0, 0.0, 0.0, 0.05):
+            permit = permit_after(limiter, fake, late)
+            fake.wait(0.2)
+            replay(limiter.on_reply(permit), [])
+        replay(limiter.acquire(), [], steps=steps, clock=fake)
+        assert sum(pauses_of(steps)) == pytest.approx(0.05 + 1.011 - 0.25)
+        limiter.store.close()
 
     @pytest.mark.parametrize("status", [404, None])
     def test_so_does_a_request_that_ended_late_in_an_error(self, status: int | None) -> None:
