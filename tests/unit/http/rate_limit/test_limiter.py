@@ -56,8 +56,8 @@ def permit_after(limiter: RateLimiter, fake: FakeClock, late: float) -> Permit:
                 fake.wait(late if isinstance(answer, Granted) else 0.0)
                 step = caller.send(answer)
     except StopIteration as stop:
-        assert isinstance(stop.value, Permit)
-        return stop.value
+        permit: Permit = stop.value
+        return permit
 
 
 def closed(limiter: RateLimiter, fake: FakeClock | None = None) -> QuotaExhausted:
