@@ -311,7 +311,8 @@ def rate_limiter(fields: ConnectionFields, service: str, key: str, per_second: f
     :returns: the limiter; its store is not opened before it is used.
     :raises InvalidConnectionError: where the store's address cannot be used.
     """
-    from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for, store_at
+    from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for
+    from airflow_provider_mediaops.http.rate_limit.stores import store_at
 
     own = fields.text("rate_limit_store")
     try:

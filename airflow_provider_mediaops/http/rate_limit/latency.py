@@ -1,59 +1,46 @@
-"""How long replies take as a rule, to tell which requests may have reached the service late. No clock and no store."""
+"""The usual time from a request to its reply, to notice requests that may have reached the service late. Pure."""
 
 from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
 
-# What a reply may take longer than usual, in seconds and in mean deviations, before it is noticed.
-_UNNOTICED, _DEVIATIONS = 0.005, 4.0
-# Three in four replies that are within this time of the fastest differ by what holds requests up on a busy machine;
-# beyond it, by the service's work. A reply that is as short as this may be all waiting and no work.
-_ALIKE, _SHORT = 0.05, 0.1
-# So many replies are looked back at; from so few of them, the least time that one takes is not known.
-_LOOKED_AT, _FEW = 16, 4
-# The weight of one reply in the mean and in the deviation, those of a round trip in TCP (RFC 6298).
-_OF_MEAN, _OF_DEVIATION = 1 / 8, 1 / 4
+# A reply this much slower than the fastest is never noticed: the guard band of the window absorbs it.
+_UNNOTICED_SECONDS = 0.004
+# Three in four replies lie within the spread. If it is wide, or if replies take time, it is that of the service's own
+# work, which is not taken for lateness: up to this multiple of it, and up to the time of the fastest reply if it is not
+# wide. Shorter replies may be all waiting and no work: any spread of theirs is that of a busy machine.
+_SPREADS, _WIDE_SECONDS, _SHORT_SECONDS = 2.0, 0.05, 0.03
+# From so few short replies it is not known how fast one is that does not wait.
+_FEW = 4
+# So many replies are looked back at.
+_REPLIES = 16
 
 
 @dataclass(slots=True)
 class Latency:
-    """The usual time from a request to its reply, for one client of a service."""
+    """Latest times from request to reply, for one client of a service."""
 
-    _latest: deque[float] = field(default_factory=lambda: deque(maxlen=_LOOKED_AT), init=False)
-    _mean: float = field(default=0.0, init=False)
-    _deviation: float = field(default=0.0, init=False)
+    _latest: deque[float] = field(default_factory=lambda: deque(maxlen=_REPLIES), init=False)
 
     def delay(self, seconds: float) -> float:
         """
-        Count a reply, and say by how much its request may have been late.
+        Count a reply, and return by how much its request may have reached the service late.
 
-        Of the first reply nothing is known but that a name was looked up for it, and a connection made.
+        The first reply counts whole: its request had to look up a name and to make a connection.
 
         :param seconds: the time from the request to its reply.
-        :returns: the seconds by which it took longer than usual, and than what is not noticed; 0.0 where it did not.
+        :returns: by how many seconds it is slower than the fastest of the latest replies; 0.0 if that is usual.
         """
-        beyond, noticed = seconds - self._mean, max(_UNNOTICED, _DEVIATIONS * self._deviation)
-        self._count(seconds, min(beyond, noticed))
-        if self._are_alike():
-            return max(0.0, seconds - self._least() - _UNNOTICED)
-        return beyond if beyond > noticed else 0.0
-
-    def _count(self, seconds: float, beyond: float) -> None:
         self._latest.append(seconds)
-        if len(self._latest) == 1:
-            self._mean, self._deviation = seconds, seconds / 2
-        else:
-            # One that was held up says little of those to come.
-            self._deviation += _OF_DEVIATION * (abs(beyond) - self._deviation)
-            self._mean += _OF_MEAN * beyond
-
-    def _are_alike(self) -> bool:
         in_order = sorted(self._latest)
-        are_few = len(in_order) < _LOOKED_AT and in_order[0] < _SHORT
-        return are_few or in_order[(len(in_order) - 1) * 3 // 4] - in_order[0] < _ALIKE
-
-    def _least(self) -> float:
-        fastest, replies = min(self._latest), len(self._latest)
-        is_known = replies > _FEW or (replies > 1 and fastest >= _SHORT)
-        return fastest if is_known else 0.0
+        fastest, spread = in_order[0], in_order[(len(in_order) - 1) * 3 // 4] - in_order[0]
+        usual = 0.0
+        if spread > _WIDE_SECONDS:
+            usual = _SPREADS * spread
+        elif fastest >= _SHORT_SECONDS:
+            usual = min(_SPREADS * spread, fastest)
+        if len(in_order) == 1 or (len(in_order) <= _FEW and fastest < _SHORT_SECONDS):
+            fastest = 0.0
+        beyond = seconds - fastest
+        return beyond if beyond > usual + _UNNOTICED_SECONDS else 0.0

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import threading
+from contextlib import suppress
 from functools import cache
 from importlib.resources import files
 from importlib.util import find_spec
@@ -10,31 +12,62 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from airflow_provider_mediaops.exceptions import RateStoreError
-from airflow_provider_mediaops.http.rate_limit.schedule import Cooldown, Granted, QuotaExhausted, Slot
+from airflow_provider_mediaops.http.rate_limit import schedule
+from airflow_provider_mediaops.http.rate_limit.schedule import CONSTANTS, Granted, Overbooked, QuotaExhausted, Slot
 from airflow_provider_mediaops.http.rate_limit.stores import PerProcess, RateStore
 from airflow_provider_mediaops.http.reply import plain_text
 
 if TYPE_CHECKING:
     from redis import Redis
 
-    from airflow_provider_mediaops.http.rate_limit.schedule import A, Operation
+    from airflow_provider_mediaops.http.rate_limit.operations import A, Operation, Release
 
 # A server that does not answer within this time holds up nobody for longer, unless the address says otherwise.
 _TIMEOUT_SECONDS = 5.0
 # Calling TIME in a script needs effects to be replicated, as they are from Redis 5 on.
 _SERVER_TIME = "local time = redis.call('TIME') return time[1] + time[2] / 1000000"
-# The number is that of the fields' meaning: another version of this package that gives them another has its own.
-_KEY = "mediaops:rate:1:{name}"
-_ANSWERS = {"slot": Slot, "go": Granted, "closed": QuotaExhausted}
+# The number is that of the fields' meaning: a version of this package that changes it uses another key.
+_KEY = "mediaops:rate:2:{name}"
+_ANSWERS = {"slot": Slot, "granted": Granted, "exhausted": QuotaExhausted, "overbooked": Overbooked}
+_ELSEWHERE = (
+    "or set rate_limit_store in Airflow's section [mediaops], or in the connection, to another.",
+    "Set rate_limit_store in Airflow's section [mediaops], or in the connection, to ",
+)
+# What to do, by the name of redis-py's error or by the first word of the server's reply.
+_ADVICE = {
+    "MOVED": _ELSEWHERE[1] + "a single server: Redis Cluster is not supported.",
+    "READONLY": _ELSEWHERE[1] + "the primary: this server is a replica, perhaps since a failover.",
+    "OOM": "Give this Redis more memory (maxmemory), " + _ELSEWHERE[0],
+    "LOADING": "It is reading its data after a start: wait until it has, " + _ELSEWHERE[0],
+    "NOPERM": "Let its user run EVAL, EVALSHA, TIME, INFO, HGETALL, HSET and EXPIRE on mediaops:rate:*, "
+    + _ELSEWHERE[0],
+    "WRONGTYPE": "Another program uses the keys mediaops:rate:* of this database: choose another database, "
+    + _ELSEWHERE[0],
+}
+_ADVICE["ASK"] = _ADVICE["CLUSTERDOWN"] = _ADVICE["CROSSSLOT"] = _ADVICE["MOVED"]
+_ADVICE["MASTERDOWN"] = _ADVICE["READONLY"]
+_DEFAULT_ADVICE = "Make sure that this Redis runs and accepts the credentials, " + _ELSEWHERE[0]
+# redis-py takes the server's first word from some errors and makes a class of it.
+_CLASSES = {
+    "MovedError": "MOVED",
+    "AskError": "ASK",
+    "ClusterDownError": "CLUSTERDOWN",
+    "ClusterCrossSlotError": "CROSSSLOT",
+    "ReadOnlyError": "READONLY",
+    "MasterDownError": "MASTERDOWN",
+    "OutOfMemoryError": "OOM",
+    "BusyLoadingError": "LOADING",
+    "NoPermissionError": "NOPERM",
+}
 
 
 class RedisStore(RateStore):
     """
-    Keeps schedules on a Redis server (5 or newer, or Valkey); the server's clock counts.
+    Keep schedules on a Redis server (5 or newer, or Valkey), by the server's clock.
 
     :param address: ``redis://`` or ``rediss://``, with user name, password, database and options as redis-py reads it.
-    :param clock: the body of a Lua function that gives the time in seconds; the server's, but for tests.
-    :raises ValueError: for an address that is none, or where redis-py is not installed; free of credentials.
+    :param clock: the body of a Lua function that returns the time in seconds; for tests.
+    :raises ValueError: for an invalid address, or if redis-py is not installed; free of credentials.
     """
 
     def __init__(self, address: str, clock: str = _SERVER_TIME) -> None:
@@ -50,35 +83,37 @@ class RedisStore(RateStore):
         self._address = address
         self._clock = clock
         self._client = PerProcess(self._connect)
+        self._releases = PerProcess(lambda: _Releases(self))
 
-    def apply(self, name: str, operation: Operation[A], quiet: float) -> A:
-        """Do something with a schedule, in one round trip."""
+    def apply(self, name: str, operation: Operation[A], cooldown: float) -> A:
+        """Apply an operation, in one round trip."""
         from redis.exceptions import NoScriptError, RedisError
 
-        script, key = self._script(name), _KEY.format(name=name)
+        text, digest = _script(self._clock)
+        key, arguments = _KEY.format(name=name), _arguments(operation, cooldown)
         try:
             client = self._client.get()
             try:
-                answer = client.evalsha(script.digest, 1, key, *_arguments(operation, quiet))
+                answer = client.evalsha(digest, 1, key, *arguments)
             except NoScriptError:
-                # The server has not served this key since it started. It may have started from an older copy of its
-                # data, so what it lost is waited out first; that loads the script too, for all who share the key.
-                client.eval(script.text, 1, key, *_arguments(Cooldown(quiet), quiet))
-                answer = client.evalsha(script.digest, 1, key, *_arguments(operation, quiet))
+                answer = client.eval(text, 1, key, *arguments)
         except (RedisError, OSError) as error:
-            raise RateStoreError(
-                f"The rate store {self.where} cannot be used: {self._cause(error)}. Make sure that this Redis runs and "
-                "accepts the credentials; or set rate_limit_store in Airflow's section [mediaops], or in the "
-                "connection, to another."
-            ) from None
+            raise self._error(self._cause(error), _advice(error)) from None
         except (TypeError, ValueError) as error:
             # Options are read when a connection is made, and not all of them with an error of redis-py's own.
             raise ValueError(
                 f"The address of the rate store {self.where} has an option that redis-py does not take: "
                 f"{self._cause(error)}."
             ) from None
-        result: A = _read(answer)
+        try:
+            result: A = _read(answer)
+        except (TypeError, ValueError, KeyError, AttributeError):
+            raise self._error("it does not answer as a Redis does", _DEFAULT_ADVICE) from None
         return result
+
+    def release(self, name: str, operation: Release, cooldown: float) -> None:
+        """Give back a slot from a thread of its own, so that the caller does not wait for the server."""
+        self._releases.get().add(name, operation, cooldown)
 
     def close(self) -> None:
         """Close this process's connections to the server."""
@@ -100,38 +135,66 @@ class RedisStore(RateStore):
             retry=Retry(NoBackoff(), 0),
         )
 
-    def _script(self, name: str) -> _Script:
-        return _script(name, self._clock)
+    def _error(self, cause: str, advice: str) -> RateStoreError:
+        return RateStoreError(f"The rate store {self.where} cannot be used: {cause}. {advice}")
 
     def _cause(self, error: Exception) -> str:
         return plain_text(str(error), self.secrets).rstrip(".")
 
 
-class _Script:
+class _Releases:
     """
-    The operations as the server is given them; the name in it makes it that of one key.
+    The slots of cancelled callers of one process, which a thread gives back one after the other.
 
-    :param name: the schedule's name.
-    :param clock: the body of the function that gives the time.
+    The thread ends with the last of them, or with the first that fails: the rest pass unused then. So it holds up the
+    end of the process for no longer than the server's time limit.
+
+    :param store: the store that they go back to.
     """
 
-    def __init__(self, name: str, clock: str) -> None:
-        self.text = f"-- {name}\nlocal function clock() {clock} end\n{_operations()}"
-        self.digest = hashlib.sha1(self.text.encode(), usedforsecurity=False).hexdigest()
+    def __init__(self, store: RateStore) -> None:
+        self._store = store
+        self._lock = threading.Lock()
+        self._waiting: list[tuple[str, Release, float]] = []
+        self._is_running = False
+
+    def add(self, name: str, operation: Release, cooldown: float) -> None:
+        """Have a slot given back; the parameters are those of :meth:`RateStore.release`."""
+        with self._lock:
+            if len(self._waiting) < schedule.MOST_VACANT:
+                self._waiting.append((name, operation, cooldown))
+            if self._is_running:
+                return
+            # An interpreter that ends starts no thread any more.
+            with suppress(RuntimeError):
+                threading.Thread(target=self._run, name="mediaops-rate-release").start()
+                self._is_running = True
+
+    def _run(self) -> None:
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    self._is_running = False
+                    return
+                release = self._waiting.pop(0)
+            try:
+                self._store.apply(*release)
+            except (RateStoreError, ValueError):
+                with self._lock:
+                    self._waiting.clear()
 
 
 @cache
-def _operations() -> str:
-    return files(__package__).joinpath("schedule.lua").read_text(encoding="utf-8")
+def _script(clock: str) -> tuple[str, str]:
+    """Return the text of the script, and its digest, by which the server knows it."""
+    constants = "\n".join(f"local {name} = {getattr(schedule, name)!r}" for name in CONSTANTS)
+    operations = files(__package__).joinpath("schedule.lua").read_text(encoding="utf-8")
+    text = f"{constants}\nlocal function clock() {clock} end\n{operations}"
+    return text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
 
 
-@cache
-def _script(name: str, clock: str) -> _Script:
-    return _Script(name, clock)
-
-
-def _arguments(operation: Operation[object], quiet: float) -> list[str]:
-    figures = (quiet, *operation.figures())
+def _arguments(operation: Operation[object], cooldown: float) -> list[str]:
+    figures = (cooldown, *operation.figures())
     return [operation.name, *("" if figure is None else repr(float(figure)) for figure in figures)]
 
 
@@ -139,11 +202,21 @@ def _read(answer: Any) -> Any:
     if answer is None:
         return None
     kind, *figures = (part.decode() if isinstance(part, bytes) else part for part in answer)
-    return _ANSWERS[kind](*map(float, figures))
+    return _ANSWERS[kind](*(None if figure == "" else float(figure) for figure in figures))
+
+
+def _advice(error: Exception) -> str:
+    names = [cls.__name__ for cls in type(error).__mro__]
+    # A script's error ends with that of the command which it called.
+    words = str(error).replace("-", " ").split()
+    found = [_CLASSES[name] for name in names if name in _CLASSES] + [word for word in words[:4] if word in _ADVICE]
+    if "OOM" in words:
+        found.append("OOM")
+    return _ADVICE[found[0]] if found else _DEFAULT_ADVICE
 
 
 def _shown(address: str) -> str:
-    """Give the address without credentials and options; raise ValueError where it is none."""
+    """Return the address without credentials and options; raise ValueError if it is invalid."""
     try:
         parts = urlsplit(address)
         host, port = parts.hostname, parts.port or 6379

@@ -1,175 +1,254 @@
--- The operations of schedule.py on a key's schedule, in one step on the server of Redis and by its clock.
--- What the words mean stands there; a table of tests holds the two together.
+-- The operations of operations.py on a key's schedule, in one step inside Redis and by its clock.
+-- Words and constants are explained in schedule.py; one table of tests runs on both.
 --
--- Before this text stands the function clock(), which gives the time in seconds (redis_store.py).
--- KEYS[1]: the schedule. ARGV: the name of the operation, the quiet before a schedule that begins, and the operation's
--- figures; one that is not known is empty. Gives back nothing, {'closed', seconds},
--- {'slot', epoch, position, due, wait} or {'go', epoch, at, wait}.
+-- Before this text stand the constants and the function clock(), which returns the time in seconds (redis_store.py).
+-- KEYS[1]: the schedule. ARGV: the name of the operation, the cooldown before a schedule that begins, and the
+-- operation's figures; an unknown one is empty. Returns nothing or the name of an answer and its figures.
 
-local MOVED, NOTHING, CATCH_UP, TOO_LATE, BEHIND = 0.002, 0.0005, 0.1, 0.5, 0.2
-local BACK_OFF, LEAST_PACE = 0.7, 1 / 16
-local RECOVERY, RECOVERY_EVERY = 0.05, 1.0
-local ONE_LIMIT, GRACE, LATER = 1.0, 2.0, 0.000001
 -- A schedule that nobody has used for a day is forgotten; the next one begins as carefully as the first.
-local KEPT = 86400
-local FIELDS = {'epoch', 'seen', 'shift', 'resumes', 'next_free', 'pace', 'paced', 'blocked_until'}
-local STORED = {'epoch', 'seen', 'shift', 'resumes', 'next_free', 'pace', 'paced', 'blocked_until', 'sent'}
+local KEPT_SECONDS = 86400
+local FIGURES = {
+    'epoch', 'seen', 'shift', 'paused_until', 'next_free', 'rate_factor', 'recovered_at', 'blocked_until'
+}
+local LISTS = {'vacant', 'sent'}
 
--- Seventeen digits give a double back as it was; the server's own way has fourteen.
+-- Seventeen digits restore a double exactly; Redis itself writes fourteen.
 local function exact(number)
     return string.format('%.17g', number)
 end
 
+local function finite(text)
+    local number = text and tonumber(text)
+    return number and number == number and math.abs(number) < math.huge and number or nil
+end
+
+local function numbers_of(text)
+    local numbers = {}
+    for part in string.gmatch(text or '', '%S+') do
+        local number = finite(part)
+        if not number then
+            return nil
+        end
+        table.insert(numbers, number)
+    end
+    table.sort(numbers)
+    return numbers
+end
+
 local function texts_of(schedule)
-    local texts = {}
-    for i, name in ipairs(FIELDS) do
-        texts[i] = exact(schedule[name])
+    local texts = {server = schedule.server}
+    for _, name in ipairs(FIGURES) do
+        texts[name] = exact(schedule[name])
     end
-    local sent = {}
-    for i, moment in ipairs(schedule.sent) do
-        sent[i] = exact(moment)
+    for _, name in ipairs(LISTS) do
+        local parts = {}
+        for i, number in ipairs(schedule[name]) do
+            parts[i] = exact(number)
+        end
+        texts[name] = table.concat(parts, ' ')
     end
-    texts[#FIELDS + 1] = table.concat(sent, ' ')
     return texts
 end
 
+-- Returns nothing if the schedule does not exist or is not one of ours.
 local function load()
-    local texts = redis.call('HMGET', KEYS[1], unpack(STORED))
-    local schedule = {sent = {}}
-    for i, name in ipairs(FIELDS) do
-        schedule[name] = texts[i] and tonumber(texts[i])
+    local reply, texts = redis.call('HGETALL', KEYS[1]), {}
+    for i = 1, #reply, 2 do
+        texts[reply[i]] = reply[i + 1]
+    end
+    local schedule = {server = texts.server}
+    for _, name in ipairs(FIGURES) do
+        schedule[name] = finite(texts[name])
         if not schedule[name] then
             return nil, {}
         end
     end
-    for moment in string.gmatch(texts[#STORED] or '', '%S+') do
-        table.insert(schedule.sent, tonumber(moment))
+    for _, name in ipairs(LISTS) do
+        schedule[name] = numbers_of(texts[name])
+        if not schedule[name] then
+            return nil, {}
+        end
     end
     return schedule, texts
 end
 
 local function save(schedule, before, now)
     local changed = {}
-    for i, text in ipairs(texts_of(schedule)) do
-        if text ~= before[i] then
-            table.insert(changed, STORED[i])
+    for name, text in pairs(texts_of(schedule)) do
+        if text ~= before[name] then
+            table.insert(changed, name)
             table.insert(changed, text)
         end
     end
     if #changed > 0 then
         redis.call('HSET', KEYS[1], unpack(changed))
-        local last = math.max(now, schedule.resumes, schedule.next_free + schedule.shift, schedule.blocked_until)
-        redis.call('EXPIRE', KEYS[1], math.ceil(last - now) + KEPT)
+        local last = math.max(
+            now, schedule.paused_until, schedule.next_free + schedule.shift, schedule.blocked_until
+        )
+        redis.call('EXPIRE', KEYS[1], math.ceil(last - now) + KEPT_SECONDS)
     end
 end
 
-local function begin(now, quiet)
+local function begin(now, cooldown)
     return {
-        epoch = now, seen = now, shift = quiet, resumes = now + quiet, next_free = now, pace = 1, paced = now,
-        blocked_until = 0, sent = {}
+        epoch = now, seen = now, shift = 0, paused_until = now + cooldown, next_free = now, rate_factor = 1,
+        recovered_at = now, blocked_until = 0, vacant = {}, sent = {}
     }
 end
 
-local function as_of(schedule, now)
-    local back = now - schedule.seen
-    if back < 0 then
-        schedule.seen = now
-        schedule.shift = schedule.shift + back
-        schedule.resumes = schedule.resumes + back
-        schedule.paced = schedule.paced + back
-        schedule.blocked_until = schedule.blocked_until + back
-        for i, moment in ipairs(schedule.sent) do
-            schedule.sent[i] = moment + back
-        end
-    end
-    return schedule
+local function restarted(schedule, now, cooldown, ahead)
+    local anew = begin(now, cooldown)
+    anew.rate_factor = schedule.rate_factor
+    anew.blocked_until = schedule.blocked_until - ahead
+    return anew
 end
 
-local function position(schedule, now)
-    return math.max(now, schedule.resumes) - schedule.shift
+local function position_at(schedule, now)
+    return math.max(now, schedule.paused_until) - schedule.shift
 end
 
 local function put_off(schedule, now, until_)
-    local by = until_ - math.max(now, schedule.resumes)
+    local by = until_ - math.max(now, schedule.paused_until)
     if by > 0 then
         schedule.shift = schedule.shift + by
-        schedule.resumes = until_
+        schedule.paused_until = until_
     end
 end
 
-local function send(schedule, now, most, within)
-    local sent, at, recent = schedule.sent, now, 0
-    if #sent >= most then
-        at = math.max(now, sent[#sent + 1 - most] + within)
-    end
-    for _, moment in ipairs(sent) do
-        if moment > now - within then
-            recent = recent + 1
+local function index_of(numbers, number)
+    for i, each in ipairs(numbers) do
+        if each == number then
+            return i
         end
     end
-    table.insert(sent, at)
+end
+
+local function remove(numbers, number)
+    local index = index_of(numbers, number)
+    if index then
+        table.remove(numbers, index)
+    end
+end
+
+local function earliest_after(sent, moment, limit, window)
+    while true do
+        local before = 0
+        for _, each in ipairs(sent) do
+            before = each <= moment and before + 1 or before
+        end
+        if before < limit or sent[before + 1 - limit] + window <= moment then
+            return moment
+        end
+        moment = sent[before + 1 - limit] + window
+    end
+end
+
+local function slot_answer(epoch, position, due, wait, entry)
+    return {'slot', exact(epoch), exact(position), exact(due), exact(wait), entry and exact(entry) or ''}
+end
+
+local function confirm(schedule, now, slept, limit, window, position, due, entry)
+    local sent = schedule.sent
+    remove(sent, entry)
+    local planned = slept - due <= PUNCTUAL_SECONDS and due or slept
+    if not entry and #sent >= limit then
+        planned = math.max(planned, sent[#sent + 1 - limit] + window)
+    end
+    local earliest = earliest_after(sent, planned, limit, window)
+    local recent = 0
+    for _, moment in ipairs(sent) do
+        recent = moment > slept - window and recent + 1 or recent
+    end
+    table.insert(sent, earliest)
     table.sort(sent)
-    while #sent > math.max(most, recent) do
+    while #sent > math.max(limit, recent + 1) do
         table.remove(sent, 1)
     end
     schedule.seen = now
-    if recent <= most then
-        schedule.shift = schedule.shift + math.max(0, at - now - BEHIND)
+    if earliest - slept <= NEGLIGIBLE_SECONDS then
+        return {'granted', exact(schedule.epoch), exact(earliest)}
     end
-    return {'go', exact(schedule.epoch), exact(at), exact(at - now)}
+    if recent <= limit then
+        schedule.shift = schedule.shift + math.max(0, earliest - slept - BEHIND_SECONDS)
+    end
+    return slot_answer(schedule.epoch, position, earliest, earliest - now, earliest)
 end
 
-local function take(schedule, now, gap, most, within)
-    if schedule.pace < 1 and now - schedule.paced >= RECOVERY_EVERY then
-        schedule.pace = math.min(1, schedule.pace + RECOVERY)
-        schedule.paced = now
+local function reserve_next(schedule, now, gap, limit, window, horizon)
+    local factor, recovered_at = schedule.rate_factor, schedule.recovered_at
+    if factor < 1 and now - recovered_at >= RECOVERY_SECONDS then
+        factor, recovered_at = math.min(1, factor + RECOVERY), now
     end
-    gap = gap / schedule.pace
-    local missed = now >= schedule.resumes and math.max(0, CATCH_UP - gap) or 0
-    local at = math.max(schedule.next_free, position(schedule, now) - missed)
-    local due = at + schedule.shift
-    schedule.seen = now
-    schedule.next_free = at + gap
-    if due - now <= NOTHING then
-        return send(schedule, now, most, within)
+    gap = gap / factor
+    local missed = now >= schedule.paused_until and math.max(0, CATCH_UP_SECONDS - gap) or 0
+    local first, vacant = position_at(schedule, now) - missed, {}
+    for _, position in ipairs(schedule.vacant) do
+        if position >= first then
+            table.insert(vacant, position)
+        end
     end
-    return {'slot', exact(schedule.epoch), exact(at), exact(due), exact(due - now)}
-end
-
-local function due_of(schedule, now, epoch, at)
-    if epoch ~= schedule.epoch or at >= schedule.next_free then
-        return nil
+    local position = vacant[1] or math.max(schedule.next_free, first)
+    local due = position + schedule.shift
+    if due - math.max(now, schedule.paused_until) > horizon then
+        return {'overbooked', exact(due - now)}
     end
-    local due = at + schedule.shift
-    if math.max(now, schedule.resumes) - due > TOO_LATE then
-        return nil
+    if #vacant == 0 then
+        schedule.next_free = position + gap
+    else
+        table.remove(vacant, 1)
     end
-    return now >= schedule.resumes and due or math.max(due, schedule.resumes)
+    schedule.seen, schedule.vacant = now, vacant
+    schedule.rate_factor, schedule.recovered_at = factor, recovered_at
+    if due - now > NEGLIGIBLE_SECONDS then
+        return slot_answer(schedule.epoch, position, due, due - now, nil)
+    end
+    return confirm(schedule, now, now, limit, window, position, due, nil)
 end
 
 local operations = {}
 
-function operations.reserve(schedule, now, gap, most, within, epoch, at, told)
+function operations.reserve(schedule, now, gap, limit, window, horizon, epoch, position, told, entry)
     if schedule.blocked_until > now then
-        return {'closed', exact(schedule.blocked_until - now)}
+        return {'exhausted', exact(schedule.blocked_until - now)}
     end
-    local due = epoch and due_of(schedule, now, epoch, at)
-    if due and due > now and due - told > MOVED then
-        return {'slot', exact(epoch), exact(at), exact(due), exact(due - now)}
+    if not epoch or epoch ~= schedule.epoch or position >= schedule.next_free then
+        return reserve_next(schedule, now, gap, limit, window, horizon)
     end
-    if due then
-        return send(schedule, now, most, within)
+    local slept = math.max(now, told)
+    local due = math.max(position + schedule.shift, schedule.paused_until, entry or 0)
+    if slept - due > SLOT_LOST_SECONDS then
+        return reserve_next(schedule, now, gap, limit, window, horizon)
     end
-    return take(schedule, now, gap, most, within)
+    if due - slept > NEGLIGIBLE_SECONDS then
+        return slot_answer(epoch, position, due, due - now, entry)
+    end
+    return confirm(schedule, now, slept, limit, window, position, told, entry)
+end
+
+function operations.release(schedule, now, gap, epoch, position, entry)
+    if epoch ~= schedule.epoch or position >= schedule.next_free or index_of(schedule.vacant, position) then
+        return
+    end
+    local vacant = schedule.vacant
+    table.insert(vacant, position)
+    table.sort(vacant)
+    gap = gap / schedule.rate_factor + TICK_SECONDS
+    while #vacant > 0 and schedule.next_free - vacant[#vacant] <= gap do
+        schedule.next_free = table.remove(vacant)
+    end
+    while #vacant > MOST_VACANT do
+        table.remove(vacant)
+    end
+    remove(schedule.sent, entry)
+    schedule.seen = now
 end
 
 function operations.delayed(schedule, now, at, by)
-    for i, moment in ipairs(schedule.sent) do
-        if moment == at then
-            schedule.sent[i] = at + math.min(by, TOO_LATE)
-        end
+    local index = index_of(schedule.sent, at)
+    if index then
+        schedule.sent[index] = at + math.min(by, SLOT_LOST_SECONDS)
+        table.sort(schedule.sent)
     end
-    table.sort(schedule.sent)
 end
 
 function operations.slow_down(schedule, now, gap, pause, epoch)
@@ -179,13 +258,14 @@ function operations.slow_down(schedule, now, gap, pause, epoch)
     if epoch then
         is_news = epoch == schedule.epoch
     else
-        is_news = math.abs(now - schedule.epoch) >= ONE_LIMIT
+        is_news = math.abs(now - schedule.epoch) >= SAME_BURST_SECONDS
     end
-    if is_news and schedule.pace > LEAST_PACE then
-        schedule.pace = math.max(LEAST_PACE, schedule.pace * BACK_OFF)
-        schedule.epoch = math.max(now, schedule.epoch + LATER)
-        schedule.next_free = position(schedule, now) + gap / schedule.pace
-        schedule.paced = math.max(now, schedule.resumes)
+    if is_news and schedule.rate_factor > LEAST_FACTOR then
+        schedule.rate_factor = math.max(LEAST_FACTOR, schedule.rate_factor * DECREASE)
+        schedule.epoch = math.max(now, schedule.epoch + TICK_SECONDS)
+        schedule.next_free = position_at(schedule, now) + gap / schedule.rate_factor
+        schedule.vacant = {}
+        schedule.recovered_at = math.max(now, schedule.paused_until)
     end
 end
 
@@ -194,7 +274,7 @@ function operations.cooldown(schedule, now, seconds)
 end
 
 function operations.exhaust_quota(schedule, now, seconds)
-    schedule.blocked_until = math.max(schedule.blocked_until, now + seconds + GRACE)
+    schedule.blocked_until = math.max(schedule.blocked_until, now + seconds + QUOTA_GRACE_SECONDS)
     schedule.seen = now
 end
 
@@ -207,9 +287,20 @@ for i = 3, #ARGV do
     -- An empty text is no number, hence nil.
     figures[i - 2] = tonumber(ARGV[i])
 end
-local now = clock()
+local now, cooldown = clock(), tonumber(ARGV[2])
+local server = string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')
 local schedule, before = load()
-schedule = as_of(schedule or begin(now, tonumber(ARGV[2])), now)
+if not schedule then
+    schedule = begin(now, cooldown)
+elseif now < schedule.seen - CLOCK_STEP_SECONDS then
+    schedule = restarted(schedule, now, cooldown, schedule.seen - now)
+end
+now = math.max(now, schedule.seen)
+-- A server that was restarted, or a replica that took over, may lack the latest requests: they are waited out.
+if schedule.server and schedule.server ~= server then
+    put_off(schedule, now, now + cooldown)
+end
+schedule.server = server
 local answer = operations[ARGV[1]](schedule, now, unpack(figures, 1, #ARGV - 2))
 save(schedule, before, now)
 return answer

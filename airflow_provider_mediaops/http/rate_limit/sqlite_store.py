@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import math
 import sqlite3
 import struct
 import threading
@@ -12,18 +14,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.exceptions import RateStoreError
-from airflow_provider_mediaops.http.rate_limit.schedule import Schedule, applied
+from airflow_provider_mediaops.http.rate_limit import machine
+from airflow_provider_mediaops.http.rate_limit.operations import applied
+from airflow_provider_mediaops.http.rate_limit.schedule import Schedule
 from airflow_provider_mediaops.http.rate_limit.stores import PerProcess, RateStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from airflow_provider_mediaops.http.rate_limit.schedule import A, Operation
+    from airflow_provider_mediaops.http.rate_limit.operations import A, Operation, Release
+
+log = logging.getLogger(__name__)
 
 _BUSY_SECONDS = 5.0
-# The number is that of the columns' meaning: another version of this package that gives them another has its own.
-_TABLE = "rate_schedule_1"
-_COLUMNS = [field.name for field in fields(Schedule)]
+# How long the slot of a cancelled caller may wait for others to be given back: it may happen on an event loop.
+_RELEASE_SECONDS = 0.02
+# No machine is up again so soon after it wrote the file. Another boot is then another machine.
+_BOOT_SECONDS = 3.0
+# The number is that of the columns' meaning: a version of this package that changes it uses another table.
+_TABLE = "rate_schedule_2"
+_COLUMNS = ("boot", "wall", *(field.name for field in fields(Schedule)))
 _CREATE = (
     f"CREATE TABLE IF NOT EXISTS {_TABLE} "
     f"(name TEXT PRIMARY KEY, {', '.join(f'{column} NOT NULL' for column in _COLUMNS)}) WITHOUT ROWID"
@@ -37,40 +47,68 @@ _WRITE = (
 
 class SqliteStore(RateStore):
     """
-    Keeps schedules in a SQLite file on a disk of this machine; the machine's clock counts.
+    Keep schedules in a SQLite file on a disk of this machine, by the machine's clock.
 
     :param path: the file; it and its folder are made when they are first needed.
-    :param clock: seconds, the same for all who use the file.
+    :param clock: seconds since the machine booted, the same for all who use the file.
+    :param wall: the date in seconds, by which an exhausted quota survives a boot.
+    :param boot_id: the name of this boot.
     :param busy: seconds to wait while others use the file; each of them needs a fraction of a millisecond.
     """
 
-    def __init__(self, path: str | Path, clock: Callable[[], float] = time.time, busy: float = _BUSY_SECONDS) -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        clock: Callable[[], float] = machine.clock,
+        wall: Callable[[], float] = time.time,
+        boot_id: Callable[[], str] = machine.boot_id,
+        busy: float = _BUSY_SECONDS,
+    ) -> None:
         super().__init__(f"sqlite:///{path}")
-        self._file = PerProcess(lambda: _File(Path(path), busy))
-        self._clock = clock
+        self._file = PerProcess(lambda: _File(Path(path)))
+        self._clock, self._wall, self._boot_id = clock, wall, boot_id
+        self._busy = busy
 
-    def apply(self, name: str, operation: Operation[A], quiet: float) -> A:
-        """Do something with a schedule, while no other process can."""
+    def apply(self, name: str, operation: Operation[A], cooldown: float) -> A:
+        """Apply an operation, while no other process can."""
+        return self._apply_within(self._busy, name, operation, cooldown)
+
+    def release(self, name: str, operation: Release, cooldown: float) -> None:
+        """Give back a slot, unless others use the file just now."""
+        with suppress(RateStoreError):
+            self._apply_within(min(self._busy, _RELEASE_SECONDS), name, operation, cooldown)
+
+    def _apply_within(self, seconds: float, name: str, operation: Operation[A], cooldown: float) -> A:
         file = self._file.get()
-        with file.lock:
-            try:
-                return self._apply(file.connect(), name, operation, quiet)
-            except (sqlite3.Error, OSError) as error:
-                file.close()
-                raise RateStoreError(
-                    f"The rate store {self.where} cannot be used: {error}. Make sure that workers and triggerer can "
-                    "write this file and its folder, and that the disk is not full; or set rate_limit_store in "
-                    "Airflow's section [mediaops], or in the connection, to another."
-                ) from None
+        # Other threads of this process hold it no longer than others may keep them waiting for the file.
+        if not file.lock.acquire(timeout=2 * seconds):
+            raise self._error("other threads of this process use it")
+        try:
+            return self._apply(file.connect(seconds), name, operation, cooldown)
+        except (sqlite3.Error, OSError) as error:
+            file.close()
+            raise self._error(str(error)) from None
+        finally:
+            file.lock.release()
 
-    def _apply(self, connection: sqlite3.Connection, name: str, operation: Operation[A], quiet: float) -> A:
+    def _error(self, cause: str) -> RateStoreError:
+        return RateStoreError(
+            f"The rate store {self.where} cannot be used: {cause}. Make sure that workers and triggerer can write this "
+            "file and its folder, and that it is on a disk of this machine that is not full; or set rate_limit_store "
+            "in Airflow's section [mediaops], or in the connection, to another."
+        )
+
+    def _apply(self, connection: sqlite3.Connection, name: str, operation: Operation[A], cooldown: float) -> A:
         connection.execute("BEGIN IMMEDIATE")
         try:
             # The clock is read when no other process can change anything before this one has.
-            before = _read(connection, name)
-            after, answer = applied(operation, before, self._clock(), quiet)
-            if after != before:
-                connection.execute(_WRITE, (name, *_row(after)))
+            now, boot = self._clock(), self._boot_id()
+            wall = self._wall() - now
+            row = connection.execute(_READ, (name,)).fetchone()
+            before = self._read(row, now, wall, cooldown) if row else None
+            after, answer = applied(operation, before, now, cooldown)
+            if after != before or row[0] != boot:
+                connection.execute(_WRITE, (name, boot, wall, *_values(after)))
         except BaseException:
             # A full disk, for one, has ended it already.
             if connection.in_transaction:
@@ -79,6 +117,19 @@ class SqliteStore(RateStore):
         connection.execute("COMMIT")
         return answer
 
+    def _read(self, row: tuple[object, ...], now: float, wall: float, cooldown: float) -> Schedule | None:
+        boot, former_wall, *values = row
+        schedule = _schedule_of(values)
+        if schedule is None or not _is_time(former_wall):
+            log.warning("The rate store %s held a row that is not ours; the schedule begins anew.", self.where)
+            return None
+        if boot == self._boot_id():
+            return schedule
+        ahead = wall - float(former_wall)  # type: ignore[arg-type]  # _is_time() has looked
+        if abs(schedule.seen - (now + ahead)) < _BOOT_SECONDS:
+            raise self._error("another machine uses the same file, and several machines need a Redis")
+        return schedule.restarted(now, cooldown, ahead)
+
     def close(self) -> None:
         """Close this process's connection to the file."""
         if file := self._file.pop():
@@ -86,17 +137,29 @@ class SqliteStore(RateStore):
                 file.close()
 
 
-def _read(connection: sqlite3.Connection, name: str) -> Schedule | None:
-    row = connection.execute(_READ, (name,)).fetchone()
-    if row is None:
+def _schedule_of(values: list[object]) -> Schedule | None:
+    """Return the schedule of a row's values; None if they are not those of a schedule."""
+    *figures, vacant, sent = values
+    if not all(_is_time(figure) for figure in figures):
         return None
-    *figures, sent = row
-    return Schedule(*(*figures, struct.unpack(f"<{len(sent) // 8}d", sent)))
+    lists = []
+    for blob in (vacant, sent):
+        if not isinstance(blob, bytes) or len(blob) % 8:
+            return None
+        numbers = struct.unpack(f"<{len(blob) // 8}d", blob)
+        if not all(math.isfinite(number) for number in numbers):
+            return None
+        lists.append(tuple(sorted(numbers)))
+    return Schedule(*map(float, figures), *lists)  # type: ignore[arg-type]  # _is_time() has looked
 
 
-def _row(schedule: Schedule) -> tuple[object, ...]:
-    *figures, sent = astuple(schedule)
-    return (*figures, struct.pack(f"<{len(sent)}d", *sent))
+def _is_time(value: object) -> bool:
+    return isinstance(value, (int, float)) and math.isfinite(value)
+
+
+def _values(schedule: Schedule) -> tuple[object, ...]:
+    *figures, vacant, sent = astuple(schedule)
+    return (*figures, *(struct.pack(f"<{len(numbers)}d", *numbers) for numbers in (vacant, sent)))
 
 
 class _File:
@@ -104,27 +167,30 @@ class _File:
     One process's connection to the file, for all its threads.
 
     :param path: the file.
-    :param busy: seconds to wait for others.
     """
 
-    def __init__(self, path: Path, busy: float) -> None:
+    def __init__(self, path: Path) -> None:
         self.lock = threading.Lock()
         self._path = path
-        self._busy = busy
         self._connection: sqlite3.Connection | None = None
         self._opened: tuple[int, int] | None = None
+        self._has_warned = False
 
-    def connect(self) -> sqlite3.Connection:
-        """Give the connection; a new one where the file was taken away, so that all use the one that is there."""
+    def connect(self, busy: float) -> sqlite3.Connection:
+        """
+        Return the connection; a new one if the file was taken away, so that all use the one that is there.
+
+        :param busy: seconds to wait for others.
+        """
         if self._connection and self._identity() != self._opened:
             self.close()
         if not self._connection:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._connection = sqlite3.connect(
-                self._path, timeout=self._busy, isolation_level=None, check_same_thread=False
-            )
-            _prepare(self._connection, self._busy)
+            self._warn_of_network()
+            self._connection = sqlite3.connect(self._path, timeout=busy, isolation_level=None, check_same_thread=False)
+            _prepare(self._connection, busy)
             self._opened = self._identity()
+        self._connection.execute(f"PRAGMA busy_timeout = {busy * 1000:.0f}")
         return self._connection
 
     def close(self) -> None:
@@ -133,6 +199,18 @@ class _File:
             with suppress(sqlite3.Error):
                 self._connection.close()
             self._connection = None
+
+    def _warn_of_network(self) -> None:
+        kind = machine.network_file_system(self._path.parent)
+        if kind and not self._has_warned:
+            self._has_warned = True
+            log.warning(
+                "The rate store %s is on a network file system (%s), whose locks cannot be relied on: the rate of a "
+                "key may be exceeded. Set rate_limit_store in Airflow's section [mediaops] to a file on a disk of this "
+                "machine or, for several machines, to a Redis.",
+                self._path,
+                kind,
+            )
 
     def _identity(self) -> tuple[int, int] | None:
         try:
@@ -143,16 +221,20 @@ class _File:
 
 
 def _prepare(connection: sqlite3.Connection, busy: float) -> None:
-    # With a write-ahead log a change is one write to one file, with no waiting for the disk. Changing to it is not
-    # waited for by SQLite itself where several processes make the file at once.
+    # With a write-ahead log a change is one write to one file, with no waiting for the disk. SQLite itself does not
+    # wait for the change of mode if several processes make the file at once.
     deadline = time.monotonic() + busy
     while True:
         try:
-            connection.execute("PRAGMA journal_mode = WAL")
+            [mode] = connection.execute("PRAGMA journal_mode = WAL").fetchone()
             break
         except sqlite3.OperationalError as error:
             if "locked" not in str(error) or time.monotonic() > deadline:
                 raise
             time.sleep(0.005)
+    if mode != "wal":
+        raise sqlite3.OperationalError(
+            f"its file system, perhaps one of a network, does not allow a write-ahead log (SQLite answered {mode!r})"
+        )
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.execute(_CREATE)

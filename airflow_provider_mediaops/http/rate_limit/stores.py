@@ -1,87 +1,138 @@
-"""Where the schedules of keys are kept: what every store does, and the one that is the memory of a process."""
+"""Stores of schedules: the interface, the one in the memory of a process, and the store that an address names."""
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from airflow_provider_mediaops.exceptions import RateStoreError
 from airflow_provider_mediaops.http.clock import Clock
 from airflow_provider_mediaops.http.exchange import Blocking
-from airflow_provider_mediaops.http.rate_limit.schedule import applied
+from airflow_provider_mediaops.http.rate_limit.operations import Release, Reserve, applied
+from airflow_provider_mediaops.http.rate_limit.schedule import Slot
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from airflow_provider_mediaops.http.exchange import Conversation
-    from airflow_provider_mediaops.http.rate_limit.schedule import A, Operation, Schedule
+    from airflow_provider_mediaops.http.rate_limit.operations import A, Operation
+    from airflow_provider_mediaops.http.rate_limit.schedule import Schedule
 
 T = TypeVar("T")
 
 
 class RateStore(ABC):
     """
-    Keeps the schedules of keys, by name, for all who use it.
+    Keep the schedules of keys, by name, for all who use the store.
 
     :param where: its address, free of credentials.
     """
 
     def __init__(self, where: str) -> None:
         self.where = where
-        #: What must not be shown of the credentials.
+        #: The secret parts of its address, which must not be shown.
         self.secrets: tuple[str, ...] = ()
-        #: Whether this process has used it before, so that it is there as a rule.
+        #: Whether this process has used it before, so that it exists as a rule.
         self.reached = False
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.where!r})"
 
     @abstractmethod
-    def apply(self, name: str, operation: Operation[A], quiet: float) -> A:
+    def apply(self, name: str, operation: Operation[A], cooldown: float) -> A:
         """
-        Do something with a schedule, in one step that nothing comes between; it may block.
+        Apply an operation to a schedule, in one step that nothing comes between. It may block.
 
         :param name: the schedule's name.
-        :param operation: what to do.
-        :param quiet: seconds before the first slot, where the store has to begin the schedule or may have lost part.
+        :param operation: the operation.
+        :param cooldown: seconds before the first slot, if the store begins the schedule or may have lost part of it.
         :returns: the answer.
-        :raises RateStoreError: where the store cannot be used.
+        :raises RateStoreError: if the store cannot be used.
         """
 
-    def ask(self, name: str, operation: Operation[A], quiet: float) -> Conversation[A]:
+    def ask(self, name: str, operation: Operation[A], cooldown: float) -> Conversation[A]:
         """
-        Do something with a schedule without blocking an event loop.
+        Apply an operation without blocking an event loop.
 
         :param name: the schedule's name.
-        :param operation: what to do.
-        :param quiet: as in :meth:`apply`.
+        :param operation: the operation.
+        :param cooldown: as in :meth:`apply`.
         :returns: a conversation whose result is the answer.
         """
-        answer: A = yield Blocking(lambda: self.apply(name, operation, quiet))
+        call = _Call(self, name, operation, cooldown)
+        try:
+            answer: A = yield Blocking(call)
+        except GeneratorExit:
+            call.abandon()
+            raise
         self.reached = True
         return answer
+
+    def release(self, name: str, operation: Release, cooldown: float) -> None:
+        """
+        Give back a slot of a caller that was cancelled. It takes next to no time and raises nothing.
+
+        A slot that cannot be given back at once passes unused.
+
+        :param name: the schedule's name.
+        :param operation: the slot.
+        :param cooldown: as in :meth:`apply`.
+        """
+        with suppress(RateStoreError):
+            self.apply(name, operation, cooldown)
 
     @abstractmethod
     def close(self) -> None:
         """Close what this process has open; the next use opens it again."""
 
 
+class _Call(Generic[T]):
+    """An operation in a thread, whose caller may be cancelled meanwhile; then the slot that it got is given back."""
+
+    def __init__(self, store: RateStore, name: str, operation: Operation[T], cooldown: float) -> None:
+        self._store, self._name, self._operation, self._cooldown = store, name, operation, cooldown
+        self._is_abandoned = False
+        # Whoever takes the answer out of it gives the slot back: the thread, or the caller that was cancelled.
+        self._answers: list[T] = []
+
+    def __call__(self) -> T:
+        answer = self._store.apply(self._name, self._operation, self._cooldown)
+        self._answers.append(answer)
+        if self._is_abandoned:
+            self._release()
+        return answer
+
+    def abandon(self) -> None:
+        """Give back the slot that the operation got, or gets later."""
+        self._is_abandoned = True
+        self._release()
+
+    def _release(self) -> None:
+        with suppress(IndexError):
+            answer = self._answers.pop()
+            if isinstance(answer, Slot) and isinstance(self._operation, Reserve):
+                self._store.release(self._name, Release(self._operation.gap, answer), self._cooldown)
+
+
 class PerProcess(Generic[T]):
     """
-    Something that each process has of its own, because it does not survive a fork.
+    An object that each process has of its own, because it does not survive a fork.
 
     :param make: makes one, when a process first asks.
     """
 
     def __init__(self, make: Callable[[], T]) -> None:
         self._make = make
-        # What a parent process has left here stays untouched: closing it could take it from the parent.
+        # The object of a parent process stays untouched: closing it could take it from the parent.
         self._by_process: dict[int, T] = {}
 
     def get(self) -> T:
-        """Give that of this process."""
+        """Return that of this process."""
         process = os.getpid()
         try:
             return self._by_process[process]
@@ -101,7 +152,7 @@ class _Memory:
 
 class MemoryStore(RateStore):
     """
-    Keeps schedules in the memory of one process; nothing is shared with another.
+    Keep schedules in the memory of one process; other processes share nothing of it.
 
     :param clock: where time comes from.
     """
@@ -111,19 +162,62 @@ class MemoryStore(RateStore):
         self._clock = clock or Clock()
         self._memory = PerProcess(_Memory)
 
-    def apply(self, name: str, operation: Operation[A], quiet: float) -> A:
-        """Do something with a schedule; one that begins gives its first slot at once, for nothing can be lost here."""
+    def apply(self, name: str, operation: Operation[A], cooldown: float) -> A:
+        """Apply an operation. A schedule that begins gives its first slot at once: nothing can have been lost."""
         memory = self._memory.get()
         with memory.lock:
             schedule, answer = applied(operation, memory.schedules.get(name), self._clock.monotonic())
             memory.schedules[name] = schedule
         return answer
 
-    def ask(self, name: str, operation: Operation[A], quiet: float) -> Conversation[A]:
-        """Do something with a schedule; it takes no time, so nothing has to be waited for."""
+    def ask(self, name: str, operation: Operation[A], cooldown: float) -> Conversation[A]:
+        """Apply an operation. It takes no time, so nothing has to be waited for."""
         yield from ()
-        return self.apply(name, operation, quiet)
+        return self.apply(name, operation, cooldown)
 
     def close(self) -> None:
         """Forget all schedules."""
         self._memory.pop()
+
+
+_stores: dict[str, RateStore] = {}
+
+
+def store_at(address: str) -> RateStore:
+    """
+    Return the store that this process shares for an address.
+
+    :param address: ``memory://`` for this process alone; ``sqlite:////folder/file`` for the processes of one machine;
+        ``redis://host`` or ``rediss://host`` for those of many.
+    :returns: the same store for the same address; nothing is opened before it is used.
+    :raises ValueError: for any other address; its text is free of credentials.
+    """
+    if address not in _stores:
+        store = _stores.setdefault(address, _make_store(address))
+        atexit.register(store.close)
+    return _stores[address]
+
+
+def _make_store(address: str) -> RateStore:
+    scheme, separator, rest = address.partition("://")
+    if scheme == "memory" and not rest and separator:
+        return MemoryStore()
+    if scheme == "sqlite" and separator:
+        from airflow_provider_mediaops.http.rate_limit.sqlite_store import SqliteStore
+
+        # As in other addresses of SQLite: three slashes, then the path, which begins with a slash of its own.
+        if not rest.startswith("//") or rest.endswith("/"):
+            raise ValueError(
+                "the path of a SQLite file must be absolute: sqlite:////folder/file.db, with four slashes."
+            )
+        return SqliteStore(rest[1:])
+    if scheme in ("redis", "rediss") and separator:
+        from airflow_provider_mediaops.http.rate_limit.redis_store import RedisStore
+
+        return RedisStore(address)
+    if scheme.endswith(("+sentinel", "+cluster")):
+        raise ValueError(
+            f"{scheme}:// is not supported. Write redis://host or rediss://host of one server: the address of the "
+            "current primary, or of a proxy or DNS name in front of it that follows a failover."
+        )
+    raise ValueError("it must be memory://, sqlite:////folder/file.db, redis://host or rediss://host.")

@@ -13,7 +13,7 @@ from airflow_provider_mediaops.exceptions import InvalidConnectionError, QuotaEx
 from airflow_provider_mediaops.get_provider_info import get_provider_info
 from airflow_provider_mediaops.hooks.books import BookDatabaseHook
 from airflow_provider_mediaops.hooks.settings import ConnectionFields, rate_limiter
-from airflow_provider_mediaops.http.rate_limit.limiter import store_at
+from airflow_provider_mediaops.http.rate_limit.stores import store_at
 from tests.conftest import AIRFLOW_HOME
 from tests.unit.book_database import CALENDAR, CRIME, NO_SUCH_BOOK, book, connection
 from tests.unit.loopback import closed_port

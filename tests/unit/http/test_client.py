@@ -255,7 +255,7 @@ def test_the_keys_rate_is_kept() -> None:
     client = limited(fake)
     for _ in range(3):
         replay(client.ask(text_call()), [GOOD], steps=steps, clock=fake)
-    assert pauses_of(steps) == pytest.approx([1.02, 1.02])
+    assert pauses_of(steps) == pytest.approx([1.014, 1.014])
 
 
 def test_a_limit_reply_holds_back_every_call_with_the_key() -> None:
@@ -266,7 +266,7 @@ def test_a_limit_reply_holds_back_every_call_with_the_key() -> None:
     for _ in range(2):
         replay(other.ask(text_call()), [GOOD], steps=steps, clock=fake)
     # After the pause it goes on more slowly.
-    assert pauses_of(steps) == pytest.approx([20 + 1.02 / 0.7, 1.02 / 0.7])
+    assert pauses_of(steps) == pytest.approx([20 + 1.014 / 0.7, 1.014 / 0.7])
 
 
 def test_a_limit_reply_holds_calls_back_no_longer_than_a_call_may_wait() -> None:
@@ -274,7 +274,7 @@ def test_a_limit_reply_holds_calls_back_no_longer_than_a_call_may_wait() -> None
     client = limited(fake, retry=RetryPolicy(max_wait=60.0))
     error_of(client, text_call(), [Response(429, {"retry-after": "86400"})], fake)
     replay(client.ask(text_call()), [GOOD], steps=steps, clock=fake)
-    assert pauses_of(steps) == pytest.approx([60 + 1.02 / 0.7])
+    assert pauses_of(steps) == pytest.approx([60 + 1.014 / 0.7])
 
 
 def test_a_limit_that_was_found_out_otherwise_holds_for_every_call_too() -> None:
@@ -331,7 +331,7 @@ def test_a_reply_that_took_long_keeps_the_next_call_at_a_distance() -> None:
     with pytest.raises(StopIteration):
         conversation.send(GOOD)
     replay(client.ask(text_call()), [GOOD], steps=steps, clock=fake)
-    assert sum(pauses_of(steps)) == pytest.approx(0.395 + 1.018 - 0.4)
+    assert sum(pauses_of(steps)) == pytest.approx(0.4 + 1.011 - 0.4)
 
 
 def test_what_the_token_address_says_is_not_about_the_key() -> None:

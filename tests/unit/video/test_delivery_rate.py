@@ -18,7 +18,7 @@ from tests.unit.video_platform import error
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from airflow_provider_mediaops.http.rate_limit.schedule import A, Operation
+    from airflow_provider_mediaops.http.rate_limit.operations import A, Operation
     from airflow_provider_mediaops.video.models import Activity
 
 
@@ -49,9 +49,9 @@ class NotedStore(SqliteStore):
         super().__init__(path, clock=lambda: 1_000.0)
         self._platform = platform
 
-    def apply(self, name: str, operation: Operation[A], quiet: float) -> A:
+    def apply(self, name: str, operation: Operation[A], cooldown: float) -> A:
         self._platform.seen.append((operation.name, self._platform.state))
-        return super().apply(name, operation, quiet)
+        return super().apply(name, operation, cooldown)
 
 
 class TestWhatTheStoreIsTold:

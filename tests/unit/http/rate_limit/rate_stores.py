@@ -1,4 +1,4 @@
-"""The stores of the rate limiter behind one face, on a clock that a test sets."""
+"""Stores of the rate limiter on a clock that a test sets."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_mediaops.http.rate_limit.operations import Release, Reserve
 from airflow_provider_mediaops.http.rate_limit.redis_store import RedisStore
-from airflow_provider_mediaops.http.rate_limit.schedule import Granted, Reserve, Slot
+from airflow_provider_mediaops.http.rate_limit.schedule import Granted, Slot
 from airflow_provider_mediaops.http.rate_limit.sqlite_store import SqliteStore
 from airflow_provider_mediaops.http.rate_limit.stores import MemoryStore
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from airflow_provider_mediaops.http.rate_limit.schedule import A, Operation
+    from airflow_provider_mediaops.http.rate_limit.operations import A, Operation
     from airflow_provider_mediaops.http.rate_limit.stores import RateStore
     from tests.redis_server import RedisServer
     from tests.unit.conversations import FakeClock
@@ -30,45 +31,48 @@ class ClockedRedisStore(RedisStore):
         self._time = f"time:{next(_numbers)}"
         super().__init__(server.url, clock=f"return tonumber(redis.call('GET', '{self._time}'))")
 
-    def apply(self, name: str, operation: Operation[A], quiet: float) -> A:
+    def apply(self, name: str, operation: Operation[A], cooldown: float) -> A:
         self._client.get().set(self._time, repr(self._fake.seconds))
-        return super().apply(name, operation, quiet)
+        return super().apply(name, operation, cooldown)
 
 
 def memory_store(fake: FakeClock) -> MemoryStore:
-    """Give a store in memory, by the clock of the test."""
+    """Return a store in memory, by the clock of the test."""
     return MemoryStore(fake.clock)
 
 
 def sqlite_store(path: Path, fake: FakeClock) -> SqliteStore:
-    """Give a store in a file, by the clock of the test."""
-    return SqliteStore(path, clock=lambda: fake.seconds)
+    """Return a store in a file, by the clock of the test."""
+    return SqliteStore(path, clock=lambda: fake.seconds, wall=lambda: fake.seconds, boot_id=lambda: "one boot")
 
 
 @dataclass
 class Key:
     """
-    A key at a store, whose callers do as they are told.
+    A key at a store, and operations on it.
 
     :param store: the store.
     :param clock: its clock.
     :param gap: seconds between slots.
-    :param most: how many requests may be sent within ``within`` seconds.
+    :param limit: how many requests a window may hold.
+    :param window: the window in seconds.
+    :param horizon: seconds; no slot is reserved further ahead.
     """
 
     store: RateStore
     clock: FakeClock
     gap: float = 1.0
-    most: int = 1
-    within: float = 0.9
+    limit: int = 1
+    window: float = 0.9
+    horizon: float = 100_000.0
     name: str = ""
 
     def __post_init__(self) -> None:
         self.name = self.name or f"key-{next(_numbers)}"
 
     def ask(self, held: Slot | None = None, **other: Any) -> Any:
-        """Ask for a slot, or come back for one."""
-        figures = {"gap": self.gap, "most": self.most, "within": self.within, **other}
+        """Reserve a slot, or confirm one."""
+        figures = {"gap": self.gap, "limit": self.limit, "window": self.window, "horizon": self.horizon, **other}
         return self.do(Reserve(**figures, held=held))
 
     def do(self, operation: Operation[A]) -> A:
@@ -76,16 +80,25 @@ class Key:
         return self.store.apply(self.name, operation, 0.0)
 
     def slot(self, **other: Any) -> Slot:
-        """Take a slot that is to be waited for."""
+        """Reserve a slot that is to be waited for."""
         answer = self.ask(**other)
         assert isinstance(answer, Slot), answer
         return answer
 
     def go(self, held: Slot | None = None, **other: Any) -> Granted:
-        """Ask where it is time to send."""
+        """Ask when it is time to send."""
         answer = self.ask(held, **other)
         assert isinstance(answer, Granted), answer
         return answer
+
+    def release(self, slot: Slot) -> None:
+        """Give back the slot of a caller that was cancelled."""
+        self.do(Release(self.gap, slot))
+
+    def come_back(self, slot: Slot) -> Any:
+        """Sleep until a slot is due, and confirm it."""
+        self.wait(max(0.0, slot.due - self.clock.seconds))
+        return self.ask(slot)
 
     def wait(self, seconds: float) -> None:
         """Let time pass."""

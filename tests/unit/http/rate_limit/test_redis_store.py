@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import socketserver
 import subprocess
 import sys
 import threading
+import time
 import traceback
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,8 +19,9 @@ from redis import Redis
 
 from airflow_provider_mediaops.exceptions import RateStoreError
 from airflow_provider_mediaops.http.exchange import arun
+from airflow_provider_mediaops.http.rate_limit.operations import ExhaustQuota, Release, Reserve
 from airflow_provider_mediaops.http.rate_limit.redis_store import RedisStore
-from airflow_provider_mediaops.http.rate_limit.schedule import ExhaustQuota, Granted, QuotaExhausted, Reserve, Slot
+from airflow_provider_mediaops.http.rate_limit.schedule import Granted, QuotaExhausted, Slot
 from tests.redis_server import PROGRAM, running_redis
 from tests.unit.conversations import on_a_loop
 from tests.unit.loopback import closed_port, deaf_port
@@ -26,12 +30,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from airflow_provider_mediaops.http.exchange import Request, Response
+    from airflow_provider_mediaops.http.rate_limit.operations import A, Operation
     from tests.redis_server import RedisServer
 
 ROOT = Path(__file__).parents[3]
 # Slots so far apart that no machine is too busy to tell one from the next.
-NEXT = Reserve(100.0, 1, 90.0)
-QUIET = 1_000.0
+NEXT = Reserve(100.0, 1, 90.0, 1e9)
+COOLDOWN = 1_000.0
 PASSWORD = "p/ss w%rd"
 QUOTED = "p%2Fss%20w%25rd"
 
@@ -53,39 +58,115 @@ def store(server: RedisServer) -> Iterator[RedisStore]:
 
 
 def wait_of(answer: object) -> float:
-    assert isinstance(answer, (Slot, Granted)), answer
+    assert isinstance(answer, Slot), answer
     return answer.wait
 
 
 def test_all_who_use_the_server_share_what_is_in_it(server: RedisServer, store: RedisStore) -> None:
     other = RedisStore(server.url)
-    waits = [wait_of(each.apply("key", NEXT, QUIET)) for each in (store, other, store)]
+    waits = [wait_of(each.apply("key", NEXT, COOLDOWN)) for each in (store, other, store)]
     other.close()
     assert waits == pytest.approx([1_000.0, 1_100.0, 1_200.0], abs=40.0)
 
 
 def test_the_servers_clock_counts(server: RedisServer, store: RedisStore) -> None:
-    slot = store.apply("key", NEXT, QUIET)
+    slot = store.apply("key", NEXT, COOLDOWN)
     assert isinstance(slot, Slot)
     with Redis.from_url(server.url) as client:
         seconds, _ = client.time()
-    assert slot.due == pytest.approx(seconds + QUIET, abs=40.0)
+    assert slot.due == pytest.approx(seconds + COOLDOWN, abs=40.0)
 
 
 def test_a_schedule_that_nobody_uses_is_forgotten_in_the_end(server: RedisServer, store: RedisStore) -> None:
     store.apply("key", NEXT, 0.0)
     store.apply("spent", ExhaustQuota(86_000.0), 0.0)
     with Redis.from_url(server.url) as client:
-        assert 86_000 < client.ttl("mediaops:rate:1:key") <= 86_501
+        assert 86_000 < client.ttl("mediaops:rate:2:key") <= 86_501
         # Not before its quota comes back.
-        assert client.ttl("mediaops:rate:1:spent") > 172_000
+        assert client.ttl("mediaops:rate:2:spent") > 172_000
 
 
 def test_options_of_the_address_are_heeded(server: RedisServer) -> None:
     store = RedisStore(f"{server.url}?decode_responses=true&socket_timeout=2.5")
-    assert wait_of(store.apply("key", NEXT, QUIET)) == pytest.approx(QUIET, abs=40.0)
+    assert wait_of(store.apply("key", NEXT, COOLDOWN)) == pytest.approx(COOLDOWN, abs=40.0)
     assert store.where == server.url
     store.close()
+
+
+class TestCancelledCallers:
+    def test_their_slots_are_given_back_without_waiting_for_the_server(self, store: RedisStore) -> None:
+        store.apply("key", NEXT, 0.0)
+        slots = [store.apply("key", NEXT, 0.0) for _ in range(20)]
+        for slot in slots:
+            assert isinstance(slot, Slot)
+            store.release("key", Release(100.0, slot), 0.0)
+        for thread in threading.enumerate():
+            if thread.name == "mediaops-rate-release":
+                thread.join(20)
+        assert wait_of(store.apply("key", NEXT, 0.0)) == pytest.approx(100.0, abs=40.0)
+
+    def test_a_server_that_hangs_holds_up_nobody_but_the_thread_and_that_only_once(self) -> None:
+        answers, calls = threading.Event(), list[str]()
+
+        class HangingStore(RedisStore):
+            def apply(self, name: str, operation: Operation[A], cooldown: float) -> A:
+                calls.append(name)
+                answers.wait(20)
+                raise RateStoreError("It does not answer.")
+
+        store = HangingStore("redis://host")
+        for number in range(200):
+            store.release(f"key-{number}", Release(100.0, Slot(1.0, 2.0, 3.0, 4.0)), 0.0)
+        answers.set()
+        for thread in threading.enumerate():
+            if thread.name == "mediaops-rate-release":
+                thread.join(20)
+        # The time limit of one call, not of 200.
+        assert calls == ["key-0"]
+
+
+class TestAFailover:
+    def test_a_replica_that_takes_over_makes_no_burst(
+        self, tmp_path: Path, server: RedisServer, store: RedisStore
+    ) -> None:
+        """It was never restarted, and may lack the latest requests."""
+        (tmp_path / "replica").mkdir()
+        store.apply("key", NEXT, 0.0)
+        with running_redis(tmp_path / "replica", "--replicaof", f"127.0.0.1 {server.port}") as replica:
+            with Redis.from_url(replica.url) as client:
+                deadline = time.monotonic() + 20
+                while not client.exists("mediaops:rate:2:key"):
+                    assert time.monotonic() < deadline
+                    time.sleep(0.02)
+                after = RedisStore(replica.url)
+                error = error_of(after)
+                assert "is a replica" in error.message
+                assert "the primary" in error.message
+                server.stop()
+                client.replicaof("NO", "ONE")
+            assert wait_of(after.apply("key", NEXT, COOLDOWN)) == pytest.approx(1_100.0, abs=40.0)
+            # Once is enough.
+            assert wait_of(after.apply("key", NEXT, COOLDOWN)) == pytest.approx(1_200.0, abs=40.0)
+            after.close()
+
+
+class TestUnreadableSchedules:
+    @pytest.mark.parametrize(
+        "fields",
+        [{"next_free": "nan"}, {"shift": "inf"}, {"epoch": "text"}, {"sent": "1 2 x"}, {"vacant": "nan"}, {"seen": ""}],
+    )
+    def test_one_that_is_not_ours_begins_anew(
+        self, server: RedisServer, store: RedisStore, fields: dict[str, str]
+    ) -> None:
+        store.apply("key", NEXT, 0.0)
+        with Redis.from_url(server.url) as client:
+            client.hset("mediaops:rate:2:key", mapping=fields)
+        assert wait_of(store.apply("key", NEXT, COOLDOWN)) == pytest.approx(1_000.0, abs=40.0)
+
+    def test_a_key_of_another_kind_is_an_error(self, server: RedisServer, store: RedisStore) -> None:
+        with Redis.from_url(server.url) as client:
+            client.set("mediaops:rate:2:key", "text")
+        assert "choose another database" in error_of(store).message
 
 
 class TestARestart:
@@ -97,9 +178,9 @@ class TestARestart:
             client.flushall()
         server.stop()
         server.start()
-        again = store.apply("key", replace(NEXT, held=held), QUIET)
+        again = store.apply("key", replace(NEXT, held=held), COOLDOWN)
         assert wait_of(again) == pytest.approx(1_000.0, abs=40.0)
-        assert wait_of(store.apply("key", NEXT, QUIET)) == pytest.approx(1_100.0, abs=40.0)
+        assert wait_of(store.apply("key", NEXT, COOLDOWN)) == pytest.approx(1_100.0, abs=40.0)
 
     def test_one_that_has_kept_everything_waits_a_little_all_the_same(
         self, server: RedisServer, store: RedisStore
@@ -111,8 +192,8 @@ class TestARestart:
         server.stop()
         server.start()
         # The third slot, and after it one that has kept its place.
-        assert wait_of(store.apply("key", NEXT, QUIET)) == pytest.approx(1_200.0, abs=40.0)
-        assert wait_of(store.apply("key", replace(NEXT, held=waiting), QUIET)) == pytest.approx(1_100.0, abs=40.0)
+        assert wait_of(store.apply("key", NEXT, COOLDOWN)) == pytest.approx(1_200.0, abs=40.0)
+        assert wait_of(store.apply("key", replace(NEXT, held=waiting), COOLDOWN)) == pytest.approx(1_100.0, abs=40.0)
 
     def test_a_quota_that_is_used_up_is_still_known(self, server: RedisServer, store: RedisStore) -> None:
         store.apply("key", ExhaustQuota(3_600.0), 0.0)
@@ -126,8 +207,8 @@ class TestARestart:
         store.apply("key", NEXT, 0.0)
         server.stop()
         server.start()
-        store.apply("key", ExhaustQuota(-10.0), QUIET)
-        assert wait_of(store.apply("key", NEXT, QUIET)) > 960.0
+        store.apply("key", ExhaustQuota(-10.0), COOLDOWN)
+        assert wait_of(store.apply("key", NEXT, COOLDOWN)) > 960.0
 
 
 def error_of(store: RedisStore) -> RateStoreError:
@@ -141,6 +222,50 @@ def error_of(store: RedisStore) -> RateStoreError:
     assert store.where in caught.value.message
     assert "rate_limit_store" in caught.value.message
     return caught.value
+
+
+@contextmanager
+def answering(reply: bytes) -> Iterator[str]:
+    """Serve this reply to every command, as something that is no Redis may."""
+
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            while self.request.recv(65_536):
+                self.request.sendall(reply)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as listener:
+        listener.daemon_threads = True
+        thread = threading.Thread(target=listener.serve_forever)
+        thread.start()
+        try:
+            yield f"redis://127.0.0.1:{listener.server_address[1]}?lib_name=&lib_version="
+        finally:
+            listener.shutdown()
+            thread.join()
+
+
+class TestWhatAServerAnswers:
+    @pytest.mark.parametrize(
+        ("reply", "advice"),
+        [
+            (b"-MOVED 3999 127.0.0.1:6381\r\n", "Redis Cluster is not supported"),
+            (b"-CLUSTERDOWN The cluster is down\r\n", "Redis Cluster is not supported"),
+            (b"-READONLY You can't write against a read only replica.\r\n", "the primary"),
+            (b"-LOADING Redis is loading the dataset in memory\r\n", "reading its data"),
+            (b"-OOM command not allowed when used memory > 'maxmemory'.\r\n", "more memory"),
+            (b"-NOAUTH Authentication required.\r\n", "credentials"),
+            (b"-NOPERM this user has no permissions to run the 'evalsha' command\r\n", "Let its user run EVAL"),
+            (b"-NOSCRIPT No matching script\r\n", "Make sure"),
+            (b"$5\r\nhello\r\n", "does not answer as a Redis does"),
+            (b"*2\r\n$4\r\nslot\r\n$1\r\nx\r\n", "does not answer as a Redis does"),
+            (b"*1\r\n$5\r\nother\r\n", "does not answer as a Redis does"),
+            (b":7\r\n", "does not answer as a Redis does"),
+            (b"HTTP/1.1 400 Bad Request\r\n\r\n", "Make sure"),
+        ],
+    )
+    def test_it_is_an_error_that_says_what_to_do(self, reply: bytes, advice: str) -> None:
+        with answering(reply) as address:
+            assert advice in error_of(RedisStore(address)).message
 
 
 class TestServersThatCannotBeUsed:
@@ -161,7 +286,7 @@ class TestServersThatCannotBeUsed:
         assert "invalid" in error_of(RedisStore(f"redis://:s3cr3t@127.0.0.1:{server.port}")).message
         assert "authenticat" in error_of(RedisStore(server.url)).message.lower()
         right = RedisStore(f"redis://:{QUOTED}@127.0.0.1:{server.port}")
-        assert wait_of(right.apply("key", NEXT, 0.0)) == 0.0
+        assert isinstance(right.apply("key", NEXT, 0.0), Granted)
         assert PASSWORD in right.secrets
         assert QUOTED not in repr(right)
         right.close()
@@ -169,7 +294,7 @@ class TestServersThatCannotBeUsed:
     def test_one_that_is_full(self, server: RedisServer, store: RedisStore) -> None:
         with Redis.from_url(server.url) as client:
             client.config_set("maxmemory", "1")
-        assert "memory" in error_of(store).message
+        assert "more memory (maxmemory)" in error_of(store).message
 
     @pytest.mark.parametrize(
         "address", ["redis://", "redis://:s3cr3t@", "redis://:s3cr3t@host:port", "redis://[::1:6379", "rediss:///0"]
@@ -220,7 +345,7 @@ def test_nothing_is_opened_before_it_is_used() -> None:
 def test_loops_that_come_and_go_share_it(store: RedisStore) -> None:
     async def take_many() -> list[float]:
         async def take() -> float:
-            return wait_of(await arun(store.ask("key", NEXT, QUIET), _send_nothing, in_thread=asyncio.to_thread))
+            return wait_of(await arun(store.ask("key", NEXT, COOLDOWN), _send_nothing, in_thread=asyncio.to_thread))
 
         return list(await asyncio.gather(*(take() for _ in range(10))))
 
@@ -238,7 +363,7 @@ def test_threads_get_different_slots(store: RedisStore) -> None:
 
     def take() -> None:
         for _ in range(25):
-            answer = store.apply("key", NEXT, QUIET)
+            answer = store.apply("key", NEXT, COOLDOWN)
             assert isinstance(answer, Slot)
             positions.append(answer.position)
 
@@ -252,10 +377,10 @@ def test_threads_get_different_slots(store: RedisStore) -> None:
 
 _FORK = """
 import os, sys
-from airflow_provider_mediaops.http.rate_limit.schedule import Reserve
+from airflow_provider_mediaops.http.rate_limit.operations import Reserve
 from airflow_provider_mediaops.http.rate_limit.redis_store import RedisStore
 store = RedisStore(sys.argv[1])
-take = lambda: store.apply("key", Reserve(1.0, 1, 0.9), 60.0).position
+take = lambda: store.apply("key", Reserve(1.0, 1, 0.9, 1e9), 60.0).position
 seen = {take()}
 read, write = os.pipe()
 child = os.fork()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import struct
 import subprocess
 import sys
 import threading
@@ -15,7 +16,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.exceptions import RateStoreError
-from airflow_provider_mediaops.http.rate_limit.schedule import Granted, Reserve, Slot
+from airflow_provider_mediaops.http.rate_limit import machine
+from airflow_provider_mediaops.http.rate_limit.machine import network_file_system
+from airflow_provider_mediaops.http.rate_limit.operations import ExhaustQuota, Reserve
+from airflow_provider_mediaops.http.rate_limit.schedule import Granted, QuotaExhausted, Slot
 from airflow_provider_mediaops.http.rate_limit.sqlite_store import SqliteStore
 from tests.unit.conversations import FakeClock
 from tests.unit.http.rate_limit.rate_stores import Key, sqlite_store
@@ -25,7 +29,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[3]
 # Slots so far apart that no machine is too busy to tell one from the next.
-NEXT = Reserve(100.0, 1, 90.0)
+NEXT = Reserve(100.0, 1, 90.0, 1e9)
 
 
 @pytest.fixture
@@ -83,7 +87,7 @@ def test_what_is_written_survives_closing(open_store: Callable[[], SqliteStore],
     open_store().apply("key", NEXT, 0.0)
     with sqlite3.connect(path) as connection:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-        [row] = connection.execute("SELECT name FROM rate_schedule_1").fetchall()
+        [row] = connection.execute("SELECT name FROM rate_schedule_2").fetchall()
     connection.close()
     assert row == ("key",)
 
@@ -170,6 +174,18 @@ class TestFilesThatCannotBeUsed:
         broken.close()
         good.close()
 
+    def test_a_file_system_without_a_write_ahead_log(
+        self, open_store: Callable[[], SqliteStore], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        class Answering(sqlite3.Connection):
+            def execute(self, sql: str, parameters: Any = ()) -> sqlite3.Cursor:
+                return super().execute(sql.replace("WAL", "DELETE"), parameters)
+
+        monkeypatch.setattr("sqlite3.connect", partial(sqlite3.connect, factory=Answering))
+        message = error_of(open_store()).message
+        assert "does not allow a write-ahead log (SQLite answered 'delete')" in message
+        assert "a disk of this machine" in message
+
     def test_the_disk_is_full(self, path: Path) -> None:
         command = [sys.executable, "-c", _TAKE_ONE_ON_A_FULL_DISK, str(path)]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=30, check=False)
@@ -177,20 +193,131 @@ class TestFilesThatCannotBeUsed:
         assert f"sqlite:///{path} cannot be used" in done.stderr
 
 
+class TestRowsThatAreNotOurs:
+    @pytest.mark.parametrize(
+        ("column", "value"),
+        [
+            ("sent", b"seven b"),
+            ("sent", "text"),
+            ("sent", 5),
+            ("sent", struct.pack("<2d", 1.0, float("nan"))),
+            ("vacant", struct.pack("<d", float("inf"))),
+            ("next_free", "text"),
+            ("shift", b"blob"),
+            ("seen", float("inf")),
+            ("wall", "text"),
+            ("boot", b"blob"),
+        ],
+    )
+    def test_the_schedule_begins_anew(self, path: Path, column: str, value: object) -> None:
+        fake = FakeClock(seconds=1_000.0)
+        store = sqlite_store(path, fake)
+        assert isinstance(store.apply("key", NEXT, 0.0), Granted)
+        fake.wait(10.0)
+        with sqlite3.connect(path) as other:
+            other.execute(f"UPDATE rate_schedule_2 SET {column} = ?", (value,))  # noqa: S608 it is one of the above
+        other.close()
+        answer = store.apply("key", NEXT, 50.0)
+        assert isinstance(answer, Slot)
+        assert answer.wait == pytest.approx(50.0)
+        store.close()
+
+
+class TestTheMachine:
+    @pytest.fixture
+    def opened(self, path: Path) -> Iterator[Callable[..., SqliteStore]]:
+        stores: list[SqliteStore] = []
+
+        def open_at(clock: float, wall: float, boot: str) -> SqliteStore:
+            stores.append(SqliteStore(path, lambda: clock, lambda: wall, lambda: boot))
+            return stores[-1]
+
+        yield open_at
+        for store in stores:
+            store.close()
+
+    def test_a_change_of_the_date_changes_nothing(self, opened: Callable[..., SqliteStore]) -> None:
+        opened(1_000.0, 1e9, "one").apply("key", NEXT, 0.0)
+        held = opened(1_001.0, 2e9, "one").apply("key", NEXT, 0.0)
+        assert isinstance(held, Slot)
+        assert held.wait == pytest.approx(99.0)
+
+    @pytest.mark.parametrize("clock", [5.0, 50_000.0])
+    def test_after_a_boot_the_schedule_begins_with_a_pause(
+        self, opened: Callable[..., SqliteStore], clock: float
+    ) -> None:
+        opened(1_000.0, 1e9, "one").apply("key", NEXT, 0.0)
+        answer = opened(clock, 1e9 + 60, "two").apply("key", NEXT, 30.0)
+        assert isinstance(answer, Slot)
+        assert answer.wait == pytest.approx(30.0)
+
+    @pytest.mark.parametrize("clock", [5.0, 50_000.0])
+    def test_an_exhausted_quota_survives_a_boot(self, opened: Callable[..., SqliteStore], clock: float) -> None:
+        opened(1_000.0, 1e9, "one").apply("key", ExhaustQuota(3_600.0), 0.0)
+        for later, seconds in ((60.0, 3_542.0), (120.0, 3_482.0)):
+            answer = opened(clock + later, 1e9 + later, "two").apply("key", NEXT, 30.0)
+            assert isinstance(answer, QuotaExhausted)
+            assert answer.seconds == pytest.approx(seconds)
+
+    def test_two_machines_at_one_file_are_refused(self, opened: Callable[..., SqliteStore]) -> None:
+        opened(1_000.0, 1e9, "one").apply("key", NEXT, 0.0)
+        message = error_of(opened(7.0, 1e9 + 1, "two")).message
+        assert "another machine uses the same file, and several machines need a Redis" in message
+
+    def test_a_network_file_system_is_warned_of_once(
+        self, path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        mounts = path.parent.parent / "mountinfo"
+        mounts.write_text(f"1 1 0:1 / / rw - ext4 /dev/a rw\n2 1 0:2 / {path.parent} rw - nfs4 server:/a rw\n")
+        monkeypatch.setattr("airflow_provider_mediaops.http.rate_limit.machine._MOUNTS", mounts)
+        store = SqliteStore(path)
+        for _ in range(3):
+            store.apply("key", NEXT, 0.0)
+            path.unlink()
+        store.close()
+        [warning] = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+        assert "is on a network file system (nfs4)" in warning
+        assert "to a Redis" in warning
+
+    @pytest.mark.parametrize(
+        ("mounts", "kind"),
+        [
+            ("1 1 0:1 / / rw - ext4 /dev/a rw", None),
+            ("1 1 0:1 / / rw - nfs server:/ rw", "nfs"),
+            ("1 1 0:1 / / rw - nfs server:/ rw\n2 1 0:2 / /tmp rw shared:1 - tmpfs tmpfs rw", None),
+            ("1 1 0:1 / / rw - ext4 /dev/a rw\n2 1 0:2 / /tm rw - cifs a rw", None),
+            ("1 1 0:1 / / rw - overlay a rw\n2 1 0:2 / /tmp rw - fuse.sshfs a rw", "fuse.sshfs"),
+            ("1 1 0:1 / / rw - fuse.fuse-overlayfs a rw", None),
+            ("nonsense\n- -\n", None),
+            ("", None),
+        ],
+    )
+    def test_network_file_systems_are_known(self, mounts: str, kind: str | None) -> None:
+        assert network_file_system(Path("/tmp"), mounts) == kind  # noqa: S108 nothing is written there
+
+    def test_the_clock_and_the_boot_are_those_of_all_processes(self) -> None:
+        script = "from airflow_provider_mediaops.http.rate_limit import machine as m; print(m.clock(), m.boot_id())"
+        before = machine.clock()
+        done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+        clock, _, boot = done.stdout.strip().partition(" ")
+        assert before <= float(clock) <= machine.clock()
+        assert boot == machine.boot_id()
+
+
 _TAKE_ONE_ON_A_FULL_DISK = """
 import resource, sys
-from airflow_provider_mediaops.http.rate_limit.schedule import Reserve
+from airflow_provider_mediaops.http.rate_limit.operations import ExhaustQuota, Reserve
 from airflow_provider_mediaops.http.rate_limit.sqlite_store import SqliteStore
 resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-SqliteStore(sys.argv[1]).apply("key", Reserve(1.0, 1, 0.9), 0.0)
+SqliteStore(sys.argv[1]).apply("key", Reserve(1.0, 1, 0.9, 1e9), 0.0)
 """
 
 _FORK = """
 import os, sys
-from airflow_provider_mediaops.http.rate_limit.schedule import Reserve
+from airflow_provider_mediaops.http.rate_limit.operations import ExhaustQuota, Reserve
 from airflow_provider_mediaops.http.rate_limit.sqlite_store import SqliteStore
 store = SqliteStore(sys.argv[1])
-take = lambda: store.apply("key", Reserve(100.0, 1, 90.0), 1.0).wait
+take = lambda: store.apply("key", Reserve(100.0, 1, 90.0, 1e9), 1.0).wait
 take()
 parent = store._file.get()
 with parent.lock:  # as another thread may hold it when a process forks
@@ -234,7 +361,8 @@ def test_a_process_that_ends_closes_the_file(path: Path) -> None:
 _SEND = """
 import sys, time
 from airflow_provider_mediaops.http.exchange import run
-from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for, store_at
+from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for
+from airflow_provider_mediaops.http.rate_limit.stores import store_at
 limiter = limiter_for("service", "key", 50.0, store_at(sys.argv[1]))
 for _ in range(8):
     run(limiter.acquire(), None)

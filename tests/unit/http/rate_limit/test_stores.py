@@ -7,95 +7,93 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from airflow_provider_mediaops.http.rate_limit.schedule import (
+from airflow_provider_mediaops.http.rate_limit.operations import (
     Cooldown,
     Delayed,
     ExhaustQuota,
-    Granted,
+    Release,
     Reserve,
     RestoreQuota,
-    Slot,
     SlowDown,
     applied,
 )
+from airflow_provider_mediaops.http.rate_limit.schedule import Granted, Slot
 from tests.unit.conversations import FakeClock
 from tests.unit.http.rate_limit.rate_stores import ClockedRedisStore, Key, sqlite_store
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from airflow_provider_mediaops.http.rate_limit.schedule import Operation, Schedule
+    from airflow_provider_mediaops.http.rate_limit.operations import Operation
+    from airflow_provider_mediaops.http.rate_limit.schedule import Schedule
+    from airflow_provider_mediaops.http.rate_limit.stores import RateStore
     from tests.redis_server import RedisServer
 
 
 def operations() -> st.SearchStrategy[tuple[float, str, Any]]:
-    """Give a pause, and what is done after it."""
-    seconds = st.sampled_from([0.0, 0.1, 0.3, 1.0, 1.7, 3.0, 40.0, -5.0])
+    """Return a pause, and the operation after it."""
+    seconds = st.sampled_from([0.0, 0.1, 0.3, 1.0, 1.7, 3.0, 40.0, -0.4, -5.0])
     figure = st.sampled_from([0.0, 0.2, 1.0, 5.0])
-    kinds = ["reserve", "come back", "come back", "slow down", "limit", "settle", "close", "reopen", "delayed"]
+    kinds = ["reserve", "reserve", "come back", "come back", "sleep", "slow down", "limit", "cooldown", "exhaust"]
+    kinds += ["restore", "delayed", "release"]
     return st.tuples(seconds, st.sampled_from(kinds), figure)
 
 
 class Caller:
-    """Makes operations of kinds, with what was answered before."""
+    """Makes operations of kinds, with the answers to earlier ones."""
 
     def __init__(self) -> None:
-        self.slot: Slot | None = None
-        self.go = Granted(0.0, 0.0, 0.0)
+        self.slots: list[Slot] = []
+        self.granted = Granted(0.0, 0.0)
 
     def operation(self, kind: str, figure: float) -> Operation[Any]:
-        if kind in ("reserve", "come back"):
-            gap = 0.04 if figure == 0.2 else 0.5
-            return Reserve(gap, 2, 0.97, self.slot if kind == "come back" else None)
+        slot = self.slots.pop(0) if self.slots and kind in ("come back", "sleep", "release") else None
+        gap = 0.04 if figure == 0.2 else 0.5
+        if kind == "release" and slot:
+            return Release(gap, slot)
+        if kind in ("reserve", "come back", "sleep", "release"):
+            return Reserve(gap, 2, 0.97, 60.0, slot)
         made: dict[str, Operation[Any]] = {
-            "slow down": SlowDown(0.5, figure, self.go.epoch),
+            "slow down": SlowDown(0.5, figure, self.granted.epoch),
             "limit": SlowDown(0.5, figure),
-            "settle": Cooldown(figure),
-            "close": ExhaustQuota(figure),
-            "reopen": RestoreQuota(),
-            "delayed": Delayed(self.go.at, figure),
+            "cooldown": Cooldown(figure),
+            "exhaust": ExhaustQuota(figure),
+            "restore": RestoreQuota(),
+            "delayed": Delayed(self.granted.at, figure),
         }
         return made[kind]
 
     def hear(self, answer: Any) -> None:
-        self.slot = answer if isinstance(answer, Slot) else None
-        self.go = answer if isinstance(answer, Granted) else self.go
+        if isinstance(answer, Slot):
+            self.slots.append(answer)
+        self.granted = answer if isinstance(answer, Granted) else self.granted
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
-@given(steps=st.lists(operations(), min_size=1, max_size=25), quiet=st.sampled_from([0.0, 1.0]))
-def test_redis_says_the_same_as_python(
-    redis_server: RedisServer, steps: list[tuple[float, str, float]], quiet: float
-) -> None:
-    fake = FakeClock(seconds=1_800_000_000.0)
-    store = ClockedRedisStore(redis_server, fake)
+def check_against_python(store: RateStore, fake: FakeClock, steps: list[tuple[float, str, float]]) -> None:
+    """Apply operations to a store and to a schedule in Python, and compare the answers."""
     name = Key(store, fake).name
     schedule: Schedule | None = None
     caller = Caller()
     for pause, kind, figure in steps:
         fake.wait(pause)
-        if schedule is None:
-            # A server that has not seen the key before waits as if it had lost it.
-            schedule, _ = applied(Cooldown(quiet), None, fake.seconds, quiet)
-        operation = caller.operation(kind, figure)
-        schedule, expected = applied(operation, schedule, fake.seconds, quiet)
-        assert store.apply(name, operation, quiet) == expected
-        caller.hear(expected)
-    store.close()
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
-@given(steps=st.lists(operations(), min_size=1, max_size=25))
-def test_sqlite_says_the_same_as_python(tmp_path: Path, steps: list[tuple[float, str, float]]) -> None:
-    fake = FakeClock(seconds=1_800_000_000.0)
-    store = sqlite_store(tmp_path / "same.db", fake)
-    name = Key(store, fake).name
-    schedule: Schedule | None = None
-    caller = Caller()
-    for pause, kind, figure in steps:
-        fake.wait(pause)
+        if kind == "sleep" and caller.slots:
+            fake.seconds = max(fake.seconds, caller.slots[0].due)
         operation = caller.operation(kind, figure)
         schedule, expected = applied(operation, schedule, fake.seconds, 1.0)
         assert store.apply(name, operation, 1.0) == expected
         caller.hear(expected)
     store.close()
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100)
+@given(steps=st.lists(operations(), min_size=1, max_size=30))
+def test_redis_says_the_same_as_python(redis_server: RedisServer, steps: list[tuple[float, str, float]]) -> None:
+    fake = FakeClock(seconds=1_800_000_000.0)
+    check_against_python(ClockedRedisStore(redis_server, fake), fake, steps)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
+@given(steps=st.lists(operations(), min_size=1, max_size=30))
+def test_sqlite_says_the_same_as_python(tmp_path: Path, steps: list[tuple[float, str, float]]) -> None:
+    fake = FakeClock(seconds=1_800_000_000.0)
+    check_against_python(sqlite_store(tmp_path / "same.db", fake), fake, steps)
