@@ -219,6 +219,11 @@ def test_wherever_a_secret_is_cut_none_of_it_is_left(form: str) -> None:
             assert not [part for part in parts if part in re.sub(r"\s", "", reading)], (longest, shown)
 
 
+def test_a_cut_within_a_long_tag_leaves_no_start_of_a_secret() -> None:
+    text = "key S3cr3t<span class='a name that is longer than any escape'>/k3y"
+    assert redacted(text, ["S3cr3t/k3y"], longest=50) == "key ***"
+
+
 def test_of_several_secrets_none_is_left() -> None:
     shown = redacted("key=abcd1234 abcd1234efgh tok-5678 end", ["abcd1234", "abcd1234efgh", "tok-5678", "", "ab"])
     assert shown == "key=*** *** *** end"
