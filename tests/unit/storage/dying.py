@@ -1,4 +1,4 @@
-"""Processes that die between two calls of the system or of a store, without the process."""
+"""Processes that die between two calls to the system or to a store."""
 
 from __future__ import annotations
 
