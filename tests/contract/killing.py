@@ -24,6 +24,7 @@ import sys
 import threading
 from dataclasses import dataclass
 from functools import partial
+from multiprocessing.sharedctypes import RawValue
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -36,6 +37,8 @@ _ROOT = Path(__file__).parents[2]
 _PROGRAM_SECONDS = 600
 _ATTEMPT_SECONDS = 120
 _FILE_CALLS = {"write", "pwrite", "truncate", "ftruncate", "fsync", "fdatasync", "rename", "replace", "link", "unlink"}
+# How many requests the forks have sent; they share it.
+_SENT = RawValue("Q", 0)
 _SOCKET_CALLS = {"connect", "send", "sendall", "sendmsg"}
 
 
@@ -63,7 +66,7 @@ def carry_out(program: str, practice: str, base: str, folder: Path, name: str) -
     :param base: the address of a server for the whole.
     :param folder: where the destination is; the undisturbed one is in ``whole`` below it.
     :param name: the destination's name.
-    :returns: for each kind of file the ``steps`` of the part, by number: whether the next attempt made the right file;
+    :returns: for each kind of file the ``deaths`` at each step of the part, as :func:`_die_at_each_step` returns them;
         the ``kills`` of the whole, its ``summary``, and that of the ``undisturbed`` run.
     """
     folder.mkdir()
@@ -87,14 +90,14 @@ def run_program(work: Work) -> None:
     # Airflow prints its log.
     output, sys.stdout = sys.stdout, sys.stderr
     work.connect(practice)
-    steps = {kind: _die_at_each_step(work.part, folder / "practice", f"part.{kind}") for kind in ("jsonl", "csv")}
+    deaths = {kind: _die_at_each_step(work.part, folder / "practice", f"part.{kind}") for kind in ("jsonl", "csv")}
     work.connect(base)
     summary = folder / "summary.json"
     _live(lambda: work.attempt(folder / "whole" / name, summary))
     undisturbed = json.loads(summary.read_text())
     kills = _die_ever_later(lambda: work.attempt(folder / name, summary))
     happened = {
-        "steps": steps,
+        "deaths": deaths,
         "kills": kills,
         "undisturbed": undisturbed,
         "summary": json.loads(summary.read_text()),
@@ -102,17 +105,34 @@ def run_program(work: Work) -> None:
     print(json.dumps(happened), file=output, flush=True)
 
 
-def _die_at_each_step(part: Callable[[Path, Path], None], folder: Path, name: str) -> dict[int, bool]:
-    """Return for each step whether the attempt after one that died there wrote the same as an undisturbed one."""
+def _die_at_each_step(part: Callable[[Path, Path], None], folder: Path, name: str) -> list[tuple[bool, int]]:
+    """
+    Return what followed a death at each step.
+
+    :returns: whether the next attempt left the same files as an undisturbed one, and how many requests both sent beyond
+        those of an undisturbed one.
+    """
     summary = folder / "summary.json"
     # In this process, so that no fork has to import anything.
-    part(folder / name / "whole" / name, summary)
+    part(folder / name / "warm" / name, summary)
     gc.freeze()
-    steps: dict[int, bool] = {}
-    while _is_killed(attempt := partial(part, folder / name / str(len(steps)) / name, summary), len(steps) + 1):
+    _SENT.value = 0
+    _live(partial(part, folder / name / "whole" / name, summary))
+    needed = _sent_since_last()
+    deaths: list[tuple[bool, int]] = []
+    while True:
+        own = folder / name / str(len(deaths))
+        attempt = partial(part, own / name, summary)
+        if not _is_killed(attempt, len(deaths) + 1):
+            return deaths
         _live(attempt)
-        steps[len(steps) + 1] = _content(folder / name / str(len(steps))) == _content(folder / name / "whole")
-    return steps
+        deaths.append((_content(own) == _content(folder / name / "whole"), _sent_since_last() - needed))
+
+
+def _sent_since_last() -> int:
+    sent: int = _SENT.value
+    _SENT.value = 0
+    return sent
 
 
 def _content(folder: Path) -> tuple[dict[str, bytes], set[str]]:
@@ -136,8 +156,7 @@ def _is_killed(attempt: Callable[[], None], step: int | None) -> bool:
         status = 1
         try:
             signal.alarm(_ATTEMPT_SECONDS)
-            if step is not None:
-                _Death(step).await_step()
+            _Steps(step).count()
             attempt()
             status = 0
         finally:
@@ -148,18 +167,19 @@ def _is_killed(attempt: Callable[[], None], step: int | None) -> bool:
     return code != 0
 
 
-class _Death:
+class _Steps:
     """
     Count the steps of this process, in all its threads, and kill it right before one of them.
 
-    :param step: its number, from 1.
+    :param last: its number, from 1; None to let the process live.
     """
 
-    def __init__(self, step: int) -> None:
-        self._left = step
+    def __init__(self, last: int | None) -> None:
+        self._last = last
+        self._done = 0
         self._lock = threading.Lock()
 
-    def await_step(self) -> None:
+    def count(self) -> None:
         """Begin to count."""
         threading.setprofile(self._profile)
         sys.setprofile(self._profile)
@@ -167,9 +187,10 @@ class _Death:
     def _profile(self, _: FrameType, event: str, call: Any) -> None:
         if event == "c_call" and _is_step(call):
             with self._lock:
-                self._left -= 1
-                if self._left == 0:
+                self._done += 1
+                if self._done == self._last:
                     os.kill(os.getpid(), signal.SIGKILL)
+                _SENT.value += call.__name__ == "sendall"
 
 
 def _is_step(call: Any) -> bool:
