@@ -48,7 +48,10 @@ def _use_scratch_airflow() -> Path:
 
 AIRFLOW_HOME = _use_scratch_airflow()
 
-hypothesis.settings.register_profile("mediaops", deadline=None, derandomize="CI" in os.environ)
+# The same examples in each run, and as many of them on a machine that is busy.
+hypothesis.settings.register_profile(
+    "mediaops", deadline=None, derandomize=True, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
 hypothesis.settings.load_profile("mediaops")
 
 
