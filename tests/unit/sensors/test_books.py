@@ -206,12 +206,6 @@ def test_the_isbn_is_rendered() -> None:
     assert wait.isbn == CRIME
 
 
-def test_every_template_field_is_an_attribute() -> None:
-    wait = sensor()()
-
-    assert all(hasattr(wait, name) for name in wait.template_fields)
-
-
 def test_a_direct_poke_answers_with_the_record(database: Any) -> None:
     database(no_such_book(), found(CRIME))
     wait = sensor()()
