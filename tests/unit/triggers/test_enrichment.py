@@ -171,6 +171,7 @@ class TestGoingOn:
         self, supervisor: Supervisor, tmp_path: Path
     ) -> None:
         asked: list[str] = []
+        answered: list[str] = []
 
         def slow_for_one(peer: Peer) -> None:
             while request := peer.request():
@@ -178,13 +179,17 @@ class TestGoingOn:
                 isbn13 = request.split()[1].rpartition(b"/")[2].decode()
                 asked.append(isbn13)
                 if isbn13 == PROGRAMMING and asked.count(isbn13) == 1:
-                    peer.pause()
+                    peer.pause(240)
                 peer.send(http(no_such_book() if isbn13 == CALENDAR else found(isbn13)))
+                answered.append(isbn13)
 
         with Loopback(slow_for_one) as server:
             supervisor.connect("books_1", connection(server.base))
             first = asyncio.ensure_future(first_event(trigger(tmp_path)))
-            await until(lambda: len(asked) == 3 and kept(tmp_path, "found", "invalid", "not_found"))
+            await until(lambda: len(answered) == 2 and PROGRAMMING in asked and kept(tmp_path, "found", "invalid"))
+            # The missing book's reply is there: the loop, which is also the trigger's, only has to take it up.
+            for _ in range(1_000):
+                await asyncio.sleep(0)
             # A restart: the trigger is cancelled, and another triggerer makes it again.
             first.cancel()
             with pytest.raises(asyncio.CancelledError):
