@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from types import FrameType
 
 _ROOT = Path(__file__).parents[2]
-_PROGRAM_SECONDS = 600
-_ATTEMPT_SECONDS = 120
+_PROGRAM_SECONDS = 1200
+_ATTEMPT_SECONDS = 240
 _FILE_CALLS = {"write", "pwrite", "truncate", "ftruncate", "fsync", "fdatasync", "rename", "replace", "link", "unlink"}
 # How many requests the forks have sent; they share it.
 _SENT = RawValue("Q", 0)
