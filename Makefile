@@ -34,6 +34,7 @@ help:
 	@sed -n 's/^# \{0,1\}//p;/^$$/q' Makefile
 
 demo: .venv/ready
+	@echo "== The example DAGs on a real Airflow"
 	@.venv/bin/python -m scripts.demo $(if $(KEEP),--keep)
 
 # Make builds a target once in each call: "make demo test test-all" repeats nothing.
