@@ -101,12 +101,10 @@ def test_they_are_asked_for_by_the_step_that_saw_the_spike(watched: Watched, san
     assert _captures(sandbox, last_reading.at)
 
 
-def test_the_files_are_there_long_before_the_task_goes_on(watched: Watched, output: Path) -> None:
-    """The event is held back, since Airflow fails tasks that resume too soon; the capture is not."""
+def test_the_files_are_there_before_the_task_goes_on(watched: Watched, output: Path) -> None:
+    """The triggerer writes the captures, and the resumed task their page. The unit tests show how soon."""
     captured = (output / "capture" / "spike_deferred.2.txt").stat().st_mtime
-    page = (output / "capture" / "spike_deferred.html").stat().st_mtime
-    # The triggerer writes the captures, and the resumed task the page. The event is held back for 10 seconds.
-    assert page - captured >= 5
+    assert captured <= (output / "capture" / "spike_deferred.html").stat().st_mtime
     assert "Wrote the page of 2 capture(s)" in watched.run.log("spike_deferred")
 
 
