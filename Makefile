@@ -1,8 +1,10 @@
-# Everything on a machine that has git, make and Python 3.10 to 3.13:
-#   make demo         the example DAGs on a real Airflow; KEEP=1 leaves its pages up until Ctrl-C
-#   make test         linters, documentation and the suites that this machine can run;
-#                     REQUIRE=all (or a list such as unit,cluster) makes a skipped test a failure
-#   make lint, make docs, make benchmarks, make lock, make clean
+# Run everything on a machine that has git, make and Python 3.10 to 3.13:
+#   make demo         run the example DAGs on a real Airflow; KEEP=1 leaves its pages up until Ctrl-C
+#   make test         prove the checkout within 5 minutes: linters, types, documentation, unit and contract tests,
+#                     and the demo
+#   make test-all     make test, then the suites that start real clusters, object stores, a browser, several workers
+#                     and the oldest Airflow; REQUIRE=all (or a list such as unit,cluster) turns their skips into failures
+#   make lint, make docs, make unit, make benchmarks, make lock, make clean
 
 PYTHON ?= python3
 KEEP ?=
@@ -21,7 +23,10 @@ PYTEST = python -m pytest -q -rfEs
 OLDEST_PYTHON = $(shell PYENV_VERSION=3.10 python3.10 -c 'import sys; print(sys.executable)' 2>/dev/null \
 	|| command -v $(PYTHON))
 
-.PHONY: help demo test lint docs test-newest test-floor benchmarks lock clean
+# Coverage slows the tests down, so only the run of all suites measures it.
+COVERAGE = $(if $(filter test-all,$(MAKECMDGOALS)),--cov --cov-report= --cov-fail-under=0)
+
+.PHONY: help demo test test-all lint docs unit floor benchmarks lock clean
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -29,14 +34,17 @@ help:
 	@sed -n 's/^# \{0,1\}//p;/^$$/q' Makefile
 
 demo: .venv/ready
+	@echo "== The example DAGs on a real Airflow"
 	@.venv/bin/python -m scripts.demo $(if $(KEEP),--keep)
 
-test: lint docs test-newest test-floor
+# Make builds a target once in each call: "make demo test test-all" repeats nothing.
+test: lint docs unit demo
 
 lint: .venv/ready
 	@echo "== Linters"
 	@.venv/bin/ruff check --quiet
 	@.venv/bin/ruff format --check --quiet
+	@report=$$(.venv/bin/lint-imports --no-cache --no-logo) || { echo "$$report"; exit 1; }
 	@.venv/bin/mypy
 
 docs: .venv/ready
@@ -44,20 +52,25 @@ docs: .venv/ready
 	@.venv/bin/python -m sphinx -q -W --keep-going -b html docs docs/_build
 	@echo "docs/_build/index.html"
 
-# What needs no server of its own runs in parallel; what starts real servers gets the machine for itself.
-test-newest: .venv/ready
-	@echo "== Tests on the newest Airflow"
+# These start no server but those of the checkout (and Redis, where it is installed). Some tests wait, so three processes keep two cores busy.
+unit: .venv/ready
+	@echo "== Unit and contract tests on the newest Airflow"
 	@$(if $(REQUIRE),scripts/install-system-packages)
-	@.venv/bin/$(PYTEST) -n 2 --dist loadgroup tests/unit tests/contract \
-		--cov --cov-report= --cov-fail-under=0
-	@.venv/bin/$(PYTEST) tests/cluster tests/stores --cov --cov-append --cov-report= --cov-fail-under=0
-	@.venv/bin/$(PYTEST) tests/system tests/browser --cov --cov-append --cov-report= --cov-fail-under=0
+	@$(if $(COVERAGE),.venv/bin/coverage erase)
+	@.venv/bin/$(PYTEST) -n 3 --dist worksteal tests/unit tests/contract $(COVERAGE)
+
+floor: .venv-floor/ready
+	@echo "== Unit and contract tests on the oldest Airflow"
+	@.venv-floor/bin/$(PYTEST) -n 3 --dist worksteal tests/unit tests/contract
+
+# Each of these suites starts real servers and gets the machine for itself.
+test-all: test floor
+	@echo "== Tests on real servers"
+	@$(if $(REQUIRE),scripts/install-system-packages)
+	@.venv/bin/$(PYTEST) tests/cluster tests/stores $(COVERAGE) --cov-append
+	@.venv/bin/$(PYTEST) tests/system tests/browser $(COVERAGE) --cov-append
 	@.venv/bin/$(PYTEST) tests/distributed
 	@.venv/bin/coverage report
-
-test-floor: .venv-floor/ready
-	@echo "== Tests on the oldest Airflow"
-	@.venv-floor/bin/$(PYTEST) -n 2 --dist loadgroup tests/unit tests/contract
 
 # One after the other: each wants the machine for itself. BENCHMARKS=import_time,export runs only those.
 BENCHMARKS ?= import_time hot_threads detection triggers rate_limit export enrichment

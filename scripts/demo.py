@@ -25,8 +25,8 @@ from scripts.processes import LeftRunningError, ProcessEndedError, Processes, ta
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "example_dags"
 SCRATCH = ROOT / ".demo"
-SANDBOX_SECONDS = 60.0
-RUN_SECONDS = 240.0
+SANDBOX_SECONDS = 240.0
+RUN_SECONDS = 600.0
 POLL_SECONDS = 0.5
 LOG_LINES = 40
 FILE_WIDTH = 100

@@ -30,9 +30,9 @@ COMPONENTS: dict[str, tuple[str, ...]] = {
     "triggerer": ("triggerer", "--skip-serve-logs"),
     "api-server": ("api-server",),
 }
-START_SECONDS = 180.0
-DAG_SECONDS = 90.0
-REQUEST_SECONDS = 30.0
+START_SECONDS = 300.0
+DAG_SECONDS = 240.0
+REQUEST_SECONDS = 120.0
 POLL_SECONDS = 0.5
 FINAL_STATES = frozenset({"success", "failed"})
 

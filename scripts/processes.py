@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 GRACE_SECONDS = 3.0
-KILL_SECONDS = 10.0
+KILL_SECONDS = 60.0
 POLL_SECONDS = 0.1
 LOG_TAIL_LINES = 30
 

@@ -1,8 +1,9 @@
-"""What every suite shares: a scratch Airflow, the recorded replies, and the rule about skipped tests.
+"""Set up what every suite shares: a scratch Airflow, the files that tests read, and the rule about skipped tests.
 
 The suite of a test is the folder below `tests/` that holds it. `REQUIRE=all`, or a comma-separated list of
 suites, turns a skip in those suites into a failure. A test for some versions of Airflow only is marked
-`@pytest.mark.airflow(">=3.3")` and left out elsewhere: that is no skip, another environment runs it.
+`@pytest.mark.airflow(">=3.3")` and left out elsewhere: that is no skip, another environment runs it. Tests of reports
+that other people published (the fixture `shared_data`) are left out where those are not beside the checkout.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
 TESTS = Path(__file__).parent
+SHARED_DATA = TESTS.parents[1] / "shared" / "data"
 REQUIRED = {name.strip() for name in os.environ.get("REQUIRE", "").split(",") if name.strip()}
 
 
@@ -46,7 +48,10 @@ def _use_scratch_airflow() -> Path:
 
 AIRFLOW_HOME = _use_scratch_airflow()
 
-hypothesis.settings.register_profile("mediaops", deadline=None, derandomize="CI" in os.environ)
+# The same examples in each run, and as many of them on a machine that is busy.
+hypothesis.settings.register_profile(
+    "mediaops", deadline=None, derandomize=True, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
 hypothesis.settings.load_profile("mediaops")
 
 
@@ -66,6 +71,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     elsewhere = [
         item for item in items if any(version not in SpecifierSet(*mark.args) for mark in item.iter_markers("airflow"))
     ]
+    if not SHARED_DATA.is_dir():
+        elsewhere += [item for item in items if "shared_data" in getattr(item, "fixturenames", ())]
     if elsewhere:
         items[:] = [item for item in items if item not in elsewhere]
         config.hook.pytest_deselected(items=elsewhere)
@@ -101,17 +108,20 @@ def pytest_make_collect_report(
 
 
 @pytest.fixture(scope="session")
+def data() -> Path:
+    """Return the folder of the files that tests read."""
+    return TESTS / "data"
+
+
+@pytest.fixture(scope="session")
 def shared_data() -> Path:
-    """Recorded replies of the real services, which stand beside a checkout where they may be used."""
-    folder = TESTS.parents[1] / "shared" / "data"
-    if not folder.is_dir():
-        pytest.skip("no recorded replies: ../shared/data does not exist beside this checkout")
-    return folder
+    """Return the folder of what other people published, which is beside some checkouts only."""
+    return SHARED_DATA
 
 
 @pytest.fixture(scope="session")
 def airflow_db() -> Path:
-    """Airflow's metadata database, created on first use; its address is already configured."""
+    """Create Airflow's metadata database and return its file; its address is already configured."""
     from airflow.utils import db
 
     db.initdb()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PROGRAM = shutil.which("redis-server")
-START_SECONDS = 20.0
+START_SECONDS = 240.0
 
 
 @dataclass

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 HEAP = "512m"
-START_SECONDS = 120
-STOP_SECONDS = 10
+START_SECONDS = 300
+STOP_SECONDS = 60
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ class TestUnderLoad:
             "a capture with a hot thread",
             lambda: capture(tmp_path / "hot.txt", interval="200ms", threads=5),
             lambda taken: bool(taken["hottest"]),
-            within=60,
+            within=240,
         )
 
         assert load.working()
@@ -85,7 +85,7 @@ class TestUnderLoad:
             sustained_for=1,
             reading_interval=0.5,
             poke_interval=0.5,
-            timeout=60,
+            timeout=240,
             deferrable=False,
             cluster_conn_id="test_cluster",
         )
@@ -98,10 +98,10 @@ class TestUnderLoad:
     @pytest.mark.usefixtures("load")
     async def test_its_trigger_sees_the_load(self, opensearch: Cluster) -> None:
         sensor = ClusterCpuSensor(
-            task_id="wait", threshold=BUSY, poke_interval=0.5, timeout=60, cluster_conn_id="test_cluster"
+            task_id="wait", threshold=BUSY, poke_interval=0.5, timeout=240, cluster_conn_id="test_cluster"
         )
 
-        event = await asyncio.wait_for(anext(aiter(sensor.make_trigger().run())), 60)
+        event = await asyncio.wait_for(anext(aiter(sensor.make_trigger().run())), 240)
 
         hot = sensor.execute_complete({}, event.payload)
         assert {node["name"] for node in hot} <= set(opensearch.node_names)

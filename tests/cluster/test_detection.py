@@ -40,7 +40,7 @@ def waiting(destination: Path, **arguments: Any) -> CaptureHotThreadsOperator:
         when_cpu_above=BUSY,
         sustained_for=1,
         poll_interval=0.5,
-        wait_timeout=60,
+        wait_timeout=240,
         captures=2,
         every=0.5,
         interval="50ms",
@@ -81,6 +81,6 @@ class TestUnderLoad:
         _, arguments = deferred.value.trigger.serialize()
         trigger = CaptureHotThreadsTrigger(**{**arguments, "settled_after": 0.0})
 
-        event = await asyncio.wait_for(anext(aiter(trigger.run())), 60)
+        event = await asyncio.wait_for(anext(aiter(trigger.run())), 240)
 
         check(operator.execute_complete({}, event.payload), proxy, opensearch, tmp_path)

@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import os
 import signal
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import requests
 
 from airflow_provider_mediaops.cluster.hot_threads import parse
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 from tests.cluster.artifacts import LOWEST_JAVA
 from tests.cluster.nodes import running_cluster
+from tests.cluster.waiting import wait_for
 from tests.java_artifacts import UnavailableError
 
 if TYPE_CHECKING:
@@ -22,9 +24,9 @@ if TYPE_CHECKING:
 
     from tests.cluster.nodes import Cluster, Node
 
-# The call lasts for longer than it takes to kill a node.
-INTERVAL = "4s"
-KILL_AFTER = 1.5
+# A node samples for so long: it is killed as soon as the cluster lists its part of the call among its tasks.
+INTERVAL = "8s"
+TASKS = {"actions": "cluster:monitor/nodes/hot_threads*"}
 
 
 @pytest.fixture(scope="module")
@@ -36,26 +38,33 @@ def three_nodes() -> Iterator[Cluster]:
         pytest.skip(str(error))
 
 
-def kill(node: Node) -> None:
-    os.killpg(node.process.pid, signal.SIGKILL)
+def kill_in_mid_call(victim: Node, observer: Node) -> None:
+    """Kill a node once it samples its threads."""
+    wait_for(
+        "the victim's part of the call", lambda: busy_nodes(observer), lambda busy: victim.name in busy, within=120
+    )
+    os.killpg(victim.process.pid, signal.SIGKILL)
 
 
-def capture_while_killing(victim: Node, destination: Path) -> dict[str, Any]:
+def busy_nodes(observer: Node) -> list[str]:
+    reply = requests.get(f"{observer.url}/_tasks", params=TASKS, timeout=60)
+    reply.raise_for_status()
+    return [node["name"] for node in reply.json()["nodes"].values()]
+
+
+def capture_while_killing(victim: Node, observer: Node, destination: Path) -> dict[str, Any]:
     operator = CaptureHotThreadsOperator(
         task_id="capture",
         destination=str(destination),
         interval=INTERVAL,
         snapshots=1,
-        timeout="20s",
+        timeout="60s",
         cluster_conn_id="test_cluster",
     )
-    killing = threading.Timer(KILL_AFTER, kill, [victim])
-    killing.start()
-    try:
+    with ThreadPoolExecutor(1) as pool:
+        killed = pool.submit(kill_in_mid_call, victim, observer)
         summary: dict[str, Any] = operator.execute({})
-    finally:
-        killing.cancel()
-        killing.join()
+        killed.result()
     return summary
 
 
@@ -72,7 +81,7 @@ def test_a_node_that_dies_in_mid_call_is_named_and_the_others_are_captured(
     }
     monkeypatch.setenv("AIRFLOW_CONN_TEST_CLUSTER", json.dumps(fields))
 
-    summary = capture_while_killing(victim, tmp_path / "hot.txt")
+    summary = capture_while_killing(victim, manager, tmp_path / "hot.txt")
 
     assert summary["missing"] == [victim.name]
     text = (tmp_path / "hot.txt").read_text()

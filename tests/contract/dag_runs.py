@@ -27,7 +27,7 @@ _dagbag = importlib.import_module(
     else "airflow.models.dagbag"
 )
 _BUNDLE = "dags-folder"
-_SECONDS = 120
+_SECONDS = 600
 
 
 @dataclass(frozen=True)

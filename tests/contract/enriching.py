@@ -15,9 +15,10 @@ from tests.contract.killing import Work, run_program
 if TYPE_CHECKING:
     from pathlib import Path
 
-ROWS = 500
-RATE = 150
+ROWS = 200
+RATE = 200
 _KINDS = 10
+MISSING = ROWS // _KINDS
 
 
 def isbns() -> list[str]:
@@ -49,4 +50,4 @@ def enrich(destination: Path, summary: Path, rows: int = ROWS) -> None:
 
 
 if __name__ == "__main__":
-    run_program(Work(connect, enrich, part=partial(enrich, rows=_KINDS), parts=ROWS // _KINDS))
+    run_program(Work(connect, enrich, part=partial(enrich, rows=_KINDS)))

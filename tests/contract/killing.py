@@ -1,167 +1,201 @@
 """
-Attempts of a task that are killed: each is a fork of one process that has everything imported already.
+Kill the attempts of a task with SIGKILL at chosen steps; each attempt is a fork of one process.
 
-A program of this folder carries out some work, first undisturbed, then killed again and again until an attempt comes to
-its end, and prints what happened as JSON. Each of the first attempts gets SIGKILL at a random moment, so that it may be
-hit in the middle of anything.
+A step is a call of the system that has an effect outside of the process: it writes, renames or deletes a file, or sends
+something. An attempt counts its steps and kills itself right before the chosen one, however fast the machine is.
+A program of this folder does this with some work, and prints what happened as JSON:
+
+- A part of the work, once as JSON lines and once as CSV: an attempt dies at its first step, and another one finishes;
+  the same for the second step, and so on to the last. This covers each step of the start and of the publication.
+- The whole work: the first attempt dies at its first step, the next one, which resumes, at its second, and so on until
+  an attempt gets to the end. This covers many deaths in one dataset.
 """
 
 from __future__ import annotations
 
+import gc
+import itertools
 import json
 import os
-import random
 import signal
+import socket
 import subprocess
 import sys
-import time
+import threading
 from dataclasses import dataclass
+from functools import partial
+from multiprocessing.sharedctypes import RawValue
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-#: How many attempts are killed at most, and how many have to be.
-MOST_KILLS, LEAST_KILLS = 60, 50
+    from types import FrameType
 
 _ROOT = Path(__file__).parents[2]
-_SECONDS = 60.0
-# An attempt that has got as far as it may lives for so many seconds more at most.
-_A_MOMENT = 0.01
-# One attempt gets up to twice its share of the work done; one in eight is hit before it has got anywhere.
-_FARTHEST, _NOWHERE = 2.0, -0.3
+_PROGRAM_SECONDS = 1200
+_ATTEMPT_SECONDS = 240
+_FILE_CALLS = {"write", "pwrite", "truncate", "ftruncate", "fsync", "fdatasync", "rename", "replace", "link", "unlink"}
+# How many requests the forks have sent; they share it.
+_SENT = RawValue("Q", 0)
+_SOCKET_CALLS = {"connect", "send", "sendall", "sendmsg"}
 
 
 @dataclass(frozen=True)
 class Work:
     """
-    What is carried out.
+    Describe the work of a program.
 
-    :param connect: lets the connection lead to an address.
-    :param attempt: does what a task does: writes the destination, and what it returns into the other file.
-    :param part: does the same with a part of it, which needs all that the whole needs.
-    :param parts: how many of these the whole is.
+    :param connect: makes an address that of the connection.
+    :param attempt: does what a task does: writes the destination, and its return value into the other file.
+    :param part: does the same with a small part of the work.
     """
 
     connect: Callable[[str], None]
     attempt: Callable[[Path, Path], None]
     part: Callable[[Path, Path], None]
-    parts: int
 
 
 def carry_out(program: str, practice: str, base: str, folder: Path, name: str) -> dict[str, Any]:
     """
-    Let a program carry out its work.
+    Run a program that kills its attempts.
 
     :param program: the name of its module.
     :param practice: the address of a server for the part.
-    :param base: the address of the server.
-    :param folder: where the destination is to be; the undisturbed one stands in ``whole`` below it.
+    :param base: the address of a server for the whole.
+    :param folder: where the destination is; the undisturbed one is in ``whole`` below it.
     :param name: the destination's name.
-    :returns: the ``kills``, the ``status`` of the last attempt, the ``summary``, that of the ``undisturbed`` run, and
-        the ``seed`` of chance.
+    :returns: for each kind of file the ``deaths`` at each step of the part, as :func:`_die_at_each_step` returns them;
+        the ``kills`` of the whole, its ``summary``, and that of the ``undisturbed`` run.
     """
     folder.mkdir()
-    seed = str(random.randrange(10**6))  # noqa: S311 it is told when the test fails
     done = subprocess.run(
-        [sys.executable, "-m", program, practice, base, str(folder), name, seed],
+        [sys.executable, "-m", program, practice, base, str(folder), name],
         cwd=_ROOT,
         env={**os.environ, "AIRFLOW_HOME": str(folder.parent / "airflow")},
         capture_output=True,
         text=True,
-        timeout=150,
+        timeout=_PROGRAM_SECONDS,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    ended: dict[str, Any] = json.loads(done.stdout)
-    assert ended["status"] == 0, done.stderr[-3000:]
-    return {**ended, "seed": seed}
+    happened: dict[str, Any] = json.loads(done.stdout)
+    return happened
 
 
 def run_program(work: Work) -> None:
-    """Be the program that carries out the work, with the arguments that :func:`carry_out` gives."""
-    practice, base, folder, name, seed = sys.argv[1:]
+    """Do the work of a program, with the arguments of :func:`carry_out`."""
+    practice, base, folder, name = sys.argv[1], sys.argv[2], Path(sys.argv[3]), sys.argv[4]
     # Airflow prints its log.
     output, sys.stdout = sys.stdout, sys.stderr
-    summary, part = Path(folder, "summary.json"), Path(folder, "practice", "part.jsonl")
     work.connect(practice)
-    work.part(part, summary)
+    deaths = {kind: _die_at_each_step(work.part, folder / "practice", f"part.{kind}") for kind in ("jsonl", "csv")}
     work.connect(base)
-    _let_live(lambda: work.attempt(Path(folder, "whole", name), summary))
+    summary = folder / "summary.json"
+    _live(lambda: work.attempt(folder / "whole" / name, summary))
     undisturbed = json.loads(summary.read_text())
-    moments = _Moments(Path(folder, f".{name}.records"), part.stat().st_size * work.parts, int(seed))
-    ended = _kill_until_done(lambda: work.attempt(Path(folder, name), summary), moments)
-    told = {**ended, "undisturbed": undisturbed, "summary": json.loads(summary.read_text())}
-    print(json.dumps(told), file=output, flush=True)
+    kills = _die_ever_later(lambda: work.attempt(folder / name, summary))
+    happened = {
+        "deaths": deaths,
+        "kills": kills,
+        "undisturbed": undisturbed,
+        "summary": json.loads(summary.read_text()),
+    }
+    print(json.dumps(happened), file=output, flush=True)
 
 
-class _Moments:
+def _die_at_each_step(part: Callable[[Path, Path], None], folder: Path, name: str) -> list[tuple[bool, int]]:
     """
-    The moments of the kills: by how far the attempts have got, however fast the machine is, all over the work.
+    Return what followed a death at each step.
 
-    :param records: the file in which they stage what is done.
-    :param whole: its size in the end, about.
-    :param seed: of chance.
+    :returns: whether the next attempt left the same files as an undisturbed one, and how many requests both sent beyond
+        those of an undisturbed one.
     """
-
-    def __init__(self, records: Path, whole: int, seed: int) -> None:
-        self._records = records
-        self._whole = whole
-        self._chance = random.Random(seed)  # noqa: S311 nobody is to be kept from guessing it
-
-    def wait(self, kills_left: int) -> None:
-        """Come back when it is time to kill an attempt, or it is done."""
-        size = self._size()
-        share = max(0, self._whole - size) / kills_left
-        enough = size + share * self._chance.uniform(_NOWHERE, _FARTHEST)
-        deadline = time.monotonic() + _SECONDS
-        while self._size() < enough and time.monotonic() < deadline and not self._is_published():
-            time.sleep(0.0005)
-        time.sleep(self._chance.uniform(0.0, _A_MOMENT))
-
-    def _size(self) -> int:
-        try:
-            return self._records.stat().st_size
-        except FileNotFoundError:
-            return 0
-
-    def _is_published(self) -> bool:
-        return self._records.with_name(self._records.name[1:].removesuffix(".records")).exists()
+    summary = folder / "summary.json"
+    # In this process, so that no fork has to import anything.
+    part(folder / name / "warm" / name, summary)
+    gc.freeze()
+    _SENT.value = 0
+    _live(partial(part, folder / name / "whole" / name, summary))
+    needed = _sent_since_last()
+    deaths: list[tuple[bool, int]] = []
+    while True:
+        own = folder / name / str(len(deaths))
+        attempt = partial(part, own / name, summary)
+        if not _is_killed(attempt, len(deaths) + 1):
+            return deaths
+        _live(attempt)
+        deaths.append((_content(own) == _content(folder / name / "whole"), _sent_since_last() - needed))
 
 
-def _kill_until_done(attempt: Callable[[], Any], moments: _Moments) -> dict[str, Any]:
-    for kills in range(MOST_KILLS):
-        child = _fork(attempt)
-        moments.wait(MOST_KILLS - kills)
-        os.kill(child, signal.SIGKILL)
-        _, status = os.waitpid(child, 0)
-        if not os.WIFSIGNALED(status):
-            return {"kills": kills, "status": os.waitstatus_to_exitcode(status)}
-    return {"kills": MOST_KILLS, "status": _let_live(attempt)}
+def _sent_since_last() -> int:
+    sent: int = _SENT.value
+    _SENT.value = 0
+    return sent
 
 
-def _let_live(attempt: Callable[[], Any]) -> int | str:
-    child = _fork(attempt)
-    deadline = time.monotonic() + _SECONDS
-    while time.monotonic() < deadline:
-        ended, status = os.waitpid(child, os.WNOHANG)
-        if ended:
-            return os.waitstatus_to_exitcode(status)
-        time.sleep(0.01)
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    return f"no end after {_SECONDS} seconds"
+def _content(folder: Path) -> tuple[dict[str, bytes], set[str]]:
+    """Return the visible files of a folder with their bytes, and the names of all."""
+    return {path.name: path.read_bytes() for path in folder.glob("[!.]*")}, {path.name for path in folder.iterdir()}
 
 
-def _fork(attempt: Callable[[], Any]) -> int:
+def _die_ever_later(attempt: Callable[[], None]) -> int:
+    """Return how many attempts were killed, each one step later than the one before, until one got to the end."""
+    return next(kills for kills in itertools.count() if not _is_killed(attempt, kills + 1))
+
+
+def _live(attempt: Callable[[], None]) -> None:
+    assert not _is_killed(attempt, None)
+
+
+def _is_killed(attempt: Callable[[], None], step: int | None) -> bool:
+    """Run an attempt in a fork; return whether it has got to the step at which it is to die."""
     child = os.fork()
     if child == 0:
         status = 1
         try:
+            signal.alarm(_ATTEMPT_SECONDS)
+            _Steps(step).count()
             attempt()
             status = 0
         finally:
-            # Nothing of what the parent has open or registered is this child's to close.
+            # What the parent has open or registered is not the child's to close.
             os._exit(status)
-    return child
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert code in (0, -signal.SIGKILL), f"an attempt that was to die at step {step} ended with {code}"
+    return code != 0
+
+
+class _Steps:
+    """
+    Count the steps of this process, in all its threads, and kill it right before one of them.
+
+    :param last: its number, from 1; None to let the process live.
+    """
+
+    def __init__(self, last: int | None) -> None:
+        self._last = last
+        self._done = 0
+        self._lock = threading.Lock()
+
+    def count(self) -> None:
+        """Begin to count."""
+        threading.setprofile(self._profile)
+        sys.setprofile(self._profile)
+
+    def _profile(self, _: FrameType, event: str, call: Any) -> None:
+        if event == "c_call" and _is_step(call):
+            with self._lock:
+                self._done += 1
+                if self._done == self._last:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                _SENT.value += call.__name__ == "sendall"
+
+
+def _is_step(call: Any) -> bool:
+    owner, name = getattr(call, "__self__", None), call.__name__
+    if isinstance(owner, ModuleType):
+        return owner.__name__ == "posix" and name in _FILE_CALLS
+    # Over other sockets an event loop wakes itself.
+    return isinstance(owner, socket.socket) and owner.family == socket.AF_INET and name in _SOCKET_CALLS

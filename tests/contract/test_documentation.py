@@ -12,12 +12,22 @@ import pytest
 from airflow.sdk import DAG
 
 from airflow_provider_mediaops.sandbox.server import SandboxServer
+from tests.contract import dag_runs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[2]
-SNIPPETS = sorted((ROOT / "docs" / "snippets").glob("*.py"))
+SNIPPETS = ROOT / "docs" / "snippets"
+# A line that each script prints.
+PRINTED = {
+    "books_hook": "not an ISBN invalid",
+    "cluster_hook": r"sandbox-2 \d+\.\d .+ \d+",
+    "plain_script": "5",
+    "video_hook": "SUB-mine-000001 .+",
+}
+# The tasks of each DAG file.
+TASKS = {"capture": ["capture"], "notifier": ["enrich"]}
 
 
 @pytest.fixture
@@ -28,22 +38,34 @@ def sandbox(monkeypatch: pytest.MonkeyPatch) -> Iterator[SandboxServer]:
         yield server
 
 
-@pytest.mark.parametrize("snippet", SNIPPETS, ids=lambda path: path.stem)
-def test_a_snippet_runs_against_the_sandbox(
-    sandbox: SandboxServer, snippet: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("name", PRINTED)
+def test_a_script_prints_what_the_sandbox_has(
+    sandbox: SandboxServer, name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys, "argv", [str(snippet), f"{sandbox.url}/video", "sandbox-bearer-token"])
+    monkeypatch.setattr(sys, "argv", [name, f"{sandbox.url}/video", "sandbox-bearer-token"])
 
-    names = runpy.run_path(str(snippet))
+    runpy.run_path(str(SNIPPETS / f"{name}.py"))
 
-    made = [value for name, value in names.items() if name not in ("DAG", "sys") and not name.startswith("__")]
-    assert made
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if re.fullmatch(PRINTED[name], line)]
+    assert sandbox.state.requests
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_dag_file_has_its_tasks(name: str) -> None:
+    [dag] = dag_runs.dags_of(SNIPPETS / f"{name}.py").values()
+
+    assert dag.task_ids == TASKS[name]
+
+
+def test_every_snippet_is_run() -> None:
+    assert {path.stem for path in SNIPPETS.glob("*.py")} == {*PRINTED, *TASKS}
 
 
 def test_every_snippet_is_shown_somewhere() -> None:
     pages = "".join(page.read_text() for page in (ROOT / "docs").glob("*.md"))
 
-    assert [path.name for path in SNIPPETS if f"snippets/{path.name}" not in pages] == []
+    assert [path.name for path in SNIPPETS.glob("*.py") if f"snippets/{path.name}" not in pages] == []
 
 
 def test_the_dag_in_the_readme_is_one() -> None:

@@ -1,4 +1,4 @@
-"""SIGKILL at random moments of an enrichment: nothing is lost, nothing is there twice, hardly anything asked again."""
+"""SIGKILL at chosen steps of an enrichment: nothing is lost or there twice; hardly anything is asked again."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.book_server import book_server
-from tests.contract.enriching import ROWS
-from tests.contract.killing import LEAST_KILLS, carry_out
+from tests.contract.enriching import MISSING, ROWS
+from tests.contract.killing import carry_out
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,10 +17,15 @@ if TYPE_CHECKING:
 
     from tests.book_server import BookServer
 
+# A part takes more steps, and the whole more attempts, on any machine.
+LEAST_STEPS, LEAST_KILLS = 10, 20
+# The last steps publish what is whole.
+PUBLICATION = slice(-5, None)
+
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[BookServer]:
-    # The pause before each reply is that of three or four requests, so that as many are under way.
+    # A pause before each reply lets a few requests be under way at a time.
     with book_server(delay=0.02) as books:
         yield books
 
@@ -31,28 +36,32 @@ def practice() -> Iterator[BookServer]:
         yield books
 
 
-@pytest.mark.parametrize("name", ["books.jsonl", "books.csv"])
 def test_an_enrichment_that_is_killed_again_and_again_is_that_of_an_undisturbed_run(
-    practice: BookServer, server: BookServer, tmp_path: Path, name: str
+    practice: BookServer, server: BookServer, tmp_path: Path
 ) -> None:
-    folder = tmp_path / "out"
+    folder, name = tmp_path / "out", "books.csv"
     server.forget()
     ended = carry_out("tests.contract.enriching", practice.base, server.base, folder, name)
     seen = server.seen()
-    # Each book once for the undisturbed run, then those of the attempts.
+    # Those of the undisturbed run, then those of the attempts.
     requests = ended["undisturbed"]["requests"]
     whole, asked = Counter(seen["asked"][:requests]), Counter(seen["asked"][requests:])
 
-    assert set(whole.values()) == {1}
+    # A book may be asked for once more, as a witness that the service finds books while it reports another missing.
+    assert sum(whole.values()) - len(whole) <= MISSING
+    for deaths in ended["deaths"].values():
+        assert len(deaths) >= LEAST_STEPS, ended
+        assert all(same for same, _ in deaths), ended
+        assert not any(sent_again for _, sent_again in deaths[PUBLICATION]), ended
     assert ended["kills"] >= LEAST_KILLS, ended
     assert ended["summary"]["resumed"], ended
     assert (folder / name).read_bytes() == (folder / "whole" / name).read_bytes(), ended
     same = dict.fromkeys(("path", "resumed", "rows_per_second", "requests"))
     assert {**ended["summary"], **same} == {**ended["undisturbed"], **same}, ended
     assert ended["summary"]["rows"] == ROWS
-    # Those that were under way at the moment, and one that was answered and not yet saved.
+    # For each kill those that were under way, one that was answered and not yet saved, and a witness.
     assert set(asked) == set(whole)
-    assert sum(asked.values()) - requests <= ended["kills"] * (seen["most"] + 1), ended
+    assert sum(asked.values()) - requests <= ended["kills"] * (seen["most"] + 2), ended
     assert max(asked.values()) <= ended["kills"] + 1, ended
     names = {path.name for path in folder.iterdir()}
     assert names == {name, f".{name}.checkpoint", "summary.json", "practice", "whole"}, ended

@@ -18,7 +18,7 @@ from scripts.processes import Processes, free_port, tail
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-START_SECONDS = 30.0
+START_SECONDS = 240.0
 _PROGRAMS = Path("/usr/lib/postgresql")
 
 
@@ -42,7 +42,7 @@ def postgresql() -> Iterator[str]:
     port = free_port()
     try:
         command = [*as_user, str(programs / "initdb"), "-D", str(data / "db"), "-U", "airflow", "-A", "trust", "-N"]
-        subprocess.run(command, check=True, capture_output=True, cwd=data, timeout=60)
+        subprocess.run(command, check=True, capture_output=True, cwd=data, timeout=240)
         with Processes() as processes:
             server = [*as_user, str(programs / "postgres"), "-D", str(data / "db"), "-p", str(port), "-F"]
             server += ["-c", "listen_addresses=127.0.0.1", "-c", f"unix_socket_directories={data}"]
@@ -50,9 +50,9 @@ def postgresql() -> Iterator[str]:
             processes.start("postgresql", server, env=dict(os.environ), log=log)
             _wait_for(port, log)
             ready = [str(programs / "pg_isready"), "-h", "127.0.0.1", "-p", str(port), "-t", "20"]
-            subprocess.run(ready, check=True, capture_output=True, timeout=30)
+            subprocess.run(ready, check=True, capture_output=True, timeout=240)
             create = [str(programs / "createdb"), "-h", "127.0.0.1", "-p", str(port), "-U", "airflow", "airflow"]
-            subprocess.run(create, check=True, capture_output=True, timeout=30)
+            subprocess.run(create, check=True, capture_output=True, timeout=240)
             yield f"airflow@127.0.0.1:{port}/airflow"
     finally:
         shutil.rmtree(data, ignore_errors=True)

@@ -15,7 +15,7 @@ from tests.java_artifacts import UnavailableError, installed_jdks, resolved_clas
 FOLDER = Path(__file__).parent
 CACHE = FOLDER.parents[1] / ".cache" / "s3proxy"
 LOWEST_JAVA = 11
-START_SECONDS = 60
+START_SECONDS = 240
 KEY, SECRET, BUCKET = "key-of-the-tests", "secret-of-the-tests", "bucket"
 
 _SETTINGS = """\

@@ -163,7 +163,7 @@ def _task_path(dag_id: str, run_id: str, task_id: str) -> str:
 
 def ended(airflow: WatchedAirflow, dag_id: str, run_id: str) -> Ended:
     """Wait for the end of a run."""
-    state = airflow.wait(dag_id, run_id, timeout=240)
+    state = airflow.wait(dag_id, run_id, timeout=600)
     tasks = {task.name: task for task in airflow.task_instances(dag_id, run_id)}
     return Ended(airflow, dag_id, run_id, state, tasks)
 
@@ -178,8 +178,8 @@ def gaps(requests: list[RequestRecord]) -> list[float]:
     return [(later.at - earlier.at).total_seconds() for earlier, later in itertools.pairwise(requests)]
 
 
-def wait_for(condition: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
-    """Wait until something is so, and fail where it is not in time."""
+def wait_for(condition: Callable[[], bool], what: str, seconds: float = 240.0) -> None:
+    """Wait for a condition; fail if it does not come true in a time that is long on a busy machine, too."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"Waited {seconds:.0f} s in vain until {what}."

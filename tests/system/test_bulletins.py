@@ -119,7 +119,7 @@ def first(airflow: WatchedAirflow, platforms: dict[str, SandboxServer], output: 
         return not left
 
     try:
-        wait_for(all_met, "each worker has come to its end", seconds=90)
+        wait_for(all_met, "each worker has come to its end")
         run = ended(airflow, DAG_ID, run_id)
         (output / "frozen_before_the_intent.thawed").touch()
     finally:

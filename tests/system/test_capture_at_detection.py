@@ -25,11 +25,12 @@ DEFERRED = ("spike_deferred", *LIMITS)
 
 
 class Watched(NamedTuple):
-    """The run, what was known of its tasks while they waited, and since when the CPU was high."""
+    """The run, what was known of its tasks while they waited, when the triggerer was restarted and the CPU got high."""
 
     run: Ended
     states_while_waiting: dict[str, str | None]
     trigger_arguments: list[str]
+    restarted: datetime
     hot_since: datetime
 
 
@@ -38,10 +39,16 @@ def watched(airflow: WatchedAirflow, sandbox: SandboxServer, runs: Runs) -> Iter
     runs.all_ended()  # so that nobody else waits in the triggerer
     run_id = airflow.trigger("system_capture")
     wait_for(lambda: all(requests_of(sandbox, name) for name in (*SPIKES, *LIMITS)), "all wait")
-    states = {task.name: task.state for task in airflow.task_instances("system_capture", run_id)}
+
+    def states() -> dict[str, str | None]:
+        return {task.name: task.state for task in airflow.task_instances("system_capture", run_id)}
+
+    wait_for(lambda: all(states()[name] == "deferred" for name in DEFERRED), "all that can are deferred")
+    states_while_waiting = states()
     arguments = [text for text in airflow.trigger_arguments() if "limit_" in text or "spike_" in text]
 
     airflow.kill("triggerer")
+    restarted = datetime.now(timezone.utc)
     before = len(requests_of(sandbox, "spike_deferred"))
     airflow.start_again("triggerer")
     wait_for(lambda: len(requests_of(sandbox, "spike_deferred")) >= before + 2, "the new triggerer waits")
@@ -49,7 +56,7 @@ def watched(airflow: WatchedAirflow, sandbox: SandboxServer, runs: Runs) -> Iter
     hot_since = datetime.now(timezone.utc)
     pins = f"{sandbox.url}/_sandbox/cpu"
     requests.post(pins, json={"node": "sandbox-1", "percent": 97}, timeout=10).raise_for_status()
-    yield Watched(ended(airflow, "system_capture", run_id), states, arguments, hot_since)
+    yield Watched(ended(airflow, "system_capture", run_id), states_while_waiting, arguments, restarted, hot_since)
     requests.delete(pins, timeout=10).raise_for_status()
 
 
@@ -89,15 +96,15 @@ def test_they_are_asked_for_by_the_step_that_saw_the_spike(watched: Watched, san
     taken = datetime.fromisoformat(watched.run.value(name)["taken"])
     last_reading = requests_of(sandbox, name)[-1]
     assert (taken - watched.hot_since).total_seconds() >= 2
-    assert 0 <= (taken - last_reading.at).total_seconds() < 0.5
+    # After the reading that showed it, this task asks for the hot threads only.
+    assert taken >= last_reading.at
     assert _captures(sandbox, last_reading.at)
 
 
-def test_the_files_are_there_long_before_the_task_goes_on(watched: Watched, output: Path) -> None:
-    """The event is held back, since Airflow fails tasks that resume too soon; the capture is not."""
-    written = (output / "capture" / "spike_deferred.1.txt").stat().st_mtime
-    taken = datetime.fromisoformat(watched.run.value("spike_deferred")["taken"]).timestamp()
-    assert written - taken < 2
+def test_the_files_are_there_before_the_task_goes_on(watched: Watched, output: Path) -> None:
+    """The triggerer writes the captures, and the resumed task their page. The unit tests show how soon."""
+    captured = (output / "capture" / "spike_deferred.2.txt").stat().st_mtime
+    assert captured <= (output / "capture" / "spike_deferred.html").stat().st_mtime
     assert "Wrote the page of 2 capture(s)" in watched.run.log("spike_deferred")
 
 
@@ -105,9 +112,9 @@ def test_the_time_limit_outlives_the_triggerer(watched: Watched, sandbox: Sandbo
     began = {name: requests_of(sandbox, name)[0].at for name in LIMITS}
     late = watched.run.value("limit_capture")
     assert late["timed_out"]
-    assert 15 < (datetime.fromisoformat(late["taken"]) - began["limit_capture"]).total_seconds() < 60
-    # Not 20 seconds more after the restart.
-    assert all((requests_of(sandbox, name)[-1].at - began[name]).total_seconds() < 25 for name in LIMITS[:2])
+    assert (datetime.fromisoformat(late["taken"]) - began["limit_capture"]).total_seconds() > 15
+    # The time limit of 20 seconds did not begin anew with the triggerer.
+    assert all((requests_of(sandbox, name)[-1].at - watched.restarted).total_seconds() < 20 for name in LIMITS[:2])
     assert (output / "capture" / "limit_capture.txt").read_text().startswith("::: {sandbox-1}")
     assert not list((output / "capture").glob("limit_skip*"))
     assert "AirflowSensorTimeout: No spike in wait_timeout=20 s" in watched.run.log("limit_fail")

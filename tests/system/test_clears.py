@@ -139,7 +139,7 @@ def kill(services: dict[str, SandboxServer], run_id: str, output: Path) -> Kill:
         requests = list(services[KILLED].state.requests)
         return [isbn_of(request) for request in requests if (request.status is not None) is answered]
 
-    wait_for(lambda: len(asked(answered=True)) >= len(MANY_ISBNS) // 3, "a third is answered", seconds=120)
+    wait_for(lambda: len(asked(answered=True)) >= len(MANY_ISBNS) // 3, "a third is answered")
     task = psutil.Process(int((output / f"{KILLED}.pid").read_text()))
     met = Kill(asked(answered=True), asked(answered=False))
     task.kill()
@@ -156,7 +156,7 @@ def first(airflow: WatchedAirflow, services: dict[str, SandboxServer], run_id: s
         waits = states.pop("export_out_of_quota") == "up_for_retry"
         return waits and set(states.values()) <= {"success", "failed"}
 
-    wait_for(at_rest, "each task has ended, or waits for its quota", seconds=180)
+    wait_for(at_rest, "each task has ended, or waits for its quota")
     tasks = {task.name: task for task in airflow.task_instances(DAG_ID, run_id)}
     return phase(Ended(airflow, DAG_ID, run_id, "running", tasks), services, output)
 

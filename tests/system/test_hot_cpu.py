@@ -61,7 +61,8 @@ def test_the_cpu_was_high_for_as_long_as_was_asked(watched: Watched, sandbox: Sa
     assert (last_look - watched.hot_since).total_seconds() >= SUSTAINED_FOR
 
 
-@pytest.mark.parametrize("form", FORMS)
+# In the triggerer the interval is that between the starts of two readings, which says nothing of their arrivals.
+@pytest.mark.parametrize("form", ["poke", "reschedule"])
 def test_the_service_is_not_asked_more_often_than_wanted(watched: Watched, sandbox: SandboxServer, form: str) -> None:
     assert watched.run.tasks[form].state == "success"
     before_it_was_hot = [request for request in requests_of(sandbox, f"hot_{form}") if request.at < watched.hot_since]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 OUTPUT = Path(urlsplit(os.environ["MEDIAOPS_OUTPUT"]).path)
 # Far longer than a test needs to find the task and to kill it.
-SECONDS_TO_LIVE = 120
+SECONDS_TO_LIVE = 600
 # When the first try of each of these stops and waits for its end: before or after its record is written.
 MOMENTS = {
     "killed_before_the_intent": "before intended",

@@ -72,24 +72,24 @@ def test_no_record_makes_a_property_raise(record: dict[str, Any]) -> None:
     assert book.record is record
 
 
-def test_recorded_records_are_read(shared_data: Path) -> None:
-    lines = (shared_data / "book_records.jsonl").read_text(encoding="utf-8").splitlines()
+def test_recorded_records_are_read(data: Path) -> None:
+    lines = (data / "books" / "records.jsonl").read_text(encoding="utf-8").splitlines()
     books = [Book(json.loads(line)["book"]) for line in lines]
 
     assert [book.isbn13 for book in books] == [
-        "9780140449136",
-        "9784062748681",
-        "9780306406157",
-        "9780439064873",
-        "9781234567897",
+        "9780441478125",
+        "9784101010137",
+        "9780198526636",
+        "9780345391827",
+        "9780131103627",
     ]
-    assert [book.date_published for book in books] == ["2003", None, "2000", "1999-06-02", None]
+    assert [book.date_published for book in books] == ["1987", None, "2001", "1995-09-27", None]
     assert [book.authors for book in books] == [
-        ["Fyodor Dostoyevsky"],
-        ["村上 春樹 ~autofilled~"],
-        ["Nelson, B.", "Doe, J."],
-        ["J. K. R."],
+        ["Ursula K. Le Guin"],
+        ["夏目 漱石 ~autofilled~"],
+        ["Gauss, C.", "Noether, E."],
+        ["D. N. A."],
         [],
     ]
-    assert [book.msrp for book in books] == [0.0, None, 1.99, None, None]
-    assert [book.title for book in books][2] == "A Calendar"
+    assert [book.msrp for book in books] == [0.0, None, 2.5, None, None]
+    assert [book.title for book in books][2] == "An Almanac"

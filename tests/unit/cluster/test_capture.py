@@ -219,8 +219,8 @@ class TestMissing:
 
 
 class TestFiles:
-    def test_the_text_is_what_was_sent_and_json_the_report_of_it(self, shared_data: Path) -> None:
-        body = (shared_data / "hot_threads" / "005-es-7.x-example.txt").read_bytes()
+    def test_the_text_is_what_was_sent_and_json_the_report_of_it(self, data: Path) -> None:
+        body = (data / "hot_threads" / "opensearch-2.19.1-cpu.txt").read_bytes()
         taken = Capture(body.decode("utf-8", "surrogateescape"))
         assert taken.content("txt") == body
         assert json.loads(taken.content("json")) == taken.report.to_dict()

@@ -81,11 +81,6 @@ class TestArguments:
         assert not database.called
         assert list(tmp_path.iterdir()) == []
 
-    def test_every_template_field_is_an_argument(self) -> None:
-        operator = make("books.csv", isbns=[])
-
-        assert all(hasattr(operator, name) for name in operator.template_fields)
-
     def test_a_path_is_rendered(self) -> None:
         target = ObjectStoragePath("file:///out/{{ run }}.csv")
         operator = EnrichIsbnsOperator(task_id="enrich", isbns=["{{ run }}"], destination=target)

@@ -73,9 +73,9 @@ class TestFiles:
         assert sorted(path.name for path in destination.parent.iterdir()) == sorted(f"hot.{name}" for name in suffixes)
 
     def test_recorded_reports_come_through_unchanged(
-        self, requests_mock: requests_mock.Mocker, tmp_path: Path, shared_data: Path
+        self, requests_mock: requests_mock.Mocker, tmp_path: Path, data: Path
     ) -> None:
-        recorded = sorted((shared_data / "hot_threads").glob("*.txt"))
+        recorded = sorted((data / "hot_threads").glob("*.txt"))
         assert recorded
         for source in recorded:
             serve(requests_mock, source.read_bytes(), {"node-1": 95})

@@ -328,16 +328,14 @@ class TestExport:
         assert f"INFO: Wrote 4 subscriptions of 3 pages to {tmp_path / 'subs.jsonl'}." in lines
         assert KEY not in str(lines)
 
-    def test_the_recorded_page_is_exported(
-        self, tmp_path: Path, platform: requests_mock.Mocker, shared_data: Path
-    ) -> None:
-        recorded = json.loads((shared_data / "subscription_page.json").read_text(encoding="utf-8"))
+    def test_the_recorded_page_is_exported(self, tmp_path: Path, platform: requests_mock.Mocker, data: Path) -> None:
+        recorded = json.loads((data / "video" / "subscription_page.json").read_text(encoding="utf-8"))
         platform.get(SUBSCRIPTIONS, [{"json": recorded}, {"json": {"items": []}}])
 
         export(tmp_path / "subs.parquet")
 
         rows = pq.read_table(tmp_path / "subs.parquet").to_pylist()
         assert [(row["title"], row["channel_id"], row["total_item_count"]) for row in rows] == [
-            ("Alpha", "UCa", 5937),
-            ("Beta ✓", "UCb", 3780),
+            ("Lighthouse keepers", "UClamp", 218),
+            ("Ærø by bike ✓", "UCbike", 47),
         ]

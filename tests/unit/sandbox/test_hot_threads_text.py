@@ -81,7 +81,9 @@ def test_every_line_has_its_place(cpu: float, asked: dict[str, Any]) -> None:
 
 @given(snapshots=st.integers(1, 3_000))
 def test_groups_share_out_all_snapshots_and_announce_their_frames(snapshots: int) -> None:
-    for thread in report(snapshots=snapshots, threads=9999).split("\n   \n")[1:]:
+    threads = report(snapshots=snapshots, threads=9999).split("\n   \n")[1:]
+    assert threads
+    for thread in threads:
         assert sum(count for count, _ in groups(thread)) == snapshots
         announced = [int(match[3]) for line in thread.splitlines() if (match := GROUP.fullmatch(line)) and match[3]]
         assert announced == [frames for count, frames in groups(thread) if count > 1]

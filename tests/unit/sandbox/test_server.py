@@ -33,7 +33,7 @@ def server() -> Iterator[SandboxServer]:
 
 @pytest.fixture
 def client(server: SandboxServer) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=server.url, timeout=10, trust_env=False) as client:
+    with httpx.Client(base_url=server.url, timeout=120, trust_env=False) as client:
         yield client
 
 
@@ -192,12 +192,12 @@ def test_the_command_prints_the_connections_and_runs_until_it_is_stopped(stop: s
             reply = httpx.get(
                 f"{video['host']}/v3/subscriptions",
                 params={"part": "id", "channelId": "UCsandbox-mine", "key": video["password"]},
-                timeout=10,
+                timeout=120,
                 trust_env=False,
             )
             assert reply.json()["pageInfo"]["totalResults"] == 3
             process.send_signal(stop)
-            rest, messages = process.communicate(timeout=10)
+            rest, messages = process.communicate(timeout=120)
         finally:
             process.kill()
     assert process.returncode == 0
@@ -246,6 +246,6 @@ def test_it_stands_apart_from_the_provider_and_its_clients() -> None:
         "print(*[n for n in sys.modules if n.split('.')[0] in ('airflow', 'requests', 'httpx') "
         "or n.startswith('airflow_provider_mediaops.') and not n.startswith('airflow_provider_mediaops.sandbox')])"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
 
     assert done.stdout.split() == []

@@ -102,8 +102,3 @@ class TestArguments:
         with pytest.raises(ValueError if HAS_RETRY_POLICY else AirflowFailException, match="threshold"):
             wait.execute({})
         assert not requests_mock.called
-
-    def test_the_connection_may_be_templated(self) -> None:
-        wait = ClusterCpuSensor(task_id="watch", cluster_conn_id="{{ params.cluster }}")
-        wait.render_template_fields({"params": {"cluster": "cluster_2"}})
-        assert wait.make_hook().conn_id == wait.trigger_arguments()["conn_id"] == "cluster_2"

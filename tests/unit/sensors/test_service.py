@@ -79,7 +79,7 @@ def sensor(**arguments: Any) -> Any:
     """Give what makes a sensor of the form's arguments."""
 
     def make(**form: Any) -> ClusterCpuSensor:
-        return ClusterCpuSensor(task_id="watch", **{"poke_interval": 0.01, "timeout": 20, **arguments, **form})
+        return ClusterCpuSensor(task_id="watch", **{"poke_interval": 0.01, "timeout": 240, **arguments, **form})
 
     return make
 

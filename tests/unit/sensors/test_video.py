@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSensorTimeout
+from airflow.providers.common.compat.sdk import AirflowFailException
 
-from airflow_provider_mediaops.exceptions import PermissionDeniedError
 from airflow_provider_mediaops.sensors.video import SubscriptionSensor
 from airflow_provider_mediaops.task_failure import HAS_RETRY_POLICY
 from airflow_provider_mediaops.triggers.video import SubscriptionTrigger
 from tests.unit.loopback import http_reply
 from tests.unit.sensor_forms import FORMS, run
-from tests.unit.video_platform import KEY, connection, error, page
+from tests.unit.video_platform import KEY, connection, page
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from airflow.sdk import Context
 
     from tests.unit.sensors.conftest import StartService
 
@@ -70,26 +67,6 @@ def test_an_empty_page_that_names_a_next_one_is_not_the_end(platform: Any, form:
     assert len(seen) == 2
 
 
-@every_form
-def test_it_times_out_where_none_matches(platform: Any, form: str) -> None:
-    platform(page())
-
-    with pytest.raises(AirflowSensorTimeout):
-        run(sensor(timeout=0.3), form)
-
-
-@every_form
-def test_a_refusal_fails_it_at_once(platform: Any, form: str) -> None:
-    seen = platform(error(403, "subscriptionForbidden", f"No for {KEY}."))
-    cls = PermissionDeniedError if HAS_RETRY_POLICY else AirflowFailException
-
-    with pytest.raises(cls, match="mine=True as its owner") as caught:
-        run(sensor(mine=False, channel_id="UC-1"), form)
-
-    assert len(seen) == 1
-    assert KEY not in str(caught.value)
-
-
 @pytest.mark.parametrize("arguments", [{"mine": False}, {"channel_id": "UC-1"}, {"mine": False, "ids": []}])
 def test_anything_but_one_filter_is_refused_at_parse_time(arguments: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"exactly one|at least one"):
@@ -119,11 +96,3 @@ def test_the_trigger_gets_plain_values() -> None:
     assert path == "airflow_provider_mediaops.triggers.video.SubscriptionTrigger"
     assert arguments["conn_id"] == "studio"
     assert arguments["watch"] == {"channel_id": None, "ids": ["a", "b"], "mine": False, "for_channel_ids": None}
-
-
-def test_the_filter_is_rendered() -> None:
-    wait = SubscriptionSensor(task_id="wait", ids=["{{ a }}", "x"], for_channel_ids=["{{ b }}"])
-
-    wait.render_template_fields(cast("Context", {"a": "A", "b": "B"}))
-
-    assert (wait.ids, wait.for_channel_ids) == (["A", "x"], ["B"])

@@ -6,7 +6,7 @@ import pytest
 
 from airflow_provider_mediaops.triggers.books import BookTrigger
 from airflow_provider_mediaops.triggers.event import value_of
-from tests.unit.book_database import CRIME, KEY, book, connection, found, http, no_such_book, replied
+from tests.unit.book_database import CRIME, book, connection, found, http, no_such_book
 from tests.unit.loopback import Loopback, answering
 from tests.unit.sensor_forms import first_event, made_again
 
@@ -26,25 +26,8 @@ async def test_it_sends_the_record_when_it_is_there(monkeypatch: pytest.MonkeyPa
     assert value_of(event) == book(CRIME)["book"]
 
 
-async def test_a_refused_key_is_an_event_without_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    with Loopback(answering(http(replied({"message": f"bad key {KEY}"}, 401)))) as server:
-        monkeypatch.setenv("AIRFLOW_CONN_SHELF", connection(server.base))
-        event = await first_event(trigger())
-
-    assert (event["status"], event["error"]["type"]) == ("error", "AuthenticationError")
-    assert KEY not in str(event)
-
-
 @pytest.mark.parametrize("watch", [{"isbn": "x"}, {"isbn": None}, {"isbn": []}])
 async def test_what_cannot_be_waited_for_is_an_event_and_no_exception(watch: dict[str, object]) -> None:
     event = await first_event(trigger(**watch))
 
     assert event["status"] == "error"
-
-
-def test_the_row_of_the_trigger_holds_no_secret() -> None:
-    _, arguments = trigger().serialize()
-
-    assert arguments["conn_id"] == "shelf"
-    assert arguments["watch"] == {"isbn": CRIME}
-    assert KEY not in str(arguments)

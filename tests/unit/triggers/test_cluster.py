@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ from tests.unit.loopback import Loopback, Peer, answering
 from tests.unit.scripted_cluster import CONN_ID, ScriptedCluster
 from tests.unit.search_cluster import connection, error, http, node_id, replied, stats
 from tests.unit.sensor_forms import first_event, made_again
+from tests.unit.until import until
 from tests.unit.virtual_time import START, in_virtual_time
 
 if TYPE_CHECKING:
@@ -38,7 +40,7 @@ async def wait(supervisor: Supervisor, *answers: Response, **watch: Any) -> Any:
     with Loopback(answering(*map(http, answers))) as server:
         supervisor.connect(CONN_ID, connection(server.base))
         trigger = waiting(**{"sustained_for": 0, "poll_interval": 0.01, **watch})
-        return value_of(await asyncio.wait_for(first_event(trigger), 20))
+        return value_of(await asyncio.wait_for(first_event(trigger), 240))
 
 
 def waiting(**arguments: Any) -> HighCpuTrigger:
@@ -77,19 +79,19 @@ class TestWait:
     async def test_the_event_loop_goes_on_while_the_cluster_thinks(self, supervisor: Supervisor) -> None:
         def hesitate(peer: Peer) -> None:
             while peer.request():
-                peer.pause(0.3)
+                asked.set()
+                # A loop that stood still meanwhile would never let it go on.
+                assert go_on.wait(240)
                 peer.send(http(HOT))
+
+        asked, go_on = threading.Event(), threading.Event()
 
         with Loopback(hesitate) as server:
             supervisor.connect(CONN_ID, connection(server.base))
             ends = asyncio.ensure_future(first_event(waiting(sustained_for=0)))
-            turns = 0
-            while not ends.done():
-                await asyncio.sleep(0.01)
-                turns += 1
+            await until(asked.is_set)
+            go_on.set()
             assert value_of(await ends)
-        # A loop that stood still while the cluster thought would have made next to none.
-        assert turns >= 10
 
 
 class TestPace:

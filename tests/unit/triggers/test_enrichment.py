@@ -27,6 +27,7 @@ from tests.unit.book_database import CALENDAR, CRIME, PROGRAMMING, connection, f
 from tests.unit.log_lines import log_lines
 from tests.unit.loopback import Loopback, Peer, answering
 from tests.unit.sensor_forms import first_event, made_again
+from tests.unit.until import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,15 +53,13 @@ def trigger(folder: Path, *, settled_after: float = 0.0, **fields: Any) -> Enric
 
 
 async def enriched(trigger: EnrichmentTrigger) -> Any:
-    return value_of(json.loads(json.dumps(await asyncio.wait_for(first_event(trigger), 20))))
+    return value_of(json.loads(json.dumps(await asyncio.wait_for(first_event(trigger), 240))))
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    for _ in range(2_000):
-        if condition():
-            return
-        await asyncio.sleep(0.005)
-    pytest.fail("It has not come to that.")
+def kept(folder: Path, *statuses: str) -> bool:
+    """Return whether rows of these statuses are staged beside the destination."""
+    staged = [file.read_text() for file in folder.glob(".books.jsonl.*")]
+    return any(all(f'"{status}"' in text for status in statuses) for text in staged)
 
 
 def shelf(peer: Peer) -> None:
@@ -188,28 +187,33 @@ class TestGoingOn:
     async def test_what_was_done_before_a_restart_is_not_asked_for_again(
         self, supervisor: Supervisor, tmp_path: Path
     ) -> None:
-        asked: list[bytes] = []
+        asked: list[str] = []
+        answered: list[str] = []
 
         def slow_for_one(peer: Peer) -> None:
             while request := peer.request():
-                asked.append(request.split()[1].rpartition(b"/")[2])
-                if asked[-1] == PROGRAMMING.encode() and asked.count(asked[-1]) == 1:
-                    peer.pause()
-                isbn13 = asked[-1].decode()
+                # Connections are served by threads of their own: what is last in the list may be another's.
+                isbn13 = request.split()[1].rpartition(b"/")[2].decode()
+                asked.append(isbn13)
+                if isbn13 == PROGRAMMING and asked.count(isbn13) == 1:
+                    peer.pause(240)
                 peer.send(http(no_such_book() if isbn13 == CALENDAR else found(isbn13)))
+                answered.append(isbn13)
 
         with Loopback(slow_for_one) as server:
             supervisor.connect("books_1", connection(server.base))
             first = asyncio.ensure_future(first_event(trigger(tmp_path)))
-            await until(lambda: len(asked) == 3)
+            await until(lambda: len(answered) == 2 and PROGRAMMING in asked and kept(tmp_path, "found", "invalid"))
+            # The missing book's reply is there: the loop, which is also the trigger's, only has to take it up.
+            for _ in range(1_000):
+                await asyncio.sleep(0)
             # A restart: the trigger is cancelled, and another triggerer makes it again.
-            await asyncio.sleep(0.1)
             first.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await first
             summary = await enriched(trigger(tmp_path))
 
-        assert sorted(asked) == sorted([CRIME.encode(), CALENDAR.encode(), *[PROGRAMMING.encode()] * 2])
+        assert sorted(asked) == sorted([CRIME, CALENDAR, *[PROGRAMMING] * 2])
         assert (summary["resumed"], summary["rows"]) == (True, 5)
         assert statuses(tmp_path) == ["found", "invalid", "not_found", "found", "found"]
 
@@ -286,7 +290,7 @@ class TestEventLoop:
 
         def slowly(*arguments: Any) -> Any:
             begun.set()
-            assert go_on.wait(30)
+            assert go_on.wait(240)
             result = original(*arguments)
             done.append(method)
             return result

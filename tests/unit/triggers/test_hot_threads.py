@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from tests.unit.log_lines import log_lines
 from tests.unit.loopback import Loopback, Peer, answering
 from tests.unit.search_cluster import connection, http, replied, report, stats
 from tests.unit.sensor_forms import first_event, made_again
+from tests.unit.until import until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,14 +43,14 @@ def trigger(folder: Path, **arguments: Any) -> CaptureHotThreadsTrigger:
         "plan": plan(),
         "destination": f"{folder}/hot.txt",
         "formats": ["txt"],
-        "deadline": time.time() + 30,
+        "deadline": time.time() + 240,
         "settled_after": 0.0,
     }
     return CaptureHotThreadsTrigger(**{**usual, **arguments})
 
 
 async def captured(trigger: CaptureHotThreadsTrigger) -> Any:
-    return value_of(await asyncio.wait_for(first_event(trigger), 20))
+    return value_of(await asyncio.wait_for(first_event(trigger), 240))
 
 
 class TestEvent:
@@ -63,11 +65,8 @@ class TestEvent:
     async def test_it_is_held_back_and_the_capture_is_not(self, supervisor: Supervisor, tmp_path: Path) -> None:
         with Loopback(answering(HOT, REPORT)) as server:
             supervisor.connect("cluster_1", connection(server.base))
-            waiting = asyncio.ensure_future(first_event(trigger(tmp_path, settled_after=60.0)))
-            for _ in range(2000):
-                await asyncio.sleep(0.005)
-                if (tmp_path / "hot.txt").exists():
-                    break
+            waiting = asyncio.ensure_future(first_event(trigger(tmp_path, settled_after=3600.0)))
+            await until((tmp_path / "hot.txt").exists)
             assert not waiting.done()
             waiting.cancel()
             with pytest.raises(asyncio.CancelledError):
@@ -137,20 +136,21 @@ class TestWait:
     ) -> None:
         written = CaptureFiles.keep
 
+        begun, go_on = threading.Event(), threading.Event()
+
         def slowly(*arguments: Any) -> Any:
-            time.sleep(0.3)
+            begun.set()
+            # A loop that stood still meanwhile would never let it go on.
+            assert go_on.wait(240)
             return written(*arguments)
 
         monkeypatch.setattr(CaptureFiles, "keep", slowly)
         with Loopback(answering(HOT, REPORT)) as server:
             supervisor.connect("cluster_1", connection(server.base))
             waiting = asyncio.ensure_future(captured(trigger(tmp_path)))
-            turns = 0
-            while not waiting.done():
-                await asyncio.sleep(0.01)
-                turns += 1
+            await until(begun.is_set)
+            go_on.set()
             assert (await waiting)["captures"]
-        assert turns >= 10
 
     async def test_a_password_that_changed_while_it_waited_is_the_one_that_counts(
         self, supervisor: Supervisor, tmp_path: Path

@@ -10,7 +10,7 @@ from airflow_provider_mediaops.triggers.event import value_of
 from airflow_provider_mediaops.triggers.video import SubscriptionTrigger
 from tests.unit.loopback import Loopback, answering, http_reply
 from tests.unit.sensor_forms import first_event, made_again
-from tests.unit.video_platform import KEY, connection, error, page
+from tests.unit.video_platform import connection, page
 
 pytestmark = pytest.mark.usefixtures("supervisor")
 
@@ -29,25 +29,8 @@ async def test_it_sends_the_id_and_title_of_what_matches(monkeypatch: pytest.Mon
     assert value_of(event) == {"id": "sub-5", "title": "Channel 5"}
 
 
-async def test_a_refused_token_is_an_event_without_the_token(monkeypatch: pytest.MonkeyPatch) -> None:
-    refusal = json.dumps(error(401, "authError", f"bad token {KEY}")).encode()
-    with Loopback(answering(http_reply(401, refusal))) as server:
-        monkeypatch.setenv("AIRFLOW_CONN_STUDIO", connection(server.base))
-        event = await first_event(trigger())
-
-    assert (event["status"], event["error"]["type"]) == ("error", "AuthenticationError")
-    assert KEY not in str(event)
-
-
 @pytest.mark.parametrize("watch", [{"mine": False}, {"mine": True, "ids": ["a"]}, {"ids": "a"}])
 async def test_what_cannot_be_waited_for_is_an_event_and_no_exception(watch: dict[str, object]) -> None:
     event = await first_event(trigger(**watch))
 
     assert event["status"] == "error"
-
-
-def test_the_row_of_the_trigger_holds_no_secret() -> None:
-    _, arguments = trigger().serialize()
-
-    assert (arguments["conn_id"], arguments["watch"]) == ("studio", {"mine": True})
-    assert KEY not in str(arguments)

@@ -243,8 +243,8 @@ def test_a_reply_that_is_no_page_is_refused(body: bytes, why: str) -> None:
 # Refusals.
 
 
-def test_every_recorded_refusal_means_what_it_should(shared_data: Path) -> None:
-    lines = (shared_data / "video_errors.jsonl").read_text().splitlines()
+def test_every_recorded_refusal_means_what_it_should(data: Path) -> None:
+    lines = (data / "video" / "errors.jsonl").read_text(encoding="utf-8").splitlines()
     recorded = [json.loads(line) for line in lines if line.strip()]
     assert len(recorded) >= 10
     for entry in recorded:

@@ -12,16 +12,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_a_recorded_page_is_read_and_given_back_as_it_came(shared_data: Path) -> None:
-    recorded = json.loads((shared_data / "subscription_page.json").read_text())
+def test_a_recorded_page_is_read_and_given_back_as_it_came(data: Path) -> None:
+    recorded = json.loads((data / "video" / "subscription_page.json").read_text(encoding="utf-8"))
     page = SubscriptionPage.model_validate(recorded)
     assert page.to_dict() == recorded
-    assert (page.next_page_token, page.prev_page_token) == ("CAUQAA", None)
-    assert (page.page_info.total_results, page.page_info.results_per_page) == (330, 5)
-    assert [subscription.title for subscription in page.subscriptions] == ["Alpha", "Beta ✓"]
-    assert [subscription.channel_id for subscription in page.subscriptions] == ["UCa", "UCb"]
+    assert (page.next_page_token, page.prev_page_token) == ("CAIQAA", None)
+    assert (page.page_info.total_results, page.page_info.results_per_page) == (120, 2)
+    assert [subscription.title for subscription in page.subscriptions] == ["Lighthouse keepers", "Ærø by bike ✓"]
+    assert [subscription.channel_id for subscription in page.subscriptions] == ["UClamp", "UCbike"]
     # What the service adds tomorrow is not lost today.
-    assert page.subscriptions[1].to_dict()["subscriberSnippet"] == {"title": "extra"}
+    assert page.subscriptions[1].to_dict()["statistics"] == {"rank": "9"}
 
 
 def test_a_page_without_anything_has_no_items() -> None:
