@@ -45,7 +45,7 @@ def files(s3: S3Server) -> Iterator[Any]:
         # answering on that connection. So each request has one of its own.
         config_kwargs={
             **checksums,
-            "connector_args": {"force_close": True},
+            "connector_args": {"force_close": True, "keepalive_timeout": None},
             "connect_timeout": 2,
             "read_timeout": 10,
             "retries": {"max_attempts": 1},
