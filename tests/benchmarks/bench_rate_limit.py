@@ -102,7 +102,9 @@ async def _serve_for_ever() -> None:
 
 def _ask(base: str, store: str, key: str, number: str, *, on_loop: bool) -> None:
     """Ask as fast as the limiter lets us, from a word of the parent process on, until it kills this one."""
-    from airflow_provider_mediaops.http.sync_transport import AsyncTransport, SyncTransport, TransportSettings
+    from airflow_provider_mediaops.http.async_transport import AsyncTransport
+    from airflow_provider_mediaops.http.sync_transport import SyncTransport
+    from airflow_provider_mediaops.http.transport_settings import TransportSettings
 
     rate = float(key.partition("-")[0])
     client = Client(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from airflow_provider_mediaops.http import sync_transport as transport
+from airflow_provider_mediaops.http import async_transport as transport
 from tests.unit.search_cluster import connection, node_id, replied, stats
 
 if TYPE_CHECKING:

@@ -26,6 +26,7 @@ LAYERS = (
     {"operators", "sensors", "notifications", "plugins", "cli"},
 )
 KNOW_AIRFLOW = {"storage", "task_failure", "hooks", "triggers", "operators", "sensors", "notifications"}
+LIBRARY_OF = {"requests": "sync_transport.py", "urllib3": "sync_transport.py", "httpx": "async_transport.py"}
 HEIGHT = {part: height for height, layer in enumerate(LAYERS) for part in layer}
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
@@ -52,5 +53,5 @@ def test_imports_run_downwards_only(module: Path) -> None:
             assert HEIGHT[other] < HEIGHT[part], f"{part} imports {imported}"
         if top == "airflow":
             assert part in KNOW_AIRFLOW, f"{part} imports {imported}"
-        if top in {"requests", "httpx"}:
-            assert module == PACKAGE / "http" / "sync_transport.py", f"imports {imported}"
+        if top in LIBRARY_OF:
+            assert module == PACKAGE / "http" / LIBRARY_OF[top], f"imports {imported}"

@@ -15,7 +15,7 @@ from airflow_provider_mediaops.hooks.settings import (
     transport_settings,
 )
 from airflow_provider_mediaops.http.retry import RetryPolicy
-from airflow_provider_mediaops.http.sync_transport import TransportSettings
+from airflow_provider_mediaops.http.transport_settings import TransportSettings
 from tests.unit.loopback import make_certificate
 
 if TYPE_CHECKING:
