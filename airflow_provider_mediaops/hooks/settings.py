@@ -317,7 +317,9 @@ def _is_proxy(address: str) -> bool:
     # More than one @, or a slash in the password, would put a part of the password into the host's place.
     host = parts.netloc.rpartition("@")[2]
     return (
-        parts.scheme in _SCHEMES
+        # urlsplit drops line breaks.
+        address.isprintable()
+        and parts.scheme in _SCHEMES
         and bool(_PROXY_HOST.fullmatch(host))
         and bool(_PROXY_USER.fullmatch(parts.netloc.removesuffix(host)))
         and parts.path in ("", "/")

@@ -21,6 +21,7 @@ from airflow_provider_mediaops.http.transport_errors import causes_of, detail_of
 from airflow_provider_mediaops.http.transport_settings import (
     HEAD_TOO_LARGE,
     MAX_CONNECTIONS,
+    MAX_HEAD_BYTES,
     MAX_HEADERS,
     NO_CONNECTION,
     NO_REPLY,
@@ -143,7 +144,9 @@ def _untouched(request: httpx.Request) -> httpx.Request:
 async def _read(reply: httpx.Response, max_bytes: int) -> Response:
     if reply.status_code < _FIRST_FINAL_STATUS:
         raise TransportError(Failure.BROKEN, f"an interim reply ({reply.status_code}) came where the final one belongs")
-    if len(reply.headers.raw) > MAX_HEADERS:
+    # h11 refuses a head of more than 100 kB only if it does not arrive at once.
+    head_bytes = sum(len(name) + len(value) for name, value in reply.headers.raw)
+    if len(reply.headers.raw) > MAX_HEADERS or head_bytes > MAX_HEAD_BYTES:
         raise TransportError(Failure.TOO_LARGE, HEAD_TOO_LARGE)
     body = BodyReader(reply.headers.get("content-encoding", ""), max_bytes)
     decoded = 0

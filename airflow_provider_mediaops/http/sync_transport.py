@@ -56,7 +56,6 @@ from airflow_provider_mediaops.http.transport_settings import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from types import TracebackType
 
     from typing_extensions import Buffer, Self
@@ -72,7 +71,7 @@ class _Base:
     """A base address as requests writes it, and the proxies on the way there."""
 
     address: str
-    proxies: Mapping[str, str] = field(repr=False)
+    proxies: dict[str, str] = field(repr=False)
 
 
 class SyncTransport:
@@ -140,7 +139,7 @@ class SyncTransport:
             if address.startswith("https:"):
                 self._check_trust()
             # requests would read all of the environment at each request, which takes as long as sending it.
-            proxies = self._settings.proxies or get_environ_proxies(f"{address}/")
+            proxies = dict(self._settings.proxies) or get_environ_proxies(f"{address}/")
             found = self._bases[address] = _Base(_normalized(address), proxies)
         return found
 
@@ -256,7 +255,7 @@ class _Incoming(io.RawIOBase):
         if self.head_bytes_left is not None and self.head_bytes_left <= 0:
             raise _HeadTooLargeError
         self._socket.settimeout(self._deadline.left(self._limit))
-        count: int | None = self._raw.readinto(buffer)  # type: ignore[attr-defined]
+        count: int | None = self._raw.readinto(buffer)
         if self.head_bytes_left is not None and count:
             self.head_bytes_left -= count
         return count
@@ -359,11 +358,11 @@ class _Adapter(requests.adapters.HTTPAdapter):
     """Sends as requests does, over connections that know the deadline."""
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
-        super().init_poolmanager(*args, **kwargs)  # type: ignore[no-untyped-call]
+        super().init_poolmanager(*args, **kwargs)
         self.poolmanager.pool_classes_by_scheme = _POOLS
 
     def proxy_manager_for(self, *args: Any, **kwargs: Any) -> Any:
-        manager = super().proxy_manager_for(*args, **kwargs)  # type: ignore[no-untyped-call]
+        manager = super().proxy_manager_for(*args, **kwargs)
         manager.pool_classes_by_scheme = _POOLS
         return manager
 
