@@ -11,6 +11,7 @@ import requests
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
     InvalidConnectionError,
+    InvalidReplyError,
     NotFoundError,
     ServiceUnavailableError,
 )
