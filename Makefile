@@ -85,7 +85,8 @@ lock: .venv/ready
 	$(LOCK) --extra redis --group benchmarks -c requirements/newest.txt -o requirements/benchmarks.txt
 	$(LOCK) requirements/floor.in --all-extras --group test -o requirements/floor.txt \
 		--exclude-newer 2025-10-01 \
-		--exclude-newer-package apache-airflow-providers-common-compat=2026-12-01
+		--exclude-newer-package apache-airflow-providers-common-compat=2026-12-01 \
+		--exclude-newer-package urllib3=2026-01-01
 
 clean:
 	rm -rf .venv .venv-floor .venv-benchmarks .demo .cache docs/_build \

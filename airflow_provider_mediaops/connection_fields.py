@@ -103,6 +103,12 @@ _CLUSTER_FIELDS: dict[str, Any] = {
         "description": "Whether the cluster's certificate is checked.",
         "schema": {"type": ["boolean", "null"], "default": True},
     },
+    "max_report_mb": {
+        "label": "Largest report (MB)",
+        "description": "The largest report of hot threads that is read, in MB. A capture may take three times of it in "
+        "memory. Default: 256.",
+        "schema": {"type": ["integer", "null"], "minimum": 1, "maximum": 4096},
+    },
     **_SHARED,
 }
 

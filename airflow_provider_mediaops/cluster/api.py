@@ -34,6 +34,7 @@ EMPTY_REPORT = "emptyReport"
 _SERVICE = "search cluster"
 # The most failures of nodes that are shown of one reply.
 _MOST_FAILURES = 20
+_JSON_OBJECT = re.compile(rb"\s*\{")
 _TIME = re.compile("([0-9]{1,18})(nanos|micros|ms|s|m|h|d)")
 _SECONDS = {"nanos": 1e-9, "micros": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 # A call queues behind others on the same node, and takes 10 ms a snapshot beside what it is asked to take.
@@ -116,7 +117,7 @@ class HotThreadsQuery:
 
     def call(self) -> Call[str]:
         """
-        Give the call for the report.
+        Make the call for the report.
 
         Only what differs from the service's default is sent: not every version knows every parameter, and unknown
         ones are refused.
@@ -131,12 +132,13 @@ class HotThreadsQuery:
             params=tuple((name, _word(value)) for name, value in given.items() if value != defaults[name]),
             headers={"Accept": "text/plain, */*;q=0.5"},
             read_timeout=self.read_timeout,
-            max_bytes=None,
+            large_reply=True,
         )
         return Call(request, lambda response: self._read(request, response))
 
     def _read(self, request: Request, response: Response) -> str:
-        if response.body.strip():
+        # No copy is made of a body that may be large.
+        if response.body and not response.body.isspace():
             return _read_report(response)
         if self.nodes is None:
             raise InvalidReplyError(f"The report is empty. {self._why_empty}", reason=EMPTY_REPORT)
@@ -156,7 +158,7 @@ def _read_report(response: Response) -> str:
     # The content type is not looked at: servers and proxies are known to label the text as JSON, or not at all.
     if looks_like_html(response):
         raise InvalidReplyError("The reply is a web page where a plain-text report was expected.")
-    if response.body.lstrip()[:1] == b"{":
+    if _JSON_OBJECT.match(response.body):
         try:
             read_json(response)
         except InvalidReplyError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypedDict
 
 from airflow_provider_mediaops.connection_fields import CLUSTER
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import Conversation
 
 _AUTH_KINDS = ("basic", "api_key", "bearer", "none")
+_MAX_REPORT_MB, _LARGEST_REPORT_MB = 256, 4096
 
 
 class HotThreadsArguments(TypedDict, total=False):
@@ -185,7 +187,9 @@ class SearchClusterHook(ServiceHook):
         from airflow_provider_mediaops.http.client import Client
 
         client = Client(base_urls(fields), CLUSTER_RULES, auth=_auth(fields), retry=retry_policy(fields))
-        return Service(client, transport_settings(fields, verify=_verify(fields)))
+        limit = fields.number("max_report_mb", _MAX_REPORT_MB, least=1, most=_LARGEST_REPORT_MB, whole=True)
+        transport = transport_settings(fields, verify=_verify(fields))
+        return Service(client, replace(transport, max_large_reply_bytes=int(limit) * 1024 * 1024))
 
     def _probe(self, client: Client) -> Conversation[str]:
         from airflow_provider_mediaops.cluster.api import node_stats

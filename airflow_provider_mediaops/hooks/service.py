@@ -24,9 +24,11 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
+    from airflow_provider_mediaops.http.async_transport import AsyncTransport
     from airflow_provider_mediaops.http.client import Client
     from airflow_provider_mediaops.http.exchange import Call, Conversation, Wait
-    from airflow_provider_mediaops.http.sync_transport import AsyncTransport, SyncTransport, TransportSettings
+    from airflow_provider_mediaops.http.sync_transport import SyncTransport
+    from airflow_provider_mediaops.http.transport_settings import TransportSettings
 
 T = TypeVar("T")
 
@@ -217,7 +219,7 @@ class ServiceHook(BaseHook):
         return self._transport
 
     async def _asession(self) -> AsyncTransport:
-        from airflow_provider_mediaops.http.sync_transport import AsyncTransport
+        from airflow_provider_mediaops.http.async_transport import AsyncTransport
 
         settings = (await self.aservice()).transport
         async with self._one_at_a_time:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,13 +21,39 @@ if TYPE_CHECKING:
     from urllib.parse import SplitResult
 
     from airflow_provider_mediaops.http.rate_limit.limiter import RateLimiter
-    from airflow_provider_mediaops.http.sync_transport import TransportSettings
+    from airflow_provider_mediaops.http.transport_settings import TransportSettings
 
 #: The slowest rate that a connection can have: a request in some 17 minutes.
 SLOWEST_RATE = 0.001
 
 _SCHEMES = ("http", "https")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_PROXY_HOST = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z_](?:[0-9A-Za-z_.-]{0,252}))(?::[0-9]{1,5})?")
+_PROXY_USER = re.compile(
+    r"(?:(?:[\w.~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*(?::(?:[\w.~!$&'()*+,;=:-]|%[0-9A-Fa-f]{2})*)?@)?", re.ASCII
+)
+_CREDENTIAL_HEADERS = frozenset({"authorization", "proxy-authorization", "cookie", "cookie2"})
+# They frame the request, belong to one connection only (RFC 9110, section 7.6.1), or change which part of the reply
+# comes and in what form, which the transport relies on.
+_TRANSPORT_HEADERS = frozenset(
+    {
+        "host",
+        "content-length",
+        "content-encoding",
+        "transfer-encoding",
+        "connection",
+        "keep-alive",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "upgrade",
+        "http2-settings",
+        "expect",
+        "accept-encoding",
+        "range",
+        "if-range",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +136,10 @@ class ConnectionFields:
             raise self.wrong(name, f"it is one of {', '.join(choices)}.")
         return value
 
-    def number(self, name: str, default: float, *, least: float, whole: bool = False) -> float:
-        """Give a field of extra as a number."""
+    def number(
+        self, name: str, default: float, *, least: float, most: float = sys.float_info.max, whole: bool = False
+    ) -> float:
+        """Return a field of extra as a number."""
         value = self.extra.get(name)
         if value is None or value == "":
             return default
@@ -118,9 +147,10 @@ class ConnectionFields:
             number = float(value) if not isinstance(value, bool) else float("nan")
         except (TypeError, ValueError, OverflowError):
             number = float("nan")
-        if not least <= number < float("inf") or (whole and number != int(number)):
+        if not least <= number <= most or (whole and number != int(number)):
             kind = "a whole number" if whole else "a number"
-            raise self.wrong(name, f"it must be {kind}, {least:g} or more.")
+            bounds = f"{least:g} or more" if most == sys.float_info.max else f"{least:g} to {most:g}"
+            raise self.wrong(name, f"it must be {kind}, {bounds}.")
         return number
 
     def flag(self, name: str, *, default: bool) -> bool:
@@ -232,7 +262,7 @@ def transport_settings(fields: ConnectionFields, *, verify: bool | str = True) -
     :returns: the settings.
     :raises InvalidConnectionError: for a field that cannot be used.
     """
-    from airflow_provider_mediaops.http.sync_transport import TransportSettings, trust_context
+    from airflow_provider_mediaops.http.transport_settings import TransportSettings, trust_context
 
     if isinstance(verify, str):
         try:
@@ -268,18 +298,45 @@ def _time_limits(fields: ConnectionFields) -> tuple[float, float]:
 def _proxies(fields: ConnectionFields) -> dict[str, str]:
     value = fields.text("proxies") if isinstance(fields.extra.get("proxies"), str) else ""
     proxies = dict.fromkeys(_SCHEMES, value) if "://" in value and value[0] != "{" else fields.mapping("proxies")
-    if any(scheme not in _SCHEMES or urlsplit(proxy).scheme not in _SCHEMES for scheme, proxy in proxies.items()):
+    if not all(scheme in _SCHEMES and _is_proxy(address) for scheme, address in proxies.items()):
+        # The address is not shown: it may hold the proxy's password.
         raise fields.wrong(
-            "proxies", 'it must be one proxy address, or an object such as {"https": "http://proxy:3128"}.'
+            "proxies",
+            'it must be one proxy address, or an object such as {"https": "http://proxy:3128"}; an address is '
+            "http:// or https://, a host and a port, with special characters in user and password as %-escapes.",
         )
     return proxies
+
+
+def _is_proxy(address: str) -> bool:
+    try:
+        parts = urlsplit(address)
+        _ = parts.port
+    except ValueError:
+        return False
+    # More than one @, or a slash in the password, would put a part of the password into the host's place.
+    host = parts.netloc.rpartition("@")[2]
+    return (
+        # urlsplit drops line breaks.
+        address.isprintable()
+        and parts.scheme in _SCHEMES
+        and bool(_PROXY_HOST.fullmatch(host))
+        and bool(_PROXY_USER.fullmatch(parts.netloc.removesuffix(host)))
+        and parts.path in ("", "/")
+        and not (parts.query or parts.fragment)
+    )
 
 
 def _headers(fields: ConnectionFields) -> dict[str, str]:
     headers = fields.mapping("headers")
     for name, value in headers.items():
-        if name.lower() == "authorization":
-            raise fields.wrong("headers", "credentials belong in password, where they are kept secret.")
+        lower = name.strip().lower()
+        if lower in _CREDENTIAL_HEADERS:
+            raise fields.wrong(
+                "headers", f"{name.strip()} holds credentials; they belong in password, or in the address in proxies."
+            )
+        if lower in _TRANSPORT_HEADERS:
+            raise fields.wrong("headers", f"{name.strip()} cannot be set; the HTTP library sets it where it is needed.")
         if not _HEADER_NAME.fullmatch(name) or not is_header_text(value):
             raise fields.wrong("headers", "names and values must be plain ASCII, without line breaks and not empty.")
     return headers

@@ -15,6 +15,7 @@ from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
     BadRequestError,
     ConnectionFailedError,
+    InvalidConnectionError,
     InvalidReplyError,
     MediaOpsError,
     NotFoundError,
@@ -228,10 +229,18 @@ def _redirect_target(request: Request, response: Response) -> str:
 
 
 _NO_REPLY: dict[Failure, tuple[ErrorClass, str]] = {
+    Failure.CONFIGURATION: (
+        InvalidConnectionError,
+        "Nothing was sent. Correct the connection, or the proxies and certificates that the environment names.",
+    ),
     Failure.NOT_SENT: (ConnectionFailedError, "Check host and port in the connection, and that the service is up."),
     Failure.TLS: (
         ConnectionFailedError,
-        "Check the scheme (http or https) and the certificate authority in the connection.",
+        "Check the scheme (http or https) and the port in the connection.",
+    ),
+    Failure.UNTRUSTED: (
+        InvalidConnectionError,
+        "Nothing was sent. Check the host, ca_cert and verify in the connection, or REQUESTS_CA_BUNDLE.",
     ),
     Failure.BROKEN: (
         ConnectionFailedError,

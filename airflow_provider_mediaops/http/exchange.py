@@ -21,7 +21,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 T = TypeVar("T")
 
-#: The largest reply that is read unless a request says otherwise, in bytes after decompression.
+#: The default limit of a reply's size, in bytes after decompression.
 MAX_REPLY_BYTES = 64 * 1024 * 1024
 
 
@@ -37,8 +37,9 @@ class Request:
     :param body: the body, in bytes.
     :param base: the base address: scheme, host, optional port and path. The client fills it in.
     :param idempotent: whether sending it twice is the same as sending it once.
-    :param read_timeout: the least number of seconds to wait for the reply; the connection's limit if that is longer.
-    :param max_bytes: the largest reply to read; None reads any.
+    :param read_timeout: the seconds to wait for the reply; the connection's limit applies if it is longer.
+    :param max_bytes: the limit of the reply's size, in bytes after decompression.
+    :param large_reply: whether the connection's limit for large replies applies instead of ``max_bytes``.
     """
 
     method: str
@@ -49,7 +50,8 @@ class Request:
     base: str = ""
     idempotent: bool = True
     read_timeout: float = 0.0
-    max_bytes: int | None = MAX_REPLY_BYTES
+    max_bytes: int = MAX_REPLY_BYTES
+    large_reply: bool = False
     #: Parameters that carry a credential; kept apart so that they appear in no message.
     secret_params: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     #: Every credential that the reply may echo; see :mod:`airflow_provider_mediaops.http.redaction`.
@@ -123,27 +125,34 @@ class Blocking(Generic[T]):
 
 
 class Failure(Enum):
-    """In what way no reply came."""
+    """Why no whole reply was received."""
 
+    CONFIGURATION = "configuration"
+    """The connection or the environment cannot be used, so no request could be made: nothing was sent."""
     NOT_SENT = "not_sent"
-    """No connection could be made: the service has seen nothing of the request."""
+    """No connection could be made: nothing of the request was sent."""
     TLS = "tls"
-    """The connection was not trusted, or the other side speaks no TLS: nothing of the request was sent."""
+    """The TLS handshake failed, for example because the port speaks no TLS: nothing of the request was sent."""
+    UNTRUSTED = "untrusted"
+    """The certificate was refused: nothing of the request was sent."""
     BROKEN = "broken"
-    """The connection broke: the service may have acted on the request."""
+    """The connection broke, or the reply is not HTTP: the service may have acted on the request."""
     TIMEOUT = "timeout"
-    """The reply did not come in time: the service may have acted on the request."""
+    """The reply did not arrive in time: the service may have acted on the request."""
     TOO_LARGE = "too_large"
-    """The reply is larger than the request allows."""
+    """The reply is larger than the request allows, or its headers are too large."""
     UNREADABLE = "unreadable"
-    """The reply's compression is not what its header says."""
+    """The reply's compression is unknown, applied twice, or not what the header says."""
+
+
+_NEVER_SENT = frozenset({Failure.CONFIGURATION, Failure.NOT_SENT, Failure.TLS, Failure.UNTRUSTED})
 
 
 class TransportError(Exception):
     """
-    What a transport raises when no whole reply came; the client makes a typed error of it.
+    Raised by a transport if no whole reply was received; the client turns it into a typed error.
 
-    :param failure: in what way.
+    :param failure: the kind of failure.
     :param detail: the cause in the words of the HTTP library, without addresses or secrets.
     """
 
@@ -154,8 +163,8 @@ class TransportError(Exception):
 
     @property
     def sent(self) -> bool:
-        """Whether anything of the request may have reached the service."""
-        return self.failure not in (Failure.NOT_SENT, Failure.TLS)
+        """Whether any part of the request may have reached the service."""
+        return self.failure not in _NEVER_SENT
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,223 +1,155 @@
-"""The two transports: requests for workers, httpx for the event loop. No other module knows either library."""
+"""
+The transport of workers, over requests.
+
+It is a plain session, with what belongs to other programs switched off: redirects are not resolved, cookies are not
+kept, ``.netrc`` is not read. Proxies and certificates of the environment are honoured; they are looked up once for each
+base address, because requests would look for them at each request.
+
+Time. requests bounds the pause between two parts of a reply, so a reply that trickles in would last for ever. Here one
+deadline holds for the whole exchange. No other thread is needed for it: each wait for the socket (to connect, to send,
+and to receive, be it a header, a chunk or an interim reply) is given what is left until the deadline. That is why the
+connections and their replies are subclasses of those of urllib3 and http.client. The deadline belongs to the exchange
+and not to the connection, so it cannot strike a connection that has gone back to the pool. One wait is beyond it: the
+lookup of the host's name, which the system's resolver bounds.
+
+What was sent. Whatever goes wrong while a connection is made leaves :meth:`_Connection.connect` as one type of error,
+so that no later error is taken for one before the request was sent.
+"""
 
 from __future__ import annotations
 
-import os
+import http.client
+import http.cookiejar
+import io
+import socket
 import ssl
 import time
-import traceback
+from contextvars import ContextVar
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import httpx
 import requests
 import requests.adapters
-import requests.structures
+import urllib3.connection
 import urllib3.exceptions
+from requests.utils import get_environ_proxies
+from urllib3.util.connection import create_connection
+from urllib3.util.ssl_match_hostname import CertificateError
 
-from airflow_provider_mediaops import __version__
+from airflow_provider_mediaops.http.decoding import BodyReader
 from airflow_provider_mediaops.http.exchange import Failure, Request, Response, TransportError
 from airflow_provider_mediaops.http.redaction import hiding_credentials
+from airflow_provider_mediaops.http.transport_errors import causes_of, detail_of
+from airflow_provider_mediaops.http.transport_settings import (
+    HEAD_TOO_LARGE,
+    MAX_CONNECTIONS,
+    MAX_HEAD_BYTES,
+    NO_CONNECTION,
+    NO_REPLY,
+    STILL_COMING,
+    TransportSettings,
+    check_address,
+    check_headers,
+    merge_headers,
+    trust_context,
+    untrustworthy,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
     from types import TracebackType
 
-    from typing_extensions import Self
+    from typing_extensions import Buffer, Self
+
+__all__ = ["SyncTransport", "TransportSettings"]
 
 _CHUNK_BYTES = 64 * 1024
-# As many as a walk through a list of ISBNs has requests under way, where replies take seconds.
-_CONNECTIONS = 64
-# httpx would drop an idle connection after 5 seconds, and a sensor looks less often than that.
-_KEEP_ALIVE_SECONDS = 300.0
-_NO_CONNECTION = "no connection within the time limit"
-_NO_REPLY = "no reply within the time limit"
-
-
-@dataclass(frozen=True, slots=True)
-class TransportSettings:
-    """
-    What both transports need to know.
-
-    :param connect_timeout: seconds to make a connection.
-    :param read_timeout: seconds to wait for a reply, unless a request asks for more.
-    :param proxies: proxy addresses by scheme (``http``, ``https``); empty follows the environment.
-    :param headers: headers of every request.
-    :param verify: whether certificates are checked, or the path of a file with those to trust.
-    """
-
-    connect_timeout: float = 10.0
-    read_timeout: float = 60.0
-    proxies: Mapping[str, str] = field(default_factory=dict, repr=False)
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    verify: bool | str = True
-
-    def read_limit(self, request: Request) -> float:
-        """Give the seconds to wait for the reply to a request."""
-        return max(self.read_timeout, request.read_timeout)
-
-    def default_headers(self) -> dict[str, str]:
-        """Give the headers of every request; some services compress only for agents that say gzip."""
-        agent = f"airflow-provider-mediaops/{__version__} (gzip)"
-        return {"User-Agent": agent, "Accept-Encoding": "gzip, deflate", **self.headers}
-
-    def trust(self) -> bool | str:
-        """Give ``verify``, or the file that the environment names for all programs, so that both transports agree."""
-        if self.verify is not True:
-            return self.verify
-        files = map(os.environ.get, ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"))
-        return next((file for file in files if file), True)
-
-
-class _Reading:
-    """Collects a body under its limits of size and time."""
-
-    def __init__(self, request: Request, seconds: float) -> None:
-        self._most = request.max_bytes
-        self._deadline = time.monotonic() + seconds
-        self._chunks: list[bytes] = []
-        self._size = 0
-
-    def add(self, chunk: bytes) -> None:
-        self._chunks.append(chunk)
-        self._size += len(chunk)
-        if self._most is not None and self._size > self._most:
-            raise TransportError(Failure.TOO_LARGE, f"the reply is larger than {self._most:,} bytes")
-        # A read time limit bounds the pause between two chunks; this bounds a reply that trickles in for ever.
-        if time.monotonic() > self._deadline:
-            raise TransportError(Failure.TIMEOUT, "the reply was still coming in at the time limit")
-
-    def response(self, status: int, headers: Iterable[tuple[str, str]]) -> Response:
-        named = {name.lower(): value for name, value in headers}
-        return Response(status, named, b"".join(self._chunks))
-
-
-class _Adapter(requests.adapters.HTTPAdapter):
-    """
-    Sends as requests does, and remembers the way to each host.
-
-    For each request, requests works out anew which proxy, trust and connections are meant, and makes more of the reply
-    than is read here, which takes longer than the sending. One transport sends all requests to a host the same way.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(pool_maxsize=_CONNECTIONS, max_retries=0)
-        self._pools: dict[str, Any] = {}
-
-    def get_connection_with_tls_context(
-        self, request: requests.PreparedRequest, verify: Any, proxies: Any = None, cert: Any = None
-    ) -> Any:
-        host, _ = _host_and_target(request)
-        pool = self._pools.get(host)
-        if pool is None:
-            pool = super().get_connection_with_tls_context(request, verify, proxies, cert)
-            super().cert_verify(pool, host, verify, cert)  # type: ignore[no-untyped-call]
-            self._pools[host] = pool
-        return pool
-
-    def cert_verify(self, conn: Any, url: Any, verify: Any, cert: Any) -> None:
-        """Leave the pool as it is: it was told when it was made."""
-
-    def close(self) -> None:
-        # They end when nobody remembers them.
-        self._pools.clear()
-        super().close()
-
-    def request_url(self, request: requests.PreparedRequest, proxies: Any) -> str:
-        host, target = _host_and_target(request)
-        # A proxy is told the whole address.
-        return super().request_url(request, proxies) if self._pools[host].proxy else target
-
-    def build_response(self, req: requests.PreparedRequest, resp: Any) -> requests.Response:
-        reply = requests.Response()
-        reply.status_code, reply.raw = resp.status, resp
-        reply.headers = requests.structures.CaseInsensitiveDict(resp.headers)
-        reply.request, reply.url = req, str(req.url)
-        return reply
-
-
-def _host_and_target(request: requests.PreparedRequest) -> tuple[str, str]:
-    scheme, _, host, target = str(request.url).split("/", 3)
-    return f"{scheme}//{host}", f"/{target}"
+_FIRST_FINAL_STATUS = 200
 
 
 @dataclass(frozen=True, slots=True)
 class _Base:
-    """A base address as it is sent, and what requests is told with each request to it."""
+    """A base address as requests writes it, and the proxies on the way there."""
 
     address: str
-    surroundings: Mapping[str, Any]
+    proxies: dict[str, str] = field(repr=False)
 
 
 class SyncTransport:
     """
     One pooled session over requests.
 
-    :param settings: time limits, proxies, headers and trust.
+    :param settings: time limits, proxies, headers and certificates.
     """
 
     def __init__(self, settings: TransportSettings) -> None:
         self._settings = settings
-        self._session = requests.Session()
-        adapter = _Adapter()
-        self._session.mount("http://", adapter)
-        self._session.mount("https://", adapter)
-        self._session.headers.update(settings.default_headers())
-        self._headers = dict(self._session.headers)
+        self._headers = settings.default_headers()
         self._trust = settings.trust()
         self._bases: dict[str, _Base] = {}
+        self._session = _Session()
 
     def send(self, request: Request) -> Response:
         """
         Send one request and read its reply whole.
 
-        :param request: what to send.
+        :param request: the request.
         :returns: the reply, whatever its status.
-        :raises TransportError: where no whole reply came.
+        :raises TransportError: if no whole reply was received.
         """
+        base = self._base(request.base)
+        prepared = self._prepare(request, base.address)
         limit = self._settings.read_limit(request)
+        deadline = _Deadline(self._settings.total_limit(request))
+        before = _deadline.set(deadline)
         try:
-            base = self._base(request.base)
             with (
                 hiding_credentials(request),
                 self._session.send(
-                    self._prepared(request, base.address),
-                    timeout=(self._settings.connect_timeout, limit),
+                    prepared,
+                    stream=True,
                     allow_redirects=False,
-                    **base.surroundings,
+                    timeout=(self._settings.connect_timeout, limit),
+                    verify=self._trust,
+                    proxies=base.proxies,
                 ) as reply,
             ):
-                reading = _Reading(request, limit)
-                for chunk in _chunks(reply):
-                    reading.add(chunk)
-                return reading.response(reply.status_code, reply.headers.lower_items())
-        except (OSError, urllib3.exceptions.HTTPError, ValueError) as error:
-            failure = _from_requests(error)
+                return _read(reply, self._settings.max_bytes(request))
+        except (OSError, urllib3.exceptions.HTTPError, http.client.HTTPException, ValueError) as error:
+            failure = _failure_of(error, deadline)
+        finally:
+            _deadline.reset(before)
         # Outside the handler, so that the library's error is not kept: its text holds the address with its query.
         raise failure
 
-    def _prepared(self, request: Request, base: str) -> requests.PreparedRequest:
-        # By its parts: as a whole it takes the address to pieces again, and adds what it finds in a ~/.netrc.
+    def _prepare(self, request: Request, base: str) -> requests.PreparedRequest:
+        headers = merge_headers(self._headers, request.headers)
+        check_headers(headers)
+        # By its parts: as a whole, requests takes an address to pieces again that is put together and escaped already.
         prepared = requests.PreparedRequest()
         prepared.prepare_method(request.method)
         prepared.url = base + request.url.removeprefix(request.base)
-        prepared.prepare_headers({**self._headers, **request.headers})
-        prepared.prepare_cookies(self._session.cookies)
+        prepared.prepare_headers(headers)
         prepared.prepare_body(request.body, None)
         return prepared
 
     def _base(self, address: str) -> _Base:
-        # requests reads all of the environment for each request, which takes as long as sending it. Proxies and trust
-        # are given here because the environment would override those of the session.
         found = self._bases.get(address)
         if found is None:
-            prepared = requests.PreparedRequest()
-            prepared.prepare_url(f"{address}/", None)
-            proxies = dict(self._settings.proxies)
-            surroundings = self._session.merge_environment_settings(address, proxies, True, self._trust, None)  # noqa: FBT003
-            found = self._bases[address] = _Base(str(prepared.url)[:-1], surroundings)
+            check_address(address)
+            if address.startswith("https:"):
+                self._check_trust()
+            # requests would read all of the environment at each request, which takes as long as sending it.
+            proxies = dict(self._settings.proxies) or get_environ_proxies(f"{address}/")
+            found = self._bases[address] = _Base(_normalized(address), proxies)
         return found
+
+    def _check_trust(self) -> None:
+        try:
+            trust_context(self._trust)
+            return
+        except OSError:
+            failure = untrustworthy(self._trust)
+        raise failure
 
     def close(self) -> None:
         """Close the session's connections."""
@@ -232,164 +164,259 @@ class SyncTransport:
         self.close()
 
 
-def _chunks(reply: requests.Response) -> Iterator[bytes]:
-    # read1 gives what has come; the library's own iterator waits for a full chunk, for as long as it takes.
-    while chunk := reply.raw.read1(_CHUNK_BYTES, decode_content=True):
-        yield chunk
+def _normalized(base: str) -> str:
+    prepared = requests.PreparedRequest()
+    try:
+        prepared.prepare_url(f"{base}/", None)
+        return str(prepared.url)[:-1]
+    except ValueError as error:
+        failure = TransportError(Failure.CONFIGURATION, type(error).__name__)
+    raise failure
 
 
-def _from_requests(error: Exception) -> TransportError:
-    chain = list(_chain(error))
-    if any(isinstance(link, urllib3.exceptions.DecodeError) for link in chain):
-        return TransportError(Failure.UNREADABLE, "its compression cannot be undone")
-    if any(isinstance(link, urllib3.exceptions.InvalidHeader) for link in chain):
-        # The reply's; requests gives it the class of a header that it could not send.
-        return TransportError(Failure.BROKEN, _detail(chain))
-    timed_out = any(isinstance(link, _TIME_LIMITS) for link in chain)
-    # Addresses and headers that no request can be made of are ValueErrors.
-    if isinstance(error, (requests.ConnectTimeout, ValueError)) or any(map(_was_connecting, chain)):
-        if timed_out:
-            return TransportError(Failure.NOT_SENT, _NO_CONNECTION)
-        is_tls = any(isinstance(link, ssl.SSLError) for link in chain)
-        return TransportError(Failure.TLS if is_tls else Failure.NOT_SENT, _detail(chain))
-    if timed_out:
-        return TransportError(Failure.TIMEOUT, _NO_REPLY)
-    return TransportError(Failure.BROKEN, _detail(chain))
+class _Session(requests.Session):
+    """A session that follows, keeps and reads nothing of its own accord."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.trust_env = False
+        self.cookies.set_policy(http.cookiejar.DefaultCookiePolicy(allowed_domains=()))
+        adapter = _Adapter(pool_maxsize=MAX_CONNECTIONS)
+        self.mount("http://", adapter)
+        self.mount("https://", adapter)
+
+    def get_redirect_target(self, resp: requests.Response) -> None:
+        """Find no redirect: to resolve one, requests reads its whole body and decodes its Location."""
 
 
-# Not urllib3's ConnectTimeoutError: it counts refused connections among them.
-_TIME_LIMITS = (TimeoutError, requests.Timeout, urllib3.exceptions.ReadTimeoutError)
-
-
-def _was_connecting(error: BaseException) -> bool:
-    # requests names the same TLS, proxy and time-out errors before and after the request was sent; what was raised
-    # while urllib3 connected (TCP, proxy tunnel, TLS handshake) came before.
-    return any(
-        frame.f_code.co_name == "connect" and frame.f_globals.get("__name__") == "urllib3.connection"
-        for frame, _ in traceback.walk_tb(error.__traceback__)
-    )
-
-
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    """Give an error and those beneath it, from the library's own to the system's."""
-    found: list[BaseException] = [error]
-    for link in found:
-        yield link
-        beneath = (*link.args, getattr(link, "reason", None), link.__cause__)
-        found += [part for part in beneath if isinstance(part, BaseException) and part not in found]
-
-
-def _detail(chain: list[BaseException]) -> str:
-    # The libraries' own texts hold the whole address with its query, so only kinds and the system's words are kept.
-    told = next(filter(_system_words, chain), None)
-    return f"{type(told).__name__}: {_system_words(told)}" if told else type(chain[-1]).__name__
-
-
-def _system_words(error: BaseException) -> str:
-    if isinstance(error, ssl.SSLError):
-        return getattr(error, "verify_message", "") or error.reason or "TLS failed"
-    if isinstance(error, httpx.ProxyError) or str(error).startswith("Tunnel connection failed"):
-        return str(error)
-    if not isinstance(error, OSError):
-        return ""
-    # asyncio puts words of its own, with the address, in place of the system's.
-    return os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or ""
-
-
-class AsyncTransport:
+class _Deadline:
     """
-    One pooled client over httpx.
+    The end of one exchange.
 
-    :param settings: time limits, proxies, headers and trust.
+    :param seconds: how long it may take from now.
     """
 
-    def __init__(self, settings: TransportSettings) -> None:
-        self._settings = settings
-        trust = trust_context(settings.trust())
-        limits = httpx.Limits(max_connections=_CONNECTIONS, keepalive_expiry=_KEEP_ALIVE_SECONDS)
-        mounts = {
-            f"{scheme}://": httpx.AsyncHTTPTransport(proxy=address, verify=trust, limits=limits)
-            for scheme, address in settings.proxies.items()
-        }
-        self._client = httpx.AsyncClient(
-            headers=settings.default_headers(),
-            verify=trust,
-            mounts=mounts,
-            follow_redirects=False,
-            limits=limits,
-            # The environment's exceptions from its proxies would override the proxies given here.
-            trust_env=not mounts,
-        )
+    __slots__ = ("_ends",)
 
-    async def send(self, request: Request) -> Response:
-        """
-        Send one request and read its reply whole.
+    def __init__(self, seconds: float) -> None:
+        self._ends = time.monotonic() + seconds
 
-        :param request: what to send.
-        :returns: the reply, whatever its status.
-        :raises TransportError: where no whole reply came.
-        """
-        limit = self._settings.read_limit(request)
+    @property
+    def passed(self) -> bool:
+        return time.monotonic() >= self._ends
+
+    def left(self, limit: float) -> float:
+        """Return the seconds that one wait may take; raise TimeoutError if none are left."""
+        left = self._ends - time.monotonic()
+        if left <= 0:
+            raise TimeoutError(STILL_COMING)
+        return min(left, limit)
+
+
+_deadline: ContextVar[_Deadline] = ContextVar("deadline")
+
+
+class _NotConnectedError(urllib3.exceptions.NewConnectionError):
+    """Raised instead of any error that is met while a connection is made, when nothing of the request was sent."""
+
+    def __init__(self, connection: urllib3.connection.HTTPConnection, failure: Failure, detail: str) -> None:
+        super().__init__(connection, detail)
+        self.failure = failure
+        self.detail = detail
+
+
+class _HeadTooLargeError(http.client.HTTPException):
+    """The reply's headers and interim replies are larger than the limit."""
+
+
+class _Incoming(io.RawIOBase):
+    """
+    The bytes that a connection receives for one exchange, each wait bounded by the deadline.
+
+    :param raw: the socket as a file; closing it closes the socket, if nobody else uses it.
+    :param connected: the socket.
+    """
+
+    def __init__(self, raw: io.RawIOBase, connected: socket.socket) -> None:
+        super().__init__()
+        self._raw = raw
+        self._socket = connected
+        self._limit: float = connected.gettimeout() or 0.0
+        self._deadline = _deadline.get()
+        self.head_bytes_left: int | None = MAX_HEAD_BYTES
+
+    def readable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._raw.fileno()
+
+    def readinto(self, buffer: Buffer) -> int | None:
+        if self.head_bytes_left is not None and self.head_bytes_left <= 0:
+            raise _HeadTooLargeError
+        self._socket.settimeout(self._deadline.left(self._limit))
+        count: int | None = self._raw.readinto(buffer)
+        if self.head_bytes_left is not None and count:
+            self.head_bytes_left -= count
+        return count
+
+    def close(self) -> None:
+        if not self.closed:
+            super().close()
+            self._raw.close()
+
+
+class _Reply(http.client.HTTPResponse):
+    """A reply that is received by the exchange's deadline, with headers of limited size."""
+
+    def __init__(self, sock: socket.socket, *args: Any, **kwargs: Any) -> None:
+        super().__init__(sock, *args, **kwargs)
+        self._incoming = _Incoming(self.fp.detach(), sock)
+        self.fp = io.BufferedReader(self._incoming)
+
+    def begin(self) -> None:
+        super().begin()
+        self._incoming.head_bytes_left = None
+
+
+class _Connection(urllib3.connection.HTTPConnection):
+    """A connection that is made, and sends, by the exchange's deadline."""
+
+    response_class = _Reply
+
+    def connect(self) -> None:
         try:
-            with hiding_credentials(request):
-                async with self._client.stream(
-                    request.method,
-                    request.url,
-                    headers=dict(request.headers),
-                    content=request.body,
-                    timeout=httpx.Timeout(limit, connect=self._settings.connect_timeout),
-                    auth=_untouched,
-                ) as reply:
-                    reading = _Reading(request, limit)
-                    async for chunk in reply.aiter_bytes():
-                        reading.add(chunk)
-                    return reading.response(reply.status_code, reply.headers.items())
-        except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
-            failure = _from_httpx(error)
-        # Outside the handler, as above.
-        raise failure
+            super().connect()
+        except (OSError, urllib3.exceptions.HTTPError, http.client.HTTPException, ValueError) as error:
+            raise _NotConnectedError(self, *_why_not_connected(error)) from error
 
-    async def aclose(self) -> None:
-        """Close the client's connections."""
-        await self._client.aclose()
+    def _new_conn(self) -> socket.socket:
+        # urllib3 gives each address of a host the whole time limit, however many there are.
+        deadline, limit = _deadline.get(), self.timeout or 0.0
+        trouble: OSError | None = None
+        for *_, address in socket.getaddrinfo(self._dns_host, self.port, type=socket.SOCK_STREAM):
+            try:
+                place = str(address[0]), int(address[1])
+                made = create_connection(place, deadline.left(limit), socket_options=self.socket_options)
+                # For the TLS handshake.
+                made.settimeout(deadline.left(limit))
+            except OSError as error:
+                trouble = error
+            else:
+                return made
+        raise trouble or OSError("the host has no address")
+
+    def _connect_tls_proxy(self, hostname: str, sock: socket.socket) -> Any:
+        # TLS within TLS is done in Python, by many waits in one call.
+        return _Paced(super()._connect_tls_proxy(hostname, sock))  # type: ignore[misc]
+
+    def send(self, data: Any) -> None:
+        if self.sock is None:
+            self.connect()
+        self.sock.settimeout(_deadline.get().left(self.timeout or 0.0))
+        super().send(data)
 
 
-def trust_context(trust: bool | str) -> bool | ssl.SSLContext:  # noqa: FBT001
+class _TLSConnection(_Connection, urllib3.connection.HTTPSConnection):
+    """The same over TLS."""
+
+
+class _Paced:
     """
-    Load the certificates to trust.
+    A socket to a proxy that speaks TLS, each wait bounded by the deadline.
 
-    :param trust: whether certificates are checked, or the path of a file or folder of those to trust.
-    :returns: the same, with a path made into what httpx takes.
-    :raises OSError: where the path cannot be read, or holds no certificates.
+    :param connected: the socket.
     """
-    if isinstance(trust, bool):
-        return trust
-    is_folder = Path(trust).is_dir()
-    return ssl.create_default_context(capath=trust) if is_folder else ssl.create_default_context(cafile=trust)
+
+    def __init__(self, connected: ssl.SSLSocket) -> None:
+        self._socket = connected
+
+    def recv(self, *arguments: Any) -> bytes:
+        self._arm()
+        return self._socket.recv(*arguments)
+
+    def sendall(self, *arguments: Any) -> None:
+        self._arm()
+        self._socket.sendall(*arguments)
+
+    def _arm(self) -> None:
+        self._socket.settimeout(_deadline.get().left(self._socket.gettimeout() or 0.0))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._socket, name)
 
 
-def _untouched(request: httpx.Request) -> httpx.Request:
-    return request
+class _Pool(urllib3.HTTPConnectionPool):
+    ConnectionCls = _Connection
 
 
-def _from_httpx(error: Exception) -> TransportError:
-    chain = list(_chain(error))
-    if isinstance(error, httpx.DecodingError):
-        return TransportError(Failure.UNREADABLE, "its compression cannot be undone")
-    if isinstance(error, (httpx.ConnectTimeout, httpx.PoolTimeout)):
-        return TransportError(Failure.NOT_SENT, _NO_CONNECTION)
-    if isinstance(error, httpx.TimeoutException):
-        return TransportError(Failure.TIMEOUT, _NO_REPLY)
-    if isinstance(error, httpx.ConnectError) and any(isinstance(link, ssl.SSLError) for link in chain):
-        return TransportError(Failure.TLS, _detail(chain))
-    return TransportError(Failure.NOT_SENT if isinstance(error, _NEVER_SENT) else Failure.BROKEN, _detail(chain))
+class _TLSPool(urllib3.HTTPSConnectionPool):
+    ConnectionCls = _TLSConnection
 
 
-_NEVER_SENT = (
-    httpx.ConnectError,
-    httpx.ProxyError,
-    httpx.LocalProtocolError,
-    httpx.UnsupportedProtocol,
-    httpx.InvalidURL,
-    ValueError,
+class _Adapter(requests.adapters.HTTPAdapter):
+    """Sends as requests does, over connections that know the deadline."""
+
+    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
+        super().init_poolmanager(*args, **kwargs)
+        self.poolmanager.pool_classes_by_scheme = _POOLS
+
+    def proxy_manager_for(self, *args: Any, **kwargs: Any) -> Any:
+        manager = super().proxy_manager_for(*args, **kwargs)
+        manager.pool_classes_by_scheme = _POOLS
+        return manager
+
+
+_POOLS = {"http": _Pool, "https": _TLSPool}
+
+
+def _read(reply: requests.Response, max_bytes: int) -> Response:
+    if reply.status_code < _FIRST_FINAL_STATUS:
+        # The final reply is still to come; it must not be taken for the reply to another request.
+        raise TransportError(Failure.BROKEN, f"an interim reply ({reply.status_code}) came where the final one belongs")
+    body = BodyReader(reply.headers.get("content-encoding", ""), max_bytes)
+    # read1 returns what has arrived; the library's own iterator waits for a full chunk.
+    while chunk := reply.raw.read1(_CHUNK_BYTES, decode_content=False):
+        body.add(chunk)
+    return Response(reply.status_code, dict(reply.headers.lower_items()), body.finish())
+
+
+def _failure_of(error: Exception, deadline: _Deadline) -> TransportError:
+    """Name the failure by the types of the error and of its causes."""
+    causes = causes_of(error)
+    for cause in causes:
+        if isinstance(cause, _NotConnectedError):
+            return TransportError(cause.failure, cause.detail)
+    if any(isinstance(cause, _UNUSABLE) for cause in causes):
+        return TransportError(Failure.CONFIGURATION, type(error).__name__)
+    if any(isinstance(cause, _NO_CONNECTION) for cause in causes):
+        return TransportError(Failure.NOT_SENT, detail_of(causes))
+    if any(isinstance(cause, _TIME_LIMITS) for cause in causes):
+        return TransportError(Failure.TIMEOUT, STILL_COMING if deadline.passed else NO_REPLY)
+    if any(isinstance(cause, _HEAD_ERRORS) or type(cause) is http.client.HTTPException for cause in causes):
+        return TransportError(Failure.TOO_LARGE, HEAD_TOO_LARGE)
+    return TransportError(Failure.BROKEN, detail_of(causes))
+
+
+# Raised before a connection is looked for. No redirect is resolved, so these are never about an address in a reply.
+_UNUSABLE = (
+    requests.exceptions.InvalidURL,
+    requests.exceptions.InvalidSchema,
+    requests.exceptions.MissingSchema,
 )
+# Raised by programs that stand in for the network, as requests-mock does; here connections raise an error of their own.
+_NO_CONNECTION = (requests.ConnectTimeout, urllib3.exceptions.ConnectTimeoutError)
+_TIME_LIMITS = (TimeoutError, requests.Timeout, urllib3.exceptions.ReadTimeoutError)
+# Beside these, http.client has no type for too many headers.
+_HEAD_ERRORS = (http.client.LineTooLong, _HeadTooLargeError)
+
+
+def _why_not_connected(error: Exception) -> tuple[Failure, str]:
+    causes = causes_of(error)
+    if any(isinstance(cause, (ssl.SSLCertVerificationError, CertificateError)) for cause in causes):
+        return Failure.UNTRUSTED, detail_of(causes)
+    if any(isinstance(cause, ssl.SSLError) for cause in causes):
+        return Failure.TLS, detail_of(causes)
+    if any(isinstance(cause, TimeoutError) for cause in causes):
+        return Failure.NOT_SENT, NO_CONNECTION
+    return Failure.NOT_SENT, detail_of(causes)

@@ -201,7 +201,8 @@ class _Asking:
             run(self.client.ask(self.call), transport.send, lambda wait: time.sleep(self._seconds(wait)))
 
     async def ask_on_loop(self) -> None:
-        from airflow_provider_mediaops.http.sync_transport import AsyncTransport, TransportSettings
+        from airflow_provider_mediaops.http.async_transport import AsyncTransport
+        from airflow_provider_mediaops.http.transport_settings import TransportSettings
 
         async def sleep(wait: Wait) -> None:
             await asyncio.sleep(self._seconds(wait))

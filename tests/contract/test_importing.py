@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 HEAVY = ("requests", "urllib3", "httpx", "aiohttp", "pyarrow", "stdnum", "fastapi")
 OURS_AT_RUN_TIME = (
     "airflow_provider_mediaops.http.sync_transport",
+    "airflow_provider_mediaops.http.async_transport",
     *(f"airflow_provider_mediaops.{service}.models" for service in ("video", "cluster", "books")),
 )
 PARSED = [

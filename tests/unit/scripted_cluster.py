@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from airflow_provider_mediaops.http import sync_transport as transport
+from airflow_provider_mediaops.http import async_transport as transport
 from tests.unit.search_cluster import connection, node_id, replied, stats
 
 if TYPE_CHECKING:
     import pytest
 
     from airflow_provider_mediaops.http.exchange import Request, Response, TransportError
+    from airflow_provider_mediaops.http.transport_settings import TransportSettings
     from tests.unit.conftest import Supervisor
 
 CONN_ID = "cluster_1"
@@ -73,7 +74,7 @@ def install(cluster: ScriptedCluster, patch: pytest.MonkeyPatch, supervisor: Sup
     """Put a cluster where the connection leads."""
 
     class Transport:
-        def __init__(self, settings: transport.TransportSettings) -> None:
+        def __init__(self, settings: TransportSettings) -> None:
             cluster.opened += 1
 
         async def send(self, request: Request) -> Response:

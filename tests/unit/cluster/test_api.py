@@ -137,7 +137,7 @@ class TestHotThreadsRequest:
         assert query.call().request.read_timeout == 1e9
 
     def test_a_report_may_be_of_any_size(self) -> None:
-        assert HotThreadsQuery().call().request.max_bytes is None
+        assert HotThreadsQuery().call().request.large_reply
 
 
 class TestHotThreadsReply:

@@ -11,6 +11,7 @@ import requests
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
     InvalidConnectionError,
+    InvalidReplyError,
     NotFoundError,
     ServiceUnavailableError,
 )
@@ -238,6 +239,9 @@ class TestCredentials:
             ({"ca_cert": "/nowhere/ca.pem"}, "ca_cert"),
             ({"ca_cert": __file__}, "ca_cert"),
             ({"timeout": "soon"}, "timeout"),
+            ({"max_report_mb": 0}, "max_report_mb"),
+            ({"max_report_mb": 1.5}, "max_report_mb"),
+            ({"max_report_mb": 4097}, "max_report_mb"),
             ({"host": "ftp://cluster.example"}, "host"),
             ({"host": ""}, "host"),
         ],
@@ -282,6 +286,25 @@ class TestTheButton:
         assert worked
         assert said.startswith("The search cluster '*** xxx")
         assert len(said) <= 1_000
+
+
+class TestSize:
+    """Real servers, for the limit holds for the bytes that are received."""
+
+    @pytest.fixture
+    def server(self) -> Any:
+        with Loopback(answering(http(replied("::: {a}\n" + "x" * 1024 * 1024)))) as server:
+            yield server
+
+    def test_a_report_beyond_the_connection_s_limit_is_refused(self, server: Loopback, connect: Any) -> None:
+        connect(server.base, max_report_mb=1)
+        with SearchClusterHook() as hook, pytest.raises(InvalidReplyError, match="larger than 1,048,576 bytes"):
+            hook.hot_threads()
+
+    async def test_a_report_within_the_connection_s_limit_is_read(self, server: Loopback, connect: Any) -> None:
+        connect(server.base, max_report_mb="2")
+        async with SearchClusterHook() as hook:
+            assert len((await hook.acapture()).text) > 1024 * 1024
 
 
 class TestTrust:

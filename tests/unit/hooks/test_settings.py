@@ -15,7 +15,7 @@ from airflow_provider_mediaops.hooks.settings import (
     transport_settings,
 )
 from airflow_provider_mediaops.http.retry import RetryPolicy
-from airflow_provider_mediaops.http.sync_transport import TransportSettings
+from airflow_provider_mediaops.http.transport_settings import TransportSettings
 from tests.unit.loopback import make_certificate
 
 if TYPE_CHECKING:
@@ -270,6 +270,7 @@ def test_time_limits_that_are_none_are_named(value: object) -> None:
     [
         (" http://proxy:3128 ", {"http": "http://proxy:3128", "https": "http://proxy:3128"}),
         ({"https": "http://me:pass@proxy:3128"}, {"https": "http://me:pass@proxy:3128"}),
+        ({"https": "http://me:p%40ss:%2F@[::1]:3128/"}, {"https": "http://me:p%40ss:%2F@[::1]:3128/"}),
         ('{"http": "https://proxy"}', {"http": "https://proxy"}),
         ("", {}),
         (None, {}),
@@ -280,11 +281,33 @@ def test_proxies(value: object, proxies: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", ["proxy:3128", "socks5://proxy:1080", {"all": "http://proxy"}, {"https": "proxy"}, ["http://proxy"], 5]
+    "value",
+    [
+        "proxy:3128",
+        "socks5://proxy:1080",
+        {"all": "http://proxy"},
+        {"https": "proxy"},
+        ["http://proxy"],
+        5,
+        "http://me:s3cr3t@proxy:port",
+        "http://me:s3cr3t@proxy:99999",
+        "http://me:s3cr3t@[::1",
+        "http://me:s3cr3t@",
+        "http://me:s3cr3t@:3128",
+        "http://me:s3cr3t/x@proxy:3128",
+        "http://me:s3cr3t?x@proxy:3128",
+        "http://me:s3cr3t#x@proxy:3128",
+        "http://me:s3cr3t@x@proxy:3128",
+        "http://me:s3cr3t%zz@proxy:3128",
+        "http://me:s3cr3t@pro xy:3128",
+        "http://me:s3cr3t@proxy:3128/path",
+        "http://me:s3cr3t\n@proxy:3128",
+    ],
 )
-def test_proxies_that_are_none_are_named(value: object) -> None:
-    with wrong("proxies"):
+def test_proxies_that_are_none_are_named_but_not_shown(value: object) -> None:
+    with wrong("proxies") as caught:
         transport_settings(extra(proxies=value))
+    assert "s3cr3t" not in str(caught.value)
 
 
 @pytest.mark.parametrize("value", [{"X-Team": "ops", "X-Level": 5}, '{"X-Team": "ops", "X-Level": 5}'])
@@ -309,6 +332,35 @@ def test_headers(value: object) -> None:
 def test_headers_that_cannot_be_sent_are_named_but_not_shown(value: object) -> None:
     with wrong("headers") as caught:
         transport_settings(extra(headers=value))
+    assert "s3cr3t" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Host",
+        "content-length",
+        "Content-Encoding",
+        "Transfer-Encoding",
+        "Connection",
+        "Keep-Alive",
+        "Proxy-Connection",
+        "TE",
+        "Trailer",
+        "Upgrade",
+        "Expect",
+        "Cookie",
+        "Authorization",
+        "PROXY-AUTHORIZATION",
+        "Accept-Encoding",
+        "Range",
+        " Host ",
+    ],
+)
+def test_headers_of_the_transport_and_credentials_are_refused_by_name(name: str) -> None:
+    with wrong("headers") as caught:
+        transport_settings(extra(headers={name: "s3cr3t"}))
+    assert name.strip() in str(caught.value)
     assert "s3cr3t" not in str(caught.value)
 
 

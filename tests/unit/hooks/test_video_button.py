@@ -75,7 +75,7 @@ class TestTheButton:
             connect_video(server.base)
             sentence = self.outcome()
         assert "self-signed certificate" in sentence
-        assert "certificate authority" in sentence
+        assert "ca_cert and verify" in sentence
 
     def test_tls_where_there_is_none(self, connect_video: Callable[..., None]) -> None:
         def serve(peer: Peer) -> None:

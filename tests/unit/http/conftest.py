@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_provider_mediaops.http.sync_transport import AsyncTransport, SyncTransport
+from airflow_provider_mediaops.http.async_transport import AsyncTransport
+from airflow_provider_mediaops.http.sync_transport import SyncTransport
 from tests.redis_server import PROGRAM, running_redis
 from tests.unit.loopback import make_certificate
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from airflow_provider_mediaops.http.sync_transport import TransportSettings
+    from airflow_provider_mediaops.http.transport_settings import TransportSettings
     from tests.redis_server import RedisServer
     from tests.unit.http.sending import Open, Send
 

@@ -9,6 +9,7 @@ from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
     BadRequestError,
     ConnectionFailedError,
+    InvalidConnectionError,
     InvalidReplyError,
     MediaOpsError,
     NotFoundError,
@@ -138,7 +139,9 @@ def test_a_redirect_says_where_to_without_its_query(location: str, shown: str) -
     ("failure", "cls", "advice"),
     [
         (Failure.NOT_SENT, ConnectionFailedError, "Check host and port"),
-        (Failure.TLS, ConnectionFailedError, "certificate authority"),
+        (Failure.TLS, ConnectionFailedError, "the scheme (http or https)"),
+        (Failure.UNTRUSTED, InvalidConnectionError, "ca_cert and verify"),
+        (Failure.CONFIGURATION, InvalidConnectionError, "Correct the connection"),
         (Failure.BROKEN, ConnectionFailedError, "check scheme (http or https) and port"),
         (Failure.TIMEOUT, ReplyTimeoutError, "Raise the read time limit"),
         (Failure.TOO_LARGE, InvalidReplyError, "Ask for less"),

@@ -225,6 +225,8 @@ def test_text_gives_every_byte_back(body: bytes) -> None:
 @pytest.mark.parametrize(
     ("failure", "sent"),
     [
+        (Failure.CONFIGURATION, False),
+        (Failure.UNTRUSTED, False),
         (Failure.NOT_SENT, False),
         (Failure.TLS, False),
         (Failure.BROKEN, True),

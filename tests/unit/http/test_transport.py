@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 import requests
 
+from airflow_provider_mediaops.http.async_transport import AsyncTransport
 from airflow_provider_mediaops.http.exchange import Failure, Request
-from airflow_provider_mediaops.http.sync_transport import AsyncTransport, SyncTransport, TransportSettings
+from airflow_provider_mediaops.http.sync_transport import SyncTransport
+from airflow_provider_mediaops.http.transport_settings import TransportSettings
 from tests.unit.http.sending import QUICK, ask, failure_of, read_and
 from tests.unit.loopback import Loopback, answering, closed_port, deaf_port, http_reply
 
@@ -84,15 +86,15 @@ def test_a_redirect_is_not_followed(opened: Open) -> None:
     assert (response.status, len(seen)) == (302, 1)
 
 
-def test_a_cookie_goes_back_to_the_host_that_gave_it(opened: Open) -> None:
+def test_no_cookie_is_kept(opened: Open) -> None:
     seen: list[bytes] = []
     reply = http_reply(200, set_cookie="route=node-7; Path=/")
     with Loopback(answering(reply, seen=seen)) as server:
         send = opened(QUICK)
         for _ in range(2):
             send(ask(server.base))
-    assert b"route=node-7" not in seen[0]
-    assert b"cookie: route=node-7\r\n" in seen[1].lower()
+    assert len(seen) == 2
+    assert b"cookie" not in seen[1].lower()
 
 
 def test_one_connection_serves_many_requests(opened: Open) -> None:
@@ -106,10 +108,9 @@ def test_one_connection_serves_many_requests(opened: Open) -> None:
     assert bodies == [b"one", b"two", b"x", *[b"abc"] * 9]
 
 
-@pytest.mark.parametrize("size", [None, 200_000])
-def test_a_body_within_its_bound_is_read(opened: Open, size: int | None) -> None:
+def test_a_body_within_its_bound_is_read(opened: Open) -> None:
     with Loopback(answering(http_reply(200, b"x" * 200_000))) as server:
-        response = opened(QUICK)(Request("GET", "/", base=server.base, max_bytes=size))
+        response = opened(QUICK)(Request("GET", "/", base=server.base, max_bytes=200_000))
     assert len(response.body) == 200_000
 
 
@@ -210,15 +211,17 @@ def test_a_connection_that_is_not_made_in_time(opened: Open) -> None:
 @pytest.mark.parametrize("base", ["http://[::1", "ftp://127.0.0.1", "http://"])
 def test_an_address_that_is_none(opened: Open, base: str) -> None:
     error = failure_of(opened(QUICK), ask(base))
-    assert error.failure is Failure.NOT_SENT
+    assert error.failure is Failure.CONFIGURATION
     assert not error.sent
 
 
-@pytest.mark.parametrize("value", ["sn\u2603w", "line\nbreak"])
+@pytest.mark.parametrize("value", ["sn\u2603w", "line\nbreak", " line"])
 def test_a_header_that_cannot_be_sent(opened: Open, value: str) -> None:
     with Loopback(answering(http_reply())) as server:
         error = failure_of(opened(QUICK), Request("GET", "/", base=server.base, headers={"Authorization": value}))
-    assert error.failure is Failure.NOT_SENT
+        assert server.accepted == 0
+    assert error.failure is Failure.CONFIGURATION
+    assert "Authorization" in error.detail
     assert value not in str(error)
     assert "line" not in str(error)
 

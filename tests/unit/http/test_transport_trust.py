@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_provider_mediaops.http.exchange import Failure, Request
-from airflow_provider_mediaops.http.sync_transport import TransportSettings
+from airflow_provider_mediaops.http.transport_settings import TransportSettings
 from tests.unit.http.sending import QUICK, ask, failure_of, read_and
 from tests.unit.loopback import Loopback, answering, closed_port, http_reply
 
@@ -42,7 +42,7 @@ def test_plain_http_to_a_tls_port(opened: Open, certificate: Path) -> None:
 def test_a_certificate_that_is_not_trusted(opened: Open, certificate: Path) -> None:
     with Loopback(answering(http_reply()), certificate) as server:
         error = failure_of(opened(QUICK), ask(server.base))
-    assert error.failure is Failure.TLS
+    assert error.failure is Failure.UNTRUSTED
     assert not error.sent
     assert "self-signed certificate" in error.detail
 
@@ -71,7 +71,7 @@ def test_certificates_are_not_checked_where_that_is_asked(
 def test_a_folder_of_certificates_can_be_trusted(opened: Open, tmp_path: Path, certificate: Path) -> None:
     with Loopback(answering(http_reply()), certificate) as server:
         error = failure_of(opened(TransportSettings(verify=str(tmp_path))), ask(server.base))
-    assert error.failure is Failure.TLS
+    assert error.failure is Failure.UNTRUSTED
 
 
 def test_tls_that_breaks_after_the_request_is_no_proof_that_nothing_was_sent(opened: Open, certificate: Path) -> None:

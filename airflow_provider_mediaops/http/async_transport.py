@@ -1,0 +1,193 @@
+"""
+The transport of triggerers, over httpx.
+
+Redirects are not followed, cookies are not kept, ``.netrc`` is not read; proxies and certificates of the environment
+are honoured. One deadline holds for the whole exchange, from the connection to the last byte of the reply.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import http.cookiejar
+import ssl
+
+import anyio
+import httpx
+
+from airflow_provider_mediaops.http.decoding import BodyReader
+from airflow_provider_mediaops.http.exchange import Failure, Request, Response, TransportError
+from airflow_provider_mediaops.http.redaction import hiding_credentials
+from airflow_provider_mediaops.http.transport_errors import causes_of, detail_of
+from airflow_provider_mediaops.http.transport_settings import (
+    HEAD_TOO_LARGE,
+    MAX_CONNECTIONS,
+    MAX_HEAD_BYTES,
+    MAX_HEADERS,
+    NO_CONNECTION,
+    NO_REPLY,
+    STILL_COMING,
+    TransportSettings,
+    check_address,
+    check_headers,
+    merge_headers,
+    trust_context,
+    untrustworthy,
+)
+
+# httpx would drop an idle connection after 5 seconds, and a sensor looks less often than that.
+_KEEP_ALIVE_SECONDS = 300.0
+# After so many decoded bytes other tasks of the event loop get a turn.
+_TURN_BYTES = 1024 * 1024
+_FIRST_FINAL_STATUS = 200
+_HEAD_TOO_LARGE_STATUS = 431
+
+
+class AsyncTransport:
+    """
+    One pooled client over httpx.
+
+    Loading the certificate authorities takes tens of milliseconds, so an event loop makes it in a thread.
+
+    :param settings: time limits, proxies, headers and certificates.
+    """
+
+    def __init__(self, settings: TransportSettings) -> None:
+        self._settings = settings
+        self._headers = settings.default_headers()
+        self._client: httpx.AsyncClient | None = None
+        # Raised when a request is sent, for a constructor has no request to name in its error.
+        self._unusable: TransportError | None = None
+        self._untrustworthy: TransportError | None = None
+        trust = settings.trust()
+        try:
+            context = trust_context(trust)
+        except OSError:
+            self._untrustworthy = untrustworthy(trust)
+            context = True
+        try:
+            self._client = _client(settings, context)
+        except (ValueError, httpx.InvalidURL, ImportError):
+            self._unusable = TransportError(Failure.CONFIGURATION, "a proxy's address cannot be used")
+
+    async def send(self, request: Request) -> Response:
+        """
+        Send one request and read its reply whole.
+
+        :param request: the request.
+        :returns: the reply, whatever its status.
+        :raises TransportError: if no whole reply was received.
+        """
+        client, built = self._prepare(request)
+        try:
+            with hiding_credentials(request), anyio.fail_after(self._settings.total_limit(request)):
+                reply = await client.send(built, stream=True, auth=_untouched)
+                try:
+                    return await _read(reply, self._settings.max_bytes(request))
+                finally:
+                    await reply.aclose()
+        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, ValueError) as error:
+            failure = _failure_of(error)
+        # Outside the handler, so that the library's error is not kept: its text holds the address with its query.
+        raise failure
+
+    def _prepare(self, request: Request) -> tuple[httpx.AsyncClient, httpx.Request]:
+        headers = merge_headers(self._headers, request.headers)
+        check_headers(headers)
+        check_address(request.base)
+        if self._client is None or self._unusable:
+            raise self._unusable or TransportError(Failure.CONFIGURATION, "the transport is closed")
+        if self._untrustworthy and request.base.startswith("https:"):
+            raise self._untrustworthy
+        limit = self._settings.read_limit(request)
+        timeout = httpx.Timeout(limit, connect=self._settings.connect_timeout)
+        try:
+            return self._client, self._client.build_request(
+                request.method, request.url, headers=headers, content=request.body, timeout=timeout
+            )
+        except (ValueError, httpx.InvalidURL) as error:
+            failure = TransportError(Failure.CONFIGURATION, type(error).__name__)
+        raise failure
+
+    async def aclose(self) -> None:
+        """Close the client's connections."""
+        if self._client:
+            await self._client.aclose()
+
+
+def _client(settings: TransportSettings, trust: bool | ssl.SSLContext) -> httpx.AsyncClient:  # noqa: FBT001
+    limits = httpx.Limits(max_connections=MAX_CONNECTIONS, keepalive_expiry=_KEEP_ALIVE_SECONDS)
+    context = trust if isinstance(trust, ssl.SSLContext) else None
+    mounts = {
+        f"{scheme}://": httpx.AsyncHTTPTransport(
+            proxy=httpx.Proxy(address, ssl_context=context if address.startswith("https:") else None),
+            verify=trust,
+            limits=limits,
+        )
+        for scheme, address in settings.proxies.items()
+    }
+    no_cookies = http.cookiejar.CookieJar(http.cookiejar.DefaultCookiePolicy(allowed_domains=()))
+    return httpx.AsyncClient(
+        verify=trust,
+        mounts=mounts,
+        follow_redirects=False,
+        limits=limits,
+        cookies=no_cookies,
+        # The environment's exceptions from its proxies would override the proxies given here.
+        trust_env=not mounts,
+    )
+
+
+def _untouched(request: httpx.Request) -> httpx.Request:
+    return request
+
+
+async def _read(reply: httpx.Response, max_bytes: int) -> Response:
+    if reply.status_code < _FIRST_FINAL_STATUS:
+        raise TransportError(Failure.BROKEN, f"an interim reply ({reply.status_code}) came where the final one belongs")
+    # h11 refuses a head of more than 100 kB only if it does not arrive at once.
+    head_bytes = sum(len(name) + len(value) for name, value in reply.headers.raw)
+    if len(reply.headers.raw) > MAX_HEADERS or head_bytes > MAX_HEAD_BYTES:
+        raise TransportError(Failure.TOO_LARGE, HEAD_TOO_LARGE)
+    body = BodyReader(reply.headers.get("content-encoding", ""), max_bytes)
+    decoded = 0
+    async for chunk in reply.aiter_raw():
+        for size in body.feed(chunk):
+            decoded += size
+            if decoded >= _TURN_BYTES:
+                decoded = 0
+                await asyncio.sleep(0)
+    return Response(reply.status_code, {name.lower(): value for name, value in reply.headers.items()}, body.finish())
+
+
+def _failure_of(error: Exception) -> TransportError:
+    """Name the failure by the types of the error and of its causes."""
+    causes = causes_of(error)
+    for kinds, failure, detail in _BY_TYPE:
+        if isinstance(error, kinds):
+            return TransportError(failure, detail)
+    if isinstance(error, httpx.ProxyError):
+        # Raised for the proxy's reply to CONNECT, whose words begin with the status.
+        return TransportError(Failure.NOT_SENT, f"the proxy refused the connection with {str(error)[:3]}")
+    if isinstance(error, httpx.ConnectError):
+        return TransportError(_why_not_connected(causes), detail_of(causes))
+    if any(getattr(cause, "error_status_hint", None) == _HEAD_TOO_LARGE_STATUS for cause in causes):
+        return TransportError(Failure.TOO_LARGE, HEAD_TOO_LARGE)
+    # LocalProtocolError among them: it can be raised after a part of the request was sent.
+    return TransportError(Failure.BROKEN, detail_of(causes))
+
+
+# The first that matches counts. anyio raises TimeoutError at the deadline of the whole exchange.
+_BY_TYPE: tuple[tuple[type[Exception] | tuple[type[Exception], ...], Failure, str], ...] = (
+    ((httpx.UnsupportedProtocol, httpx.InvalidURL), Failure.CONFIGURATION, "the address cannot be used"),
+    ((httpx.ConnectTimeout, httpx.PoolTimeout), Failure.NOT_SENT, NO_CONNECTION),
+    (httpx.TimeoutException, Failure.TIMEOUT, NO_REPLY),
+    (TimeoutError, Failure.TIMEOUT, STILL_COMING),
+)
+
+
+def _why_not_connected(causes: list[BaseException]) -> Failure:
+    if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes):
+        return Failure.UNTRUSTED
+    if any(isinstance(cause, ssl.SSLError) for cause in causes):
+        return Failure.TLS
+    return Failure.NOT_SENT

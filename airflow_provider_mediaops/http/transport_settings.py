@@ -1,0 +1,150 @@
+"""What both transports are told: limits, proxies, headers and certificates; and the checks before a request is sent."""
+
+from __future__ import annotations
+
+import os
+import re
+import ssl
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from airflow_provider_mediaops import __version__
+from airflow_provider_mediaops.http.exchange import Failure, TransportError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from airflow_provider_mediaops.http.exchange import Request
+
+#: The default limit of a reply that may be large, such as a report of hot threads.
+MAX_LARGE_REPLY_BYTES = 256 * 1024 * 1024
+#: The limits of the headers of a reply, in bytes and in number. http.client allows 100 lines, of which one is empty.
+MAX_HEAD_BYTES = 100 * 1024
+MAX_HEADERS = 99
+#: How many connections a transport keeps, which is as many as a list of ISBNs has requests under way.
+MAX_CONNECTIONS = 64
+
+HEAD_TOO_LARGE = f"its headers are larger than {MAX_HEAD_BYTES:,} bytes, or more than {MAX_HEADERS}"
+NO_CONNECTION = "no connection within the time limit"
+NO_REPLY = "no reply within the time limit"
+STILL_COMING = "the reply was still coming in at the time limit"
+
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_VALUE = re.compile(r"([!-~]([\t -~]*[!-~])?)?")
+_CA_VARIABLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
+
+
+@dataclass(frozen=True, slots=True)
+class TransportSettings:
+    """
+    What both transports need to know.
+
+    A request takes at most ``connect_timeout`` plus the read time limit in all, however slowly the bytes arrive.
+
+    :param connect_timeout: seconds to make a connection, for each address of the host.
+    :param read_timeout: seconds to wait for the next bytes of a reply, unless a request asks for more.
+    :param proxies: proxy addresses by scheme (``http``, ``https``); empty follows the environment.
+    :param headers: headers of every request.
+    :param verify: whether certificates are checked, or the path of a file or folder with those to trust.
+    :param max_large_reply_bytes: the limit of a large reply's size, in bytes after decompression.
+    """
+
+    connect_timeout: float = 10.0
+    read_timeout: float = 60.0
+    proxies: Mapping[str, str] = field(default_factory=dict, repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    verify: bool | str = True
+    max_large_reply_bytes: int = MAX_LARGE_REPLY_BYTES
+
+    def read_limit(self, request: Request) -> float:
+        """Return the seconds to wait for the next bytes of the reply to a request."""
+        return max(self.read_timeout, request.read_timeout)
+
+    def total_limit(self, request: Request) -> float:
+        """Return the seconds that a whole exchange may take, from the connection to the last byte of the reply."""
+        return self.connect_timeout + self.read_limit(request)
+
+    def max_bytes(self, request: Request) -> int:
+        """Return the limit of the size of the reply to a request."""
+        return self.max_large_reply_bytes if request.large_reply else request.max_bytes
+
+    def default_headers(self) -> dict[str, str]:
+        """Return the headers of every request; some services compress only for agents that say gzip."""
+        agent = f"airflow-provider-mediaops/{__version__} (gzip)"
+        return merge_headers({"User-Agent": agent, "Accept-Encoding": "gzip, deflate", "Accept": "*/*"}, self.headers)
+
+    def trust(self) -> bool | str:
+        """Return ``verify``, or the path that the environment names for all programs, so that both transports agree."""
+        if self.verify is not True:
+            return self.verify
+        paths = map(os.environ.get, _CA_VARIABLES)
+        return next((path for path in paths if path), True)
+
+
+def trust_context(trust: bool | str) -> bool | ssl.SSLContext:  # noqa: FBT001
+    """
+    Load the certificates to trust.
+
+    :param trust: whether certificates are checked, or the path of a file or folder of those to trust.
+    :returns: the same, with a path made into a context.
+    :raises OSError: if the path cannot be read, or holds no certificates.
+    """
+    if isinstance(trust, bool):
+        return trust
+    is_folder = Path(trust).is_dir()
+    return ssl.create_default_context(capath=trust) if is_folder else ssl.create_default_context(cafile=trust)
+
+
+def untrustworthy(trust: bool | str) -> TransportError:  # noqa: FBT001
+    """Return the error of a request that needs certificates which cannot be loaded."""
+    variables = " or ".join(_CA_VARIABLES)
+    where = f"{trust}, which the connection or {variables} names, is no readable file of certificates (PEM)"
+    return TransportError(Failure.CONFIGURATION, where)
+
+
+def merge_headers(headers: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
+    """
+    Merge headers, whose names differ in case but mean the same.
+
+    :param headers: the headers.
+    :param own: others, which replace those of the same name.
+    :returns: both.
+    """
+    replaced = {name.lower() for name in own}
+    return {**{name: value for name, value in headers.items() if name.lower() not in replaced}, **own}
+
+
+def check_headers(headers: Mapping[str, str]) -> None:
+    """
+    Make sure that headers can be sent, so that no HTTP library finds out half-way.
+
+    :param headers: all headers of a request.
+    :raises TransportError: if a name is no token, or a value holds more than visible ASCII with blanks between.
+    """
+    for name, value in headers.items():
+        if not _HEADER_NAME.fullmatch(name):
+            raise TransportError(Failure.CONFIGURATION, "a header of the request has a name that cannot be sent")
+        if not _HEADER_VALUE.fullmatch(value):
+            raise TransportError(Failure.CONFIGURATION, f"the header {name} holds characters that cannot be sent")
+
+
+def check_address(base: str) -> None:
+    """
+    Make sure that a base address can be asked.
+
+    :param base: the address, without query.
+    :raises TransportError: if it is no ``http`` or ``https`` address with a host.
+    """
+    if not _is_address(base):
+        raise TransportError(Failure.CONFIGURATION, "the base address is no http or https address with a host")
+
+
+def _is_address(base: str) -> bool:
+    try:
+        parts = urlsplit(base)
+        _ = parts.port
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname)
