@@ -48,7 +48,7 @@ FULL: dict[str, dict[str, Any]] = {
         "host": "https://node1.example.com:9200, https://node2.example.com:9201/Search",
         "login": "monitor",
         "password": "cluster password",
-        "extra": {**COMMON, "auth": "basic", "ca_cert": certifi.where(), "verify": True},
+        "extra": {**COMMON, "auth": "basic", "ca_cert": certifi.where(), "verify": True, "max_report_mb": 64},
     },
     "mediaops_books": {
         "host": "https://books.example.com",
@@ -170,6 +170,7 @@ def the_cluster_hook_has_all(hook: Any) -> None:
     assert client.base_urls == ("https://node1.example.com:9200", "https://node2.example.com:9201/Search")
     assert client.auth == HeaderAuth.basic("monitor", "cluster password")
     assert hook.service.transport.verify == certifi.where()
+    assert hook.service.transport.max_large_reply_bytes == 64 * 1024 * 1024
 
 
 def the_books_hook_has_all(hook: Any) -> None:
