@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.connection_fields import BOOKS
 from airflow_provider_mediaops.exceptions import NotFoundError, PermanentError
-from airflow_provider_mediaops.hooks.connection import ConnectionFields
 from airflow_provider_mediaops.hooks.connection_form import connection_form
 from airflow_provider_mediaops.hooks.service import Service, ServiceHook
 from airflow_provider_mediaops.hooks.settings import (
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.books.lookup import Finder
     from airflow_provider_mediaops.books.models import Book, Lookup
     from airflow_provider_mediaops.books.walk import CarryOut, Stretch
+    from airflow_provider_mediaops.hooks.connection import ConnectionFields
     from airflow_provider_mediaops.http.client import Client
     from airflow_provider_mediaops.http.exchange import Conversation
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypedDict
 
 from airflow_provider_mediaops.connection_fields import CLUSTER
-from airflow_provider_mediaops.hooks.connection import ConnectionFields
 from airflow_provider_mediaops.hooks.connection_form import connection_form
 from airflow_provider_mediaops.hooks.service import Service, ServiceHook
 from airflow_provider_mediaops.hooks.settings import base_urls, retry_policy, transport_settings
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.capture import Capture
     from airflow_provider_mediaops.cluster.hot_threads_report import HotThreadsReport
     from airflow_provider_mediaops.cluster.models import NodeCpu, NodeStats
+    from airflow_provider_mediaops.hooks.connection import ConnectionFields
     from airflow_provider_mediaops.http.client import Client
     from airflow_provider_mediaops.http.exchange import Conversation
 
