@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from airflow_provider_mediaops.connection_fields import DEFAULT_RATE_STORE
 from airflow_provider_mediaops.exceptions import InvalidConnectionError
-from airflow_provider_mediaops.http.auth import is_header_text
+from airflow_provider_mediaops.http.headers import is_header_name, is_header_text
 from airflow_provider_mediaops.http.retry import RetryPolicy
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 SLOWEST_RATE = 0.001
 
 _SCHEMES = ("http", "https")
-_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _PROXY_HOST = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z_](?:[0-9A-Za-z_.-]{0,252}))(?::[0-9]{1,5})?")
 _PROXY_USER = re.compile(
     r"(?:(?:[\w.~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*(?::(?:[\w.~!$&'()*+,;=:-]|%[0-9A-Fa-f]{2})*)?@)?", re.ASCII
@@ -191,7 +190,7 @@ def _headers(fields: ConnectionFields) -> dict[str, str]:
             )
         if lower in _TRANSPORT_HEADERS:
             raise fields.error("headers", f"{name.strip()} cannot be set; the HTTP library sets it where it is needed.")
-        if not _HEADER_NAME.fullmatch(name) or not is_header_text(value):
+        if not is_header_name(name) or not is_header_text(value):
             raise fields.error("headers", "names and values must be plain ASCII, without line breaks and not empty.")
     return headers
 

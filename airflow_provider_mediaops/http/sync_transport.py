@@ -22,6 +22,7 @@ from requests.utils import get_environ_proxies
 
 from airflow_provider_mediaops.http.decoding import BodyReader
 from airflow_provider_mediaops.http.exchange import Failure, Request, Response, TransportError
+from airflow_provider_mediaops.http.headers import check_headers, merge_headers
 from airflow_provider_mediaops.http.redaction import hiding_credentials
 from airflow_provider_mediaops.http.timed_connections import (
     POOLS,
@@ -38,8 +39,7 @@ from airflow_provider_mediaops.http.transport_settings import (
     STILL_COMING,
     TransportSettings,
     check_address,
-    check_headers,
-    merge_headers,
+    check_final_status,
     trust_context,
     untrustworthy,
 )
@@ -52,7 +52,6 @@ if TYPE_CHECKING:
 __all__ = ["SyncTransport", "TransportSettings"]
 
 _CHUNK_BYTES = 64 * 1024
-_FIRST_FINAL_STATUS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,9 +191,7 @@ class _Adapter(requests.adapters.HTTPAdapter):
 
 
 def _read(reply: requests.Response, max_bytes: int) -> Response:
-    if reply.status_code < _FIRST_FINAL_STATUS:
-        # The final reply is still to come; it must not be taken for the reply to another request.
-        raise TransportError(Failure.BROKEN, f"an interim reply ({reply.status_code}) came where the final one belongs")
+    check_final_status(reply.status_code)
     body = BodyReader(reply.headers.get("content-encoding", ""), max_bytes)
     # read1 returns what has arrived; the library's own iterator waits for a full chunk.
     while chunk := reply.raw.read1(_CHUNK_BYTES, decode_content=False):
