@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-#: The longest pause that a service's ``Retry-After`` is followed for: a day.
+#: The maximum pause for a service's ``Retry-After``: a day.
 LONGEST_RETRY_AFTER_SECONDS = 86_400.0
 
 _CONTEXT = ("service", "method", "path", "status", "reason", "retry_after", "excerpt")
@@ -17,7 +17,7 @@ _CONTEXT = ("service", "method", "path", "status", "reason", "retry_after", "exc
 
 class InvalidArgumentError(ValueError):
     """
-    An argument that can never work: a task with it fails at once, without retries.
+    Raised for an argument that can never work: a task with it fails at once, without retries.
 
     A ``ValueError`` of another kind, such as a JSON parser's, follows the task's own retries. This is no
     :class:`MediaOpsError`, because no service was asked.
@@ -93,11 +93,11 @@ class MediaOpsError(Exception):
 
 
 class PermanentError(MediaOpsError):
-    """Another try will fail too: something has to be changed first."""
+    """A retry will fail too, until somebody changes something."""
 
 
 class TemporaryError(MediaOpsError):
-    """Another try may succeed."""
+    """A retry may succeed."""
 
     temporary = True
 

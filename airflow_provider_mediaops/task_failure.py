@@ -1,4 +1,4 @@
-"""End an Airflow task by its error: a permanent one at once, a temporary one after the pause the service asked for."""
+"""Fail or retry an Airflow task by its error: fail at once if it is permanent, else retry as the service asks."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def is_end_templated(path: object) -> bool:
     :param path: a text, a path on object storage, or the result of another task.
     :returns: True if a template stands in the last part of the path, and no suffix behind it.
     """
-    # A path object is no text itself, but shows its templates in str().
+    # A path object is not a text, but str() shows its templates.
     text = str(path)
     end = max(text.rfind("}}"), text.rfind("%}"))
     return is_templated(text) and not {".", "/"} & set(text[end + 2 :])

@@ -1,4 +1,4 @@
-"""Wait for something at a service: the verdict of one look, and the pause until the next."""
+"""Poll a service until a condition is met: the verdict of one poll, and the pause until the next."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# The shortest pause after a failure, in seconds, however short the interval.
-_LEAST_AFTER_FAILURE = 1.0
+# The minimum pause after a failure, however short the interval.
+_MIN_PAUSE_AFTER_FAILURE_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
     """
-    It is not there yet.
+    The verdict that the condition is not met yet.
 
-    :param seen: what was seen, for the log; the words stay the same while nothing changes.
+    :param seen: the observed state, for the log; the text stays the same while nothing changes.
     """
 
     seen: str = ""
@@ -34,7 +34,7 @@ class Waiting:
 @dataclass(frozen=True, slots=True)
 class Done:
     """
-    It is there.
+    The verdict that the condition is met.
 
     :param value: the result of the sensor; plain values, small enough for XCom.
     """
@@ -51,7 +51,7 @@ class Watch(Protocol):
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
     def look(self, ask: Ask) -> Conversation[Verdict]:
-        """Look once and return the verdict; raise a MediaOpsError if the service gave none."""
+        """Ask once and return the verdict; raise a MediaOpsError if the service fails."""
         ...
 
 
@@ -64,10 +64,10 @@ def until(
     """
     Keep a conversation from waiting past a time limit.
 
-    :param deadline: when to stop, on the clock of ``monotonic``.
+    :param deadline: the time limit, on the clock of ``monotonic``.
     :param conversation: the conversation; it ends at the first wait that would end after the deadline.
     :param monotonic: returns seconds that never run backwards.
-    :param gave_up: called with that wait instead of waiting; without it, the rest of the time limit is waited.
+    :param gave_up: called with that wait instead of waiting; without it, the conversation waits until the deadline.
     :returns: a conversation with the same result, or None at the deadline.
     """
 
@@ -100,10 +100,10 @@ class _TimeIsUpError(Exception):
 @dataclass(frozen=True, slots=True)
 class Pace:
     """
-    The pauses between looks.
+    The pauses between polls.
 
     :param interval: the usual pause, in seconds.
-    :param exponential: whether the pause doubles with each look.
+    :param exponential: whether the pause doubles with each poll.
     :param longest: the upper bound of a growing pause, in seconds; None for no bound.
     """
 
@@ -113,9 +113,9 @@ class Pace:
 
     def after_look(self, looks: int) -> float:
         """
-        Return the pause after a look that the service answered.
+        Return the pause after a poll that the service answered.
 
-        :param looks: how many looks there have been, at least 1.
+        :param looks: the number of polls so far, at least 1.
         :returns: seconds.
         """
         if not self.exponential:
@@ -125,11 +125,11 @@ class Pace:
 
     def after_failure(self, failures: int, retry_after: float | None) -> float:
         """
-        Return the pause after a look that failed.
+        Return the pause after a poll that failed.
 
-        :param failures: how many in a row, at least 1.
+        :param failures: the number of failures in a row, at least 1.
         :param retry_after: the seconds that the service asked for, if any; followed for a day at the most.
         :returns: seconds; never less than the interval, and growing to eight times of it.
         """
-        grown = max(self.interval, _LEAST_AFTER_FAILURE) * 2.0 ** min(failures - 1, 3)
+        grown = max(self.interval, _MIN_PAUSE_AFTER_FAILURE_SECONDS) * 2.0 ** min(failures - 1, 3)
         return max(grown, min(retry_after or 0.0, LONGEST_RETRY_AFTER_SECONDS))

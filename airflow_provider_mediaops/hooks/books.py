@@ -14,7 +14,6 @@ from airflow_provider_mediaops.hooks.connection_form import connection_form
 from airflow_provider_mediaops.hooks.service import Service, ServiceHook
 from airflow_provider_mediaops.hooks.settings import (
     SLOWEST_RATE,
-    ConnectionFields,
     base_urls,
     rate_limiter,
     retry_policy,
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.books.lookup import Finder
     from airflow_provider_mediaops.books.models import Book, Lookup
     from airflow_provider_mediaops.books.walk import CarryOut, Stretch
+    from airflow_provider_mediaops.hooks.connection import ConnectionFields
     from airflow_provider_mediaops.http.client import Client
     from airflow_provider_mediaops.http.exchange import Conversation
 
@@ -215,7 +215,7 @@ class BookDatabaseHook(ServiceHook):
 
         key = fields.credential("the REST key")
         plan = fields.choice("plan", tuple(PLAN_RATES), "default")
-        rate = fields.number("requests_per_second", PLAN_RATES[plan], least=SLOWEST_RATE)
+        rate = fields.number("requests_per_second", PLAN_RATES[plan], minimum=SLOWEST_RATE)
         self._canary = _canary_of(fields)
         self._batch = PLAN_BATCHES[plan]
         limiter = rate_limiter(fields, BOOK_RULES.service, key, rate)
@@ -264,4 +264,4 @@ def _canary_of(fields: ConnectionFields) -> str | None:
     try:
         return normalise(canary) if canary else None
     except InvalidIsbnError as error:
-        raise fields.wrong("canary_isbn", str(error)) from None
+        raise fields.error("canary_isbn", str(error)) from None

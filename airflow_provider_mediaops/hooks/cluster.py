@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypedDict
 from airflow_provider_mediaops.connection_fields import CLUSTER
 from airflow_provider_mediaops.hooks.connection_form import connection_form
 from airflow_provider_mediaops.hooks.service import Service, ServiceHook
-from airflow_provider_mediaops.hooks.settings import ConnectionFields, base_urls, retry_policy, transport_settings
+from airflow_provider_mediaops.hooks.settings import base_urls, retry_policy, transport_settings
 from airflow_provider_mediaops.http.auth import Auth, HeaderAuth, NoAuth
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.capture import Capture
     from airflow_provider_mediaops.cluster.hot_threads_report import HotThreadsReport
     from airflow_provider_mediaops.cluster.models import NodeCpu, NodeStats
+    from airflow_provider_mediaops.hooks.connection import ConnectionFields
     from airflow_provider_mediaops.http.client import Client
     from airflow_provider_mediaops.http.exchange import Conversation
 
@@ -187,7 +188,7 @@ class SearchClusterHook(ServiceHook):
         from airflow_provider_mediaops.http.client import Client
 
         client = Client(base_urls(fields), CLUSTER_RULES, auth=_auth(fields), retry=retry_policy(fields))
-        limit = fields.number("max_report_mb", _MAX_REPORT_MB, least=1, most=_LARGEST_REPORT_MB, whole=True)
+        limit = fields.number("max_report_mb", _MAX_REPORT_MB, minimum=1, maximum=_LARGEST_REPORT_MB, whole=True)
         transport = transport_settings(fields, verify=_verify(fields))
         return Service(client, replace(transport, max_large_reply_bytes=int(limit) * 1024 * 1024))
 
@@ -202,7 +203,7 @@ class SearchClusterHook(ServiceHook):
 
 def _auth(fields: ConnectionFields) -> Auth:
     if fields.password and not fields.login and not fields.text("auth"):
-        raise fields.wrong(
+        raise fields.error(
             "auth", "it is empty and so is login: write api_key or bearer, whichever the password holds."
         )
     kind = fields.choice("auth", _AUTH_KINDS, "basic" if fields.login else "none")
@@ -213,9 +214,9 @@ def _auth(fields: ConnectionFields) -> Auth:
     if kind == "bearer":
         return HeaderAuth.bearer(fields.credential("the token, with auth=bearer"))
     if not fields.password:
-        raise fields.wrong("password", "it is empty; with auth=basic it holds the password.")
+        raise fields.error("password", "it is empty; with auth=basic it holds the password.")
     if not fields.login:
-        raise fields.wrong("login", "it is empty; with auth=basic it holds the user name.")
+        raise fields.error("login", "it is empty; with auth=basic it holds the user name.")
     return HeaderAuth.basic(fields.login, fields.password)
 
 
@@ -229,5 +230,5 @@ def _verify(fields: ConnectionFields) -> bool | str:
         ssl.create_default_context(cafile=path)
     except OSError as error:
         what = error.strerror if not isinstance(error, ssl.SSLError) else "it holds no certificates"
-        raise fields.wrong("ca_cert", f"{path} cannot be used on this machine: {what}.") from None
+        raise fields.error("ca_cert", f"{path} cannot be used on this machine: {what}.") from None
     return path

@@ -1,4 +1,4 @@
-"""The base of the three hooks: the connection fetched lazily, one pooled session, both drivers."""
+"""The base class of the three hooks: it fetches the connection lazily, and sends over one pooled session."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from airflow.providers.common.compat.sdk import AirflowNotFoundException, BaseHo
 from airflow.sdk.log import mask_secret
 
 from airflow_provider_mediaops.exceptions import InvalidConnectionError, MediaOpsError
-from airflow_provider_mediaops.hooks.settings import ConnectionFields
+from airflow_provider_mediaops.hooks.connection import ConnectionFields
 from airflow_provider_mediaops.hooks.threads import in_thread
 from airflow_provider_mediaops.http import exchange
 from airflow_provider_mediaops.http.reply import plain_text
@@ -32,22 +32,22 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Shorter pauses, in seconds, are those of the rate, many a second: they would only fill the log.
-_SHORTEST_LOGGED = 2.0
-# A wait for the same reason as the last one is logged again after so many seconds.
+# Shorter waits are not logged: a fast rate has many of them each second.
+_SHORTEST_LOGGED_SECONDS = 2.0
+# A wait for the same reason as the last one is logged again only after this time.
 _LOG_AGAIN_SECONDS = 30.0
-# The most characters that the connection page shows.
-_LONGEST_ANSWER = 1_000
-_ROUND = str.maketrans("[]", "()")
+# The maximum length of the message on the connection page, in characters.
+_MAX_ANSWER_LENGTH = 1_000
+_BRACKETS_TO_PARENTHESES = str.maketrans("[]", "()")
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
     """
-    One service as a connection describes it.
+    The service that a connection describes.
 
     :param client: makes conversations of its calls.
-    :param transport: the settings of the sessions that carry them out.
+    :param transport: the settings of the sessions.
     """
 
     client: Client
@@ -75,28 +75,32 @@ class ServiceHook(BaseHook):
         self._service: Service | None = None
         self._transport: SyncTransport | None = None
         self._atransport: AsyncTransport | None = None
-        # Tasks that share a hook share its session and the state of its credentials.
-        self._one_at_a_time = asyncio.Lock()
+        # Coroutines that share a hook share its session and the state of its credentials.
+        self._lock = asyncio.Lock()
         # Secrets of the connection that Airflow does not mask by itself.
         self._new_secrets: list[str] = []
         self._last_logged: tuple[str, float] | None = None
 
     @abstractmethod
     def _configure(self, fields: ConnectionFields) -> Service:
-        """Read the connection's fields; raise InvalidConnectionError for one that cannot be used."""
+        """Make the service from the connection's fields; raise InvalidConnectionError for one that cannot be used."""
 
     @abstractmethod
     def _probe(self, client: Client) -> Conversation[str]:
         """
-        Make the cheapest request that shows whether the connection works; return one sentence that says so.
+        Make the cheapest request that shows whether the connection works.
 
-        The client asks even if a quota is known to be used up; an answer that shows otherwise restores it for all.
+        The client asks even if the key's quota is recorded as exhausted. If the service answers, the quota is restored
+        for all who use the key.
+
+        :param client: the client, which asks each host once.
+        :returns: a conversation whose result is one sentence for the connection page.
         """
 
     @property
     def service(self) -> Service:
         """
-        The service as the connection describes it, fetched at first use.
+        The service that the connection describes. The connection is fetched at first use.
 
         :raises InvalidConnectionError: if a field of the connection cannot be used.
         """
@@ -111,7 +115,7 @@ class ServiceHook(BaseHook):
         """Return the service without blocking the event loop; the asynchronous twin of :attr:`service`."""
         from airflow.providers.common.compat.connection import get_async_connection
 
-        async with self._one_at_a_time:
+        async with self._lock:
             if self._service is None:
                 with self._naming_the_connection():
                     connection = await get_async_connection(self.conn_id)
@@ -122,7 +126,7 @@ class ServiceHook(BaseHook):
 
     def ask(self, call: Call[T]) -> T:
         """
-        Make one call, with everything that the connection says of time limits, tries and rate.
+        Make one call, with the time limits, retries and rate of the connection.
 
         :param call: the call.
         :returns: its result.
@@ -140,7 +144,7 @@ class ServiceHook(BaseHook):
         return exchange.run(conversation, self._session().send, self._sleep)
 
     def stream(self, conversation: Conversation[Any]) -> Iterator[Any]:
-        """Carry out a conversation over this hook's session, and yield its items as they come."""
+        """Carry out a conversation over this hook's session; yield its items as they come."""
         yield from exchange.stream(conversation, self._session().send, self._sleep)
 
     async def arun(self, conversation: Conversation[T]) -> T:
@@ -157,9 +161,11 @@ class ServiceHook(BaseHook):
 
     def test_connection(self) -> tuple[bool, str]:
         """
-        Try the connection, once a host, for the button in the user interface and ``airflow connections test``.
+        Test the connection, with one request to each host until one answers.
 
-        :returns: whether it works, and one sentence that says so, or what is wrong and what to change.
+        Airflow calls this for the button in the user interface and for ``airflow connections test``.
+
+        :returns: whether it works, and a sentence that says so or names the fault and the correction.
         """
         try:
             return True, self._shown(self.run(self._probe(self.service.client.probing())))
@@ -169,10 +175,10 @@ class ServiceHook(BaseHook):
             self.close()
 
     def _shown(self, answer: str) -> str:
-        # An answer of success may quote the reply, such as the cluster's name.
+        # Even the answer of a success may quote the reply, for example the cluster's name.
         secrets = self._service.client.auth.secrets if self._service else ()
-        # Airflow's command line reads square brackets as markup of its own, and fails on those of a cluster's path.
-        return plain_text(answer, secrets, _LONGEST_ANSWER).translate(_ROUND)
+        # Airflow's command line takes square brackets for markup, and fails on those in a cluster's path.
+        return plain_text(answer, secrets, _MAX_ANSWER_LENGTH).translate(_BRACKETS_TO_PARENTHESES)
 
     def close(self) -> None:
         """Close the session; the next call opens another."""
@@ -222,7 +228,7 @@ class ServiceHook(BaseHook):
         from airflow_provider_mediaops.http.async_transport import AsyncTransport
 
         settings = (await self.aservice()).transport
-        async with self._one_at_a_time:
+        async with self._lock:
             if self._atransport is None:
                 # Loading the certificate authorities takes tens of milliseconds, too long for the event loop.
                 self._atransport = await asyncio.to_thread(AsyncTransport, settings)
@@ -234,7 +240,7 @@ class ServiceHook(BaseHook):
 
     @staticmethod
     def _mask(secret: str) -> None:
-        # It may ask the supervisor, and so block.
+        # This may send a message to the supervisor, and so block.
         mask_secret(secret)
 
     def _sleep(self, wait: Wait) -> None:
@@ -246,15 +252,12 @@ class ServiceHook(BaseHook):
         await asyncio.sleep(wait.seconds)
 
     def _log_wait(self, wait: Wait) -> None:
-        if not wait.reason or wait.seconds < _SHORTEST_LOGGED:
+        if not wait.reason or wait.seconds < _SHORTEST_LOGGED_SECONDS:
             return
         now = time.monotonic()
-        # If many use one key, each request waits for its turn.
-        if (
-            self._last_logged
-            and self._last_logged[0] == wait.reason
-            and now - self._last_logged[1] < _LOG_AGAIN_SECONDS
-        ):
+        # If many tasks use one key, every request waits.
+        reason, at = self._last_logged or ("", 0.0)
+        if reason == wait.reason and now - at < _LOG_AGAIN_SECONDS:
             return
         self._last_logged = wait.reason, now
         self.log.info("Waiting %.1f s: %s", wait.seconds, wait.reason)

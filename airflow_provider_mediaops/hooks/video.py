@@ -9,7 +9,6 @@ from airflow_provider_mediaops.connection_fields import VIDEO
 from airflow_provider_mediaops.hooks.connection_form import connection_form
 from airflow_provider_mediaops.hooks.service import Service, ServiceHook
 from airflow_provider_mediaops.hooks.settings import (
-    ConnectionFields,
     base_urls,
     optional_rate_limiter,
     retry_policy,
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
+    from airflow_provider_mediaops.hooks.connection import ConnectionFields
     from airflow_provider_mediaops.http.client import Client
     from airflow_provider_mediaops.http.exchange import Conversation
     from airflow_provider_mediaops.video.api import Bulletin
@@ -237,7 +237,7 @@ class VideoPlatformHook(ServiceHook):
         }
         for name, (value, meaning) in needed.items():
             if not value:
-                raise fields.wrong(name, f"it is empty; with auth=refresh_token it must be {meaning}.")
+                raise fields.error(name, f"it is empty; with auth=refresh_token it must be {meaning}.")
         split_address(fields, "token_url", token_url)
         self._new_secrets.append(refresh_token)
         return RefreshTokenAuth(

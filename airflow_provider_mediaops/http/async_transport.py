@@ -16,6 +16,7 @@ import httpx
 
 from airflow_provider_mediaops.http.decoding import BodyReader
 from airflow_provider_mediaops.http.exchange import Failure, Request, Response, TransportError
+from airflow_provider_mediaops.http.headers import check_headers, merge_headers
 from airflow_provider_mediaops.http.redaction import hiding_credentials
 from airflow_provider_mediaops.http.transport_errors import causes_of, detail_of
 from airflow_provider_mediaops.http.transport_settings import (
@@ -28,17 +29,15 @@ from airflow_provider_mediaops.http.transport_settings import (
     STILL_COMING,
     TransportSettings,
     check_address,
-    check_headers,
-    merge_headers,
+    check_final_status,
     trust_context,
     untrustworthy,
 )
 
-# httpx would drop an idle connection after 5 seconds, and a sensor looks less often than that.
+# httpx would drop an idle connection after 5 seconds, and a sensor polls less often than that.
 _KEEP_ALIVE_SECONDS = 300.0
-# After so many decoded bytes other tasks of the event loop get a turn.
+# After this number of decoded bytes, other tasks of the event loop get a turn.
 _TURN_BYTES = 1024 * 1024
-_FIRST_FINAL_STATUS = 200
 _HEAD_TOO_LARGE_STATUS = 431
 
 
@@ -46,7 +45,7 @@ class AsyncTransport:
     """
     One pooled client over httpx.
 
-    Loading the certificate authorities takes tens of milliseconds, so an event loop makes it in a thread.
+    Loading the certificate authorities takes tens of milliseconds, so an event loop constructs it in a thread.
 
     :param settings: time limits, proxies, headers and certificates.
     """
@@ -55,7 +54,7 @@ class AsyncTransport:
         self._settings = settings
         self._headers = settings.default_headers()
         self._client: httpx.AsyncClient | None = None
-        # Raised when a request is sent, for a constructor has no request to name in its error.
+        # Raised when a request is sent: only then can the error name a request.
         self._unusable: TransportError | None = None
         self._untrustworthy: TransportError | None = None
         trust = settings.trust()
@@ -80,7 +79,7 @@ class AsyncTransport:
         client, built = self._prepare(request)
         try:
             with hiding_credentials(request), anyio.fail_after(self._settings.total_limit(request)):
-                reply = await client.send(built, stream=True, auth=_untouched)
+                reply = await client.send(built, stream=True, auth=_no_auth)
                 try:
                     return await _read(reply, self._settings.max_bytes(request))
                 finally:
@@ -137,13 +136,13 @@ def _client(settings: TransportSettings, trust: bool | ssl.SSLContext) -> httpx.
     )
 
 
-def _untouched(request: httpx.Request) -> httpx.Request:
+def _no_auth(request: httpx.Request) -> httpx.Request:
+    # Without it httpx would read ``.netrc``, or the credentials of the address.
     return request
 
 
 async def _read(reply: httpx.Response, max_bytes: int) -> Response:
-    if reply.status_code < _FIRST_FINAL_STATUS:
-        raise TransportError(Failure.BROKEN, f"an interim reply ({reply.status_code}) came where the final one belongs")
+    check_final_status(reply.status_code)
     # h11 refuses a head of more than 100 kB only if it does not arrive at once.
     head_bytes = sum(len(name) + len(value) for name, value in reply.headers.raw)
     if len(reply.headers.raw) > MAX_HEADERS or head_bytes > MAX_HEAD_BYTES:
@@ -160,7 +159,7 @@ async def _read(reply: httpx.Response, max_bytes: int) -> Response:
 
 
 def _failure_of(error: Exception) -> TransportError:
-    """Name the failure by the types of the error and of its causes."""
+    """Return the failure that the types of an error and of its causes stand for."""
     causes = causes_of(error)
     for kinds, failure, detail in _BY_TYPE:
         if isinstance(error, kinds):

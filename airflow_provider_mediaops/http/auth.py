@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 from airflow_provider_mediaops.exceptions import InvalidReplyError, MediaOpsError, error_from_dict
 from airflow_provider_mediaops.http.clock import Clock
 from airflow_provider_mediaops.http.exchange import Blocking, Call, Request, Response, Wait
+from airflow_provider_mediaops.http.headers import is_header_text
 from airflow_provider_mediaops.http.reply import read_json
 
 if TYPE_CHECKING:
@@ -20,20 +21,16 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.http.exchange import Ask, Conversation
 
-# A token that would expire on the way is refreshed before it is used: a minute early, or a tenth of a shorter lifetime.
+# A token is refreshed this long before it expires, so that it does not expire on the way; if its lifetime is short, a
+# tenth of it.
 _LEEWAY_SECONDS = 60.0
 _DEFAULT_LIFETIME_SECONDS = 3600.0
-# How often a call looks whether the refresh of another one has ended.
-_LOOK_AGAIN_SECONDS = 0.05
-
-
-def is_header_text(text: str) -> bool:
-    """Return whether a text can stand in a header as it is: printable ASCII, no blank at its ends, not empty."""
-    return text.isascii() and text.isprintable() and text == text.strip() != ""
+# The interval at which a call checks whether the refresh of another call has ended.
+_POLL_SECONDS = 0.05
 
 
 class Auth(ABC):
-    """The credentials of a client. Those that never change need to say only how they sign."""
+    """The credentials of a client. A subclass for fixed credentials implements only ``secrets`` and ``sign``."""
 
     __slots__ = ()
 
@@ -53,7 +50,7 @@ class Auth(ABC):
 
     def prepare(self, send: Ask) -> Conversation[None]:
         """
-        Fetch the credential that signing needs, if it is not there.
+        Fetch the credential that signing needs, unless there is one.
 
         :param send: sends a call once.
         :returns: a conversation that ends when a request can be signed.
@@ -66,7 +63,7 @@ class Auth(ABC):
         Drop the credential that the service refused.
 
         :param refused: the request that was signed with it.
-        :returns: whether another credential can be had.
+        :returns: whether another credential can be fetched.
         """
         return False
 
@@ -77,7 +74,7 @@ class NoAuth(Auth):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """Nothing."""
+        """No credentials."""
         return ()
 
     def sign(self, request: Request) -> Request:
@@ -91,7 +88,7 @@ class HeaderAuth(Auth):
     A fixed ``Authorization`` header.
 
     :param value: the header's value.
-    :param parts: the parts of it that must not be shown.
+    :param parts: the secret parts of it.
     """
 
     value: str = field(repr=False)
@@ -99,22 +96,22 @@ class HeaderAuth(Auth):
 
     @classmethod
     def raw(cls, key: str) -> HeaderAuth:
-        """Send the key as it is, as the book database asks."""
+        """Return credentials that send the key alone, as the book database requires."""
         return cls(key, (key,))
 
     @classmethod
     def bearer(cls, token: str) -> HeaderAuth:
-        """Send a bearer token (RFC 6750)."""
+        """Return credentials that send a bearer token (RFC 6750)."""
         return cls(f"Bearer {token}", (token,))
 
     @classmethod
     def api_key(cls, key: str) -> HeaderAuth:
-        """Send an Elasticsearch API key in its encoded form."""
+        """Return credentials that send an Elasticsearch API key in its encoded form."""
         return cls(f"ApiKey {key}", (key,))
 
     @classmethod
     def basic(cls, login: str, password: str) -> HeaderAuth:
-        """Send a user name and password (RFC 7617)."""
+        """Return credentials that send a user name and password (RFC 7617)."""
         encoded = base64.b64encode(f"{login}:{password}".encode()).decode("ascii")
         return cls(f"Basic {encoded}", (password, encoded))
 
@@ -153,10 +150,10 @@ class ParameterAuth(Auth):
 @dataclass(slots=True)
 class _Refresh:
     """
-    A refresh that one call makes and others wait for.
+    A token refresh that one call makes and others wait for.
 
-    :param ended: whether it is over.
-    :param error: why it failed.
+    :param ended: whether it has ended.
+    :param error: the error if it failed.
     """
 
     ended: bool = False
@@ -197,7 +194,7 @@ class RefreshTokenAuth(Auth):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The tokens, the client secret, and the tokens before the last refresh: a reply to them may still come."""
+        """The tokens, the client secret, and the tokens before the last refresh, whose replies may still arrive."""
         held = (self.client_secret, self.refresh_token, self._access_token, *self._earlier)
         return tuple(secret for secret in held if secret)
 
@@ -222,7 +219,7 @@ class RefreshTokenAuth(Auth):
                 yield from self._fetch(refresh, send)
                 return
             while not refresh.ended:
-                yield Wait(_LOOK_AGAIN_SECONDS)
+                yield Wait(_POLL_SECONDS)
             if refresh.error:
                 # A copy: a raised error keeps the traceback of each place that it passes.
                 raise error_from_dict(refresh.error.to_dict())
@@ -239,7 +236,7 @@ class RefreshTokenAuth(Auth):
             refresh.error = error
             raise
         finally:
-            # Also if the conversation is given up: then the next call fetches the token.
+            # Also if the conversation is closed early: then the next call fetches the token.
             self._refresh, refresh.ended = None, True
 
     def token_request(self) -> Call[str]:

@@ -19,7 +19,7 @@ from airflow_provider_mediaops.exceptions import (
 )
 from airflow_provider_mediaops.http.auth import Auth, NoAuth
 from airflow_provider_mediaops.http.clock import Clock
-from airflow_provider_mediaops.http.errors import SUCCESS, ErrorRules, spent_quota, uncertain
+from airflow_provider_mediaops.http.errors import SUCCESS, ErrorRules, quota_error, uncertain
 from airflow_provider_mediaops.http.exchange import Call, Conversation, Request, Response, TransportError, Wait
 from airflow_provider_mediaops.http.rate_limit.schedule import QuotaExhausted
 from airflow_provider_mediaops.http.retry import RetryPolicy
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# After a redirect or a refusal nothing was done; 303 says that it was, and after 408 it is not known.
-_NOTHING_DONE = frozenset(range(300, 500)) - {HTTPStatus.SEE_OTHER, HTTPStatus.REQUEST_TIMEOUT}
-# After these errors another host of the service is asked.
+# With these statuses the service has not carried out the request. After 303 it has, and after 408 it is not known.
+_NOT_CARRIED_OUT = frozenset(range(300, 500)) - {HTTPStatus.SEE_OTHER, HTTPStatus.REQUEST_TIMEOUT}
+# After these errors the next host of the service is asked.
 _FAIL_OVER = (ConnectionFailedError, ReplyTimeoutError, ServiceUnavailableError)
 
 
@@ -43,7 +43,7 @@ class Client:
     :param base_urls: the service's base addresses; one is kept until it fails, then the next is asked (failover).
     :param rules: the service's errors.
     :param auth: the credentials.
-    :param retry: the bounds of trying again.
+    :param retry: the limits of retries.
     :param limiter: the rate limiter of the key, if it has a rate.
     :param clock: the source of time and chance.
     """
@@ -58,10 +58,10 @@ class Client:
 
     def ask(self, call: Call[T]) -> Conversation[T]:
         """
-        Ask until there is a result, a permanent error, or a limit is reached.
+        Send a call, and retry until there is a result, a permanent error, or a limit is reached.
 
-        A write is repeated only if it is certain that the service has not done it: nothing was sent, or the service
-        itself refused it. Otherwise its loss is an ``UncertainDeliveryError``.
+        A write is retried only if it is certain that the service has not carried it out: nothing was sent, or the
+        service itself refused it. Otherwise a lost reply raises ``UncertainDeliveryError``.
 
         :param call: the call.
         :returns: a conversation whose result is the call's.
@@ -88,7 +88,7 @@ class Client:
             except (QuotaExceededError, RateStoreError):
                 raise
             except TemporaryError as error:
-                # Not after an error of the token service, and unless another call has moved on from this host already.
+                # Not after an error of the token service, nor if another call has already failed over from this host.
                 if signed and isinstance(error, _FAIL_OVER) and self._current == host:
                     self._current = (host + 1) % len(self.base_urls)
                 pause = attempts.pause_after(error)
@@ -98,7 +98,7 @@ class Client:
 
     def limited(self, error: MediaOpsError) -> Conversation[None]:
         """
-        Report a limit that a single reply did not show, to all who use the key.
+        Report a rate limit or quota to all who use the key, if the reply to a single request did not show it.
 
         :param error: a ``RateLimitedError`` or ``QuotaExceededError``; anything else is not about the key's rate.
         :returns: a conversation that ends when it is reported.
@@ -117,7 +117,7 @@ class Client:
 
     def restore_quota(self) -> Conversation[None]:
         """
-        Report that the key's quota is there again, because the service answers.
+        Report to all who use the key that its quota is restored, because the service answers.
 
         :returns: a conversation that ends when it is reported.
         :raises RateStoreError: if the rate store cannot be used.
@@ -126,8 +126,9 @@ class Client:
             yield from self.limiter.restore_quota()
 
     def _permit_for(self, request: Request) -> Conversation[Permit | None]:
-        # The token comes first: a slot is a moment, and fetching a token takes time. While the call waits for its slot
-        # the token may expire. Then the slot passes unused, but only once: a short-lived token could expire each time.
+        # The token comes first, because a permit must be used at once and fetching a token takes time. While the call
+        # waits for its permit, the token may expire. Then that permit passes unused, but only once: a short-lived token
+        # could expire each time.
         yield from self.auth.prepare(self._fetch_token)
         permit = yield from self._acquire(request)
         if not self.auth.ready:
@@ -148,7 +149,7 @@ class Client:
         if not isinstance(answer, QuotaExhausted):
             return answer
         if self.limiter.respects_quota:
-            raise spent_quota(request, self.rules.service, answer, self.clock.now())
+            raise quota_error(request, self.rules.service, answer, self.clock.now())
         return None
 
     def _signed(self, request: Request, base_url: str) -> Request:
@@ -170,8 +171,8 @@ class Client:
         return result
 
     def _exchange(self, call: Call[T], request: Request, *, confidential: bool = False) -> Conversation[T]:
-        # Errors are raised outside the handlers, so that those of libraries, which may quote the reply, do not hang on
-        # them as their context.
+        # Errors are raised outside the handlers. Otherwise the libraries' errors, which may quote the reply, would be
+        # their context.
         error: MediaOpsError
         try:
             response: Response = yield request
@@ -183,12 +184,12 @@ class Client:
             )
             if refusal:
                 error = refusal
-                certain = response.status in _NOTHING_DONE and not isinstance(refusal, ServiceUnavailableError)
+                certain = response.status in _NOT_CARRIED_OUT and not isinstance(refusal, ServiceUnavailableError)
             else:
                 parsed = _parsed(call, replace(response, secrets=request.secrets))
                 if not isinstance(parsed, MediaOpsError):
                     return parsed
-                # A token is no secret that is known yet.
+                # The reply may hold a token that redaction does not know yet.
                 shown = Response(response.status) if confidential else response
                 error, certain = self.rules.unusable(request, shown, parsed), False
         raise error if certain or request.idempotent else uncertain(error)
@@ -200,5 +201,5 @@ def _parsed(call: Call[T], response: Response) -> T | MediaOpsError:
     except MediaOpsError as error:
         return error.with_traceback(None)
     except (ValueError, ArithmeticError, RecursionError) as error:
-        # A number without bounds, for example, which no check of a model foresaw.
+        # For example a number too large for its type, which no model checks.
         return InvalidReplyError(f"It cannot be read ({type(error).__name__}).")

@@ -1,13 +1,13 @@
 """
-Reading a body under a limit of size: raw chunks in, decoded bytes out. No I/O.
+Read a body under a limit of size: raw chunks in, decoded bytes out. No I/O.
 
 Both transports hand over what the connection gives, before any decompression, and decompression happens here in pieces
 of at most 64 kB. So a small reply that inflates to gigabytes costs no more memory than the limit and one piece.
 
-What is accepted: no compression, or one of ``gzip`` and ``deflate`` (with or without the zlib wrapper, for servers
-disagree). A body that is compressed twice, or in another way, is refused. A gzip body may have several members. Bytes
-after the end of the compressed data are ignored, unless they begin another gzip member, which must then be whole.
-A compressed body that ends too early is an error, even if its framing says that it is whole.
+Accepted are no compression, ``gzip``, and ``deflate`` with or without the zlib wrapper, because servers disagree. A
+body that is compressed twice, or in another way, is refused. A gzip body may have several members. Bytes after the end
+of the compressed data are ignored, unless they begin another gzip member, which must then be whole. A compressed body
+that ends too early is an error, even if its framing says that it is whole.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
 _PIECE_BYTES = 64 * 1024
-# Compression makes what is already compressed slightly longer: by 5 bytes in 16 kB, and a header.
+# Data that is already compressed becomes slightly longer: by 5 bytes in 16 kB, and a header.
 _RAW_OVERHEAD_BYTES = 64 * 1024
 _GZIP_WINDOW, _ZLIB_WINDOW, _RAW_WINDOW = 16 + zlib.MAX_WBITS, zlib.MAX_WBITS, -zlib.MAX_WBITS
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -47,7 +47,7 @@ class BodyReader:
         ]
         self._max_bytes = max_bytes
         self._raw_bytes = 0
-        # Unlike a list of chunks, this gives its content away without a copy.
+        # Unlike a list of chunks, this returns its content without a copy.
         self._body = io.BytesIO()
         self._decoder: _Decoder | None = None
 
@@ -131,7 +131,7 @@ class _Decoder:
         self._window = window
         self._has_members = has_members
         self._stream: Any = None
-        # A byte that is too little to tell what it begins.
+        # A first byte, until the second one shows which data they begin.
         self._start = b""
         self._ended = 0
         self._ignoring = False

@@ -1,5 +1,5 @@
 """
-Make the typed error of a reply that refuses, or of a request without a reply.
+Make the typed error of a refusal, or of a request without a reply.
 
 Every text that comes from a reply goes through :func:`~airflow_provider_mediaops.http.reply.plain_text`, which
 redacts it, folds it to one line, and cuts it.
@@ -46,7 +46,7 @@ _BY_STATUS: dict[int, ErrorClass] = {
     429: RateLimitedError,
 }
 
-_WHAT_TO_DO: dict[ErrorClass, str] = {
+_ADVICE: dict[ErrorClass, str] = {
     BadRequestError: "Correct what the request asks for.",
     AuthenticationError: "Check the credentials in the connection.",
     PermissionDeniedError: "Give the account of this connection the right to do this.",
@@ -60,8 +60,8 @@ _WHAT_TO_DO: dict[ErrorClass, str] = {
 SUCCESS = range(200, 300)
 _REDIRECTS = range(300, 400)
 _REFUSALS = range(400, 500)
-# The most characters of a parser's message, which may quote the reply.
-_LONGEST_FINDING = 500
+# The maximum length of a parser's message in characters; it may quote the reply.
+_MAX_FINDING_LENGTH = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class ErrorRules:
         message = (
             f"The {self.service} at {request.host} answered {request.method} {request.path} with "
             f"{status}{word}: {said}{'' if said.endswith(('.', '!', '?', '…')) else '.'} "
-            f"{self._what_to_do(cls, details, request, response)}"
+            f"{self._advice_for(cls, details, request, response)}"
         )
         return cls(
             message,
@@ -130,7 +130,7 @@ class ErrorRules:
             return BadRequestError
         return ServiceUnavailableError if status >= _REFUSALS.stop else InvalidReplyError
 
-    def _what_to_do(self, cls: ErrorClass, details: ErrorDetails, request: Request, response: Response) -> str:
+    def _advice_for(self, cls: ErrorClass, details: ErrorDetails, request: Request, response: Response) -> str:
         if response.status in _REDIRECTS:
             target = _redirect_target(request, response)
             return (
@@ -138,7 +138,7 @@ class ErrorRules:
                 "credential reaches another host. Put the right base address into the connection."
             )
         own = self.advice.get((details.reason or "").lower()) or self.advice_by_class.get(cls)
-        return own or _WHAT_TO_DO[cls]
+        return own or _ADVICE[cls]
 
     def no_reply(self, request: Request, error: TransportError) -> MediaOpsError:
         """
@@ -148,10 +148,10 @@ class ErrorRules:
         :param error: the transport's error.
         :returns: the error; it names the host and what to check.
         """
-        cls, what = _NO_REPLY[error.failure]
+        cls, advice = _NO_REPLY[error.failure]
         message = (
             f"The {self.service} at {request.host} gave no whole reply to {request.method} {request.path}: "
-            f"{plain_text(error.detail, request.secrets)}. {what}"
+            f"{plain_text(error.detail, request.secrets)}. {advice}"
         )
         return cls(message, service=self.service, method=request.method, path=request.path)
 
@@ -165,11 +165,11 @@ class ErrorRules:
         :returns: an error of the same class. If it is an :class:`InvalidReplyError`, it has service, method, path,
             status and the start of the reply; an error of another class has its own.
         """
-        finding = plain_text(error.message, request.secrets, _LONGEST_FINDING)
+        finding = plain_text(error.message, request.secrets, _MAX_FINDING_LENGTH)
         shown = {name: value and plain_text(value, request.secrets) for name, value in _quotes(error).items()}
         if not isinstance(error, InvalidReplyError):
             return type(error)(finding, **{**error.context(), **shown})
-        advice = self.advice_by_class.get(InvalidReplyError, _WHAT_TO_DO[InvalidReplyError])
+        advice = self.advice_by_class.get(InvalidReplyError, _ADVICE[InvalidReplyError])
         return InvalidReplyError(
             f"The {self.service} at {request.host} answered {request.method} {request.path} with "
             f"{response.status}, but: {finding} {advice}",
@@ -190,7 +190,7 @@ def uncertain(error: MediaOpsError) -> UncertainDeliveryError:
     """
     Make the error of a write that may have happened, because its reply was lost.
 
-    :param error: how the reply was lost.
+    :param error: the error of the lost reply.
     :returns: the error that ends the task.
     """
     return UncertainDeliveryError(
@@ -200,15 +200,15 @@ def uncertain(error: MediaOpsError) -> UncertainDeliveryError:
     )
 
 
-def spent_quota(request: Request, service: str, exhausted: QuotaExhausted, now: datetime) -> QuotaExceededError:
+def quota_error(request: Request, service: str, exhausted: QuotaExhausted, now: datetime) -> QuotaExceededError:
     """
     Make the error of a request that is not sent because the key's quota is used up.
 
     :param request: the request.
     :param service: the service's name, for the message.
-    :param exhausted: until when the quota is used up.
+    :param exhausted: the limiter's answer, with the seconds until the quota is restored.
     :param now: the time in UTC.
-    :returns: the error; it says until when.
+    :returns: the error, with the time of the reset.
     """
     # To the minute, so that clocks which differ by seconds say the same.
     until = now + timedelta(seconds=exhausted.seconds + 30)
@@ -223,7 +223,7 @@ def spent_quota(request: Request, service: str, exhausted: QuotaExhausted, now: 
 
 
 def _redirect_target(request: Request, response: Response) -> str:
-    # Behind the path may stand a credential that is not ours, for example a ticket of a login page.
+    # The query may hold a credential that is not ours, for example a ticket of a login page.
     target = response.headers.get("location", "").split("?")[0].split("#")[0]
     return plain_text(target, request.secrets) or "an address it does not name"
 

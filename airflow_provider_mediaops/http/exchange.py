@@ -37,7 +37,7 @@ class Request:
     :param body: the body, in bytes.
     :param base: the base address: scheme, host, optional port and path. The client fills it in.
     :param idempotent: whether sending it twice is the same as sending it once.
-    :param read_timeout: the seconds to wait for the reply; the connection's limit applies if it is longer.
+    :param read_timeout: the seconds to wait for the reply; the connection's limit applies if that is longer.
     :param max_bytes: the limit of the reply's size, in bytes after decompression.
     :param large_reply: whether the connection's limit for large replies applies instead of ``max_bytes``.
     """
@@ -65,7 +65,7 @@ class Request:
 
     @property
     def host(self) -> str:
-        """The host that is asked, for messages."""
+        """The host of the service, for messages."""
         return urlsplit(self.base).netloc.rpartition("@")[2]
 
 
@@ -82,7 +82,7 @@ class Response:
     status: int
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     body: bytes = field(default=b"", repr=False)
-    #: The credentials that it may echo, for a parser that takes a text for people out of it.
+    #: The credentials that it may echo; a parser that quotes the reply redacts them.
     secrets: tuple[str, ...] = field(default=(), repr=False, compare=False)
 
     @property
@@ -96,7 +96,7 @@ class Wait:
     """
     A pause in a conversation.
 
-    :param seconds: its length.
+    :param seconds: the length of the pause.
     :param reason: the reason, for the log.
     """
 
@@ -114,7 +114,7 @@ class Emit(Generic[T]):
 @dataclass(frozen=True, slots=True)
 class Blocking(Generic[T]):
     """
-    Work beside the service, such as writing a file; its result is sent back into the conversation.
+    Blocking work of the conversation itself, such as writing a file; its result is sent back into the conversation.
 
     :param action: the work; it may block, so an event loop runs it in a thread.
     :param on_loop: the same work as a coroutine, if an event loop needs no thread for it.
@@ -225,7 +225,7 @@ class Returned(Generic[T]):
 
 def advance(conversation: Conversation[T], reply: object = None, error: Exception | None = None) -> Step | Returned[T]:
     """
-    Send a conversation the outcome of its last step. Every driver takes its steps here.
+    Send the outcome of the last step into a conversation. Every driver calls this.
 
     :param conversation: the conversation.
     :param reply: the result of the last step; None to begin.
@@ -261,20 +261,20 @@ def relay(
 
 
 def observed(
-    conversation: Conversation[T], see: Callable[[Step], None], inspect: Callable[[object], None] | None = None
+    conversation: Conversation[T], on_step: Callable[[Step], None], inspect: Callable[[object], None] | None = None
 ) -> Conversation[T]:
     """
     Show each step of a conversation as it passes.
 
     :param conversation: the conversation, passed on unchanged.
-    :param see: called with each step before it is carried out; an exception from it ends the conversation.
+    :param on_step: called with each step before it is carried out; an exception from it ends the conversation.
     :param inspect: called with each reply or error before the conversation gets it; likewise.
     :returns: the same conversation.
     """
     try:
         step = advance(conversation)
         while not isinstance(step, Returned):
-            see(step)
+            on_step(step)
             step = yield from relay(conversation, step, inspect)
         return step.value
     finally:
@@ -351,7 +351,7 @@ async def arun(
     :param conversation: the conversation; items that it emits are dropped.
     :param send: sends one request; raises :class:`TransportError`.
     :param sleep: carries out a wait.
-    :param in_thread: runs a blocking action in a thread; which threads may be used is the caller's to know.
+    :param in_thread: runs a blocking action in a thread; the caller chooses the threads.
     :returns: the conversation's result.
     """
     result: list[T] = []
@@ -374,7 +374,7 @@ def astream(
     :param send: sends one request; raises :class:`TransportError`.
     :param sleep: carries out a wait.
     :param in_thread: runs a blocking action in a thread, as for :func:`arun`.
-    :returns: the items, lazily; ``aclose`` ends the conversation where it is.
+    :returns: the items, lazily; ``aclose`` closes the conversation at its current step.
     """
     return _drive(conversation, send, sleep, in_thread, lambda _: None)
 
@@ -415,8 +415,8 @@ def _act(action: Callable[[], T]) -> T:
     try:
         return action()
     except StopIteration as stop:
-        # No future can hold a StopIteration, and thrown into a generator it would read as the end of the conversation.
-        # Python itself turns that of a coroutine, or of a function that a generator calls, into a RuntimeError.
+        # A future cannot hold a StopIteration, and a conversation that is thrown one would seem to end. So it becomes a
+        # RuntimeError, as Python does with one that leaves a generator or a coroutine.
         raise RuntimeError(f"A blocking step raised StopIteration({stop.value!r}).") from stop
 
 

@@ -19,24 +19,24 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _END = object()
-# How long the end of a block waits for cancelled coroutines, in seconds, and for the thread besides.
+# The time that the end of a block waits for cancelled coroutines, and again for asynchronous generators.
 _GRACE_SECONDS = 10.0
 
 
 class LoopThread:
     """
-    Runs coroutines for a thread that waits for them; tasks that they start go on between two of them.
+    Runs coroutines for a thread that waits for them. Tasks that they start keep running between two coroutines.
 
     A context manager: when its block ends, the tasks are cancelled and the thread ends. Actions that block in threads
     of the loop's executor are not waited for, nor, for longer than some seconds, tasks that do not end.
 
-    :param grace_seconds: how long cancelled tasks are waited for.
+    :param grace_seconds: the time to wait for cancelled tasks.
     """
 
     def __init__(self, grace_seconds: float = _GRACE_SECONDS) -> None:
         self._loop = asyncio.new_event_loop()
         self._grace_seconds = grace_seconds
-        # The context variables of the calling thread, such as those of its log lines, are set in this one too.
+        # The new thread gets the context variables of this one, for example those of its log lines.
         context = contextvars.copy_context()
         self._thread = threading.Thread(target=context.run, args=(self._work,), name="mediaops-loop", daemon=True)
 
@@ -75,7 +75,7 @@ class LoopThread:
         try:
             ended.wait()
         except BaseException:
-            # A signal's handler has raised it here.
+            # A signal handler has raised it in this thread.
             self._loop.call_soon_threadsafe(cancel)
             ended.wait()
             raise
@@ -127,13 +127,13 @@ class SendingThreads:
     A context manager: requests that are under way when its block ends are not waited for; their threads end with them.
 
     :param send: sends one request, in any thread.
-    :param most: the most requests at a time.
+    :param max_requests: the maximum number of requests at a time.
     """
 
-    def __init__(self, send: Callable[[Request], Response], most: int) -> None:
+    def __init__(self, send: Callable[[Request], Response], max_requests: int) -> None:
         self._send = send
         self._under_way: set[Future[Response]] = set()
-        self._pool = ThreadPoolExecutor(most, thread_name_prefix="mediaops-sending")
+        self._pool = ThreadPoolExecutor(max_requests, thread_name_prefix="mediaops-sending")
 
     def __enter__(self) -> Self:
         return self

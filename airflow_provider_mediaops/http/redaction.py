@@ -7,7 +7,7 @@ character keeps the position of its original. If a decoded text holds a secret, 
 
 Texts are redacted before they are cut to length, because a cut can leave a part of a secret.
 
-Secrets of fewer than :data:`SHORTEST_SECRET` characters are left: they would be found in ordinary words.
+Secrets of fewer than :data:`SHORTEST_SECRET` characters are not replaced: they occur in ordinary words.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.http.exchange import Request
 
-#: The least number of characters of a secret that is replaced. Airflow's own masker begins at 5.
+#: The minimum length of a secret that is replaced, in characters. Airflow's own masker begins at 5.
 SHORTEST_SECRET = 4
-#: The most characters of a text that are read; the rest is cut off.
+#: The maximum length of a text, in characters; the rest is cut off.
 LONGEST_TEXT = 2_400
 _LONGEST_LOG_LINE = 16_384
 _STARS = "***"
 # The depth of nested forms and the number of decoded texts; both bound the time for a hostile text.
-_DEPTH, _MOST_VIEWS = 4, 32
+_DEPTH, _MAX_VIEWS = 4, 32
 _ROUNDS = 3
-# The most digits of a character's number; int() raises a ValueError for thousands of them.
-_MOST_DIGITS = 7
+# The maximum number of digits in an entity; int() raises a ValueError for thousands of them.
+_MAX_DIGITS = 7
 
 _BLANKS = re.compile("[\\s\x00-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u2064\ufeff]+")
 _TAG = re.compile(r"<[^<>]*>")
@@ -85,7 +85,7 @@ def _decoded_entity(entity: str) -> str:
     digits = entity[2:].rstrip(";")
     base, digits = (16, digits[1:]) if digits[0] in "xX" else (10, digits)
     digits = digits.lstrip("0") or "0"
-    return html.unescape(f"&#{int(digits, base)};") if len(digits) <= _MOST_DIGITS else "\ufffd"
+    return html.unescape(f"&#{int(digits, base)};") if len(digits) <= _MAX_DIGITS else "\ufffd"
 
 
 def _decoded_bytes(escapes: str) -> str:
@@ -104,7 +104,7 @@ def _decoded(escape: str) -> str:
     if escape[1] == "u":
         units = bytes.fromhex(escape.replace("\\u", ""))
         return units.decode("utf-16-be", errors="surrogatepass")
-    # Line ends and tabs only part a secret, as blanks do.
+    # Line ends and tabs can split a secret, as blanks do.
     return escape[1] if escape[1] in "/\"'\\" else " "
 
 
@@ -114,8 +114,8 @@ class _View:
     A decoded text.
 
     :param text: the text.
-    :param starts: the begin of each character's original.
-    :param ends: its end.
+    :param starts: the position in the original where each character begins.
+    :param ends: the position where it ends.
     """
 
     text: str
@@ -156,13 +156,13 @@ _DECODERS: tuple[tuple[re.Pattern[str], Callable[[str], str]], ...] = (
     (_ENTITY, _decoded),
     (_PERCENT, _decoded),
     (_TAG, lambda _: ""),
-    # A blank may stand within an escape, or end one.
+    # A blank may split an escape, or end it.
     (_BLANKS, lambda _: ""),
 )
 
 
 def _views(text: str) -> Iterator[_View]:
-    """Yield the text and everything that it can be decoded to."""
+    """Yield the text and every text that it can be decoded to."""
     layer = [_View.of(text)]
     seen = {layer[0].text}
     yield layer[0]
@@ -176,7 +176,7 @@ def _views(text: str) -> Iterator[_View]:
                 seen.add(decoded.text)
                 following.append(decoded)
                 yield decoded
-                if len(seen) >= _MOST_VIEWS:
+                if len(seen) >= _MAX_VIEWS:
                     return
         layer = following
 
@@ -227,7 +227,7 @@ def redacted(text: str, secrets: Iterable[str], *, longest: int = LONGEST_TEXT) 
 
     :param text: the text, not yet cut.
     :param secrets: the secrets.
-    :param longest: the most characters to keep. If the cut divides a secret, its beginning is replaced, too.
+    :param longest: the number of characters of the text that are kept. If the cut divides a secret, its start goes too.
     :returns: the text, with ``***`` for each secret.
     """
     known = tuple(_needles(secret) for secret in set(secrets) if len(secret) >= SHORTEST_SECRET)

@@ -1,4 +1,4 @@
-"""Parse a reply's body: JSON that may turn out to be something else, and the many shapes of an error."""
+"""Parse a reply's body: a JSON object, or an error of any known shape."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.http.exchange import Response
 
-_LINE_LENGTH = 300
+_MAX_LINE_LENGTH = 300
 _TAG = re.compile(r"<[^<>]*>")
 _BLANKS = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
 _WORD = re.compile(r"[\w.:-]{1,100}")
@@ -28,9 +28,9 @@ class ErrorDetails:
     """
     The parts of an error body.
 
-    :param reason: the service's most exact word, for example ``videoNotFound``.
+    :param reason: the service's most exact code, for example ``videoNotFound``.
     :param name: the broader class, for example ``notFound``.
-    :param message: the sentence for people, as plain text.
+    :param message: the message for people, as plain text.
     """
 
     reason: str | None = None
@@ -72,17 +72,17 @@ def excerpt(response: Response, secrets: Iterable[str] = ()) -> str:
     :param secrets: the credentials that it may echo.
     :returns: the line, redacted.
     """
-    # One character more than is looked at, so that the cut is seen; up to four bytes each.
+    # One character more than redaction reads, so that it knows of the cut. A character has up to four bytes.
     return plain_text(response.body[: 4 * LONGEST_TEXT + 4].decode("utf-8", errors="replace"), secrets)
 
 
-def plain_text(text: str, secrets: Iterable[str] = (), longest: int = _LINE_LENGTH) -> str:
+def plain_text(text: str, secrets: Iterable[str] = (), longest: int = _MAX_LINE_LENGTH) -> str:
     """
-    Make a text from a reply fit for a message: redact it, strip markup, fold blanks and control characters, and cut.
+    Return a text of a reply for a message: redacted, without markup, blanks and control characters folded, and cut.
 
     :param text: the text.
     :param secrets: the credentials that it may echo.
-    :param longest: the most characters of the result.
+    :param longest: the maximum length of the result, in characters.
     :returns: one line.
     """
     shown = redacted(text, secrets)

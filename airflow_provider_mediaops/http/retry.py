@@ -24,8 +24,8 @@ class RetryPolicy:
     Truncated exponential backoff with full jitter, under two upper bounds.
 
     :param max_attempts: the number of tries of one call, the first included.
-    :param max_wait: the seconds in which another try may begin, from the first permit to send the call. Waiting for
-        that permit, in the queue of the key's rate, does not count.
+    :param max_wait: the seconds within which a retry may begin, counted from the first permit to send the call. The
+        wait for that permit does not count.
     :param base: the upper bound of the first pause, in seconds; it doubles with each try.
     :param cap: the upper bound of any pause that the service did not ask for, in seconds.
     """
@@ -75,7 +75,7 @@ class Attempts:
         limit is not begun, so the caller gets the error at once.
 
         :param error: the error of the try.
-        :returns: seconds to wait, or None if another try would be wrong or past the limits.
+        :returns: seconds to wait, or None if there is no other try.
         """
         self.failed += 1
         if not error.temporary or isinstance(error, QuotaExceededError):

@@ -1,9 +1,8 @@
-"""What both transports are told: limits, proxies, headers and certificates; and the checks before a request is sent."""
+"""The settings of both transports (limits, proxies, headers, certificates), and the checks that both make."""
 
 from __future__ import annotations
 
 import os
-import re
 import ssl
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +11,7 @@ from urllib.parse import urlsplit
 
 from airflow_provider_mediaops import __version__
 from airflow_provider_mediaops.http.exchange import Failure, TransportError
+from airflow_provider_mediaops.http.headers import merge_headers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,7 +23,7 @@ MAX_LARGE_REPLY_BYTES = 256 * 1024 * 1024
 #: The limits of the headers of a reply, in bytes and in number. http.client allows 100 lines, of which one is empty.
 MAX_HEAD_BYTES = 100 * 1024
 MAX_HEADERS = 99
-#: How many connections a transport keeps, which is as many as a list of ISBNs has requests under way.
+#: The number of connections that a transport keeps: a list of ISBNs has as many requests under way.
 MAX_CONNECTIONS = 64
 
 HEAD_TOO_LARGE = f"its headers are larger than {MAX_HEAD_BYTES:,} bytes, or more than {MAX_HEADERS}"
@@ -31,15 +31,14 @@ NO_CONNECTION = "no connection within the time limit"
 NO_REPLY = "no reply within the time limit"
 STILL_COMING = "the reply was still coming in at the time limit"
 
-_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_HEADER_VALUE = re.compile(r"([!-~]([\t -~]*[!-~])?)?")
+_FIRST_FINAL_STATUS = 200
 _CA_VARIABLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
 
 
 @dataclass(frozen=True, slots=True)
 class TransportSettings:
     """
-    What both transports need to know.
+    The settings of a transport.
 
     A request takes at most ``connect_timeout`` plus the read time limit in all, however slowly the bytes arrive.
 
@@ -71,12 +70,12 @@ class TransportSettings:
         return self.max_large_reply_bytes if request.large_reply else request.max_bytes
 
     def default_headers(self) -> dict[str, str]:
-        """Return the headers of every request; some services compress only for agents that say gzip."""
+        """Return the headers of every request. Some services compress only if the user agent says gzip."""
         agent = f"airflow-provider-mediaops/{__version__} (gzip)"
         return merge_headers({"User-Agent": agent, "Accept-Encoding": "gzip, deflate", "Accept": "*/*"}, self.headers)
 
     def trust(self) -> bool | str:
-        """Return ``verify``, or the path that the environment names for all programs, so that both transports agree."""
+        """Return ``verify``, or the path that the environment names, so that both transports trust the same."""
         if self.verify is not True:
             return self.verify
         paths = map(os.environ.get, _CA_VARIABLES)
@@ -88,7 +87,7 @@ def trust_context(trust: bool | str) -> bool | ssl.SSLContext:  # noqa: FBT001
     Load the certificates to trust.
 
     :param trust: whether certificates are checked, or the path of a file or folder of those to trust.
-    :returns: the same, with a path made into a context.
+    :returns: True or False as given; a context for a path.
     :raises OSError: if the path cannot be read, or holds no certificates.
     """
     if isinstance(trust, bool):
@@ -100,39 +99,24 @@ def trust_context(trust: bool | str) -> bool | ssl.SSLContext:  # noqa: FBT001
 def untrustworthy(trust: bool | str) -> TransportError:  # noqa: FBT001
     """Return the error of a request that needs certificates which cannot be loaded."""
     variables = " or ".join(_CA_VARIABLES)
-    where = f"{trust}, which the connection or {variables} names, is no readable file of certificates (PEM)"
-    return TransportError(Failure.CONFIGURATION, where)
+    detail = f"{trust}, which the connection or {variables} names, is no readable file of certificates (PEM)"
+    return TransportError(Failure.CONFIGURATION, detail)
 
 
-def merge_headers(headers: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
+def check_final_status(status: int) -> None:
     """
-    Merge headers, whose names differ in case but mean the same.
+    Make sure that a reply is a final one: an interim reply must not be taken for the reply to another request.
 
-    :param headers: the headers.
-    :param own: others, which replace those of the same name.
-    :returns: both.
+    :param status: the HTTP status.
+    :raises TransportError: if it is that of an interim reply (1xx).
     """
-    replaced = {name.lower() for name in own}
-    return {**{name: value for name, value in headers.items() if name.lower() not in replaced}, **own}
-
-
-def check_headers(headers: Mapping[str, str]) -> None:
-    """
-    Make sure that headers can be sent, so that no HTTP library finds out half-way.
-
-    :param headers: all headers of a request.
-    :raises TransportError: if a name is no token, or a value holds more than visible ASCII with blanks between.
-    """
-    for name, value in headers.items():
-        if not _HEADER_NAME.fullmatch(name):
-            raise TransportError(Failure.CONFIGURATION, "a header of the request has a name that cannot be sent")
-        if not _HEADER_VALUE.fullmatch(value):
-            raise TransportError(Failure.CONFIGURATION, f"the header {name} holds characters that cannot be sent")
+    if status < _FIRST_FINAL_STATUS:
+        raise TransportError(Failure.BROKEN, f"an interim reply ({status}) came where the final one belongs")
 
 
 def check_address(base: str) -> None:
     """
-    Make sure that a base address can be asked.
+    Make sure that requests can be sent to a base address.
 
     :param base: the address, without query.
     :raises TransportError: if it is no ``http`` or ``https`` address with a host.

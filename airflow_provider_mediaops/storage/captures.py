@@ -49,7 +49,7 @@ class CaptureFiles:
             if not is_local(path):
                 _probe_store(path)
                 return
-            with naming_path(path):
+            with naming_path(path, "written"):
                 target = target_of(path)
                 with suppress(FileNotFoundError):
                     target.lstat()  # raises if the name is too long, for example

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from airflow.providers.common.compat.sdk import ObjectStoragePath
 
 from airflow_provider_mediaops.json_text import parse_json
+from airflow_provider_mediaops.storage.errors import mapped_overwrite_error
 from airflow_provider_mediaops.storage.files import is_local
 from airflow_provider_mediaops.storage.formats import (
     CsvFormulas,
@@ -23,7 +24,6 @@ from airflow_provider_mediaops.storage.formats import (
     json_lines,
     write_table,
 )
-from airflow_provider_mediaops.storage.ownership import overwritten
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -36,13 +36,13 @@ Convert = Callable[[Path], None]
 
 
 class Stage(Protocol):
-    """Where a dataset is staged: records that are committed, but not yet published."""
+    """The place where records are committed before the dataset is published."""
 
-    #: Whether something of an earlier attempt was found.
+    #: Whether an earlier attempt is resumed.
     resumed: bool
     #: The committed records.
     extent: Extent
-    #: What was saved with the last commit.
+    #: The state that was saved with the last commit.
     state: Any
     #: The receipt of the file at the destination; None if its origin is unknown.
     last: Receipt | None
@@ -72,12 +72,12 @@ class Staging:
     """
     A dataset while it is written.
 
-    :param stage: where it is staged.
+    :param stage: the place where it is staged.
     """
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
-        #: Whether something of an earlier attempt was found.
+        #: Whether an earlier attempt is resumed.
         self.resumed = stage.resumed
         #: The task's return value; ``path``, ``rows`` and ``bytes`` are added when the dataset is published.
         self.summary: dict[str, Any] = {}
@@ -116,8 +116,8 @@ class Dataset:
     Records in one file on any object storage, published in one step.
 
     While it is written, there are hidden files (on an object store: objects) beside the destination. One small file
-    stays as a receipt: ``.<name>.checkpoint``. Files that a task has left which never came back are removed when the
-    destination is next written.
+    stays as a receipt: ``.<name>.checkpoint``. The next task that writes the destination removes the staged files of a
+    task that was never retried.
 
     :param destination: its path, for example ``s3://conn_id@bucket/key.parquet``; missing folders are created.
     :param view: the columns of CSV and Parquet; JSON lines hold the records as they came.
@@ -147,9 +147,11 @@ class Dataset:
 
     def published(self, owner: Owner) -> dict[str, Any] | None:
         """
-        Find what a task instance has published: an attempt may have died before Airflow recorded its success.
+        Return the summary of the dataset that a task instance has published, if it has.
 
-        :param owner: the task instance; a task that was cleared since is another one.
+        An attempt may have died between publishing and Airflow's record of its success.
+
+        :param owner: the task instance; a task that was cleared since counts as another one.
         :returns: the summary; None if there is none, or the file is gone or was replaced.
         :raises OSError: if the destination cannot be read; the message names it.
         :raises PermanentError: if another version of this package has written the receipt.
@@ -182,7 +184,7 @@ class Dataset:
         stage = self._open(owner)
         try:
             if stage.last and owner.is_mapped_beside(stage.last.owner):
-                raise overwritten(self._destination, stage.last.owner.task)
+                raise mapped_overwrite_error(self._destination, stage.last.owner.task)
             staging = Staging(stage)
             yield staging
             staging.summary = self._publish(stage, staging, owner)

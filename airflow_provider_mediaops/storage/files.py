@@ -1,4 +1,4 @@
-"""Files that readers see whole or not at all, on the local disk and on any object store."""
+"""Write files that readers see whole or not at all, on the local disk and on any object store; name them in errors."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import secrets
 import stat
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal
 
 from airflow_provider_mediaops.storage.records import write_at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from airflow.sdk import ObjectStoragePath
 
-# How much of a long file name its companions keep, and how long a name may be on the usual file systems, in bytes.
-_KEPT_NAME = 50
-_LONGEST_NAME = 255
+# The characters of a long file name that its companions keep, and the maximum of the usual file systems in bytes.
+_KEPT_NAME_LENGTH = 50
+_MAX_NAME_BYTES = 255
 _PART = ".part"
 _RANDOM_BYTES = 8
 _NOT_FILES = {
@@ -31,23 +31,20 @@ _NOT_FILES = {
     stat.S_IFBLK: "a device",
     stat.S_IFCHR: "a device",
 }
-# The properties by which stores tell one version of an object from the next. The first that is present counts.
-_TAGS = (
-    *("ETag", "etag", "e_tag", "md5Hash", "md5", "generation", "checksum"),
-    *("LastModified", "last_modified", "mtime", "updated", "modified", "created"),
-)
+
+Action = Literal["read", "written"]
 
 
 def write_whole(path: ObjectStoragePath, data: bytes) -> None:
     """
-    Write a file that others see whole or not at all. An older file stays until the new one replaces it.
+    Write a file that readers see whole or not at all. An older file stays until the new one replaces it.
 
     :param path: the destination; missing folders are created.
     :param data: the whole content.
     :raises OSError: if the destination cannot be written; the message names it.
     """
     if is_local(path):
-        with naming_path(path), replacing(target_of(path)) as descriptor:
+        with naming_path(path, "written"), replacing(target_of(path)) as descriptor:
             write_at(descriptor, data, 0)
     else:
         put(path, path.path, lambda target: path.fs.pipe_file(target, data))
@@ -79,13 +76,13 @@ def beside(name: str, kind: str) -> str:
     Return the name of a file's hidden companion.
 
     :param name: the file's name.
-    :param kind: what the companion is for; the end of its name.
+    :param kind: the purpose of the companion; the end of its name.
     :returns: a name that no companion of another file has.
     """
     hidden = f".{name}.{kind}"
-    if len(os.fsencode(hidden)) <= _LONGEST_NAME:
+    if len(os.fsencode(hidden)) <= _MAX_NAME_BYTES:
         return hidden
-    return f".{name[:_KEPT_NAME]}.{hashlib.sha256(os.fsencode(name)).hexdigest()[:16]}.{kind}"
+    return f".{name[:_KEPT_NAME_LENGTH]}.{hashlib.sha256(os.fsencode(name)).hexdigest()[:16]}.{kind}"
 
 
 @contextmanager
@@ -167,8 +164,8 @@ def _check_own_status(file: Path, status: os.stat_result) -> None:
     if kind is None and not _is_own(file, status):
         kind = f"a file of another user (uid {status.st_uid})"
     if kind:
-        what = f"{file} is {kind}; remove it, and let no other user write to that folder"
-        raise PermissionError(errno.EPERM, what)
+        message = f"{file} is {kind}; remove it, and let no other user write to that folder"
+        raise PermissionError(errno.EPERM, message)
 
 
 def _is_own(file: Path, status: os.stat_result) -> bool:
@@ -225,7 +222,7 @@ def part_of(target: Path) -> Path:
 
 def parts_of(*targets: Path) -> list[Path]:
     """
-    Find the files with names of :func:`part_of`: processes that were killed have left them, unless they live.
+    Find the files with names of :func:`part_of`. Their processes were killed, or are still writing them.
 
     :param targets: the files that they were to replace, all in one folder.
     """
@@ -270,27 +267,17 @@ def sync(descriptor: int) -> None:
     getattr(os, "fdatasync", os.fsync)(descriptor)
 
 
-def content_tag(info: Mapping[str, Any]) -> str:
-    """
-    Return the property that changes with the content of a file.
-
-    :param info: the properties of the file, as its store calls them.
-    :returns: its tag or checksum, or else its time; an empty text if the store has none.
-    """
-    return str(next(filter(None, map(info.get, _TAGS)), ""))
-
-
-def put(path: ObjectStoragePath, target: str, send: Callable[[str], None], what_to_do: str = "") -> None:
+def put(path: ObjectStoragePath, target: str, send: Callable[[str], None], hint: str = "") -> None:
     """
     Write an object.
 
     :param path: a path on its store, for messages.
     :param target: the object's own path.
     :param send: writes the object.
-    :param what_to_do: a sentence for the reader of an error.
+    :param hint: a sentence for the reader of an error.
     :raises OSError: if the store refuses, or cannot be reached.
     """
-    with translating_errors(path, "written", what_to_do):
+    with translating_errors(path, "written", hint):
         try:
             send(target)
         except FileNotFoundError:
@@ -300,16 +287,16 @@ def put(path: ObjectStoragePath, target: str, send: Callable[[str], None], what_
 
 
 @contextmanager
-def translating_errors(path: object, done: str = "read", what_to_do: str = "") -> Iterator[None]:
+def translating_errors(path: object, action: Action, hint: str = "") -> Iterator[None]:
     """
     Raise any error of a store as an ``OSError`` that names the file.
 
     :param path: the file.
-    :param done: what is being done with it: ``read`` or ``written``.
-    :param what_to_do: a sentence for the reader.
+    :param action: whether the file is ``read`` or ``written``.
+    :param hint: a sentence for the reader of the error.
     :raises OSError: for any error; some clients of stores have classes of their own, for example for a lost network.
     """
-    with naming_path(path, what_to_do, done):
+    with naming_path(path, action, hint):
         try:
             yield
         except OSError:
@@ -319,35 +306,35 @@ def translating_errors(path: object, done: str = "read", what_to_do: str = "") -
 
 
 @contextmanager
-def naming_path(path: object, what_to_do: str = "", done: str = "written") -> Iterator[None]:
+def naming_path(path: object, action: Action, hint: str = "") -> Iterator[None]:
     """
     Name the file in an error of the system or of a store.
 
     :param path: the file.
-    :param what_to_do: a sentence for the reader.
-    :param done: what is being done with it: ``read`` or ``written``.
+    :param action: whether the file is ``read`` or ``written``.
+    :param hint: a sentence for the reader of the error.
     :raises OSError: of the same class as the error, if that is one of Python's own.
     """
     try:
         yield
     except OSError as error:
         # Stores raise FileNotFoundError with nothing but a path.
-        gone = isinstance(error, FileNotFoundError) and not error.errno
-        reason = "there is no such file" if gone else error.strerror or error
-        what = f"{path} cannot be {done}: {reason}"
+        is_missing = isinstance(error, FileNotFoundError) and not error.errno
+        reason = "there is no such file" if is_missing else error.strerror or error
+        message = f"{path} cannot be {action}: {reason}"
         # An error with a number keeps its class: PermissionError, FileNotFoundError, …
-        raise with_message(error, f"{what}. {what_to_do}" if what_to_do else what) from error
+        raise with_message(error, f"{message}. {hint}" if hint else message) from error
 
 
-def with_message(error: OSError, what: str) -> OSError:
+def with_message(error: OSError, message: str) -> OSError:
     """
-    Return an error like another one, with another text.
+    Return an error like another one, with another message.
 
     :param error: the error.
-    :param what: the text.
+    :param message: the message.
     :returns: an error with the same number, and of the same class if that is one of Python's own: the classes of
         stores' clients cannot all be constructed from a text.
     """
     if error.errno:
-        return OSError(error.errno, what)
-    return type(error)(what) if type(error).__module__ == "builtins" else OSError(what)
+        return OSError(error.errno, message)
+    return type(error)(message) if type(error).__module__ == "builtins" else OSError(message)

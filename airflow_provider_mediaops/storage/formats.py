@@ -93,7 +93,7 @@ def check_format(format: Format) -> None:
 
 def check_csv_formulas(csv_formulas: CsvFormulas) -> None:
     """
-    Make sure that an argument says what to do with formulas.
+    Make sure that ``csv_formulas`` has a known value.
 
     :param csv_formulas: ``keep`` or ``escape``.
     :raises ValueError: if it is neither.

@@ -4,8 +4,8 @@ The journal of a dataset that is being staged on a local disk: its owner, its co
 The first line names the owner, and the receipt of the file that is at the destination. Each commit adds a line, and
 publishing adds the receipt of what is published. A journal without an owner belongs to no attempt: it keeps a receipt.
 
-The journal is locked (``flock``) while a task writes, and is replaced as a whole when it is cut down. So the lock is
-worth something only while the locked file is the one that has the journal's name.
+The journal is locked (``flock``) while a task writes, and is replaced as a whole to shorten it. So the lock protects
+the destination only while the locked file is the one that has the journal's name.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ import os
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.exceptions import DestinationInUseError, PermanentError
+from airflow_provider_mediaops.exceptions import PermanentError
 from airflow_provider_mediaops.json_text import parse_json
+from airflow_provider_mediaops.storage.errors import files_changed_error
 from airflow_provider_mediaops.storage.files import beside, create, is_same_file, open_own, replacing, sync
 from airflow_provider_mediaops.storage.formats import json_line
 from airflow_provider_mediaops.storage.ownership import Owner, Receipt
@@ -27,9 +28,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _VERSION = 1
-# A journal that is longer than this, in bytes, is worth cutting down.
-_LONG = 256 * 1024
-# A journal is replaced a few times in the life of a dataset; this many times in a row is somebody's doing.
+# A journal that is longer than this is replaced by a shorter one.
+_LONG_BYTES = 256 * 1024
+# A journal is replaced a few times in the life of a dataset. If it is replaced this often in a row, something is wrong.
 _TRIES = 100
 
 
@@ -39,7 +40,7 @@ class Commit:
     One commit.
 
     :param extent: the committed records.
-    :param state: what the writer saved with them.
+    :param state: the state that the writer saved with them.
     :param end: where the commit's line ends in the journal, in bytes.
     """
 
@@ -54,9 +55,9 @@ class Journal:
     The content of a journal.
 
     :param owner: the owner of the staged records; None if nothing is staged.
-    :param last: the receipt of what was published before.
+    :param last: the receipt of the dataset that was published before.
     :param commits: the commits in order.
-    :param receipt: the receipt of what the owner has published, or was about to publish.
+    :param receipt: the receipt of the dataset that the owner has published, or was about to publish.
     :param start: where the first line ends, in bytes.
     """
 
@@ -100,7 +101,7 @@ def read_journal(data: bytes, file: object) -> Journal:
         fields = _fields(line)
         try:
             if not journal.start:
-                journal = _begun(fields, end, file)
+                journal = _parse_header(fields, end, file)
             elif "receipt" in fields:
                 journal.receipt = Receipt.from_dict(fields["receipt"])
             else:
@@ -110,7 +111,7 @@ def read_journal(data: bytes, file: object) -> Journal:
     return journal
 
 
-def _begun(fields: Mapping[str, Any], end: int, file: object) -> Journal:
+def _parse_header(fields: Mapping[str, Any], end: int, file: object) -> Journal:
     if fields["version"] != _VERSION:
         raise PermanentError(
             f"{file} has version {str(fields['version'])[:20]!r}, which this version of airflow-provider-mediaops does "
@@ -146,33 +147,34 @@ class LockedJournal:
         self._destination = destination
         self._descriptor = _locked(self.file)
         self._end = os.fstat(self._descriptor).st_size
-        self._long = _LONG
+        self._long_bytes = _LONG_BYTES
 
     @property
     def is_long(self) -> bool:
-        """Whether it is time to cut it down."""
-        return self._end > self._long
+        """Whether it should be replaced by a shorter one."""
+        return self._end > self._long_bytes
 
     def check(self) -> None:
         """
-        Make sure that the lock still holds the destination.
+        Make sure that the lock still protects the destination.
 
         :raises DestinationInUseError: if the journal was removed or replaced, so that another task may hold it.
         """
         if not is_same_file(self._descriptor, self.file):
-            raise lost(self._destination, self.file)
+            raise files_changed_error(self._destination, self.file)
 
     def read(self) -> Journal:
         """
-        Parse it up to the first line that is damaged.
+        Parse the journal up to the first line that is damaged.
 
+        :returns: its content.
         :raises PermanentError: if another version of this package has written it.
         """
         return read_journal(b"".join(read_blocks(self._descriptor, 0, self._end)), self.file)
 
     def cut(self, end: int) -> None:
         """
-        Remove all that comes after a line.
+        Remove everything after a line.
 
         :param end: where the line ends, in bytes.
         """
@@ -181,7 +183,7 @@ class LockedJournal:
 
     def append(self, line: bytes) -> None:
         """
-        Add a line, over whatever an earlier failed write has left there.
+        Append a line. It overwrites the rest of an earlier write that failed.
 
         :param line: the line.
         """
@@ -189,7 +191,7 @@ class LockedJournal:
         self._end += len(line)
 
     def sync(self) -> None:
-        """Write it to the disk."""
+        """Write the journal to the disk."""
         sync(self._descriptor)
 
     def rewrite(self, content: bytes, *, durable: bool = True) -> None:
@@ -216,7 +218,7 @@ class LockedJournal:
         os.close(self._descriptor)
         self._descriptor = fresh
         self._end = len(content)
-        self._long = max(_LONG, 4 * self._end)
+        self._long_bytes = max(_LONG_BYTES, 4 * self._end)
 
     def close(self) -> None:
         """Release the lock."""
@@ -246,21 +248,6 @@ def peek(target: Path) -> Journal:
         return read_journal(b"".join(read_blocks(descriptor, 0, os.fstat(descriptor).st_size)), file)
     finally:
         os.close(descriptor)
-
-
-def lost(destination: object, file: Path) -> DestinationInUseError:
-    """
-    Return the error of an attempt whose files were removed or replaced by somebody else.
-
-    :param destination: the path that the attempt writes.
-    :param file: the file that is not the attempt's any more.
-    """
-    return DestinationInUseError(
-        f"{destination} is no longer this task's: {file} was removed, replaced or changed while the task was writing. "
-        "This attempt ends, and publishes nothing; the next one starts with what it finds. Leave the hidden files "
-        "beside a destination alone while a task writes it.",
-        service="storage",
-    )
 
 
 def _locked(file: Path) -> int:

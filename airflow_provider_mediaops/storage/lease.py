@@ -1,15 +1,14 @@
 """
-The lease of a destination on an object store, as one object beside it: a lease while it is written, then a receipt.
+The lease of a destination on an object store: an object beside it, which becomes a receipt when it is published.
 
-Object stores have no locks, so a lease is a matter of time: it holds until its owner has written nothing for 15
-minutes. Each lease has an epoch, higher than that of every lease before it, and a random token. Both are in the names
-of all objects that its owner stages, so nobody takes one attempt's objects for another's.
+Object stores have no locks, so a lease expires: it holds until its owner has written nothing for 15 minutes. Each lease
+has an epoch, higher than that of every lease before it, and a random token. Both are in the names of all objects that
+its owner stages, so one attempt's objects are not taken for another's.
 """
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.json_text import parse_json
@@ -24,10 +23,8 @@ if TYPE_CHECKING:
 _VERSION = 2
 # Written by version 0.1 of the provider: the same fields, but no epoch, and other names of staged objects.
 _FIRST_VERSION = 1
-#: Seconds without a sign of life after which another task may acquire a lease.
+#: Seconds without a write by its owner, after which another task may acquire a lease.
 STALE_AFTER = 900.0
-# The time of the last write, by the names that the stores' clients use.
-_TIME_FIELDS = ("LastModified", "last_modified", "mtime", "updated", "modified", "created")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +32,10 @@ class Lease:
     """
     The content of the lease object.
 
-    :param owner: the task that writes the destination; None if nobody does.
+    :param owner: the task that writes the destination; None if no task does.
     :param since: when the lease was acquired, in seconds since 1970, by its owner's clock.
     :param released: whether the owner has released it, so that any task may acquire it at once.
-    :param token: marks the objects of the attempt that holds it, or that held it last.
+    :param token: the token in the names of the objects of the attempt that holds it, or held it last.
     :param epoch: the number of the lease; 0 for one of version 0.1.
     :param earlier: the tokens of the attempts that this one resumes, oldest first.
     :param last: the receipt of what was published before.
@@ -62,7 +59,7 @@ class Lease:
         """
         Parse the content of the object.
 
-        Of a lease of version 0.1, owner, release and receipt count; its staged objects are not resumed.
+        A lease of version 0.1 keeps its owner, release and receipt; its staged objects are not resumed.
 
         :param data: the content.
         :raises ValueError: if it is no lease, or one of a version that this code does not know.
@@ -91,7 +88,7 @@ class Lease:
 
     def is_free_for(self, owner: Owner) -> bool:
         """
-        Check whether a task may acquire this lease without a look at its age.
+        Return whether a task may acquire this lease, whatever its age.
 
         :param owner: the task. A later attempt of the owner's task may: Airflow runs one at a time.
         """
@@ -106,29 +103,11 @@ class Lease:
         :param since: the time, in seconds since 1970.
         :param segments: the staged objects, so that the epoch is higher than any even if the lease was removed.
         """
-        there = list(segments)
-        epoch = 1 + max([self.epoch, *(segment.epoch for segment in there)])
+        staged = list(segments)
+        epoch = 1 + max([self.epoch, *(segment.epoch for segment in staged)])
         earlier: tuple[str, ...] = ()
         if self.owner and owner.continues(self.owner):
             # The last attempt may be staging its first object just now, so it counts in any case.
-            written = {segment.token for segment in there}
+            written = {segment.token for segment in staged}
             earlier = (*(each for each in self.earlier if each in written), self.token)
         return Lease(owner, since, token=token, epoch=epoch, earlier=earlier, last=self.last)
-
-
-def modified(info: Mapping[str, Any]) -> float | None:
-    """
-    Return the time of an object's last write, by the store's clock.
-
-    :param info: the object's properties, as the store's client returns them.
-    :returns: seconds since 1970; None if the client does not report it.
-    """
-    value = next((info[name] for name in _TIME_FIELDS if info.get(name)), None)
-    if isinstance(value, str):
-        try:
-            value = datetime.fromisoformat(value.replace("Z", "+00:00"))
-        except ValueError:
-            return None
-    if isinstance(value, datetime):
-        return (value if value.tzinfo else value.replace(tzinfo=timezone.utc)).timestamp()
-    return float(value) if isinstance(value, (int, float)) else None

@@ -32,6 +32,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_mediaops.storage.errors import files_changed_error, in_use_error
 from airflow_provider_mediaops.storage.files import (
     beside,
     check_own,
@@ -51,11 +52,10 @@ from airflow_provider_mediaops.storage.journal import (
     commit_line,
     header_line,
     journal_of,
-    lost,
     peek,
     receipt_line,
 )
-from airflow_provider_mediaops.storage.ownership import Owner, Receipt, in_use
+from airflow_provider_mediaops.storage.ownership import Owner, Receipt
 from airflow_provider_mediaops.storage.records import Extent, read_lines, resume_hint, verified, write_at
 
 if TYPE_CHECKING:
@@ -84,14 +84,14 @@ class _Files:
         return cls(target, *(target.with_name(beside(target.name, kind)) for kind in ("records", "converted")))
 
     def drop_staged(self) -> None:
-        """Remove what was staged; the lock of the journal is needed for it."""
+        """Remove the staged files; the caller must hold the lock of the journal."""
         for file in (self.records, self.converted):
             _remove_own(file)
         for file in parts_of(journal_of(self.target), self.target):
             file.unlink(missing_ok=True)
 
     def settle(self, journal: LockedJournal, receipt: Receipt) -> None:
-        """Leave the published file and its receipt."""
+        """Keep only the published file and its receipt."""
         journal.rewrite(header_line(None, receipt))
         self.drop_staged()
 
@@ -114,7 +114,7 @@ class LocalStage:
         self.state: Any = None
         self.resumed = False
         self._synced = time.monotonic()
-        with naming_path(path):
+        with naming_path(path, "written"):
             self._files = _Files.of(path)
             self._journal = _lock(path, self._files)
             try:
@@ -129,7 +129,7 @@ class LocalStage:
             self._resume(journal)
             return
         self._files.drop_staged()
-        # Nothing is lost if a power failure loses it.
+        # It holds no commit yet, so a power failure may lose it.
         self._journal.rewrite(header_line(self._owner, self.last), durable=False)
         self._records = create(self._files.records)
 
@@ -154,7 +154,7 @@ class LocalStage:
             if good and extents[good - 1].size:
                 return descriptor, good
             os.close(descriptor)
-            # No record in it is known to be ours, so it is not cut but replaced.
+            # It may not be ours: none of its records is known to be. So it is replaced, not truncated.
             _remove_own(self._files.records)
         descriptor = create(self._files.records)
         return descriptor, verified(descriptor, extents)
@@ -185,16 +185,16 @@ class LocalStage:
     def publish(self, convert: Convert | None, summary: Mapping[str, Any], digest: str | None) -> dict[str, Any]:
         """Put the file at its destination in one step; return the summary with its size in bytes."""
         with self._naming_path():
-            # A commit that failed may have left something behind the last good one.
+            # A commit that failed may have left bytes after the last good one.
             os.ftruncate(self._records, self.extent.size)
             if not verified(self._records, [self.extent]):
-                raise lost(self._path, self._files.records)
+                raise files_changed_error(self._path, self._files.records)
             if convert is None:
                 return self._publish_file(self._files.records, self._records, summary, digest)
             _remove_own(self._files.converted)
             descriptor = create(self._files.converted)
             try:
-                # A path that leads to the open file, whatever has its name by now.
+                # This path leads to the open file, even if its name has been taken since.
                 convert(Path(f"/dev/fd/{descriptor}"))
                 return self._publish_file(self._files.converted, descriptor, summary, digest)
             finally:
@@ -211,7 +211,7 @@ class LocalStage:
         self._journal.append(receipt_line(receipt))
         self._journal.sync()
         self._check_ours(descriptor, file)
-        # Between this look and the next step, the name may come to lead to another attempt's file.
+        # Before the next step, another attempt's file may take the name. So the renamed file is checked again.
         part = part_of(self._files.target)
         file.replace(part)
         try:
@@ -241,15 +241,15 @@ class LocalStage:
         """Raise unless the journal and a staged file are still those that this attempt has opened."""
         self._journal.check()
         if not is_same_file(descriptor, file):
-            raise lost(self._path, file)
+            raise files_changed_error(self._path, file)
 
     def _naming_path(self) -> AbstractContextManager[None]:
-        return naming_path(self._path, resume_hint(self.extent))
+        return naming_path(self._path, "written", resume_hint(self.extent))
 
 
 def published_locally(path: ObjectStoragePath, owner: Owner) -> dict[str, Any] | None:
     """
-    Find what a task instance has published, and finish publishing if it died in the last step.
+    Return the summary of the dataset that a task instance has published; finish publishing if it died in the last step.
 
     :param path: the destination.
     :param owner: the task instance.
@@ -257,7 +257,7 @@ def published_locally(path: ObjectStoragePath, owner: Owner) -> dict[str, Any] |
     :raises PermanentError: if another version of this package has written the receipt.
     :raises OSError: if the folder cannot be read or written; the message names the destination.
     """
-    with naming_path(path):
+    with naming_path(path, "written"):
         files = _Files.of(path)
         if not os.path.lexists(journal_of(files.target)):
             return None
@@ -276,7 +276,7 @@ def published_locally(path: ObjectStoragePath, owner: Owner) -> dict[str, Any] |
 
 
 def _finish(files: _Files, journal: LockedJournal) -> Receipt | None:
-    """Publish what an attempt was about to publish when it died; return the receipt of what is published."""
+    """Finish publishing for an attempt that died in the last step; return the receipt of the published file."""
     content = journal.read()
     if content.receipt is None:
         if content.owner is None:
@@ -303,7 +303,7 @@ def _lock(path: ObjectStoragePath, files: _Files) -> LockedJournal:
     seen = time.time()
     with suppress(FileNotFoundError):
         seen = files.records.lstat().st_mtime
-    raise in_use(path, holder.task if holder else "", seen)
+    raise in_use_error(path, holder.task if holder else "", seen)
 
 
 def _remove_own(file: Path) -> None:

@@ -3,7 +3,7 @@ The stage of a dataset on an object store: a lease and segments beside the desti
 
 ``.<name>.checkpoint`` is the lease, later the receipt. Below ``.<name>.parts/`` are the segments and a sign of life of
 each attempt, with the epoch and the token of its lease in every name. The records are in a local temporary file as
-well, of which the published file is made.
+well, from which the published file is made.
 
 *The store* has to show at once what was written, as those of Amazon, Google and Microsoft do. "If unchanged" means a
 write that replaces only the version read before: the store refuses it otherwise, if store and client know such writes
@@ -15,44 +15,45 @@ all of these steps between any two of ours.
 1. Read the lease. If another task holds it, and its lease, segments and sign of life are younger than 15 minutes by the
    store's own clock, fail. If it cannot be understood, fail. *Another* may do the same; nothing is written yet.
 2. List the segments, then write the lease with a new token and a higher epoch, if unchanged. *Another* that wrote it
-   since makes us fail. Without conditions ours replaces the other's lease: the other fails at its next look, and what
-   it has staged meanwhile does not count, for our lease does not name its token.
-3. List the segments. *Another* whose lease we name has written them before our lease, so they are in the list; what it
-   writes from now on is ignored from the position where we resume.
-4. Look: read the lease, and fail unless it is ours. *Another* that writes its lease after this look lists the segments
+   since makes us fail. Without conditions ours replaces the other's lease: the other fails when it next verifies its
+   lease, and the objects that it has staged meanwhile do not count, because our lease does not name its token.
+3. List the segments. *Another* whose lease we name has written them before our lease, so they are in the list; its
+   later writes are ignored from the position where we resume.
+4. Verify the lease: read it, and fail unless it is ours. *Another* that writes its lease after this lists the segments
    after it, too.
 5. Remove the listed objects of lower epochs that our lease does not name. *Another* that acquires now has a higher
-   epoch, and can name only what we name.
-6. Read the segments. *Another*, which we replaced, can only add objects, or remove a copy of a segment after it wrote
-   a longer one that is in our list (see step 8).
+   epoch, and can name only tokens that we name.
+6. Read the segments. *Another*, which we replaced, can only add objects, or remove a copy of a segment after it wrote a
+   longer one that is in our list (see step 8).
 
 **Commit**
 
-7. At the first commit, and later every 30 seconds: look, and renew. Renew writes our own sign of life, never the lease,
-   so it cannot undo what *another* has acquired.
+7. At the first commit, and later every 30 seconds: verify the lease, and renew it. To renew is to write our own sign of
+   life, never the lease, so it cannot overwrite the lease of *another*.
 8. Write the current segment under a new name, one commit longer. *Another* that lists before it does not have this
-   commit, and has replaced our lease: we learn of it in step 7 or 9. When 16 copies are superseded, look, then remove
-   them: *another* that writes its lease after this look finds the longer copy in its list.
+   commit, and has replaced our lease: we learn of it in step 7 or 9. When 16 copies are superseded, verify the lease,
+   then remove them: *another* that writes its lease after this finds the longer copy in its list.
 
 **Publish**
 
-9. Look and renew, then convert; look and renew every 30 seconds as the records are read.
-10. Read the version of the destination, then look. *Another* that published before this read has acquired before it, so
-    the look fails.
-11. Upload, if the destination is unchanged; of a long upload, look and renew every 30 seconds and before the last
+9. Verify and renew the lease, then convert; verify and renew every 30 seconds as the records are read.
+10. Read the version of the destination, then verify the lease. *Another* that published before this read has acquired
+    before it, so we fail here.
+11. Upload, if the destination is unchanged; during a long upload, verify and renew every 30 seconds and before the last
     request. *Another* that published since step 10 makes the upload fail. Without conditions its file is replaced if it
-    acquired and published all within the last request, or if we stood still there for 15 minutes.
-12. Look. If the lease is no longer ours, fail, and say so if the other's file was replaced. We write no receipt, so the
-    receipt of *another* does not match our file: nobody takes it for the other's, and its next attempt publishes anew.
+    acquired and published within the last request, or if we paused there for 15 minutes.
+12. Verify the lease. If it is no longer ours, fail; the error says so if the other's file was replaced. We write no
+    receipt, so the receipt of *another* does not match our file: our file is not taken for the other's, whose next
+    attempt publishes anew.
 13. Write the receipt in place of the lease, if unchanged. *Another* that acquired since step 12 makes this fail.
-    Without conditions it is the other that fails, at its next look.
+    Without conditions the other fails, when it next verifies its lease.
 14. List the objects, and remove those of lower epochs and our own. *Another* that acquires after step 13 resumes
     nothing, and has a higher epoch.
 
 **Release** (after an error)
 
-15. Look, then write the lease as released, if unchanged. *Another* that acquired since makes this fail; without
-    conditions it fails at its next look, and nothing is lost.
+15. Verify the lease, then write it as released, if unchanged. *Another* that acquired since makes this fail; without
+    conditions it fails when it next verifies its lease, and nothing is lost.
 
 So with conditional writes no file replaces a newer one, two attempts never succeed at once, and a receipt describes its
 file. Without them, all of this still holds unless *another* acquires and publishes within one request of ours, which
@@ -71,17 +72,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.exceptions import DestinationInUseError
-from airflow_provider_mediaops.storage.files import content_tag, naming_path
-from airflow_provider_mediaops.storage.formats import json_line
-from airflow_provider_mediaops.storage.lease import STALE_AFTER, Lease, modified
-from airflow_provider_mediaops.storage.ownership import (
-    Owner,
-    Receipt,
-    in_use,
-    not_understood,
-    replaced_newer,
-    taken_away,
+from airflow_provider_mediaops.storage.errors import (
+    in_use_error,
+    lease_removed_error,
+    lease_unreadable_error,
+    newer_replaced_error,
 )
+from airflow_provider_mediaops.storage.files import naming_path
+from airflow_provider_mediaops.storage.formats import json_line
+from airflow_provider_mediaops.storage.lease import STALE_AFTER, Lease
+from airflow_provider_mediaops.storage.object_info import content_tag, modified_time
+from airflow_provider_mediaops.storage.ownership import Owner, Receipt
 from airflow_provider_mediaops.storage.records import Extent, read_lines, resume_hint, write_at
 from airflow_provider_mediaops.storage.segments import (
     Position,
@@ -101,15 +102,15 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.storage.dataset import Convert
 
-_LOOK_SECONDS = 30.0
+_VERIFY_SECONDS = 30.0
 _SEGMENT_BYTES = 256 * 1024
 _BLOCK_BYTES = 8 * 1024 * 1024
-# Superseded copies of segments that are removed together.
+# The number of superseded copies of segments that are removed together.
 _REMOVED_TOGETHER = 16
-# While records are converted, the clock is read once per so many lines.
+# While records are converted, the clock is read once for this number of lines.
 _LINES_PER_CHECK = 1000
-# Uploads begun before a destination counts as one that another program keeps replacing.
-_UPLOADS = 3
+# After this number of conflicts, another program is taken to keep replacing the destination.
+_MAX_UPLOADS = 3
 
 
 class ObjectStage:
@@ -138,9 +139,9 @@ class ObjectStage:
         self._owner = owner
         self._clock = clock
         self._segment_size = segment_size
-        self._looked = self._renewed = clock()
+        self._verified = self._renewed = clock()
         staged = self._acquire()
-        # Without a name, so that it goes with the process.
+        # It has no name, so it is removed with the process.
         self._spool = tempfile.TemporaryFile()  # noqa: SIM115
         try:
             self.extent, self.state = self._resume(staged)
@@ -153,8 +154,8 @@ class ObjectStage:
         # The current segment: where it begins, its records, and its newest copy.
         self._start, self._data, self._copy = self._after, b"", ""
         self._superseded: list[str] = []
-        # The first commit looks again: another attempt may have begun at the same instant.
-        self._looked = float("-inf")
+        # The first commit verifies the lease again: another attempt may have begun at the same instant.
+        self._verified = float("-inf")
 
     def _acquire(self) -> dict[str, int]:
         """Acquire the lease; return the names of the segments that may count, with their sizes (steps 1-5)."""
@@ -171,16 +172,16 @@ class ObjectStage:
             self._objects.write(self._objects.lease, self._lease.to_bytes(), found.condition)
         except ConflictError:
             # A store's client may have written it, lost the reply, and tried again.
-            self._look()
+            self._verify_lease()
         staged = self._objects.staged()
-        self._look()
+        self._verify_lease()
         self._objects.remove(name for name in staged if self._is_abandoned(name))
         return {name: info.get("size") or 0 for name, info in staged.items()}
 
     def _check_stale(self, lease: Lease, found: Found, staged: Mapping[str, Mapping[str, Any]], token: str) -> None:
         """Raise unless the lease of another task is stale."""
         holder = [info for name, info in staged.items() if (owner := epoch_and_token(name)) and owner[1] == lease.token]
-        times = [found.modified, *(modified(info) for info in holder)]
+        times = [found.modified, *(modified_time(info) for info in holder)]
         now = self._store_time(token) if None not in times else None
         if now is None:
             now, times = self._clock(), [lease.since, self._last_renewed(lease)]
@@ -189,15 +190,15 @@ class ObjectStage:
             raise self._in_use(lease, seen)
 
     def _store_time(self, token: str) -> float | None:
-        """Return the store's own time: that of an object which is written for this."""
+        """Return the store's own time, by writing an object."""
         name = alive_name(0, token)
         self._objects.write_staged(name, b"", "")
-        written = modified(self._objects.info(f"{self._objects.folder}/{name}"))
+        written = modified_time(self._objects.info(f"{self._objects.folder}/{name}"))
         self._objects.remove([name])
         return written
 
     def _last_renewed(self, lease: Lease) -> float:
-        """Return when a lease was renewed last, by the clock of its owner."""
+        """Return the time when a lease was last renewed, by its owner's clock."""
         content = self._objects.read(f"{self._objects.folder}/{alive_name(lease.epoch, lease.token)}").content
         try:
             return float(content or b"0")
@@ -205,7 +206,7 @@ class ObjectStage:
             return 0.0
 
     def _is_abandoned(self, name: str) -> bool:
-        """Check whether an object is of an attempt that began before this one, and does not count."""
+        """Return whether an object is of an attempt that began before this one, and does not count."""
         staged_by = epoch_and_token(name)
         return staged_by is not None and staged_by[0] < self._lease.epoch and staged_by[1] not in self._lease.tokens
 
@@ -242,7 +243,7 @@ class ObjectStage:
         try:
             self._objects.write_staged(name, content_of(self._start, grown, state, both), resume_hint(self.extent))
         except BaseException:
-            # It may be there all the same. The next copy has another name, and a higher serial number.
+            # The store may have written it all the same. The next copy has another name, and a higher serial number.
             self._number -= not self._copy
             raise
         if self._copy:
@@ -252,9 +253,9 @@ class ObjectStage:
             self._remove_superseded()
 
     def _remove_superseded(self) -> None:
-        # The commit is done. What cannot be removed now is removed when the dataset is published.
+        # The commit is done. Copies that cannot be removed now are removed when the dataset is published.
         with suppress(OSError):
-            self._look()
+            self._verify_lease()
             self._objects.remove(self._superseded)
         self._superseded.clear()
 
@@ -263,7 +264,7 @@ class ObjectStage:
         self._check(fresh=True)
         with tempfile.TemporaryFile() as file:
             with self._naming_spool(self.extent):
-                # A commit that failed may have left records behind the last good one.
+                # A commit that failed may have left records after the last good one.
                 os.ftruncate(self._spool.fileno(), self.extent.size)
                 descriptor = (file if convert else self._spool).fileno()
                 if convert:
@@ -271,7 +272,7 @@ class ObjectStage:
                     convert(Path(f"/dev/fd/{descriptor}"))
                 size = os.fstat(descriptor).st_size
             identity = self._upload(descriptor, size)
-        self._look_after_upload()
+        self._verify_after_upload()
         final = {**summary, "bytes": size}
         self._settle(Receipt(self._owner, final, digest, identity))
         return final
@@ -279,31 +280,31 @@ class ObjectStage:
     def _upload(self, descriptor: int, size: int) -> str:
         """Put the file at its destination; return its identity (steps 10-11)."""
         target = self._objects.path.path
-        for _ in range(_UPLOADS):
+        for _ in range(_MAX_UPLOADS):
             info = self._objects.info(target)
             version = content_tag(info) or (None if info else "")
             self._check(fresh=True)
-            # On a conflict someone has replaced the file: another attempt, as the next look tells, or another program.
+            # On a conflict, another program has replaced the file; or another attempt, as the next verification shows.
             with suppress(ConflictError):
                 self._objects.upload(descriptor, size, version, self._check, self._hint())
-                identity = self._identity()
+                identity = self._objects.identity()
                 if identity.startswith(f"{size}:"):
                     return identity
-        self._look()
+        self._verify_lease()
         raise OSError(f"{self._objects.path} cannot be written: another program keeps replacing it. {self._hint()}")
 
-    def _look_after_upload(self) -> None:
+    def _verify_after_upload(self) -> None:
         try:
-            self._look()
+            self._verify_lease()
         except DestinationInUseError as error:
             lease = self._parse(self._objects.read(self._objects.lease))
             if lease.last and lease.last != self.last and not self._still_published(lease.last):
-                raise replaced_newer(self._objects.path, lease.last.owner.task) from error
+                raise newer_replaced_error(self._objects.path, lease.last.owner.task) from error
             raise
 
     def keep_published(self, last: Receipt, summary: Mapping[str, Any]) -> dict[str, Any] | None:
         """Make what was published before this task's own; return the summary with its size, or None if it is gone."""
-        self._look()
+        self._verify_lease()
         if not self._still_published(last):
             return None
         final = {**summary, "bytes": last.summary["bytes"]}
@@ -316,7 +317,7 @@ class ObjectStage:
         if self._lease.owner:
             # The attempt may have failed because of the store; then the lease goes stale by itself.
             with suppress(OSError, DestinationInUseError, ConflictError):
-                self._look()
+                self._verify_lease()
                 self._objects.write(self._objects.lease, replace(self._lease, released=True).to_bytes(), self._version)
 
     def _settle(self, receipt: Receipt) -> None:
@@ -332,44 +333,41 @@ class ObjectStage:
 
     def _check(self, *, fresh: bool) -> None:
         """
-        Look and renew, if it is time.
+        Verify and renew the lease, if it is time.
 
-        :param fresh: whether to look in any case.
+        :param fresh: whether to verify it in any case.
         :raises DestinationInUseError: if the lease is no longer ours.
         """
         now = self._clock()
-        if fresh or now - self._looked >= _LOOK_SECONDS:
-            self._look()
-        if now - self._renewed >= _LOOK_SECONDS:
+        if fresh or now - self._verified >= _VERIFY_SECONDS:
+            self._verify_lease()
+        if now - self._renewed >= _VERIFY_SECONDS:
             alive = alive_name(self._lease.epoch, self._lease.token)
             self._objects.write_staged(alive, json_line(now), self._hint())
             self._renewed = now
 
-    def _look(self) -> None:
+    def _verify_lease(self) -> None:
         """Raise unless the lease is ours."""
         found = self._objects.read(self._objects.lease)
         lease = self._parse(found)
         if lease.token != self._lease.token:
             raise self._in_use(lease, found.modified or lease.since)
         self._version = found.condition
-        self._looked = self._clock()
+        self._verified = self._clock()
 
     def _parse(self, found: Found) -> Lease:
         return _parse(self._objects, found)
 
     def _still_published(self, receipt: Receipt | None) -> Receipt | None:
-        return receipt if receipt and self._identity() == receipt.identity else None
-
-    def _identity(self) -> str:
-        return _identity(self._objects)
+        return receipt if receipt and self._objects.identity() == receipt.identity else None
 
     def _in_use(self, lease: Lease, seen: float) -> DestinationInUseError:
         if not lease.owner:
-            return taken_away(self._objects.path, self._objects.lease)
-        return in_use(self._objects.path, lease.owner.task, seen, seen + STALE_AFTER)
+            return lease_removed_error(self._objects.path, self._objects.lease)
+        return in_use_error(self._objects.path, lease.owner.task, seen, seen + STALE_AFTER)
 
     def _naming_spool(self, extent: Extent) -> AbstractContextManager[None]:
-        return naming_path(tempfile.gettempdir(), resume_hint(extent))
+        return naming_path(tempfile.gettempdir(), "written", resume_hint(extent))
 
     def _hint(self) -> str:
         return resume_hint(self.extent)
@@ -377,7 +375,7 @@ class ObjectStage:
 
 def published_in_store(path: ObjectStoragePath, owner: Owner) -> dict[str, Any] | None:
     """
-    Return what this very task instance has published.
+    Return the summary of the dataset that a task instance has published.
 
     :param path: the destination.
     :param owner: the task instance.
@@ -388,7 +386,7 @@ def published_in_store(path: ObjectStoragePath, owner: Owner) -> dict[str, Any] 
     objects = StoreObjects(path, _BLOCK_BYTES)
     lease = _parse(objects, objects.read(objects.lease))
     receipt = lease.last
-    if receipt is None or receipt.owner != owner or _identity(objects) != receipt.identity:
+    if receipt is None or receipt.owner != owner or objects.identity() != receipt.identity:
         return None
     if lease.owner is None:
         # The attempt may have died before it could remove them.
@@ -397,7 +395,7 @@ def published_in_store(path: ObjectStoragePath, owner: Owner) -> dict[str, Any] 
 
 
 def _remove_settled(objects: StoreObjects, lease: Lease) -> None:
-    """Remove what the attempt that published, and those before it, have staged (step 14)."""
+    """Remove the objects staged by the attempt that published, and by earlier ones (step 14)."""
     found = ((name, epoch_and_token(name)) for name in objects.staged())
     objects.remove(
         name
@@ -412,10 +410,4 @@ def _parse(objects: StoreObjects, found: Found) -> Lease:
     try:
         return Lease.from_bytes(found.content)
     except ValueError as error:
-        raise not_understood(objects.path, objects.lease, str(error)) from error
-
-
-def _identity(objects: StoreObjects) -> str:
-    """Return what tells whether the object at the destination is still the same; empty if there is none."""
-    info = objects.info(objects.path.path)
-    return f"{info.get('size')}:{content_tag(info)}" if info else ""
+        raise lease_unreadable_error(objects.path, objects.lease, str(error)) from error

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-_BLOCK = 1024 * 1024
+_BLOCK_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ def resume_hint(extent: Extent) -> str:
 
 def write_at(descriptor: int, data: bytes, offset: int) -> None:
     """
-    Write all data at an offset of a file, over whatever an earlier failed write has left there.
+    Write all data at an offset of a file, over the rest of an earlier write that failed.
 
     :param descriptor: the open file.
     :param data: the data.
@@ -83,7 +83,7 @@ def read_blocks(descriptor: int, start: int, end: int) -> Iterator[bytes]:
     :param end: where it ends; the file may be shorter.
     :returns: the blocks.
     """
-    while start < end and (block := os.pread(descriptor, min(_BLOCK, end - start), start)):
+    while start < end and (block := os.pread(descriptor, min(_BLOCK_BYTES, end - start), start)):
         yield block
         start += len(block)
 

@@ -17,7 +17,8 @@ from airflow.providers.common.compat.sdk import ObjectStoragePath
 
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, PermanentError
 from airflow_provider_mediaops.json_text import text_of
-from airflow_provider_mediaops.storage.files import content_tag, naming_path
+from airflow_provider_mediaops.storage.files import naming_path
+from airflow_provider_mediaops.storage.object_info import content_tag
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,17 +26,17 @@ if TYPE_CHECKING:
 
 _GZIP = ".gz"
 _PARQUET = ".parquet"
-# How much of the first line is searched for signs of another format, and how much is read at a time, in bytes.
-_HEAD = 4096
-_BLOCK = 256 * 1024
-# A longer line, in bytes, is no line of a text, and would fill the memory.
-_LONGEST_LINE = 16 * 1024 * 1024
-# A kilobyte of gzip may hold a million empty lines: a file may have this many, and more only beside rows.
+# The part of the first line that is searched for signs of another format, and the part of a file that is read at once.
+_HEAD_BYTES = 4096
+_BLOCK_BYTES = 256 * 1024
+# A longer line would fill the memory, and is not a line of a list.
+_MAX_LINE_BYTES = 16 * 1024 * 1024
+# A kilobyte of gzip may hold a million empty lines. So a file may have this many, and a few more for each row.
 _BLANK_LINES = 1_000_000
 _BLANK_LINES_A_ROW = 10
 _ROWS_A_BATCH = 1_000
-# How many columns an error names, and how much of each name.
-_NAMED, _NAME_LENGTH = 20, 40
+# The number of columns that an error names, and the characters of each name.
+_MAX_NAMES, _MAX_NAME_LENGTH = 20, 40
 
 
 class InvalidSourceError(InvalidArgumentError):
@@ -129,7 +130,7 @@ class _Lines:
     """
     The lines of a file as text, and the number of the last one.
 
-    A byte that is not UTF-8 becomes a lone surrogate: whether it matters depends on where in the line it is.
+    A byte that is not UTF-8 becomes a lone surrogate, because it matters only in the column that is read.
     """
 
     def __init__(self, path: ObjectStoragePath) -> None:
@@ -147,23 +148,23 @@ class _Lines:
                 if line.isspace():
                     self._count_blank()
                 if self.number == 1:
-                    self._check_text(line[:_HEAD])
+                    self._check_text(line[:_HEAD_BYTES])
                 yield line.decode("utf-8-sig" if self.number == 1 else "utf-8", "surrogateescape")
         self.ended = True
 
     def _count_blank(self) -> None:
         self._blank += 1
         if self._blank > _BLANK_LINES + _BLANK_LINES_A_ROW * (self.number - self._blank):
-            raise self.wrong(f"{self._blank:,} of the lines up to here are empty, so it is no list")
+            raise self.error(f"{self._blank:,} of the lines up to here are empty, so it is no list")
 
     def _split(self, read: Callable[[int], bytes]) -> Iterator[bytes]:
         rest = b""
-        while block := read(_BLOCK):
+        while block := read(_BLOCK_BYTES):
             *lines, rest = (rest + block).split(b"\n")
             for line in lines:
                 yield line + b"\n"
-            if len(rest) > _LONGEST_LINE:
-                raise self.wrong(f"the next line is longer than {_LONGEST_LINE >> 20} MB, so it is no list")
+            if len(rest) > _MAX_LINE_BYTES:
+                raise self.error(f"the next line is longer than {_MAX_LINE_BYTES >> 20} MB, so it is no list")
         if rest:
             yield rest
 
@@ -172,20 +173,20 @@ class _Lines:
         try:
             yield
         except (gzip.BadGzipFile, zlib.error, EOFError) as error:
-            raise self.wrong(f"it is no whole gzip file ({error})") from None
+            raise self.error(f"it is no whole gzip file ({error})") from None
 
     def _check_text(self, head: bytes) -> None:
-        for start, what in _NO_TEXT.items():
+        for start, kind in _NO_TEXT.items():
             if head.startswith(start):
-                raise self.wrong(f"it is {what}")
+                raise self.error(f"it is {kind}")
         if b"\0" in head:
-            raise self.wrong("it is no text (it holds NUL bytes)")
+            raise self.error("it is no text (it holds NUL bytes)")
         if b"\r" in head.rstrip(b"\r\n"):
-            raise self.wrong("its lines end in CR alone, as on old Macs; save it with LF, or with CR and LF")
+            raise self.error("its lines end in CR alone, as on old Macs; save it with LF, or with CR and LF")
 
-    def wrong(self, what: str) -> InvalidSourceError:
+    def error(self, problem: str) -> InvalidSourceError:
         place = f", line {self.number}" if self.number else ""
-        return InvalidSourceError(f"source {self._path}{place}: {what}.")
+        return InvalidSourceError(f"source {self._path}{place}: {problem}.")
 
     def row(self, text: str, error: str | None = None) -> SourceRow:
         """Return a row of the last line."""
@@ -227,7 +228,7 @@ def _plain_rows(lines: _Lines, _column: str, skip: int) -> Iterator[SourceRow]:
         if number < skip:
             continue
         if lines.number == 1 and (error := _no_utf8(text)):
-            raise lines.wrong(error)
+            raise lines.error(error)
         yield lines.row(text)
 
 
@@ -235,9 +236,9 @@ def _csv_rows(lines: _Lines, column: str, skip: int) -> Iterator[SourceRow]:
     cells = _csv_cells(lines)
     header = [name.strip() for name in next(cells, [])]
     if not header:
-        raise lines.wrong("it is empty, without even a first line that names the columns")
-    if error := _not_one(column, header):
-        raise lines.wrong("; ".join(filter(None, (_no_utf8(",".join(header)), error))))
+        raise lines.error("it is empty, without even a first line that names the columns")
+    if error := _column_error(column, header):
+        raise lines.error("; ".join(filter(None, (_no_utf8(",".join(header)), error))))
     place = header.index(column)
     for row in islice(cells, skip, None):
         if place < len(row):
@@ -248,18 +249,18 @@ def _csv_rows(lines: _Lines, column: str, skip: int) -> Iterator[SourceRow]:
 
 def _csv_cells(lines: _Lines) -> Iterator[list[str]]:
     try:
-        # A NUL is more than the reader of Python 3.10 can read.
+        # The reader of Python 3.10 refuses NUL.
         for cells in csv.reader(line.replace("\0", "\N{REPLACEMENT CHARACTER}") for line in lines):
             if lines.ended:
-                # The reader gives each row with its last line, unless it waits for the end of a quoted cell.
+                # The reader returns each row at its last line, unless it waits for the end of a quoted cell.
                 lines.number -= cells[-1].removesuffix("\n").count("\n")
-                raise lines.wrong("it is no CSV (a quote is opened there and never closed)")
+                raise lines.error("it is no CSV (a quote is opened there and never closed)")
             # An empty line is a row without cells.
             if cells:
                 yield cells
     except csv.Error as error:
-        # What follows may be the inside of a quoted cell: nobody can tell where the next row begins.
-        raise lines.wrong(f"it is no CSV ({error})") from None
+        # The rest may be the inside of a quoted cell, so it is not known where the next row begins.
+        raise lines.error(f"it is no CSV ({error})") from None
 
 
 def _json_rows(lines: _Lines, column: str, skip: int) -> Iterator[SourceRow]:
@@ -269,9 +270,9 @@ def _json_rows(lines: _Lines, column: str, skip: int) -> Iterator[SourceRow]:
             continue
         record, error = _json_object(line)
         if not error and column not in record:
-            error = _not_one(column, list(record))
+            error = _column_error(column, list(record))
         if number == 0 and error:
-            raise lines.wrong(error)
+            raise lines.error(error)
         if number >= skip:
             yield lines.row("" if error and record else line.strip() if error else text_of(record[column]), error)
 
@@ -313,30 +314,30 @@ def _opened_parquet(path: ObjectStoragePath, column: str) -> Iterator[Any]:
     with _naming_source(path), path.fs.open(path.path, "rb") as opened:
         try:
             with pq.ParquetFile(opened, pre_buffer=False) as file:
-                if error := _not_one(column, file.schema_arrow.names):
+                if error := _column_error(column, file.schema_arrow.names):
                     raise InvalidSourceError(f"source {path}: {error}.")
                 yield file
         except pa.ArrowException as error:
             raise InvalidSourceError(f"source {path}: it is no whole Parquet file ({error}).") from None
 
 
-def _not_one(column: str, names: Sequence[str]) -> str | None:
+def _column_error(column: str, names: Sequence[str]) -> str | None:
     """Return an error unless exactly one column has the name."""
     if column in names:
         number = names.count(column)
         return f"there are {number} columns {column!r}; give them different names" if number > 1 else None
-    shown = ", ".join(map(_start_of, names[:_NAMED])) or "nothing"
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    shown = ", ".join(map(_start_of, names[:_MAX_NAMES])) or "nothing"
+    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
     return f"there is no column {column!r}, but {shown}{more}"
 
 
 def _start_of(text: str) -> str:
-    text = text if len(text) <= _NAME_LENGTH else f"{text[: _NAME_LENGTH - 1]}…"
+    text = text if len(text) <= _MAX_NAME_LENGTH else f"{text[: _MAX_NAME_LENGTH - 1]}…"
     return f"'{_readable(text)}'" if _no_utf8(text) else repr(text)
 
 
 def _naming_source(path: ObjectStoragePath) -> AbstractContextManager[None]:
-    return naming_path(f"source {path}", done="read")
+    return naming_path(f"source {path}", "read")
 
 
 _Reader = Callable[[_Lines, str, int], Iterator[SourceRow]]

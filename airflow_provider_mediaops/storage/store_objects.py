@@ -3,7 +3,7 @@ The objects of one destination on an object store, and the requests for them.
 
 Writes can carry a condition: replace only the version that was read before, or only create. It is sent if the store's
 client knows it: s3fs knows both, most other clients only the second, some none. A store or client that ignores a
-condition writes all the same, so nobody may rely on it alone.
+condition writes all the same, so the protocol in ``object_store`` does not rely on conditions alone.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.exceptions import MediaOpsError
-from airflow_provider_mediaops.storage.files import beside, content_tag, put, translating_errors
-from airflow_provider_mediaops.storage.lease import modified
+from airflow_provider_mediaops.storage.files import beside, put, translating_errors
+from airflow_provider_mediaops.storage.object_info import content_tag, modified_time
 from airflow_provider_mediaops.storage.records import read_blocks
 
 if TYPE_CHECKING:
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
     from airflow.sdk import ObjectStoragePath
 
-# Objects removed or read in one go, and how many bytes of them are read in one go.
-_TOGETHER = 100
-_BYTES_TOGETHER = 16 * 1024 * 1024
-# How S3 says that a condition did not hold, and that it knows none.
+# The maximum of objects that one call removes or reads, and of the bytes that it reads.
+_MAX_OBJECTS = 100
+_MAX_BYTES = 16 * 1024 * 1024
+# The codes of S3 for a condition that did not hold, and for a store that knows no conditions.
 _CONFLICT_CODES = {"PreconditionFailed", "ConditionalRequestConflict", "412", "409"}
 _UNKNOWN_CODES = {"NotImplemented", "501"}
 
@@ -78,13 +78,13 @@ class StoreObjects:
 
         :param name: its path.
         """
-        with translating_errors(self.path):
+        with translating_errors(self.path, "read"):
             # Some clients cache what they have listed.
             self.path.fs.invalidate_cache()
             try:
                 # In this order, a write in between can only make ours fail.
                 info = self.path.fs.info(name)
-                return Found(self.path.fs.cat_file(name), content_tag(info), modified(info))
+                return Found(self.path.fs.cat_file(name), content_tag(info), modified_time(info))
             except FileNotFoundError:
                 return Found()
 
@@ -94,13 +94,18 @@ class StoreObjects:
 
         :param name: its path.
         """
-        with translating_errors(self.path):
+        with translating_errors(self.path, "read"):
             self.path.fs.invalidate_cache()
             try:
                 found: Mapping[str, Any] = self.path.fs.info(name)
             except FileNotFoundError:
                 return {}
         return found
+
+    def identity(self) -> str:
+        """Return a text that differs once the object at the destination is replaced; empty if there is none."""
+        info = self.info(self.path.path)
+        return f"{info.get('size')}:{content_tag(info)}" if info else ""
 
     def write(self, name: str, content: bytes, replaces: str | None = None, hint: str = "") -> None:
         """
@@ -137,7 +142,7 @@ class StoreObjects:
         mode = "xb" if options.get("mode") == "create" else "wb"
         others = {name: value for name, value in options.items() if name != "mode"}
         out = fs.open(self.path.path, mode, block_size=self._block_size, autocommit=False, **others)
-        # The client keeps it for a transaction, of which there is none.
+        # The client has registered it for a transaction, although there is none.
         with suppress(ValueError):
             fs.transaction.files.remove(out)
         try:
@@ -156,33 +161,33 @@ class StoreObjects:
     def _conditionally(
         self, name: str, replaces: str | None, hint: str, send: Callable[[Mapping[str, Any]], None]
     ) -> None:
-        ends: list[Exception] = []
+        failures: list[Exception] = []
 
         def attempt(_: str) -> None:
             options = {} if replaces is None else self._conditions(replaces)
             try:
                 send(options)
             except MediaOpsError as error:
-                # The check has given the upload up.
-                ends.append(error)
+                # Raised by the check, to end the upload.
+                failures.append(error)
             except Exception as error:
                 code = _code_of(error)
                 if options and code in _UNKNOWN_CODES:
                     self._conditions = _no_conditions
                     send({})
                 elif options and _is_conflict(error, code, replaces):
-                    ends.append(ConflictError(name))
+                    failures.append(ConflictError(name))
                 else:
                     raise
 
         put(self.path, name, attempt, hint)
-        for end in ends:
-            # It is no error of the store.
-            raise end
+        for failure in failures:
+            # Outside `put`, which would name it an error of the store.
+            raise failure
 
     def staged(self) -> dict[str, Mapping[str, Any]]:
         """Return the names of the objects in the folder of segments, with their properties."""
-        with translating_errors(self.path):
+        with translating_errors(self.path, "read"):
             self.path.fs.invalidate_cache()
             try:
                 found = self.path.fs.ls(self.folder, detail=True)
@@ -202,16 +207,16 @@ class StoreObjects:
 
     def fetch(self, names: Sequence[str], sizes: Mapping[str, int]) -> Iterator[bytes | None]:
         """
-        Read objects in the folder of segments, some at a time.
+        Read objects in the folder of segments, in batches.
 
         :param names: their names there.
         :param sizes: their sizes in bytes.
         :returns: their contents in the same order; None for one that is gone.
         """
         rest = iter(names)
-        while turn := list(_turn(rest, sizes)):
-            with translating_errors(self.path):
-                contents = self.path.fs.cat_ranges([f"{self.folder}/{name}" for name in turn], None, None)
+        while batch := list(_next_batch(rest, sizes)):
+            with translating_errors(self.path, "read"):
+                contents = self.path.fs.cat_ranges([f"{self.folder}/{name}" for name in batch], None, None)
                 for content in contents:
                     if isinstance(content, Exception) and not isinstance(content, FileNotFoundError):
                         raise content
@@ -219,14 +224,14 @@ class StoreObjects:
 
     def remove(self, names: Iterable[str]) -> None:
         """
-        Remove objects from the folder of segments, as far as that is possible.
+        Remove objects from the folder of segments; ignore errors.
 
-        :param names: their names there. Nobody counts them; what cannot be removed is removed by a later attempt.
+        :param names: their names there. They no longer count; a later attempt removes the rest.
         """
         paths = [f"{self.folder}/{name}" for name in names]
-        for start in range(0, len(paths), _TOGETHER):
-            with suppress(OSError), translating_errors(self.path):
-                self._remove(paths[start : start + _TOGETHER])
+        for start in range(0, len(paths), _MAX_OBJECTS):
+            with suppress(OSError), translating_errors(self.path, "read"):
+                self._remove(paths[start : start + _MAX_OBJECTS])
 
     def _remove(self, paths: list[str]) -> None:
         # Many stores remove a list with one request; but in a list, such characters are patterns.
@@ -237,17 +242,17 @@ class StoreObjects:
             self.path.fs.rm_file(path)
 
 
-def _turn(names: Iterator[str], sizes: Mapping[str, int]) -> Iterator[str]:
+def _next_batch(names: Iterator[str], sizes: Mapping[str, int]) -> Iterator[str]:
     size = 0
-    for name in islice(names, _TOGETHER):
+    for name in islice(names, _MAX_OBJECTS):
         yield name
         size += sizes[name]
-        if size >= _BYTES_TOGETHER:
+        if size >= _MAX_BYTES:
             return
 
 
 def _discard(out: Any) -> None:
-    """Give up an upload: no part of it may appear, not even when Python collects the file object."""
+    """Abort an upload, so that no part of it appears, not even when Python collects the file object."""
     with suppress(Exception):
         out.discard()
     with suppress(AttributeError):
@@ -255,7 +260,7 @@ def _discard(out: Any) -> None:
 
 
 def _conditions_of(fs: Any) -> Callable[[str], Mapping[str, Any]]:
-    """Return how a store's client takes the condition to replace one version only."""
+    """Return the function that makes the client's options for the condition to replace one version only."""
     protocols = (fs.protocol,) if isinstance(fs.protocol, str) else fs.protocol
     if "s3" in protocols:
         return _s3_conditions

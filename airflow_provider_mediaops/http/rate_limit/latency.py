@@ -11,15 +11,15 @@ _UNNOTICED_SECONDS = 0.004
 # work, which is not taken for lateness: up to this multiple of it, and up to the time of the fastest reply if it is not
 # wide. Shorter replies may be all waiting and no work: any spread of theirs is that of a busy machine.
 _SPREADS, _WIDE_SECONDS, _SHORT_SECONDS = 2.0, 0.05, 0.03
-# From so few short replies it is not known how fast one is that does not wait.
+# So few short replies do not show how fast a reply is that did not wait.
 _FEW = 4
-# So many replies are looked back at.
+# The number of latest replies that are compared.
 _REPLIES = 16
 
 
 @dataclass(slots=True)
 class Latency:
-    """Latest times from request to reply, for one client of a service."""
+    """The latest times from request to reply, for one client of a service."""
 
     _latest: deque[float] = field(default_factory=lambda: deque(maxlen=_REPLIES), init=False)
 

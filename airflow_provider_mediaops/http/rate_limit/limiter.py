@@ -1,10 +1,11 @@
 """
-The rate limit of a key: one for all who use it, however many tasks, workers and triggerers they are.
+The rate limiter of a key, shared by all tasks, workers and triggerers that use the key.
 
 A caller reserves the next free slot and sleeps until it is due. So callers are served in the order in which they asked,
-evenly spaced, and none polls. After its sleep it confirms the slot, because meanwhile any caller may have been told
-that the rate limit or the quota is reached. The schedule of the slots is kept in a store (``stores.store_at``), whose
-clock counts. A caller that is cancelled gives its slot back. One that dies wastes its slot and no more.
+evenly spaced, and none polls. After its sleep it confirms the slot, because meanwhile the service may have replied to
+any caller that the rate limit or the quota is reached. The schedule of the slots is kept in a store
+(``stores.store_at``), whose clock counts. A caller that is cancelled returns its slot. One that dies wastes its slot
+and no more.
 
 Connections with different rates for one key work together: after each request the key rests for as long as the rate of
 the connection that made it demands.
@@ -42,9 +43,9 @@ if TYPE_CHECKING:
 _SPACING, _WINDOW_SECONDS = 1.014, 1.011
 _SECOND = 1.0
 # The largest number of requests that a window holds; a faster rate is counted over less than a second.
-_MOST_IN_WINDOW = 256
-# No slot is reserved further ahead than this time, or than so many slots of a slow rate.
-_HORIZON_SECONDS, _LEAST_SLOTS = 3600.0, 10
+_MAX_IN_WINDOW = 256
+# No slot is reserved further ahead than this time or, at a slow rate, this number of slots.
+_HORIZON_SECONDS, _MIN_HORIZON_SLOTS = 3600.0, 10
 # A quota that is restored within this time is waited for.
 _SHORT_QUOTA_SECONDS = 10.0
 # An exhausted quota is asked about again after a day at the latest, whatever the service said.
@@ -59,8 +60,8 @@ class Permit:
     Permission to send one request.
 
     :param granted: the store's answer.
-    :param since: when the store was asked, on the clock of this process.
-    :param late: by how many seconds the store's answer was later than usual.
+    :param since: the time when the store was asked, on the clock of this process.
+    :param late: the seconds by which the store's answer came later than usual.
     """
 
     granted: Granted
@@ -71,14 +72,14 @@ class Permit:
 @dataclass(frozen=True, slots=True)
 class RateLimiter:
     """
-    Give permits at the rate of a key.
+    Grants permits at the rate of a key.
 
     :param store: keeps the key's schedule.
     :param name: the schedule's name, which does not show the key.
-    :param per_second: how many requests a second the key may make.
+    :param per_second: the rate of the key, in requests a second.
     :param patience: seconds to wait for a store that has worked and fails. One that never worked is an error at once.
-    :param respects_quota: whether an exhausted quota stops this caller; False to find out whether it still is.
-    :param clock: time and chance, as this process sees them.
+    :param respects_quota: whether an exhausted quota stops this caller; False to test whether it still is.
+    :param clock: the source of time and chance.
     """
 
     store: RateStore
@@ -92,14 +93,14 @@ class RateLimiter:
 
     def acquire(self) -> Conversation[Permit | QuotaExhausted]:
         """
-        Wait until a request may be sent. A conversation that is closed while it waits gives its slot back.
+        Wait until a request may be sent. A conversation that is closed while it waits returns its slot.
 
         :returns: a conversation that ends with a permit, or at once if the key's quota is exhausted.
         :raises RateLimitedError: if the key is booked out for too long; nothing was reserved.
         :raises RateStoreError: if the store cannot be used; then no request may be sent.
         """
-        limit = min(max(1, int(self.per_second)), _MOST_IN_WINDOW)
-        horizon = max(_HORIZON_SECONDS, _LEAST_SLOTS * self._gap)
+        limit = min(max(1, int(self.per_second)), _MAX_IN_WINDOW)
+        horizon = max(_HORIZON_SECONDS, _MIN_HORIZON_SLOTS * self._gap)
         reserve = Reserve(self._gap, limit, _WINDOW_SECONDS * limit / self.per_second, horizon)
         while True:
             asked = self.clock.monotonic()
@@ -119,12 +120,12 @@ class RateLimiter:
 
     def on_reply(self, permit: Permit) -> Conversation[None]:
         """
-        Report that the reply to a request has come. If it is unusually slow, later requests keep their distance.
+        Report that the reply to a request has come. If it is unusually slow, later requests are delayed.
 
         :param permit: the permit for the request.
-        :returns: a conversation that ends when the store knows. A store that fails gives no slots anyway.
+        :returns: a conversation that ends when the store knows. Errors of the store are ignored: it grants nothing.
         """
-        # What the service's own time hides: a machine that was busy before the request was sent.
+        # A late answer of the store shows that this machine was busy before the request was sent.
         delay = max(permit.late, self._latency.delay(self.clock.monotonic() - permit.since))
         if delay:
             yield from self._report(Delayed(permit.granted.at, delay))
@@ -135,8 +136,8 @@ class RateLimiter:
 
         :param error: the error of a request, of any kind.
         :param permit: the permit for the request, if it is known.
-        :param longest: the longest pause in seconds; after that, a request finds out whether the limit still holds.
-        :returns: a conversation that ends when the store knows. A store that fails gives no slots anyway.
+        :param longest: the longest pause in seconds; after that, a request tests whether the limit still holds.
+        :returns: a conversation that ends when the store knows. Errors of the store are ignored: it grants nothing.
         """
         asked = error.retry_after or 0.0
         if isinstance(error, RateLimitedError):
@@ -177,7 +178,7 @@ class RateLimiter:
             f"So many requests wait for the rate of this key ({self.per_second:g} a second) that the next could be "
             f"sent only in {answer.seconds / 60:.0f} minutes; it was not sent. Run it again later, let fewer tasks "
             "use the key at once, or ask for a higher rate.",
-            # Half of those who wait are served by then.
+            # Half of the waiting requests are sent by then.
             retry_after=answer.seconds / 2,
         )
 

@@ -22,8 +22,13 @@ _NETWORK: tuple[str, ...] = (
     "fuse.s3fs",
     "fuse.gcsfuse",
     "9p",
+    "lustre",
+    "afs",
+    "beegfs",
+    "gpfs",
+    "fuse.ceph",
+    "fuse.blob",
 )
-_NETWORK += ("lustre", "afs", "beegfs", "gpfs", "fuse.ceph", "fuse.blob")
 
 
 def clock() -> float:

@@ -77,7 +77,7 @@ class Reserve:
     Reserve the next free slot, or confirm the one that was reserved. If it is time, permit the request.
 
     :param gap: seconds from this slot to the next at the full rate.
-    :param limit: how many requests a window may hold.
+    :param limit: the maximum number of requests in a window.
     :param window: the window in seconds.
     :param horizon: seconds; no slot is reserved further ahead, or further behind a pause.
     :param held: the slot to confirm.
@@ -95,7 +95,7 @@ class Reserve:
         if schedule.blocked_until > now:
             return schedule, QuotaExhausted(schedule.blocked_until - now)
         held = self.held
-        # A position that is free again is void as well: the store has forgotten that it gave it.
+        # A position that is free again is void as well: the store has lost its reservation.
         if held is None or held.epoch != schedule.epoch or held.position >= schedule.next_free:
             return self._reserve(schedule, now)
         # The caller has slept, even if a test's clock stands still. It holds this epoch's times, so they compare.
@@ -138,7 +138,7 @@ class Reserve:
         if slot.entry is None and len(sent) >= self.limit:
             planned = max(planned, sent[-self.limit] + self.window)
         earliest = self._earliest(sent, planned)
-        # A caller with a slower rate of its own leaves the log as long as others need it, and puts nobody off.
+        # A caller with a slower rate of its own keeps the log as long as others need it, and does not put them off.
         recent = sum(moment > slept - self.window for moment in sent)
         log = tuple(sorted((*sent, earliest)))[-max(self.limit, recent + 1) :]
         if earliest - slept <= NEGLIGIBLE_SECONDS:
@@ -171,7 +171,7 @@ def _without(sent: tuple[float, ...], entry: float | None) -> tuple[float, ...]:
 @dataclass(frozen=True, slots=True)
 class Release:
     """
-    Give back a slot whose caller was cancelled, so that another can have it.
+    Return the slot of a cancelled caller, so that another can have it.
 
     :param gap: seconds from the slot to the next at the full rate.
     :param slot: the slot.
@@ -202,7 +202,7 @@ class Release:
 @dataclass(frozen=True, slots=True)
 class Delayed:
     """
-    Say that a request may have reached the service late, so that later ones keep their distance from it.
+    Record that a request may have reached the service late, so that later ones are delayed.
 
     :param at: its entry in the log.
     :param by: the seconds by which it may have been late.
@@ -227,9 +227,9 @@ class Delayed:
 @dataclass(frozen=True, slots=True)
 class SlowDown:
     """
-    Give fewer slots, because the service replied that the rate limit is reached.
+    Reduce the rate, because the service replied that the rate limit is reached.
 
-    The replies to one burst of requests slow down once: those sent before the last slowing down do not count.
+    The replies to one burst of requests reduce it once: requests sent before the last reduction do not count.
 
     :param gap: seconds from one slot to the next at the full rate.
     :param pause: seconds without any request, as the service asked for.
@@ -252,7 +252,7 @@ class SlowDown:
         factor = max(LEAST_FACTOR, schedule.rate_factor * DECREASE)
         after = replace(
             schedule,
-            # Slots given so far become void, so that those who wait are slowed down as well.
+            # All slots become void, so that waiting callers are slowed down as well.
             epoch=max(now, schedule.epoch + TICK_SECONDS),
             next_free=schedule.position(now) + self.gap / factor,
             vacant=(),
@@ -269,9 +269,9 @@ class SlowDown:
 @dataclass(frozen=True, slots=True)
 class Cooldown:
     """
-    Give no slot for a while, because the store may have lost the latest ones.
+    Pause all slots, because the store may have lost the latest ones.
 
-    :param seconds: how long.
+    :param seconds: the length of the pause.
     """
 
     seconds: float
@@ -289,9 +289,9 @@ class Cooldown:
 @dataclass(frozen=True, slots=True)
 class ExhaustQuota:
     """
-    Give no slot until the key's quota is restored.
+    Block all slots until the key's quota is restored.
 
-    :param seconds: until then.
+    :param seconds: the time until then.
     """
 
     seconds: float
@@ -309,7 +309,7 @@ class ExhaustQuota:
 
 @dataclass(frozen=True, slots=True)
 class RestoreQuota:
-    """Give slots again, because the service answers although the quota was exhausted."""
+    """Unblock the slots, because the service answers although the quota was exhausted."""
 
     name: ClassVar[str] = "restore_quota"
 

@@ -22,33 +22,31 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.http.rate_limit.operations import A, Operation, Release
 
-# A server that does not answer within this time holds up nobody for longer, unless the address says otherwise.
+# The time limit of the server, unless the address has another.
 _TIMEOUT_SECONDS = 5.0
 # Calling TIME in a script needs effects to be replicated, as they are from Redis 5 on.
 _SERVER_TIME = "local time = redis.call('TIME') return time[1] + time[2] / 1000000"
-# The number is that of the fields' meaning: a version of this package that changes it uses another key.
+# The number stands for the meaning of the fields: a version of this package that changes it uses another key.
 _KEY = "mediaops:rate:2:{name}"
 _ANSWERS = {"slot": Slot, "granted": Granted, "exhausted": QuotaExhausted, "overbooked": Overbooked}
-_ELSEWHERE = (
-    "or set rate_limit_store in Airflow's section [mediaops], or in the connection, to another.",
-    "Set rate_limit_store in Airflow's section [mediaops], or in the connection, to ",
-)
-# What to do, by the name of redis-py's error or by the first word of the server's reply.
+_OR_ANOTHER_STORE = "or set rate_limit_store in Airflow's section [mediaops], or in the connection, to another."
+_SET_STORE_TO = "Set rate_limit_store in Airflow's section [mediaops], or in the connection, to "
+# The advice, by the first word of the server's error reply.
 _ADVICE = {
-    "MOVED": _ELSEWHERE[1] + "a single server: Redis Cluster is not supported.",
-    "READONLY": _ELSEWHERE[1] + "the primary: this server is a replica, perhaps since a failover.",
-    "OOM": "Give this Redis more memory (maxmemory), " + _ELSEWHERE[0],
-    "LOADING": "It is reading its data after a start: wait until it has, " + _ELSEWHERE[0],
+    "MOVED": _SET_STORE_TO + "a single server: Redis Cluster is not supported.",
+    "READONLY": _SET_STORE_TO + "the primary: this server is a replica, perhaps since a failover.",
+    "OOM": "Give this Redis more memory (maxmemory), " + _OR_ANOTHER_STORE,
+    "LOADING": "It is reading its data after a start: wait until it has, " + _OR_ANOTHER_STORE,
     "NOPERM": "Let its user run EVAL, EVALSHA, TIME, INFO, HGETALL, HSET and EXPIRE on mediaops:rate:*, "
-    + _ELSEWHERE[0],
+    + _OR_ANOTHER_STORE,
     "WRONGTYPE": "Another program uses the keys mediaops:rate:* of this database: choose another database, "
-    + _ELSEWHERE[0],
+    + _OR_ANOTHER_STORE,
 }
 _ADVICE["ASK"] = _ADVICE["CLUSTERDOWN"] = _ADVICE["CROSSSLOT"] = _ADVICE["MOVED"]
 _ADVICE["MASTERDOWN"] = _ADVICE["READONLY"]
-_DEFAULT_ADVICE = "Make sure that this Redis runs and accepts the credentials, " + _ELSEWHERE[0]
-# redis-py takes the server's first word from some errors and makes a class of it.
-_CLASSES = {
+_DEFAULT_ADVICE = "Make sure that this Redis runs and accepts the credentials, " + _OR_ANOTHER_STORE
+# redis-py removes the first word from some error replies, and raises an error of a class for it.
+_WORDS_BY_CLASS = {
     "MovedError": "MOVED",
     "AskError": "ASK",
     "ClusterDownError": "CLUSTERDOWN",
@@ -63,7 +61,7 @@ _CLASSES = {
 
 class RedisStore(RateStore):
     """
-    Keep schedules on a Redis server (5 or newer, or Valkey), by the server's clock.
+    Keeps schedules on a Redis server (5 or newer, or Valkey), by the server's clock.
 
     :param address: ``redis://`` or ``rediss://``, with user name, password, database and options as redis-py reads it.
     :param clock: the body of a Lua function that returns the time in seconds; for tests.
@@ -112,7 +110,7 @@ class RedisStore(RateStore):
         return result
 
     def release(self, name: str, operation: Release, cooldown: float) -> None:
-        """Give back a slot from a thread of its own, so that the caller does not wait for the server."""
+        """Return a slot from a thread of its own, so that the caller does not wait for the server."""
         self._releases.get().add(name, operation, cooldown)
 
     def close(self) -> None:
@@ -125,12 +123,12 @@ class RedisStore(RateStore):
         from redis.backoff import NoBackoff
         from redis.retry import Retry
 
-        # Trying again is up to the limiter, which waits without blocking an event loop.
+        # The limiter retries instead, because it waits without blocking an event loop.
         return Redis.from_url(
             self._address,
             socket_timeout=_TIMEOUT_SECONDS,
             socket_connect_timeout=_TIMEOUT_SECONDS,
-            # That of Redis 5; there is nothing to gain from a newer one.
+            # The protocol of Redis 5; a newer one has no advantage here.
             protocol=2,
             retry=Retry(NoBackoff(), 0),
         )
@@ -144,12 +142,12 @@ class RedisStore(RateStore):
 
 class _Releases:
     """
-    The slots of cancelled callers of one process, which a thread gives back one after the other.
+    The slots of cancelled callers of one process, which a thread returns one after the other.
 
     The thread ends with the last of them, or with the first that fails: the rest pass unused then. So it holds up the
     end of the process for no longer than the server's time limit.
 
-    :param store: the store that they go back to.
+    :param store: the store that they are returned to.
     """
 
     def __init__(self, store: RateStore) -> None:
@@ -159,13 +157,13 @@ class _Releases:
         self._is_running = False
 
     def add(self, name: str, operation: Release, cooldown: float) -> None:
-        """Have a slot given back; the parameters are those of :meth:`RateStore.release`."""
+        """Queue a slot to be returned; the parameters are those of :meth:`RateStore.release`."""
         with self._lock:
             if len(self._waiting) < schedule.MOST_VACANT:
                 self._waiting.append((name, operation, cooldown))
             if self._is_running:
                 return
-            # An interpreter that ends starts no thread any more.
+            # An interpreter that is shutting down refuses to start a thread.
             with suppress(RuntimeError):
                 threading.Thread(target=self._run, name="mediaops-rate-release").start()
                 self._is_running = True
@@ -209,7 +207,9 @@ def _advice(error: Exception) -> str:
     names = [cls.__name__ for cls in type(error).__mro__]
     # A script's error ends with that of the command which it called.
     words = str(error).replace("-", " ").split()
-    found = [_CLASSES[name] for name in names if name in _CLASSES] + [word for word in words[:4] if word in _ADVICE]
+    found = [_WORDS_BY_CLASS[name] for name in names if name in _WORDS_BY_CLASS] + [
+        word for word in words[:4] if word in _ADVICE
+    ]
     if "OOM" in words:
         found.append("OOM")
     return _ADVICE[found[0]] if found else _DEFAULT_ADVICE

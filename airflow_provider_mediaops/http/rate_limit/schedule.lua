@@ -207,14 +207,14 @@ end
 
 local operations = {}
 
-function operations.reserve(schedule, now, gap, limit, window, horizon, epoch, position, told, entry)
+function operations.reserve(schedule, now, gap, limit, window, horizon, epoch, position, held_due, entry)
     if schedule.blocked_until > now then
         return {'exhausted', exact(schedule.blocked_until - now)}
     end
     if not epoch or epoch ~= schedule.epoch or position >= schedule.next_free then
         return reserve_next(schedule, now, gap, limit, window, horizon)
     end
-    local slept = math.max(now, told)
+    local slept = math.max(now, held_due)
     local due = math.max(position + schedule.shift, schedule.paused_until, entry or 0)
     if slept - due > SLOT_LOST_SECONDS then
         return reserve_next(schedule, now, gap, limit, window, horizon)
@@ -222,7 +222,7 @@ function operations.reserve(schedule, now, gap, limit, window, horizon, epoch, p
     if due - slept > NEGLIGIBLE_SECONDS then
         return slot_answer(epoch, position, due, due - now, entry)
     end
-    return confirm(schedule, now, slept, limit, window, position, told, entry)
+    return confirm(schedule, now, slept, limit, window, position, held_due, entry)
 end
 
 function operations.release(schedule, now, gap, epoch, position, entry)

@@ -1,12 +1,12 @@
 """
 The schedule of a key: the state that a store keeps for all who use the key. ``operations`` change it. Pure.
 
-Times are seconds on the store's clock. Callers are told seconds from now, so their own clocks do not matter.
+Times are seconds on the store's clock. Callers get seconds from now, so their own clocks do not matter.
 
 1. A caller *reserves* the next free slot and sleeps until it is due. Slots make requests evenly spaced and fair.
 2. It then *confirms* the slot. The log of the latest requests decides whether it may send at once: no window holds more
    requests than the limit, however late callers wake up. Otherwise it enters the earliest possible time into the log,
-   sleeps until then, and confirms again. So nobody sends straight after a sleep without a second look.
+   sleeps until then, and confirms again. So no caller sends after a sleep without confirming.
 3. A request that may have reached the service late moves its entry in the log, after its reply came late.
 
 A slot has a *position*, which never changes. Its time is the position plus the shift. A pause, or requests that fall
@@ -40,7 +40,7 @@ QUOTA_GRACE_SECONDS = 2.0
 CLOCK_STEP_SECONDS = 1.0
 #: The smallest difference of two times that every store can represent.
 TICK_SECONDS = 0.000001
-#: Released slots that are remembered for reuse. Further ones pass unused.
+#: The maximum number of released slots that are kept for reuse. Further ones pass unused.
 MOST_VACANT = 1000
 
 #: The names of the constants that ``schedule.lua`` is given.
@@ -121,8 +121,8 @@ class Schedule:
     """
     The state that all who use a key share.
 
-    :param epoch: when slots were last given anew; slots of another epoch are void.
-    :param seen: the latest time at which it was changed.
+    :param epoch: the time when all earlier slots became void; slots of another epoch are void.
+    :param seen: the time of the latest change.
     :param shift: seconds from a position to its time.
     :param paused_until: the end of the latest pause; no request before.
     :param next_free: the position after the last slot.
@@ -182,6 +182,6 @@ class Schedule:
         return max(now, self.paused_until) - self.shift
 
     def put_off(self, now: float, until: float) -> Schedule:
-        """Put off all slots to come, the first of them to a time. Do nothing if they are already."""
+        """Put off all future slots, the first of them to a time. Do nothing if they are already."""
         by = until - max(now, self.paused_until)
         return replace(self, shift=self.shift + by, paused_until=until) if by > 0 else self

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _BUSY_SECONDS = 5.0
-# How long the slot of a cancelled caller may wait for others to be given back: it may happen on an event loop.
+# The maximum wait for the file when a cancelled caller returns its slot: this may happen on an event loop.
 _RELEASE_SECONDS = 0.02
-# No machine is up again so soon after it wrote the file. Another boot is then another machine.
+# A machine does not boot this fast after it wrote the file. So another boot id within this time is another machine.
 _BOOT_SECONDS = 3.0
-# The number is that of the columns' meaning: a version of this package that changes it uses another table.
+# The number stands for the meaning of the columns: a version of this package that changes it uses another table.
 _TABLE = "rate_schedule_2"
 _COLUMNS = ("boot", "wall", *(field.name for field in fields(Schedule)))
 _CREATE = (
@@ -47,13 +47,13 @@ _WRITE = (
 
 class SqliteStore(RateStore):
     """
-    Keep schedules in a SQLite file on a disk of this machine, by the machine's clock.
+    Keeps schedules in a SQLite file on a disk of this machine, by the machine's clock.
 
     :param path: the file; it and its folder are made when they are first needed.
     :param clock: seconds since the machine booted, the same for all who use the file.
     :param wall: the date in seconds, by which an exhausted quota survives a boot.
     :param boot_id: the name of this boot.
-    :param busy: seconds to wait while others use the file; each of them needs a fraction of a millisecond.
+    :param busy: seconds to wait for others that use the file; each of them needs a fraction of a millisecond.
     """
 
     def __init__(
@@ -70,17 +70,17 @@ class SqliteStore(RateStore):
         self._busy = busy
 
     def apply(self, name: str, operation: Operation[A], cooldown: float) -> A:
-        """Apply an operation, while no other process can."""
+        """Apply an operation, in a transaction that excludes other processes."""
         return self._apply_within(self._busy, name, operation, cooldown)
 
     def release(self, name: str, operation: Release, cooldown: float) -> None:
-        """Give back a slot, unless others use the file just now."""
+        """Return a slot, unless others are using the file."""
         with suppress(RateStoreError):
             self._apply_within(min(self._busy, _RELEASE_SECONDS), name, operation, cooldown)
 
     def _apply_within(self, seconds: float, name: str, operation: Operation[A], cooldown: float) -> A:
         file = self._file.get()
-        # Other threads of this process hold it no longer than others may keep them waiting for the file.
+        # Another thread holds the lock for no longer than it may wait for the file itself.
         if not file.lock.acquire(timeout=2 * seconds):
             raise self._error("other threads of this process use it")
         try:
@@ -101,7 +101,7 @@ class SqliteStore(RateStore):
     def _apply(self, connection: sqlite3.Connection, name: str, operation: Operation[A], cooldown: float) -> A:
         connection.execute("BEGIN IMMEDIATE")
         try:
-            # The clock is read when no other process can change anything before this one has.
+            # The clock is read within the transaction, so that no other process changes the schedule in between.
             now, boot = self._clock(), self._boot_id()
             wall = self._wall() - now
             row = connection.execute(_READ, (name,)).fetchone()
@@ -110,7 +110,7 @@ class SqliteStore(RateStore):
             if after != before or row[0] != boot:
                 connection.execute(_WRITE, (name, boot, wall, *_values(after)))
         except BaseException:
-            # A full disk, for one, has ended it already.
+            # Some errors, such as a full disk, have ended the transaction already.
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise

@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 class RateStore(ABC):
     """
-    Keep the schedules of keys, by name, for all who use the store.
+    Keeps the schedules of keys, by name, for all who use the store.
 
     :param where: its address, free of credentials.
     """
@@ -37,7 +37,7 @@ class RateStore(ABC):
         self.where = where
         #: The secret parts of its address, which must not be shown.
         self.secrets: tuple[str, ...] = ()
-        #: Whether this process has used it before, so that it exists as a rule.
+        #: Whether this process has used it before, so that an error may pass.
         self.reached = False
 
     def __repr__(self) -> str:
@@ -75,9 +75,9 @@ class RateStore(ABC):
 
     def release(self, name: str, operation: Release, cooldown: float) -> None:
         """
-        Give back a slot of a caller that was cancelled. It takes next to no time and raises nothing.
+        Return the slot of a cancelled caller, without waiting and without an error.
 
-        A slot that cannot be given back at once passes unused.
+        A slot that cannot be returned at once passes unused.
 
         :param name: the schedule's name.
         :param operation: the slot.
@@ -92,12 +92,12 @@ class RateStore(ABC):
 
 
 class _Call(Generic[T]):
-    """An operation in a thread, whose caller may be cancelled meanwhile; then the slot that it got is given back."""
+    """An operation in a thread. If its caller is cancelled meanwhile, its slot is returned."""
 
     def __init__(self, store: RateStore, name: str, operation: Operation[T], cooldown: float) -> None:
         self._store, self._name, self._operation, self._cooldown = store, name, operation, cooldown
         self._is_abandoned = False
-        # Whoever takes the answer out of it gives the slot back: the thread, or the caller that was cancelled.
+        # The one that pops the answer returns the slot: the thread, or the cancelled caller.
         self._answers: list[T] = []
 
     def __call__(self) -> T:
@@ -108,7 +108,7 @@ class _Call(Generic[T]):
         return answer
 
     def abandon(self) -> None:
-        """Give back the slot that the operation got, or gets later."""
+        """Return the slot that the operation has reserved, or will."""
         self._is_abandoned = True
         self._release()
 
@@ -121,9 +121,9 @@ class _Call(Generic[T]):
 
 class PerProcess(Generic[T]):
     """
-    An object that each process has of its own, because it does not survive a fork.
+    One object for each process, because it does not survive a fork.
 
-    :param make: makes one, when a process first asks.
+    :param make: makes the object of a process, at its first use.
     """
 
     def __init__(self, make: Callable[[], T]) -> None:
@@ -132,7 +132,7 @@ class PerProcess(Generic[T]):
         self._by_process: dict[int, T] = {}
 
     def get(self) -> T:
-        """Return that of this process."""
+        """Return the object of this process."""
         process = os.getpid()
         try:
             return self._by_process[process]
@@ -140,7 +140,7 @@ class PerProcess(Generic[T]):
             return self._by_process.setdefault(process, self._make())
 
     def pop(self) -> T | None:
-        """Take out that of this process, if there is one; the next is made anew."""
+        """Remove and return the object of this process, if there is one; the next use makes another."""
         return self._by_process.pop(os.getpid(), None)
 
 
@@ -152,9 +152,9 @@ class _Memory:
 
 class MemoryStore(RateStore):
     """
-    Keep schedules in the memory of one process; other processes share nothing of it.
+    Keeps schedules in the memory of one process; other processes do not share them.
 
-    :param clock: where time comes from.
+    :param clock: the source of time.
     """
 
     def __init__(self, clock: Clock | None = None) -> None:

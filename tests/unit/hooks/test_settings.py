@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.exceptions import InvalidConnectionError
+from airflow_provider_mediaops.hooks.connection import ConnectionFields
 from airflow_provider_mediaops.hooks.settings import (
-    ConnectionFields,
     base_urls,
     retry_policy,
     split_address,
@@ -104,19 +104,19 @@ def test_a_choice_that_is_none_is_named(value: object) -> None:
 
 @pytest.mark.parametrize(("value", "read"), [(None, 7.0), ("", 7.0), (0, 0.0), ("2.5", 2.5), (" 3 ", 3.0)])
 def test_a_number(value: object, read: float) -> None:
-    assert extra(x=value).number("x", 7.0, least=0) == read
+    assert extra(x=value).number("x", 7.0, minimum=0) == read
 
 
 @pytest.mark.parametrize("value", ["many", -1, "nan", "inf", True, [], {}, 10**400])
 def test_a_number_that_is_none_is_named(value: object) -> None:
     with wrong("x"):
-        extra(x=value).number("x", 7.0, least=0)
+        extra(x=value).number("x", 7.0, minimum=0)
 
 
 @pytest.mark.parametrize("value", [1.5, "2.5", 0])
 def test_a_whole_number_that_is_none_is_named(value: object) -> None:
     with wrong("x"):
-        extra(x=value).number("x", 5, least=1, whole=True)
+        extra(x=value).number("x", 5, minimum=1, whole=True)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A client of an invented service, and what it gets back."""
+"""A client of an invented service, and the replies that it gets."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ SLOW = TransportError(Failure.TIMEOUT, "slow")
 
 
 def refused(status: int, reason: str = "", **headers: str) -> Response:
-    """Give a refusal with a reason."""
+    """Return a refusal with a reason."""
     return Response(status, headers, json.dumps({"error": {"errors": [{"reason": reason}]}}).encode())
 
 
 def make(fake: FakeClock, **more: Any) -> Client:
-    """Give a client whose time is the clock's."""
+    """Return a client whose time is the clock's."""
     settings: dict[str, Any] = {"base_urls": ("http://one",), "rules": RULES, "clock": fake.clock}
     return Client(**{**settings, **more})
 
 
 def error_of(client: Client, call: Call[Any], replies: list[Any], fake: FakeClock | None = None) -> MediaOpsError:
-    """Give the error that a call ends in."""
+    """Return the error that a call ends in."""
     with pytest.raises(MediaOpsError) as caught:
         replay(client.ask(call), replies, clock=fake)
     return caught.value

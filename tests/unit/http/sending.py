@@ -1,4 +1,4 @@
-"""What tests of the transports send, and what they expect of a failure."""
+"""Requests for tests of the transports, and the checks of a failure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ QUICK = TransportSettings(connect_timeout=0.5, read_timeout=0.5)
 
 
 def failure_of(send: Send, request: Request) -> TransportError:
-    """Give the failure that a request ends in."""
+    """Return the failure that a request ends in."""
     with pytest.raises(TransportError) as caught:
         send(request)
     # The libraries' own errors hold the whole address, so none may hang on ours.
@@ -31,12 +31,12 @@ def failure_of(send: Send, request: Request) -> TransportError:
 
 
 def ask(base: str, path: str = "/path") -> Request:
-    """Give a request with a credential in its query."""
+    """Return a request with a credential in its query."""
     return Request("GET", path, params=(("part", "id"),), base=base, secret_params=(("key", SECRET),))
 
 
 def read_and(*parts: bytes, then: str = "close") -> Callable[[Peer], None]:
-    """Read the request, send something, and end in some way."""
+    """Return a server that reads the request, sends the parts, and then closes, stalls or resets the connection."""
 
     def serve(peer: Peer) -> None:
         peer.request()

@@ -14,9 +14,9 @@ from airflow_provider_mediaops.http.auth import (
     NoAuth,
     ParameterAuth,
     RefreshTokenAuth,
-    is_header_text,
 )
 from airflow_provider_mediaops.http.exchange import Request, Response, ask_once
+from airflow_provider_mediaops.http.headers import is_header_text
 from tests.unit.conversations import FakeClock, replay, requests_of
 
 if TYPE_CHECKING:

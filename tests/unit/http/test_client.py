@@ -245,7 +245,7 @@ def test_a_write_moves_on_only_where_nothing_was_sent() -> None:
 
 
 def limited(fake: FakeClock, **more: Any) -> Client:
-    """Give a client whose key may ask once a second."""
+    """Return a client whose key may ask once a second."""
     limiter = replace(limiter_for("thing", "key", 1.0, memory_store(fake)), clock=fake.clock)
     return make(fake, **{"limiter": limiter, **more})
 

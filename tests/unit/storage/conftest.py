@@ -42,7 +42,7 @@ def store() -> Iterator[Store]:
 
 @pytest.fixture(params=["local", "store", "store without conditions"])
 def place(request: pytest.FixtureRequest) -> Place:
-    """Give a place of each kind."""
+    """Return a place of each kind."""
     if request.param == "local":
         return local_place(request.getfixturevalue("tmp_path"))
     store: Store = request.getfixturevalue("store")

@@ -18,16 +18,18 @@ _STORE = ("pipe_file", "commit_upload", "rm_file")
 
 
 class DeathError(BaseException):
-    """Nothing that comes after this changes anything any more."""
+    """Raised as the death of the process: no call after it changes anything."""
 
 
 @dataclass
 class Life:
     """
-    Counts what a process does to its files, and ends it at one of these steps.
+    Counts the calls that change files or objects, and ends the process at one of them.
 
-    :param patch: undoes it after the test.
-    :param left: how many steps are left; None for no end.
+    :param patch: replaces the calls for the test.
+    :param left: the number of calls before the process dies; None if it does not die.
+    :param steps: the number of calls so far.
+    :param torn: whether a last write was cut in half.
     """
 
     patch: pytest.MonkeyPatch
@@ -36,13 +38,13 @@ class Life:
     torn: bool = field(default=False)
 
     def of_files(self) -> None:
-        """Count what is done to local files."""
+        """Count the calls that change local files."""
         for place, names in ((os, _OPEN_FILES), (Path, _PATHS)):
             for name in names:
                 self.patch.setattr(place, name, self._counted(getattr(place, name)))
 
     def of(self, store: Any) -> None:
-        """Count what is done to objects."""
+        """Count the calls that change objects of a store."""
         for name in _STORE:
             self.patch.setattr(store, name, self._counted(getattr(store, name)))
 
@@ -59,7 +61,7 @@ class Life:
         return step
 
     def _tear(self, call: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
-        # The last write may get half of its way.
+        # The last write may be cut short.
         if getattr(call, "__name__", "") == "pwrite" and not self.torn:
             self.torn = True
             descriptor, data, offset = arguments

@@ -1,4 +1,4 @@
-"""The two kinds of place that a dataset can go to, with one way to look at what is there."""
+"""The two kinds of destination of a dataset, local and on an object store, with one way to inspect their files."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ START = 1_800_000_000.0
 
 
 class StoppedError(Exception):
-    """What ends an attempt."""
+    """Raised by a test to end an attempt."""
 
 
 @contextmanager
 def stopped() -> Iterator[None]:
-    """Have an attempt end with this error."""
+    """Expect the attempt to end with :class:`StoppedError`."""
     with pytest.raises(StoppedError):
         yield
 
@@ -39,7 +39,7 @@ def owner(task: str = "dag/run/task/-1", parameters: str = "p", clears: int = 0)
 
 
 def rows(first: int, count: int = 2) -> list[dict[str, Any]]:
-    """Give a few records."""
+    """Return a few records."""
     return [{"id": f"r{number}", "n": number} for number in range(first, first + count)]
 
 
@@ -49,8 +49,8 @@ class Place:
     A folder on the local disk, or below a bucket.
 
     :param prefix: the address of the folder.
-    :param names: gives the names of all files there, the hidden ones included.
-    :param read: gives the content of one.
+    :param names: returns the names of all files there, the hidden ones included.
+    :param read: returns the content of one.
     :param remove: removes one.
     """
 
@@ -64,11 +64,11 @@ class Place:
         return Dataset(f"{self.prefix}/{name}", view=VIEW, clock=lambda: self.now, **options)
 
     def lines(self, name: str = "d.jsonl") -> list[Any]:
-        """Give the records in a file of JSON lines."""
+        """Return the records in a file of JSON lines."""
         return [json.loads(line) for line in self.read(name).splitlines()]
 
     def visible(self) -> list[str]:
-        """Give the names of the files that are not hidden."""
+        """Return the names of the files that are not hidden."""
         return [name for name in self.names() if not name.startswith(".")]
 
 

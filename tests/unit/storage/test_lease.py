@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_mediaops.storage.lease import Lease, modified
+from airflow_provider_mediaops.storage.lease import Lease
+from airflow_provider_mediaops.storage.object_info import modified_time
 from airflow_provider_mediaops.storage.ownership import Receipt
 from airflow_provider_mediaops.storage.segments import Position, Segment
 from tests.unit.storage.places import START, owner
@@ -118,4 +119,4 @@ UTC_NOON = datetime(2027, 1, 15, 12, tzinfo=timezone.utc)
     ],
 )
 def test_the_time_of_the_last_write_in_the_words_of_the_clients(info: dict[str, Any], time: float | None) -> None:
-    assert modified(info) == time
+    assert modified_time(info) == time

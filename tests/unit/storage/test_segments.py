@@ -119,7 +119,7 @@ class Staged:
         self.spool[position:] = data
 
     def read(self, *tokens: str, without: Sequence[Segment] = ()) -> tuple[str, Any]:
-        """Give the letters that count, and the state."""
+        """Return the letters that count, and the state."""
         there = [segment for segment in self.contents if segment not in without]
         extent, state = StagedRecords(tokens, self.fetch, self.write).read(there)
         del self.spool[extent.size :]
@@ -127,7 +127,7 @@ class Staged:
         return self.spool.decode().replace('"', "").replace("\n", ""), state
 
     def of(self, token: str, number: int) -> list[Segment]:
-        """Give the copies of a segment, the newest last."""
+        """Return the copies of a segment, the newest last."""
         return sorted(
             (each for each in self.contents if (each.token, each.number) == (token, number)),
             key=lambda each: each.serial,

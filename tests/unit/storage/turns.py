@@ -1,4 +1,4 @@
-"""Attempts at one dataset that take turns at a store in whatever order a test wants, and die or fail where it wants."""
+"""Attempts at one dataset whose requests a test puts into any order; they die or fail at any request it chooses."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ PAGE = 3
 @dataclass
 class World:
     """
-    What the attempts share.
+    The store and the history that the attempts share.
 
-    :param rows: how many the dataset is to have.
-    :param conditional: whether the store checks conditions.
-    :param sizes: the sizes of segments and of blocks.
+    :param rows: the number of rows of the finished dataset.
+    :param conditional: whether the store checks conditions of writes.
+    :param sizes: the sizes of segments and of blocks, in bytes.
     """
 
     rows: int
@@ -47,13 +47,13 @@ class World:
     sizes: dict[str, int] = field(default_factory=dict)
     objects: dict[str, Any] = field(default_factory=dict)
     now: float = START
-    #: Who acquired, published a file, or wrote a receipt, in order.
+    #: Pairs of an event (a lease acquired or released, a file, a receipt) and the attempt, in order.
     events: list[tuple[str, str]] = field(default_factory=list)
-    #: What each attempt had committed when another acquired.
+    #: The records that each attempt had committed when another one acquired the lease.
     committed: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     made: list[Actor] = field(default_factory=list)
-    #: How many segments there were at most.
-    most: int = 0
+    #: The largest number of segments at one time.
+    most_segments: int = 0
 
     def clock(self) -> float:
         return self.now
@@ -63,7 +63,7 @@ class World:
         return PacedStore(self, name, turn)
 
     def note(self, path: str, name: str) -> None:
-        """Take note of an object that was written."""
+        """Record that an object was written."""
         if path == FILE:
             self.events.append(("file", name))
         if path == LEASE and path in self.objects:
@@ -72,30 +72,30 @@ class World:
             self.events.append((kind, name))
             if kind == "acquired":
                 self.committed |= {actor.name: list(actor.kept) for actor in self.made if actor.name != name}
-        self.most = max(self.most, sum(path.startswith(PARTS) for path in self.objects))
+        self.most_segments = max(self.most_segments, sum(path.startswith(PARTS) for path in self.objects))
 
     def last(self, kind: str) -> str:
-        """Return the name of the attempt that did this last."""
+        """Return the attempt of the latest event of a kind; empty if there is none."""
         return next((name for each, name in reversed(self.events) if each == kind), "")
 
     def at(self, kind: str, name: str) -> int:
-        """Return when an attempt did this; -1 for never."""
+        """Return the index of an attempt's event; -1 if there is none."""
         return self.events.index((kind, name)) if (kind, name) in self.events else -1
 
     def published(self) -> list[dict[str, Any]] | None:
-        """Give the records of the published file."""
+        """Return the records of the published file; None if there is no file."""
         found = self.objects.get(FILE)
         return None if found is None else [json.loads(line) for line in found.getvalue().splitlines()]
 
     def receipt(self) -> dict[str, Any] | None:
-        """Give the receipt, if it describes the published file."""
+        """Return the receipt, if it describes the published file."""
         with client(self) as path:
             lease = Lease.from_bytes(self.objects[LEASE].getvalue())
             return published_in_store(path, lease.last.owner) and lease.last.to_dict() if lease.last else None
 
 
 class PacedStore(FakeStore):
-    """One attempt's way to the objects, which waits for its turn before each request."""
+    """One attempt's client of the store; it waits for its turn before each request."""
 
     def __init__(self, world: World, name: str, turn: Callable[[], bool]) -> None:
         super().__init__(conditional=world.conditional, clock=world.clock, objects=world.objects)
@@ -143,7 +143,7 @@ class PacedStore(FakeStore):
 
 @contextmanager
 def client(world: World, name: str = "client", turn: Callable[[], bool] = bool) -> Iterator[ObjectStoragePath]:
-    """Attach a client of its own; give the destination's path."""
+    """Attach a client for one attempt; return the destination's path."""
     attach("memory", name, fs=world.client_of(name, turn))
     try:
         yield ObjectStoragePath(f"memory://{name}@{FILE.removeprefix('/')}")
@@ -153,16 +153,16 @@ def client(world: World, name: str = "client", turn: Callable[[], bool] = bool) 
 
 class Actor:
     """
-    One attempt, in a thread that goes on only when it is told to.
+    One attempt, in a thread that makes one request for each step the test allows.
 
-    :param world: what it shares with others.
-    :param name: marks what it writes.
+    :param world: the store that it shares with other attempts.
+    :param name: its name in the history and in the records that it writes.
     :param who: the task.
     """
 
     def __init__(self, world: World, name: str, who: Owner) -> None:
         self.world, self.name, self.owner = world, name, who
-        #: The records that it has found or committed, as far as it knows.
+        #: The records that it has read or committed, as far as it knows.
         self.kept: list[dict[str, Any]] = []
         self.ended = False
         self.outcome: BaseException | None = None
@@ -174,7 +174,7 @@ class Actor:
         world.made.append(self)
 
     def step(self, count: int = 1) -> None:
-        """Let it do so many requests, or as many as it has."""
+        """Make this number of requests, or fewer if the attempt ends."""
         for _ in range(count):
             if self.ended:
                 return
@@ -182,7 +182,7 @@ class Actor:
             self._paused.acquire()
 
     def finish(self) -> None:
-        """Let it come to its end."""
+        """Run it to its end."""
         while not self.ended:
             self.step()
 
@@ -193,7 +193,7 @@ class Actor:
         self._thread.join()
 
     def _turn(self) -> bool:
-        """Wait for the next turn; say whether its reply is to be lost."""
+        """Wait for the next turn; return whether the reply of its request is lost."""
         self._paused.release()
         self._go.acquire()
         if self._dead:
@@ -209,7 +209,7 @@ class Actor:
         try:
             with client(self.world, self.name, self._turn) as path:
                 self._work(path)
-        except BaseException as error:  # noqa: BLE001  it is looked at in the test's thread
+        except BaseException as error:  # noqa: BLE001  the test's thread checks it
             self.outcome = error
         self.ended = True
         self._paused.release()
@@ -239,19 +239,19 @@ class Actor:
 
 
 def following(last: dict[str, Any] | None, writer: str) -> dict[str, Any]:
-    """Give a record that only ever follows this one."""
+    """Return a record that can only follow this one."""
     before = hashlib.sha256(json.dumps(last).encode()).hexdigest()[:8]
     return {"n": last["n"] + 1 if last else 1, "by": writer, "before": before}
 
 
 def is_unmixed(records: list[dict[str, Any]]) -> bool:
-    """Say whether each record was made to follow the one before it."""
+    """Return whether each record was made to follow the one before it."""
     return all(record == following(last, record["by"]) for last, record in zip([None, *records], records, strict=False))
 
 
 @contextmanager
 def actors(world: World, **owners: Owner) -> Iterator[list[Actor]]:
-    """Give attempts that have not begun; in the end they die."""
+    """Yield attempts that have not begun; end them with the block."""
     made = [Actor(world, name, who) for name, who in owners.items()]
     try:
         yield made
@@ -262,10 +262,10 @@ def actors(world: World, **owners: Owner) -> Iterator[list[Actor]]:
 
 def check_published(world: World, older: Actor, newer: Actor) -> None:
     """
-    Look at what two attempts have come to.
+    Assert that two attempts have left one whole file, and a receipt that describes it.
 
-    :param older: the one that acquired first.
-    :param newer: the other.
+    :param older: the attempt that acquired first.
+    :param newer: the other attempt.
     """
     file, writer = world.published(), world.last("file")
     assert file is None or (len(file) == world.rows and is_unmixed(file)), "mixed"
@@ -276,7 +276,7 @@ def check_published(world: World, older: Actor, newer: Actor) -> None:
         assert file == newer.kept
     late = writer == older.name and world.at("file", newer.name) >= 0
     if late:
-        # A file has replaced a newer one: without conditions that can be, within one request. It is noticed.
+        # A file has replaced a newer one. Without conditions this can happen within one request, and raises an error.
         assert not world.conditional, "older over newer"
         assert isinstance(older.outcome, DestinationInUseError), "in silence"
     receipt = world.receipt() if world.last("receipt") else None
@@ -285,14 +285,14 @@ def check_published(world: World, older: Actor, newer: Actor) -> None:
 
 
 def check_resumed(world: World, older: Actor, newer: Actor) -> None:
-    """Make sure that the newer attempt of a task has all that the older had committed when it acquired."""
+    """Assert that the newer attempt of a task has every record that the older had committed before."""
     if world.at("acquired", newer.name) >= 0 and world.at("receipt", older.name) < 0 and newer.kept:
         before = world.committed[older.name]
         assert newer.kept[: len(before)] == before, "a committed row is lost"
 
 
 def check_next_attempt(world: World) -> None:
-    """Let another attempt go on alone, and look at what it publishes."""
+    """Run another attempt alone; assert that it publishes the dataset and leaves nothing behind."""
     with actors(world, last=owner()) as (last,):
         last.finish()
     assert last.outcome is None
@@ -300,7 +300,7 @@ def check_next_attempt(world: World) -> None:
     assert published is not None
     assert len(published) == world.rows
     assert is_unmixed(published)
-    # One that died after it published may have left something, and so may one of two with the same epoch.
+    # An attempt that died after it published may have left objects, and so may one of two with the same epoch.
     world.now += STALE_AFTER
     with actors(world, cleaner=owner("cleaner")) as (cleaner,):
         cleaner.finish()
@@ -308,7 +308,7 @@ def check_next_attempt(world: World) -> None:
 
 
 def check_committed(world: World, holder: Actor) -> None:
-    """Make sure that an attempt which has the lease still has all that it has committed."""
+    """Assert that the next attempt finds everything that the holder of the lease has committed."""
     if world.published() is not None or holder.name != world.last("acquired"):
         return
     with actors(world, heir=owner()) as (heir,):

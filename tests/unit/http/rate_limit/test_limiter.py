@@ -15,7 +15,7 @@ from airflow_provider_mediaops.exceptions import (
     RateStoreError,
     TemporaryError,
 )
-from airflow_provider_mediaops.http.errors import spent_quota
+from airflow_provider_mediaops.http.errors import quota_error
 from airflow_provider_mediaops.http.exchange import Blocking, Request, Wait
 from airflow_provider_mediaops.http.rate_limit.limiter import Permit, RateLimiter, limiter_for
 from airflow_provider_mediaops.http.rate_limit.redis_store import RedisStore
@@ -150,7 +150,7 @@ class TestWhatTheServiceSays:
         assert isinstance(end.value.value, QuotaExhausted)
         assert end.value.value.seconds == pytest.approx(3_600.986)
 
-    def test_a_spent_quota_ends_all_at_once_until_it_is_back(self) -> None:
+    def test_a_quota_error_ends_all_at_once_until_it_is_back(self) -> None:
         fake = FakeClock()
         limiter = limiter_of(fake)
         tell(limiter, QuotaExceededError("spent", retry_after=3_600.0))
@@ -367,7 +367,7 @@ class TestAStoreThatFails:
 class TestTheErrorOfASpentQuota:
     def test_it_says_until_when_and_what_was_not_sent(self) -> None:
         request = Request("GET", "/book/9780140449136", base="https://books.example")
-        error = spent_quota(request, "book database", QuotaExhausted(4 * 3_600 + 2.0), START)
+        error = quota_error(request, "book database", QuotaExhausted(4 * 3_600 + 2.0), START)
         assert error.message == (
             "The quota of this key at the book database is used up until 2026-03-15 00:00 UTC, so GET "
             "/book/9780140449136 was not sent: run it again after that, or ask for a larger quota."
@@ -378,7 +378,7 @@ class TestTheErrorOfASpentQuota:
 
     @pytest.mark.parametrize("seconds", [-20, 0, 20])
     def test_clocks_that_differ_a_little_say_the_same(self, seconds: int) -> None:
-        error = spent_quota(Request("GET", "/"), "thing", QuotaExhausted(14_402.0), START + timedelta(seconds=seconds))
+        error = quota_error(Request("GET", "/"), "thing", QuotaExhausted(14_402.0), START + timedelta(seconds=seconds))
         assert "2026-03-15 00:00 UTC" in error.message
 
 

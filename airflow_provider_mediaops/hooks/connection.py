@@ -1,0 +1,154 @@
+"""The fields of an Airflow connection as typed values, with one error for each field that cannot be used."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from airflow_provider_mediaops.exceptions import InvalidConnectionError
+from airflow_provider_mediaops.http.headers import is_header_text
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionFields:
+    """
+    The fields of an Airflow connection, as plain values.
+
+    :param conn_id: the connection's id, for messages.
+    :param host: the base address, whole or only its host; several separated by commas.
+    :param schema: ``http`` or ``https``; used if ``host`` has no scheme.
+    :param port: the port; used if ``host`` has none.
+    :param login: the user name or client id.
+    :param password: the password, token, key or client secret.
+    :param extra: the extra fields; from a URI they are all texts.
+    """
+
+    conn_id: str
+    host: str = ""
+    schema: str = ""
+    port: int | None = None
+    login: str = ""
+    password: str = field(default="", repr=False)
+    extra: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, connection: Any) -> ConnectionFields:
+        """
+        Read an Airflow connection without asking Airflow to mask anything, which blocks in a triggerer.
+
+        :param connection: an ``airflow.sdk.Connection``, or the core's.
+        :returns: its fields.
+        :raises InvalidConnectionError: if ``extra`` is no JSON object, or ``port`` is no port.
+        """
+        return cls(
+            conn_id=connection.conn_id or "",
+            host=(connection.host or "").strip(),
+            schema=(connection.schema or "").strip().lower(),
+            port=_port_of(connection),
+            login=connection.login or "",
+            password=connection.password or "",
+            extra=_extra_of(connection),
+        )
+
+    def error(self, name: str, problem: str) -> InvalidConnectionError:
+        """
+        Return the error for a field that cannot be used.
+
+        :param name: the field.
+        :param problem: a sentence with the fault and the correction; free of secrets.
+        """
+        return InvalidConnectionError(f"Connection {self.conn_id!r}, field {name!r}: {problem}")
+
+    def text(self, name: str, default: str = "") -> str:
+        """Return a field of extra as text."""
+        value = self.extra.get(name)
+        return ("" if value is None else str(value).strip()) or default
+
+    def credential(self, meaning: str) -> str:
+        """
+        Return the password, which is required.
+
+        :param meaning: the kind of credential, for the message; for example ``the REST key``.
+        :returns: the password.
+        :raises InvalidConnectionError: if it is empty, or cannot be sent in a header.
+        """
+        if not self.password:
+            raise self.error("password", f"it is empty; it must be {meaning}.")
+        if not is_header_text(self.password):
+            raise self.error(
+                "password",
+                f"it must be {meaning}, but has a blank or line break at an end, or a character beyond plain ASCII.",
+            )
+        return self.password
+
+    def choice(self, name: str, choices: tuple[str, ...], default: str) -> str:
+        """Return a field of extra that is one of a few words."""
+        value = self.text(name, default).lower()
+        if value not in choices:
+            raise self.error(name, f"it is one of {', '.join(choices)}.")
+        return value
+
+    def number(
+        self, name: str, default: float, *, minimum: float, maximum: float = sys.float_info.max, whole: bool = False
+    ) -> float:
+        """Return a field of extra that holds a number, or the text of one."""
+        value = self.extra.get(name)
+        if value is None or value == "":
+            return default
+        try:
+            number = float(value) if not isinstance(value, bool) else float("nan")
+        except (TypeError, ValueError, OverflowError):
+            number = float("nan")
+        if not minimum <= number <= maximum or (whole and number != int(number)):
+            kind = "a whole number" if whole else "a number"
+            bounds = f"{minimum:g} or more" if maximum == sys.float_info.max else f"{minimum:g} to {maximum:g}"
+            raise self.error(name, f"it must be {kind}, {bounds}.")
+        return number
+
+    def flag(self, name: str, *, default: bool) -> bool:
+        """Return a field of extra as true or false."""
+        value = self.extra.get(name)
+        if value is None or value == "":
+            return default
+        word = str(value).strip().lower()
+        if word not in ("true", "false", "1", "0", "yes", "no"):
+            raise self.error(name, "it must be true or false.")
+        return word in ("true", "1", "yes")
+
+    def mapping(self, name: str) -> dict[str, str]:
+        """Return a field of extra that holds an object of texts, or the JSON text of one."""
+        value = self.extra.get(name)
+        if isinstance(value, str):
+            try:
+                value = json.loads(value.strip() or "{}")
+            except ValueError:
+                value = name
+        if value is None:
+            return {}
+        if not isinstance(value, Mapping) or not all(isinstance(item, (str, int, float)) for item in value.values()):
+            raise self.error(name, "it must be a JSON object of texts.")
+        return {str(key): str(item) for key, item in value.items()}
+
+
+def _port_of(connection: Any) -> int | None:
+    # The JSON form of a connection may hold the port as a text.
+    text = str(connection.port or "").strip()
+    if text and not (text.isdecimal() and int(text) in range(65_536)):
+        raise InvalidConnectionError(f"Connection {connection.conn_id!r}, field 'port': it must be 1 to 65535.")
+    return int(text or 0) or None
+
+
+def _extra_of(connection: Any) -> Mapping[str, Any]:
+    try:
+        extra = json.loads(connection.extra or "{}")
+        # The URI form nests an object of any depth as the text of one field.
+        nested = extra.pop("__extra__", None) if isinstance(extra, dict) else None
+        extra = {**extra, **json.loads(nested)} if isinstance(nested, str) else extra
+    except (TypeError, ValueError):
+        extra = None
+    if not isinstance(extra, dict):
+        raise InvalidConnectionError(f"Connection {connection.conn_id!r}, field 'extra': it must be a JSON object.")
+    return extra

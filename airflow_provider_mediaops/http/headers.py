@@ -1,0 +1,50 @@
+"""The headers of a request: check them before an HTTP library does, and merge them."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from airflow_provider_mediaops.http.exchange import Failure, TransportError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_VALUE = re.compile(r"([!-~]([\t -~]*[!-~])?)?")
+
+
+def is_header_name(text: str) -> bool:
+    """Return whether a text can be the name of a header: a token of RFC 9110."""
+    return bool(_NAME.fullmatch(text))
+
+
+def is_header_text(text: str) -> bool:
+    """Return whether a text can stand in a header as it is: printable ASCII, no blank at its ends, not empty."""
+    return text.isascii() and text.isprintable() and text == text.strip() != ""
+
+
+def merge_headers(headers: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
+    """
+    Merge headers. Names that differ only in case are the same name.
+
+    :param headers: the headers.
+    :param own: further headers, which replace those of the same name.
+    :returns: all of them.
+    """
+    replaced = {name.lower() for name in own}
+    return {**{name: value for name, value in headers.items() if name.lower() not in replaced}, **own}
+
+
+def check_headers(headers: Mapping[str, str]) -> None:
+    """
+    Make sure that headers can be sent, before any part of the request is.
+
+    :param headers: all headers of a request.
+    :raises TransportError: if a name is no token, or a value holds more than visible ASCII with blanks between.
+    """
+    for name, value in headers.items():
+        if not is_header_name(name):
+            raise TransportError(Failure.CONFIGURATION, "a header of the request has a name that cannot be sent")
+        if not _VALUE.fullmatch(value):
+            raise TransportError(Failure.CONFIGURATION, f"the header {name} holds characters that cannot be sent")

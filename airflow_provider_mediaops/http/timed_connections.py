@@ -1,0 +1,222 @@
+"""
+Connections of urllib3 that keep to one deadline for a whole exchange, and to a limit of the size of the headers.
+
+Time. urllib3 bounds each wait for the socket, so a reply that trickles in would last for ever. Here each wait (to
+connect, to send, and to receive, be it a header, a chunk or an interim reply) is given only what is left until the
+deadline. So no other thread is needed. The deadline is a context variable that belongs to the exchange, not to the
+connection, so it cannot strike a connection that has gone back to the pool. One wait is not bounded by it: the lookup
+of the host's name, which the system's resolver bounds.
+
+What was sent. Any error while a connection is made leaves :meth:`_Connection.connect` as a :class:`NotConnectedError`.
+So no later error is taken for one before the request was sent.
+"""
+
+from __future__ import annotations
+
+import http.client
+import io
+import socket
+import ssl
+import time
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+import urllib3.connection
+import urllib3.exceptions
+from urllib3.util.connection import create_connection
+from urllib3.util.ssl_match_hostname import CertificateError
+
+from airflow_provider_mediaops.http.exchange import Failure
+from airflow_provider_mediaops.http.transport_errors import causes_of, detail_of
+from airflow_provider_mediaops.http.transport_settings import MAX_HEAD_BYTES, NO_CONNECTION, STILL_COMING
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+
+class Deadline:
+    """
+    The time at which one exchange ends.
+
+    :param seconds: the time that it may take from now.
+    """
+
+    __slots__ = ("_ends",)
+
+    def __init__(self, seconds: float) -> None:
+        self._ends = time.monotonic() + seconds
+
+    @property
+    def passed(self) -> bool:
+        """Whether no time is left."""
+        return time.monotonic() >= self._ends
+
+    def left(self, limit: float) -> float:
+        """
+        Return the time that one wait may take.
+
+        :param limit: the time limit of the wait itself, in seconds.
+        :returns: seconds, more than 0.
+        :raises TimeoutError: if the deadline has passed.
+        """
+        left = self._ends - time.monotonic()
+        if left <= 0:
+            raise TimeoutError(STILL_COMING)
+        return min(left, limit)
+
+
+#: The deadline of the exchange that this thread carries out.
+current_deadline: ContextVar[Deadline] = ContextVar("current_deadline")
+
+
+class NotConnectedError(urllib3.exceptions.NewConnectionError):
+    """Raised for any error while a connection is made. Nothing of the request was sent."""
+
+    def __init__(self, connection: urllib3.connection.HTTPConnection, failure: Failure, detail: str) -> None:
+        super().__init__(connection, detail)
+        self.failure = failure
+        self.detail = detail
+
+
+class HeadTooLargeError(http.client.HTTPException):
+    """The reply's headers and interim replies are larger than the limit."""
+
+
+class _Incoming(io.RawIOBase):
+    """
+    The bytes that a connection receives for one exchange, each wait bounded by the deadline.
+
+    :param raw: the socket as a file; closing it closes the socket if it has no other user.
+    :param connected: the socket.
+    """
+
+    def __init__(self, raw: io.RawIOBase, connected: socket.socket) -> None:
+        super().__init__()
+        self._raw = raw
+        self._socket = connected
+        self._limit: float = connected.gettimeout() or 0.0
+        self._deadline = current_deadline.get()
+        self.head_bytes_left: int | None = MAX_HEAD_BYTES
+
+    def readable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._raw.fileno()
+
+    def readinto(self, buffer: Buffer) -> int | None:
+        if self.head_bytes_left is not None and self.head_bytes_left <= 0:
+            raise HeadTooLargeError
+        self._socket.settimeout(self._deadline.left(self._limit))
+        count: int | None = self._raw.readinto(buffer)
+        if self.head_bytes_left is not None and count:
+            self.head_bytes_left -= count
+        return count
+
+    def close(self) -> None:
+        if not self.closed:
+            super().close()
+            self._raw.close()
+
+
+class _Reply(http.client.HTTPResponse):
+    """A reply that must arrive before the deadline, with headers of limited size."""
+
+    def __init__(self, sock: socket.socket, *args: Any, **kwargs: Any) -> None:
+        super().__init__(sock, *args, **kwargs)
+        self._incoming = _Incoming(self.fp.detach(), sock)
+        self.fp = io.BufferedReader(self._incoming)
+
+    def begin(self) -> None:
+        super().begin()
+        self._incoming.head_bytes_left = None
+
+
+class _Connection(urllib3.connection.HTTPConnection):
+    """A connection that must be made, and must send, before the deadline."""
+
+    response_class = _Reply
+
+    def connect(self) -> None:
+        try:
+            super().connect()
+        except (OSError, urllib3.exceptions.HTTPError, http.client.HTTPException, ValueError) as error:
+            raise NotConnectedError(self, *_why_not_connected(error)) from error
+
+    def _new_conn(self) -> socket.socket:
+        # urllib3 gives each address of a host the whole time limit, however many there are.
+        deadline, limit = current_deadline.get(), self.timeout or 0.0
+        last_error: OSError | None = None
+        for *_, address in socket.getaddrinfo(self._dns_host, self.port, type=socket.SOCK_STREAM):
+            try:
+                host_and_port = str(address[0]), int(address[1])
+                connected = create_connection(host_and_port, deadline.left(limit), socket_options=self.socket_options)
+                # For the TLS handshake.
+                connected.settimeout(deadline.left(limit))
+            except OSError as error:
+                last_error = error
+            else:
+                return connected
+        raise last_error or OSError("the host has no address")
+
+    def _connect_tls_proxy(self, hostname: str, sock: socket.socket) -> Any:
+        # Python does TLS within TLS by many waits in one call.
+        return _BoundedSocket(super()._connect_tls_proxy(hostname, sock))  # type: ignore[misc]
+
+    def send(self, data: Any) -> None:
+        if self.sock is None:
+            self.connect()
+        self.sock.settimeout(current_deadline.get().left(self.timeout or 0.0))
+        super().send(data)
+
+
+class _TLSConnection(_Connection, urllib3.connection.HTTPSConnection):
+    """The same over TLS."""
+
+
+class _BoundedSocket:
+    """
+    A TLS connection within TLS to a proxy, each wait bounded by the deadline.
+
+    :param connected: the socket.
+    """
+
+    def __init__(self, connected: ssl.SSLSocket) -> None:
+        self._socket = connected
+
+    def recv(self, *arguments: Any) -> bytes:
+        self._arm()
+        return self._socket.recv(*arguments)
+
+    def sendall(self, *arguments: Any) -> None:
+        self._arm()
+        self._socket.sendall(*arguments)
+
+    def _arm(self) -> None:
+        self._socket.settimeout(current_deadline.get().left(self._socket.gettimeout() or 0.0))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._socket, name)
+
+
+class _Pool(urllib3.HTTPConnectionPool):
+    ConnectionCls = _Connection
+
+
+class _TLSPool(urllib3.HTTPSConnectionPool):
+    ConnectionCls = _TLSConnection
+
+
+#: The pools to use in place of urllib3's own, by scheme.
+POOLS = {"http": _Pool, "https": _TLSPool}
+
+
+def _why_not_connected(error: Exception) -> tuple[Failure, str]:
+    causes = causes_of(error)
+    if any(isinstance(cause, (ssl.SSLCertVerificationError, CertificateError)) for cause in causes):
+        return Failure.UNTRUSTED, detail_of(causes)
+    if any(isinstance(cause, ssl.SSLError) for cause in causes):
+        return Failure.TLS, detail_of(causes)
+    if any(isinstance(cause, TimeoutError) for cause in causes):
+        return Failure.NOT_SENT, NO_CONNECTION
+    return Failure.NOT_SENT, detail_of(causes)

@@ -1,0 +1,106 @@
+"""The errors of a destination that another task writes or has written."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING
+
+from airflow_provider_mediaops.exceptions import DestinationInUseError, PermanentError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def mapped_overwrite_error(destination: object, writer: str) -> PermanentError:
+    """
+    Return the error for a mapped task whose destination another instance of the same task has published.
+
+    :param destination: the path.
+    :param writer: the task that has published it.
+    """
+    return PermanentError(
+        f"{destination} is the dataset of {writer}, mapped beside this task in the same run, and would be lost: give "
+        "each mapped task a destination of its own, for example with {{ ti.map_index }} in it.",
+        service="storage",
+    )
+
+
+def in_use_error(destination: object, holder: str, since: float, ends: float | None = None) -> DestinationInUseError:
+    """
+    Return the error for a destination that another task is writing.
+
+    :param destination: the path.
+    :param holder: the task that is writing it.
+    :param since: the time of its last write, in seconds since 1970.
+    :param ends: the time at which its lease expires; None if the system frees the destination when the task dies.
+    """
+    advice = "This attempt ends; it can be repeated when that one is done, or give each task a destination of its own."
+    if ends is not None:
+        advice = f"If that task is dead, the destination is free at {_at(ends)}. {advice}"
+    return DestinationInUseError(
+        f"{destination} is being written by {holder or 'another task'}, last heard of at {_at(since)}. {advice}",
+        service="storage",
+    )
+
+
+def lease_removed_error(destination: object, lease: str) -> DestinationInUseError:
+    """
+    Return the error for a destination whose lease is gone.
+
+    :param destination: the path.
+    :param lease: the object that held the lease.
+    """
+    return DestinationInUseError(
+        f"{destination} is no longer this task's: the object {lease}, which names its writer, was removed, or another "
+        "task has published there. This attempt ends; the next one starts anew.",
+        service="storage",
+    )
+
+
+def lease_unreadable_error(destination: object, lease: str, why: str) -> DestinationInUseError:
+    """
+    Return the error for a destination whose lease cannot be understood.
+
+    :param destination: the path.
+    :param lease: the object that holds the lease.
+    :param why: the fault.
+    """
+    return DestinationInUseError(
+        f"{destination} may be in use: the object {lease}, which names its writer, cannot be understood ({why}). A "
+        "newer version of this provider may have written it: then upgrade this worker. If no task writes the "
+        "destination, remove that object and repeat the task.",
+        service="storage",
+    )
+
+
+def newer_replaced_error(destination: object, writer: str) -> DestinationInUseError:
+    """
+    Return the error of an attempt whose upload ended so late that it replaced a newer file.
+
+    :param destination: the path.
+    :param writer: the task that had published the newer file.
+    """
+    return DestinationInUseError(
+        f"{destination} was published by {writer} while this task's own upload was under way, and the upload replaced "
+        f"it: the store does not check conditions of writes. Run {writer} again to restore its file.",
+        service="storage",
+    )
+
+
+def files_changed_error(destination: object, file: Path) -> DestinationInUseError:
+    """
+    Return the error of an attempt whose files were removed or replaced by somebody else.
+
+    :param destination: the path that the attempt writes.
+    :param file: the file that is no longer the attempt's.
+    """
+    return DestinationInUseError(
+        f"{destination} is no longer this task's: {file} was removed, replaced or changed while the task was writing. "
+        "This attempt ends, and publishes nothing; the next one starts with what it finds. Leave the hidden files "
+        "beside a destination alone while a task writes it.",
+        service="storage",
+    )
+
+
+def _at(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds, timezone.utc):%Y-%m-%d %H:%M:%S} UTC"

@@ -1,0 +1,42 @@
+"""Read the properties of a file as the client of its store (fsspec) returns them. Each client has names of its own."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# The names for the time of the last write. The first that is present counts.
+_TIMES = ("LastModified", "last_modified", "mtime", "updated", "modified", "created")
+# The names for a property that differs between two versions of a file. The first that is present counts.
+_TAGS = ("ETag", "etag", "e_tag", "md5Hash", "md5", "generation", "checksum", *_TIMES)
+
+
+def content_tag(info: Mapping[str, Any]) -> str:
+    """
+    Return the property that changes with the content of a file.
+
+    :param info: the properties of the file.
+    :returns: its tag or checksum, or else its time; an empty text if the store has none.
+    """
+    return str(next(filter(None, map(info.get, _TAGS)), ""))
+
+
+def modified_time(info: Mapping[str, Any]) -> float | None:
+    """
+    Return the time of a file's last write, by the store's clock.
+
+    :param info: the properties of the file.
+    :returns: seconds since 1970; None if the client does not report it.
+    """
+    value = next((info[name] for name in _TIMES if info.get(name)), None)
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value.replace("Z", "+00:00"))
+        except ValueError:
+            return None
+    if isinstance(value, datetime):
+        return (value if value.tzinfo else value.replace(tzinfo=timezone.utc)).timestamp()
+    return float(value) if isinstance(value, (int, float)) else None
