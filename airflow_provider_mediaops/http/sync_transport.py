@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-__all__ = ["SyncTransport", "TransportSettings"]
 
 _CHUNK_BYTES = 64 * 1024
 

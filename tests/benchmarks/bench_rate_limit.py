@@ -47,7 +47,7 @@ from tests.redis_server import PROGRAM, running_redis
 try:
     from airflow_provider_mediaops.http.rate_limit.stores import store_at
 except ImportError:  # `--against` an older package
-    from airflow_provider_mediaops.http.rate_limit.limiter import (  # type: ignore[attr-defined,no-redef]
+    from airflow_provider_mediaops.http.rate_limit.limiter import (  # type: ignore[attr-defined]
         store_at,
     )
 
@@ -194,7 +194,12 @@ class _Asking:
         self.call = Call(Request("GET", "/book/1"), lambda response: response.status)
 
     def ask_for_ever(self) -> None:
-        from airflow_provider_mediaops.http.sync_transport import SyncTransport, TransportSettings
+        from airflow_provider_mediaops.http.sync_transport import SyncTransport
+
+        try:
+            from airflow_provider_mediaops.http.transport_settings import TransportSettings
+        except ImportError:  # the package of a former commit
+            from airflow_provider_mediaops.http.sync_transport import TransportSettings  # type: ignore[attr-defined]
 
         transport = SyncTransport(TransportSettings(headers={"X-Process": self.number}))
         while True:
