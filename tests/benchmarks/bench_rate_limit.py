@@ -47,7 +47,7 @@ from tests.redis_server import PROGRAM, running_redis
 try:
     from airflow_provider_mediaops.http.rate_limit.stores import store_at
 except ImportError:  # `--against` an older package
-    from airflow_provider_mediaops.http.rate_limit.limiter import (  # type: ignore[attr-defined]
+    from airflow_provider_mediaops.http.rate_limit.limiter import (  # type: ignore[attr-defined, no-redef]
         store_at,
     )
 
