@@ -36,9 +36,10 @@ def celery_airflow(
         # A worker takes no task that it has no process for: another may have one.
         "CELERY__WORKER_PREFETCH_MULTIPLIER": "1",
         "CELERY__SYNC_PARALLELISM": "1",
-        # A task whose worker was killed is noticed by the heartbeats that it no longer sends.
+        # A task whose worker was killed is noticed by the heartbeats that it no longer sends. The time limit is long
+        # enough that no task is taken for dead because the machine is busy.
         "SCHEDULER__TASK_INSTANCE_HEARTBEAT_SEC": "2",
-        "SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "15",
+        "SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "60",
         "SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "3",
     }
     return WatchedAirflow(

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from airflow_provider_mediaops.sandbox.limits import SlidingWindow
 from airflow_provider_mediaops.sandbox.server import SandboxServer
 from tests.distributed.celery_airflow import celery_airflow
 from tests.distributed.postgresql_server import postgresql, postgresql_programs
+from tests.distributed.rate_answers import RateAnswers
 from tests.redis_server import RedisServer, running_redis
 
 if TYPE_CHECKING:
@@ -24,12 +26,35 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Installation:
-    """Everything that runs, and the folder that the tasks read from and write to."""
+    """
+    Everything that runs.
+
+    :param airflow: the components, among them the two workers.
+    :param sandbox: the service.
+    :param redis: carries tasks to the workers and keeps the key's rate.
+    :param rate: the answers of the rate store.
+    :param output: the folder that the tasks read from and write to.
+    """
 
     airflow: WatchedAirflow
     sandbox: SandboxServer
     redis: RedisServer
+    rate: RateAnswers
     output: Path
+
+
+class NoLimit(SlidingWindow):
+    """
+    The service's limit, lifted.
+
+    It counts when requests arrive, and a busy machine holds some up until they arrive together. The tests look at the
+    times that the rate store granted instead.
+    """
+
+    def admit(self, key: str, *, limit: int, now: float) -> bool:
+        """Let every call in."""
+        del key, limit, now
+        return True
 
 
 @pytest.fixture(scope="session")
@@ -46,13 +71,19 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installat
     folder.mkdir()
     # On the disk at once: what the broker has taken on outlives its restart.
     kept = ("--appendonly", "yes", "--appendfsync", "always")
-    with SandboxServer() as sandbox, postgresql() as database, running_redis(folder, *kept) as server:
+    with (
+        SandboxServer() as sandbox,
+        postgresql() as database,
+        running_redis(folder, *kept) as server,
+        (rate := RateAnswers(server)).running(),
+    ):
+        sandbox.state.books_rate = NoLimit()
         books = json.loads(sandbox.connections()["AIRFLOW_CONN_MEDIAOPS_BOOKS_DEFAULT"])
         env = {
             "AIRFLOW_CONN_MEDIAOPS_BOOKS_DEFAULT": json.dumps(books),
-            "AIRFLOW__MEDIAOPS__RATE_LIMIT_STORE": f"redis://127.0.0.1:{server.port}/1",
+            "AIRFLOW__MEDIAOPS__RATE_LIMIT_STORE": f"redis://127.0.0.1:{rate.port}/1",
             "MEDIAOPS_OUTPUT": str(output),
         }
         dags = Path(__file__).parent / "dags"
         with celery_airflow(scratch / "home", dags=dags, env=env, database=database, broker=server) as airflow:
-            yield Installation(airflow, sandbox, server, output)
+            yield Installation(airflow, sandbox, server, rate, output)

@@ -17,7 +17,7 @@ with DAG("distributed_enrichment", schedule=None, catchup=False):
         task_id="enrich",
         retries=20,
         retry_delay=timedelta(seconds=2),
-        execution_timeout=timedelta(minutes=10),
+        execution_timeout=timedelta(minutes=60),
     ).expand_kwargs(
         [
             {"source": f"{FOLDER}/isbns-{part}.txt", "destination": f"{FOLDER}/books-{part}.jsonl"}

@@ -15,7 +15,7 @@ async def test_the_event_loop_goes_on() -> None:
     done = threading.Event()
 
     def wait() -> str:
-        return f"done: {done.wait(20)}"
+        return f"done: {done.wait(240)}"
 
     waiting = asyncio.ensure_future(in_thread(wait))
     await asyncio.sleep(0)

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from airflow_provider_mediaops.http import sync_transport
 from airflow_provider_mediaops.http.async_transport import AsyncTransport
 from airflow_provider_mediaops.http.sync_transport import SyncTransport
 from tests.redis_server import PROGRAM, running_redis
+from tests.unit.http.sending import MovedClock
 from tests.unit.loopback import make_certificate
 
 if TYPE_CHECKING:
@@ -21,10 +23,18 @@ if TYPE_CHECKING:
     from tests.unit.http.sending import Open, Send
 
 
+@pytest.fixture
+def clock() -> MovedClock:
+    """Return the clock by which the opened transports keep their deadlines."""
+    return MovedClock()
+
+
 @pytest.fixture(params=["requests", "httpx"])
-def opened(request: pytest.FixtureRequest) -> Iterator[Open]:
+def opened(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, clock: MovedClock) -> Iterator[Open]:
     """Open a transport, which is closed after the test."""
     loop = asyncio.new_event_loop()
+    loop.time = clock.monotonic  # type: ignore[method-assign]
+    monkeypatch.setattr(sync_transport, "time", clock)
     sync: list[SyncTransport] = []
     asynchronous: list[AsyncTransport] = []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,56 @@ Send = Callable[[Request], Response]
 Open = Callable[[TransportSettings], Send]
 
 SECRET = "s3cr3t-k€y/+"
-QUICK = TransportSettings(connect_timeout=0.5, read_timeout=0.5)
+#: Time limits that only bound a hang.
+PATIENT = TransportSettings(connect_timeout=240.0, read_timeout=240.0)
+#: Time limits for servers that never answer, or never accept: one of the two expires, however busy the machine is.
+QUICK_READ = TransportSettings(connect_timeout=240.0, read_timeout=0.3)
+QUICK_CONNECT = TransportSettings(connect_timeout=0.3, read_timeout=240.0)
+#: Seconds by which a server moves the clock on, past the limit of the whole exchange.
+PAST_THE_DEADLINE = 1_000.0
+
+
+class WholeExchangeSettings(TransportSettings):
+    """Limit the whole exchange to less than each wait in it, so that this limit alone expires."""
+
+    __slots__ = ()
+
+    def read_limit(self, request: Request) -> float:
+        """Return seconds that no test waits for."""
+        del request
+        return 100 * PAST_THE_DEADLINE
+
+    def total_limit(self, request: Request) -> float:
+        """Return half of the time by which a server moves the clock on."""
+        del request
+        return PAST_THE_DEADLINE / 2
+
+
+class MovedClock:
+    """The transports' clock, which a server may move on."""
+
+    def __init__(self) -> None:
+        self.ahead = 0.0
+
+    def monotonic(self) -> float:
+        """Return the time."""
+        return time.monotonic() + self.ahead
+
+
+def trickling(head: bytes, drop: bytes, clock: MovedClock) -> Callable[[Peer], None]:
+    """Send a little again and again, and move the clock past the deadline meanwhile."""
+
+    def serve(peer: Peer) -> None:
+        peer.request()
+        peer.send(head)
+        for moves in (False, True):
+            clock.ahead += PAST_THE_DEADLINE * moves
+            for _ in range(5):
+                peer.send(drop)
+                peer.pause(0.01)
+        peer.pause()
+
+    return serve
 
 
 def failure_of(send: Send, request: Request) -> TransportError:

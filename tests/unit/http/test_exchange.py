@@ -3,7 +3,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
-import time
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
@@ -147,7 +146,7 @@ async def test_a_cancelled_conversation_is_closed(where: str) -> None:
     task = asyncio.create_task(
         arun(talk(log), send, hang if where == "sleeping" else pass_by, in_thread=asyncio.to_thread)
     )
-    await asyncio.wait_for(reached.wait(), 10)
+    await asyncio.wait_for(reached.wait(), 240)
     assert log == []
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -176,18 +175,25 @@ def test_an_error_that_is_not_the_transports_ends_the_conversation(how: str) -> 
     assert log == ["closed"]
 
 
-def test_a_wait_is_slept_through_unless_told_otherwise() -> None:
+def test_a_wait_is_slept_through_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+
+    async def asleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    monkeypatch.setattr("airflow_provider_mediaops.http.exchange.time.sleep", slept.append)
+    monkeypatch.setattr("airflow_provider_mediaops.http.exchange.asyncio.sleep", asleep)
+
     def pause() -> Conversation[str]:
-        yield Wait(0.02)
+        yield Wait(3_600.0)
         return "rested"
 
     async def unused(_: Request) -> Response:
         raise AssertionError
 
-    started = time.monotonic()
     assert run(pause(), lambda _: Response(200)) == "rested"
     assert on_a_loop(arun(pause(), unused, in_thread=asyncio.to_thread)) == "rested"
-    assert time.monotonic() - started >= 0.04
+    assert slept == [3_600.0] * 2
 
 
 def test_a_single_call_needs_no_client() -> None:

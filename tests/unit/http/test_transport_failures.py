@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import httpx
@@ -13,8 +14,7 @@ from airflow_provider_mediaops.exceptions import InvalidConnectionError, Uncerta
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.errors import ErrorRules
 from airflow_provider_mediaops.http.exchange import Call, Failure, Request, Response, run
-from airflow_provider_mediaops.http.transport_settings import TransportSettings
-from tests.unit.http.sending import QUICK, ask, failure_of, read_and
+from tests.unit.http.sending import PATIENT, ask, failure_of, read_and
 from tests.unit.loopback import Loopback, answering, closed_port, http_reply
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from requests_mock import Mocker
 
     from tests.unit.http.sending import Open, Send
+    from tests.unit.loopback import Peer
 
 POST = Request("POST", "/bulletins", body=b"{}", idempotent=False)
 
@@ -36,7 +37,7 @@ def test_a_write_is_sent_once_whatever_a_redirect_says(opened: Open, location: b
     seen: list[bytes] = []
     reply = b"HTTP/1.1 303 See Other\r\ncontent-length: 0\r\nlocation: " + location + b"\r\n\r\n"
     with Loopback(answering(reply, seen=seen)) as server, pytest.raises(UncertainDeliveryError):
-        post(opened(QUICK), server.base)
+        post(opened(PATIENT), server.base)
     assert len(seen) == 1
 
 
@@ -53,9 +54,14 @@ def test_a_write_is_sent_once_whatever_a_redirect_says(opened: Open, location: b
 )
 def test_a_reply_that_cannot_be_read_was_asked_for(opened: Open, reply: bytes) -> None:
     seen: list[bytes] = []
-    with Loopback(answering(reply, seen=seen)) as server:
+
+    def serve(peer: Peer) -> None:
+        seen.append(peer.request())
+        peer.send(reply)
+
+    with Loopback(serve) as server:
         try:
-            opened(QUICK)(Request("POST", "/", base=server.base, body=b"{}"))
+            opened(PATIENT)(Request("POST", "/", base=server.base, body=b"{}"))
         except Exception as error:  # noqa: BLE001 some of these a library reads as an empty reply
             assert getattr(error, "sent", False), error  # noqa: PT017
     assert len(seen) == 1
@@ -85,7 +91,7 @@ def test_errors_of_requests_count_by_their_type(requests_mock: Mocker, error: Ex
     from airflow_provider_mediaops.http.sync_transport import SyncTransport
 
     requests_mock.get("http://service.invalid/path", exc=error)
-    with SyncTransport(QUICK) as transport:
+    with SyncTransport(PATIENT) as transport:
         assert failure_of(transport.send, ask("http://service.invalid")).failure is failure
 
 
@@ -119,7 +125,7 @@ async def test_errors_of_httpx_count_by_their_type(
         raise error
 
     monkeypatch.setattr(httpx.AsyncClient, "send", fail)
-    transport = AsyncTransport(QUICK)
+    transport = AsyncTransport(PATIENT)
     with pytest.raises(TransportError) as caught:
         await transport.send(ask("http://service.invalid"))
     await transport.aclose()
@@ -131,7 +137,7 @@ def test_certificates_of_the_environment_that_are_missing_are_an_error_of_config
 ) -> None:
     missing = str(tmp_path / "missing.pem")
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", missing)
-    send = opened(QUICK)
+    send = opened(PATIENT)
     with pytest.raises(InvalidConnectionError, match="REQUESTS_CA_BUNDLE"):
         post(send, f"https://127.0.0.1:{closed_port()}")
     # They are not needed without TLS.
@@ -146,7 +152,7 @@ def test_a_proxy_that_cannot_be_used_is_an_error_of_configuration(
     monkeypatch.delenv("no_proxy", raising=False)
     monkeypatch.setenv("http_proxy", proxy)
     with pytest.raises(InvalidConnectionError) as caught:
-        post(opened(QUICK), "http://service.invalid")
+        post(opened(PATIENT), "http://service.invalid")
     assert "s3cr3t" not in str(caught.value)
     assert "Nothing was sent" in str(caught.value)
 
@@ -154,11 +160,11 @@ def test_a_proxy_that_cannot_be_used_is_an_error_of_configuration(
 def test_a_certificate_that_is_refused_is_not_tried_again(opened: Open, certificate: Path) -> None:
     with Loopback(answering(http_reply()), certificate) as server:
         with pytest.raises(InvalidConnectionError, match="self-signed certificate"):
-            post(opened(QUICK), server.base)
+            post(opened(PATIENT), server.base)
         assert server.accepted == 1
 
 
 def test_a_proxy_that_breaks_off_before_the_tunnel_is_told_from_a_lost_reply(opened: Open) -> None:
     with Loopback(read_and(http_reply(502))) as proxy:
-        error = failure_of(opened(TransportSettings(proxies={"https": proxy.base})), ask("https://service.invalid"))
+        error = failure_of(opened(replace(PATIENT, proxies={"https": proxy.base})), ask("https://service.invalid"))
     assert (error.failure, error.detail.rpartition(" ")[2]) == (Failure.NOT_SENT, "502")
