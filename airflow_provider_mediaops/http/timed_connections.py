@@ -26,6 +26,7 @@ from urllib3.util.connection import create_connection
 from urllib3.util.ssl_match_hostname import CertificateError
 
 from airflow_provider_mediaops.http.exchange import Failure, TransportError
+from airflow_provider_mediaops.http.framing import check_framing
 from airflow_provider_mediaops.http.transport_errors import (
     HeadTooLargeError,
     causes_of,
@@ -134,6 +135,10 @@ class _Reply(http.client.HTTPResponse):
     def begin(self) -> None:
         super().begin()
         self._incoming.head_bytes_left = None
+        length = check_framing(self.headers)
+        if self.length is None:
+            # http.client does not read a length that is sent twice in one header.
+            self.length = length
 
 
 class _Connection(urllib3.connection.HTTPConnection):

@@ -9,6 +9,7 @@ import ssl
 from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.http.exchange import Failure, TransportError
+from airflow_provider_mediaops.http.framing import FramingError
 from airflow_provider_mediaops.http.transport_settings import NO_CONNECTION
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ def detail_of(causes: list[BaseException]) -> str:
     :returns: the type, and the system's message if there is one.
     """
     for cause in causes:
+        if isinstance(cause, FramingError):
+            return str(cause)
         if message := _system_message(cause):
             return f"{type(cause).__name__}: {message}"
     return type(causes[-1]).__name__
