@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import http.cookiejar
 import ssl
+from typing import Any
 
 import anyio
 import httpx
@@ -18,13 +19,17 @@ from airflow_provider_mediaops.http.decoding import BodyReader
 from airflow_provider_mediaops.http.exchange import Failure, Request, Response, TransportError
 from airflow_provider_mediaops.http.headers import check_headers, merge_headers
 from airflow_provider_mediaops.http.redaction import hiding_credentials
-from airflow_provider_mediaops.http.transport_errors import causes_of, detail_of
+from airflow_provider_mediaops.http.transport_errors import (
+    causes_of,
+    detail_of,
+    failure_before_sending,
+    is_head_too_large,
+)
 from airflow_provider_mediaops.http.transport_settings import (
     HEAD_TOO_LARGE,
     MAX_CONNECTIONS,
     MAX_HEAD_BYTES,
     MAX_HEADERS,
-    NO_CONNECTION,
     NO_REPLY,
     STILL_COMING,
     TransportSettings,
@@ -38,7 +43,18 @@ from airflow_provider_mediaops.http.transport_settings import (
 _KEEP_ALIVE_SECONDS = 300.0
 # After this number of decoded bytes, other tasks of the event loop get a turn.
 _TURN_BYTES = 1024 * 1024
-_HEAD_TOO_LARGE_STATUS = 431
+
+
+class _Progress:
+    """Records whether httpcore began to send a request. CONNECT does not count, because only the proxy reads it."""
+
+    def __init__(self) -> None:
+        self.may_have_sent = False
+
+    async def trace(self, event: str, information: dict[str, Any]) -> None:
+        """Note an event of httpcore: it calls this before and after each of its steps."""
+        if event.endswith(".send_request_headers.started") and information["request"].method != b"CONNECT":
+            self.may_have_sent = True
 
 
 class AsyncTransport:
@@ -77,6 +93,8 @@ class AsyncTransport:
         :raises TransportError: if no whole reply was received.
         """
         client, built = self._prepare(request)
+        progress = _Progress()
+        built.extensions["trace"] = progress.trace
         try:
             with hiding_credentials(request), anyio.fail_after(self._settings.total_limit(request)):
                 reply = await client.send(built, stream=True, auth=_no_auth)
@@ -85,7 +103,7 @@ class AsyncTransport:
                 finally:
                     await reply.aclose()
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, ValueError) as error:
-            failure = _failure_of(error)
+            failure = _failure_of(error, may_have_sent=progress.may_have_sent)
         # Outside the handler, so that the library's error is not kept: its text holds the address with its query.
         raise failure
 
@@ -158,35 +176,26 @@ async def _read(reply: httpx.Response, max_bytes: int) -> Response:
     return Response(reply.status_code, {name.lower(): value for name, value in reply.headers.items()}, body.finish())
 
 
-def _failure_of(error: Exception) -> TransportError:
+def _failure_of(error: Exception, *, may_have_sent: bool) -> TransportError:
     """Return the failure that the types of an error and of its causes stand for."""
     causes = causes_of(error)
-    for kinds, failure, detail in _BY_TYPE:
-        if isinstance(error, kinds):
-            return TransportError(failure, detail)
+    if isinstance(error, (httpx.UnsupportedProtocol, httpx.InvalidURL)):
+        return TransportError(Failure.CONFIGURATION, "the address cannot be used")
     if isinstance(error, httpx.ProxyError):
         # Raised for the proxy's reply to CONNECT, whose words begin with the status.
         return TransportError(Failure.NOT_SENT, f"the proxy refused the connection with {str(error)[:3]}")
-    if isinstance(error, httpx.ConnectError):
-        return TransportError(_why_not_connected(causes), detail_of(causes))
-    if any(getattr(cause, "error_status_hint", None) == _HEAD_TOO_LARGE_STATUS for cause in causes):
+    if not may_have_sent:
+        return failure_before_sending(causes)
+    return _failure_after_sending(error, causes)
+
+
+def _failure_after_sending(error: Exception, causes: list[BaseException]) -> TransportError:
+    if isinstance(error, httpx.TimeoutException):
+        return TransportError(Failure.TIMEOUT, NO_REPLY)
+    if isinstance(error, TimeoutError):
+        # Raised by anyio at the deadline of the whole exchange.
+        return TransportError(Failure.TIMEOUT, STILL_COMING)
+    if is_head_too_large(causes):
         return TransportError(Failure.TOO_LARGE, HEAD_TOO_LARGE)
     # LocalProtocolError among them: it can be raised after a part of the request was sent.
     return TransportError(Failure.BROKEN, detail_of(causes))
-
-
-# The first that matches counts. anyio raises TimeoutError at the deadline of the whole exchange.
-_BY_TYPE: tuple[tuple[type[Exception] | tuple[type[Exception], ...], Failure, str], ...] = (
-    ((httpx.UnsupportedProtocol, httpx.InvalidURL), Failure.CONFIGURATION, "the address cannot be used"),
-    ((httpx.ConnectTimeout, httpx.PoolTimeout), Failure.NOT_SENT, NO_CONNECTION),
-    (httpx.TimeoutException, Failure.TIMEOUT, NO_REPLY),
-    (TimeoutError, Failure.TIMEOUT, STILL_COMING),
-)
-
-
-def _why_not_connected(causes: list[BaseException]) -> Failure:
-    if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes):
-        return Failure.UNTRUSTED
-    if any(isinstance(cause, ssl.SSLError) for cause in causes):
-        return Failure.TLS
-    return Failure.NOT_SENT

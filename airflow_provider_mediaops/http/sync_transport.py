@@ -27,11 +27,15 @@ from airflow_provider_mediaops.http.redaction import hiding_credentials
 from airflow_provider_mediaops.http.timed_connections import (
     POOLS,
     Deadline,
-    HeadTooLargeError,
     NotConnectedError,
     current_deadline,
 )
-from airflow_provider_mediaops.http.transport_errors import causes_of, detail_of
+from airflow_provider_mediaops.http.transport_errors import (
+    causes_of,
+    detail_of,
+    failure_before_sending,
+    is_head_too_large,
+)
 from airflow_provider_mediaops.http.transport_settings import (
     HEAD_TOO_LARGE,
     MAX_CONNECTIONS,
@@ -183,6 +187,11 @@ class _Adapter(requests.adapters.HTTPAdapter):
         super().init_poolmanager(*args, **kwargs)
         self.poolmanager.pool_classes_by_scheme = POOLS
 
+    def send(self, *args: Any, **kwargs: Any) -> requests.Response:
+        # From here on, the connection records it.
+        current_deadline.get().may_have_sent = False
+        return super().send(*args, **kwargs)
+
     def proxy_manager_for(self, *args: Any, **kwargs: Any) -> Any:
         manager = super().proxy_manager_for(*args, **kwargs)
         manager.pool_classes_by_scheme = POOLS
@@ -206,11 +215,17 @@ def _failure_of(error: Exception, deadline: Deadline) -> TransportError:
             return TransportError(cause.failure, cause.detail)
     if any(isinstance(cause, _UNUSABLE) for cause in causes):
         return TransportError(Failure.CONFIGURATION, type(error).__name__)
-    if any(isinstance(cause, _NO_CONNECTION) for cause in causes):
-        return TransportError(Failure.NOT_SENT, detail_of(causes))
+    if not deadline.may_have_sent or any(isinstance(cause, _NO_CONNECTION) for cause in causes):
+        if isinstance(error, UnicodeError):
+            return TransportError(Failure.CONFIGURATION, "user or password of the proxy cannot be sent")
+        return failure_before_sending(causes)
+    return _failure_after_sending(causes, deadline)
+
+
+def _failure_after_sending(causes: list[BaseException], deadline: Deadline) -> TransportError:
     if any(isinstance(cause, _TIME_LIMITS) for cause in causes):
         return TransportError(Failure.TIMEOUT, STILL_COMING if deadline.passed else NO_REPLY)
-    if any(isinstance(cause, _HEAD_ERRORS) or type(cause) is http.client.HTTPException for cause in causes):
+    if is_head_too_large(causes):
         return TransportError(Failure.TOO_LARGE, HEAD_TOO_LARGE)
     return TransportError(Failure.BROKEN, detail_of(causes))
 
@@ -224,5 +239,3 @@ _UNUSABLE = (
 # Raised by stand-ins for the network such as requests-mock; our own connections raise NotConnectedError.
 _NO_CONNECTION = (requests.ConnectTimeout, urllib3.exceptions.ConnectTimeoutError)
 _TIME_LIMITS = (TimeoutError, requests.Timeout, urllib3.exceptions.ReadTimeoutError)
-# Beside these, http.client has no type for too many headers.
-_HEAD_ERRORS = (http.client.LineTooLong, HeadTooLargeError)

@@ -7,8 +7,8 @@ deadline. So no other thread is needed. The deadline is a context variable that 
 connection, so it cannot strike a connection that has gone back to the pool. One wait is not bounded by it: the lookup
 of the host's name, which the system's resolver bounds.
 
-What was sent. Any error while a connection is made leaves :meth:`_Connection.connect` as a :class:`NotConnectedError`.
-So no later error is taken for one before the request was sent.
+What was sent. A connection records in the exchange that it began to send the request. The request for a tunnel, which
+only the proxy reads, does not count. So an error before that is known to be one of a request that was not sent.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from __future__ import annotations
 import http.client
 import io
 import socket
-import ssl
 import time
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
@@ -26,25 +25,35 @@ import urllib3.exceptions
 from urllib3.util.connection import create_connection
 from urllib3.util.ssl_match_hostname import CertificateError
 
-from airflow_provider_mediaops.http.exchange import Failure
-from airflow_provider_mediaops.http.transport_errors import causes_of, detail_of
-from airflow_provider_mediaops.http.transport_settings import MAX_HEAD_BYTES, NO_CONNECTION, STILL_COMING
+from airflow_provider_mediaops.http.exchange import Failure, TransportError
+from airflow_provider_mediaops.http.framing import check_framing
+from airflow_provider_mediaops.http.transport_errors import (
+    HeadTooLargeError,
+    causes_of,
+    detail_of,
+    failure_before_sending,
+)
+from airflow_provider_mediaops.http.transport_settings import MAX_HEAD_BYTES, STILL_COMING
 
 if TYPE_CHECKING:
+    import ssl
+
     from typing_extensions import Buffer
 
 
 class Deadline:
     """
-    The time at which one exchange ends.
+    The time at which one exchange ends, and whether its request began to be sent.
 
     :param seconds: the time that it may take from now.
     """
 
-    __slots__ = ("_ends",)
+    __slots__ = ("_ends", "may_have_sent")
 
     def __init__(self, seconds: float) -> None:
         self._ends = time.monotonic() + seconds
+        # Stand-ins for the network, such as requests-mock, do not record it: the safe answer for them is yes.
+        self.may_have_sent = True
 
     @property
     def passed(self) -> bool:
@@ -72,14 +81,10 @@ current_deadline: ContextVar[Deadline] = ContextVar("current_deadline")
 class NotConnectedError(urllib3.exceptions.NewConnectionError):
     """Raised for any error while a connection is made. Nothing of the request was sent."""
 
-    def __init__(self, connection: urllib3.connection.HTTPConnection, failure: Failure, detail: str) -> None:
-        super().__init__(connection, detail)
-        self.failure = failure
-        self.detail = detail
-
-
-class HeadTooLargeError(http.client.HTTPException):
-    """The reply's headers and interim replies are larger than the limit."""
+    def __init__(self, connection: urllib3.connection.HTTPConnection, failure: TransportError) -> None:
+        super().__init__(connection, failure.detail)
+        self.failure = failure.failure
+        self.detail = failure.detail
 
 
 class _Incoming(io.RawIOBase):
@@ -130,18 +135,26 @@ class _Reply(http.client.HTTPResponse):
     def begin(self) -> None:
         super().begin()
         self._incoming.head_bytes_left = None
+        length = check_framing(self.headers)
+        if self.length is None:
+            # http.client does not read a length that is sent twice in one header.
+            self.length = length
 
 
 class _Connection(urllib3.connection.HTTPConnection):
     """A connection that must be made, and must send, before the deadline."""
 
     response_class = _Reply
+    _connecting = False
 
     def connect(self) -> None:
+        self._connecting = True
         try:
             super().connect()
         except (OSError, urllib3.exceptions.HTTPError, http.client.HTTPException, ValueError) as error:
-            raise NotConnectedError(self, *_why_not_connected(error)) from error
+            raise NotConnectedError(self, _why_not_connected(error)) from error
+        finally:
+            self._connecting = False
 
     def _new_conn(self) -> socket.socket:
         # urllib3 gives each address of a host the whole time limit, however many there are.
@@ -166,7 +179,10 @@ class _Connection(urllib3.connection.HTTPConnection):
     def send(self, data: Any) -> None:
         if self.sock is None:
             self.connect()
-        self.sock.settimeout(current_deadline.get().left(self.timeout or 0.0))
+        deadline = current_deadline.get()
+        self.sock.settimeout(deadline.left(self.timeout or 0.0))
+        if not self._connecting:
+            deadline.may_have_sent = True
         super().send(data)
 
 
@@ -211,12 +227,8 @@ class _TLSPool(urllib3.HTTPSConnectionPool):
 POOLS = {"http": _Pool, "https": _TLSPool}
 
 
-def _why_not_connected(error: Exception) -> tuple[Failure, str]:
+def _why_not_connected(error: Exception) -> TransportError:
     causes = causes_of(error)
-    if any(isinstance(cause, (ssl.SSLCertVerificationError, CertificateError)) for cause in causes):
-        return Failure.UNTRUSTED, detail_of(causes)
-    if any(isinstance(cause, ssl.SSLError) for cause in causes):
-        return Failure.TLS, detail_of(causes)
-    if any(isinstance(cause, TimeoutError) for cause in causes):
-        return Failure.NOT_SENT, NO_CONNECTION
-    return Failure.NOT_SENT, detail_of(causes)
+    if any(isinstance(cause, CertificateError) for cause in causes):
+        return TransportError(Failure.UNTRUSTED, detail_of(causes))
+    return failure_before_sending(causes)

@@ -1,17 +1,27 @@
-"""Read the errors of HTTP libraries: the errors that they wrap, and a description without addresses and secrets."""
+"""Read the errors of HTTP libraries: the errors that they wrap, their meaning, and a description without secrets."""
 
 from __future__ import annotations
 
+import http.client
 import os
 import re
 import ssl
 from typing import TYPE_CHECKING
 
-# http.client has no exception type for this.
-_REFUSED_BY_PROXY = re.compile("Tunnel connection failed: ([0-9]{3})")
+from airflow_provider_mediaops.http.exchange import Failure, TransportError
+from airflow_provider_mediaops.http.framing import FramingError
+from airflow_provider_mediaops.http.transport_settings import NO_CONNECTION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+# http.client has no exception type for this.
+_REFUSED_BY_PROXY = re.compile("Tunnel connection failed: ([0-9]{3})")
+_HEAD_TOO_LARGE_STATUS = 431
+
+
+class HeadTooLargeError(http.client.HTTPException):
+    """The reply's headers and interim replies are larger than the limit."""
 
 
 def causes_of(error: BaseException) -> list[BaseException]:
@@ -28,7 +38,8 @@ def _walk(error: BaseException) -> Iterator[BaseException]:
     found: list[BaseException] = [error]
     for each in found:
         yield each
-        wrapped = (*each.args, getattr(each, "reason", None), each.__cause__)
+        # An ExceptionGroup has one error for each address of a host.
+        wrapped = (*each.args, getattr(each, "reason", None), each.__cause__, *getattr(each, "exceptions", ()))
         found += [part for part in wrapped if isinstance(part, BaseException) and part not in found]
 
 
@@ -41,8 +52,46 @@ def detail_of(causes: list[BaseException]) -> str:
     :param causes: the result of :func:`causes_of`.
     :returns: the type, and the system's message if there is one.
     """
-    clear = next(filter(_system_message, causes), None)
-    return f"{type(clear).__name__}: {_system_message(clear)}" if clear else type(causes[-1]).__name__
+    for cause in causes:
+        if isinstance(cause, FramingError):
+            return str(cause)
+        if message := _system_message(cause):
+            return f"{type(cause).__name__}: {message}"
+    return type(causes[-1]).__name__
+
+
+def is_head_too_large(causes: list[BaseException]) -> bool:
+    """
+    Return whether a reply was refused for the size or the number of its headers.
+
+    :param causes: the result of :func:`causes_of`.
+    """
+    return any(
+        isinstance(cause, (http.client.LineTooLong, HeadTooLargeError))
+        # http.client has no type for too many headers.
+        or type(cause) is http.client.HTTPException
+        # h11 has the status that a server would answer.
+        or getattr(cause, "error_status_hint", None) == _HEAD_TOO_LARGE_STATUS
+        for cause in causes
+    )
+
+
+def failure_before_sending(causes: list[BaseException]) -> TransportError:
+    """
+    Return the failure of an exchange in which no part of the request was sent.
+
+    :param causes: the result of :func:`causes_of`.
+    """
+    if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes):
+        return TransportError(Failure.UNTRUSTED, detail_of(causes))
+    if any(isinstance(cause, ssl.SSLError) for cause in causes):
+        return TransportError(Failure.TLS, detail_of(causes))
+    if any(isinstance(cause, TimeoutError) for cause in causes):
+        return TransportError(Failure.NOT_SENT, NO_CONNECTION)
+    if is_head_too_large(causes):
+        # Only a proxy replies before the request.
+        return TransportError(Failure.NOT_SENT, "the headers of the proxy's reply are too large")
+    return TransportError(Failure.NOT_SENT, detail_of(causes))
 
 
 def _system_message(error: BaseException) -> str:

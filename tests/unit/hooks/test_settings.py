@@ -270,6 +270,7 @@ def test_time_limits_that_are_none_are_named(value: object) -> None:
     [
         (" http://proxy:3128 ", {"http": "http://proxy:3128", "https": "http://proxy:3128"}),
         ({"https": "http://me:pass@proxy:3128"}, {"https": "http://me:pass@proxy:3128"}),
+        ({"https": "http://me:p%C3%A9ss@proxy:3128"}, {"https": "http://me:p%C3%A9ss@proxy:3128"}),
         ({"https": "http://me:p%40ss:%2F@[::1]:3128/"}, {"https": "http://me:p%40ss:%2F@[::1]:3128/"}),
         ('{"http": "https://proxy"}', {"http": "https://proxy"}),
         ("", {}),
@@ -299,6 +300,9 @@ def test_proxies(value: object, proxies: dict[str, str]) -> None:
         "http://me:s3cr3t#x@proxy:3128",
         "http://me:s3cr3t@x@proxy:3128",
         "http://me:s3cr3t%zz@proxy:3128",
+        "http://me:s3cr3t%E2%82%AC@proxy:3128",
+        "http://me:s3cr3t%ff@proxy:3128",
+        "http://%E2%82%AC:s3cr3t@proxy:3128",
         "http://me:s3cr3t@pro xy:3128",
         "http://me:s3cr3t@proxy:3128/path",
         "http://me:s3cr3t\n@proxy:3128",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_provider_mediaops.http import sync_transport
+from airflow_provider_mediaops.http import timed_connections
 from airflow_provider_mediaops.http.async_transport import AsyncTransport
 from airflow_provider_mediaops.http.sync_transport import SyncTransport
 from tests.redis_server import PROGRAM, running_redis
@@ -34,7 +34,7 @@ def opened(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, cloc
     """Open a transport, which is closed after the test."""
     loop = asyncio.new_event_loop()
     loop.time = clock.monotonic  # type: ignore[method-assign]
-    monkeypatch.setattr(sync_transport, "time", clock)
+    monkeypatch.setattr(timed_connections, "time", clock)
     sync: list[SyncTransport] = []
     asynchronous: list[AsyncTransport] = []
 

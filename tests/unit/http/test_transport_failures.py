@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import httpx
@@ -121,7 +122,10 @@ async def test_errors_of_httpx_count_by_their_type(
     from airflow_provider_mediaops.http.async_transport import AsyncTransport
     from airflow_provider_mediaops.http.exchange import TransportError
 
-    async def fail(*_: object, **__: object) -> None:
+    async def fail(_: httpx.AsyncClient, sent: httpx.Request, **__: object) -> None:
+        if failure not in (Failure.NOT_SENT, Failure.CONFIGURATION):
+            begun = SimpleNamespace(method=b"GET")
+            await sent.extensions["trace"]("http11.send_request_headers.started", {"request": begun})
         raise error
 
     monkeypatch.setattr(httpx.AsyncClient, "send", fail)

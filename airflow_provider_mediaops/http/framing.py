@@ -1,0 +1,51 @@
+"""Check how a reply marks the end of its body. http.client skips some of what RFC 9112 demands."""
+
+from __future__ import annotations
+
+import email.errors
+import http.client
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from email.message import Message
+
+_LENGTH = re.compile("[0-9]{1,18}")
+_NEVER_IN_A_HEADER = re.compile("[\0\v\f]")
+# The parser drops such a line, or every line after it: a Content-Length could be among them.
+_LINES_DROPPED = (
+    email.errors.MissingHeaderBodySeparatorDefect,
+    email.errors.FirstHeaderLineIsContinuationDefect,
+    email.errors.InvalidHeaderDefect,
+)
+
+
+class FramingError(http.client.HTTPException):
+    """Raised for a reply whose end is not clear. Its text holds nothing of the reply."""
+
+
+def check_framing(headers: Message) -> int | None:
+    """
+    Make sure that the end of a reply's body is clear.
+
+    :param headers: the reply's headers.
+    :returns: the length of the body in bytes; None if it is sent in chunks, or ends with the connection.
+    :raises FramingError: if a header is malformed, or the length or the encoding of the transfer is.
+    """
+    if any(isinstance(defect, _LINES_DROPPED) for defect in headers.defects):
+        raise FramingError("one of its headers is malformed")
+    if any(_NEVER_IN_A_HEADER.search(str(value)) for value in headers.values()):
+        raise FramingError("one of its headers holds control characters")
+    encodings = headers.get_all("transfer-encoding", [])
+    if encodings:
+        # It overrides Content-Length (RFC 9112, section 6.3).
+        if [str(encoding).lower() for encoding in encodings] != ["chunked"]:
+            raise FramingError("its Transfer-Encoding is not chunked")
+        return None
+    lengths = {part.strip() for value in headers.get_all("content-length", []) for part in str(value).split(",")}
+    if not lengths:
+        return None
+    length = lengths.pop()
+    if lengths or not _LENGTH.fullmatch(length):
+        raise FramingError("its Content-Length is not one number")
+    return int(length)
