@@ -9,16 +9,16 @@ from dataclasses import asdict, dataclass, fields
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.common.compat.sdk import ObjectStoragePath
-
 from airflow_provider_mediaops.exceptions import DestinationInUseError, InvalidArgumentError
 from airflow_provider_mediaops.json_text import text_of
-from airflow_provider_mediaops.storage.files import beside, is_local, write_whole
+from airflow_provider_mediaops.storage.files import beside, is_local, path_of, write_whole
 from airflow_provider_mediaops.storage.formats import json_lines
 from airflow_provider_mediaops.storage.ownership import Owner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from airflow.sdk import ObjectStoragePath
 
     from airflow_provider_mediaops.books.course import WalkOptions
     from airflow_provider_mediaops.books.inputs import Input
@@ -115,7 +115,7 @@ class Attempt:
         self._isbns = isbns
         self._clock = clock
         self._ledger = Ledger(staging.state, total=enrichment.total, clock=clock)
-        self._every = 0.0 if is_local(ObjectStoragePath(enrichment.destination)) else _STORE_EVERY
+        self._every = 0.0 if is_local(path_of(enrichment.destination)) else _STORE_EVERY
         self._committed = clock()
         self._changed = False
         #: Where the walk begins.
@@ -236,7 +236,7 @@ def list_beside(destination: str | ObjectStoragePath) -> ObjectStoragePath:
     :param destination: the dataset, beside which it stands.
     :returns: its path.
     """
-    path = ObjectStoragePath(str(destination))
+    path = path_of(destination)
     return path.parent / beside(path.name, "isbns.jsonl")
 
 

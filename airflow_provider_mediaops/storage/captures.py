@@ -10,6 +10,7 @@ from airflow_provider_mediaops.storage.files import (
     beside,
     is_local,
     naming_path,
+    path_of,
     put,
     target_of,
     translating_errors,
@@ -43,9 +44,7 @@ class CaptureFiles:
 
         :raises OSError: if they cannot; the message names the file.
         """
-        from airflow.providers.common.compat.sdk import ObjectStoragePath
-
-        for path in map(ObjectStoragePath, self._destination.paths(1).values()):
+        for path in map(path_of, self._destination.paths(1).values()):
             if not is_local(path):
                 _probe_store(path)
                 return
@@ -92,9 +91,7 @@ class CaptureFiles:
 
 
 def _write(path: str, content: bytes) -> None:
-    from airflow.providers.common.compat.sdk import ObjectStoragePath
-
-    write_whole(ObjectStoragePath(path), content)
+    write_whole(path_of(path), content)
 
 
 def _probe_store(path: ObjectStoragePath) -> None:

@@ -10,11 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from airflow.providers.common.compat.sdk import ObjectStoragePath
-
 from airflow_provider_mediaops.json_text import parse_json
 from airflow_provider_mediaops.storage.errors import mapped_overwrite_error
-from airflow_provider_mediaops.storage.files import is_local
+from airflow_provider_mediaops.storage.files import is_local, path_of
 from airflow_provider_mediaops.storage.formats import (
     CsvFormulas,
     FlatView,
@@ -27,6 +25,8 @@ from airflow_provider_mediaops.storage.formats import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+
+    from airflow.sdk import ObjectStoragePath
 
     from airflow_provider_mediaops.storage.ownership import Owner, Receipt
     from airflow_provider_mediaops.storage.records import Extent
@@ -125,6 +125,7 @@ class Dataset:
     :param csv_formulas: ``escape`` puts ``'`` before a text in CSV that a spreadsheet would take for a formula.
     :param clock: returns seconds since 1970.
     :raises ValueError: if neither the suffix nor ``format`` names a format, or ``csv_formulas`` is unknown.
+    :raises InvalidArgumentError: if the destination can never name a file.
     """
 
     def __init__(
@@ -140,8 +141,7 @@ class Dataset:
         check_csv_formulas(csv_formulas)
         self._csv_formulas = csv_formulas
         self._destination = str(destination)
-        # ObjectStoragePath cannot be constructed from a local one.
-        self._path = ObjectStoragePath(self._destination)
+        self._path = path_of(destination)
         self._view = view
         self._clock = clock
 

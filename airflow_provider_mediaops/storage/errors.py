@@ -57,18 +57,34 @@ def lease_removed_error(destination: object, lease: str) -> DestinationInUseErro
     )
 
 
+def unknown_version_error(file: object, version: object, known: str) -> PermanentError:
+    """
+    Return the error for a journal or a lease of a version that this package does not know.
+
+    :param file: its path.
+    :param version: its version.
+    :param known: the versions that this package knows.
+    """
+    return PermanentError(
+        f"{file} has version {str(version)[:20]!r}, which this version of airflow-provider-mediaops does not know (it "
+        f"knows {known}). Install the version that wrote it, or a later one; or, if no task writes there, delete it, "
+        "and what is staged is written anew.",
+        service="storage",
+    )
+
+
 def lease_unreadable_error(destination: object, lease: str, why: str) -> DestinationInUseError:
     """
-    Return the error for a destination whose lease cannot be understood.
+    Return the error for a destination whose lease is damaged.
 
     :param destination: the path.
     :param lease: the object that holds the lease.
     :param why: the fault.
     """
     return DestinationInUseError(
-        f"{destination} may be in use: the object {lease}, which names its writer, cannot be understood ({why}). A "
-        "newer version of this provider may have written it: then upgrade this worker. If no task writes the "
-        "destination, remove that object and repeat the task.",
+        f"{destination} may be in use: the object {lease}, which names its writer, cannot be understood ({why}). It "
+        "may be incomplete because it is being written. If no task writes the destination, remove that object and "
+        "repeat the task.",
         service="storage",
     )
 

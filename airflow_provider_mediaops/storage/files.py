@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.storage.records import write_at
 
 if TYPE_CHECKING:
@@ -33,6 +34,38 @@ _NOT_FILES = {
 }
 
 Action = Literal["read", "written"]
+
+
+def path_of(text: object) -> ObjectStoragePath:
+    """
+    Return the path of a file on any storage.
+
+    :param text: the path as the user gave it, with or without a scheme; or a path, which is copied.
+    :raises InvalidArgumentError: if it can never name a file; the message names it.
+    """
+    # Importing it takes time, and this module is imported early.
+    from airflow.providers.common.compat.sdk import ObjectStoragePath
+
+    try:
+        # ObjectStoragePath cannot be constructed from a local one.
+        path = ObjectStoragePath(str(text))
+    except ValueError as error:
+        message = f"{str(text)!r} is no path of a file: {error}. Use file://, s3:// or another scheme of fsspec."
+        raise InvalidArgumentError(message) from error
+    if is_local(path):
+        _local_path_of(path)
+    return path
+
+
+def _local_path_of(path: ObjectStoragePath) -> Path:
+    if "\0" in path.path:
+        raise InvalidArgumentError(f"{str(path)!r} is no path of a file: it holds a NUL byte. Remove that byte.")
+    try:
+        # fsspec reads "~" as the home folder, so readers of the file do, too.
+        return Path(path.path).expanduser()
+    except RuntimeError as error:
+        message = f"{str(path)!r} is no path of a file: there is no such home folder. Write the absolute path instead."
+        raise InvalidArgumentError(message) from error
 
 
 def write_whole(path: ObjectStoragePath, data: bytes) -> None:
@@ -61,12 +94,18 @@ def target_of(path: ObjectStoragePath) -> Path:
 
     :param path: a path on the local disk.
     :returns: the file; if the path is a symbolic link, the file that it leads to, so that the link stays a link.
-    :raises OSError: if the path is a folder, or its folder cannot be created.
+    :raises InvalidArgumentError: if the path can never name a file; the message names it.
+    :raises OSError: if the path is a folder, a device or a named pipe, or its folder cannot be created.
     """
-    # fsspec reads "~" as the home folder, so readers of the file do, too.
-    target = Path(os.path.realpath(Path(path.path).expanduser()))
-    if target.is_dir():
-        raise IsADirectoryError("it is a folder")
+    given = _local_path_of(path)
+    with suppress(FileNotFoundError, NotADirectoryError):
+        # The system follows links that have no path, too, such as /dev/stdout.
+        kind = _NOT_FILES.get(stat.S_IFMT(given.stat().st_mode))
+        if kind == _NOT_FILES[stat.S_IFDIR]:
+            raise IsADirectoryError("it is a folder")
+        if kind:
+            raise FileExistsError(f"it is {kind}, which the file would replace; choose another path")
+    target = Path(os.path.realpath(given))
     target.parent.mkdir(parents=True, exist_ok=True)
     return target
 

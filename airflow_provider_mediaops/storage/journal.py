@@ -15,9 +15,8 @@ import os
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.exceptions import PermanentError
 from airflow_provider_mediaops.json_text import parse_json
-from airflow_provider_mediaops.storage.errors import files_changed_error
+from airflow_provider_mediaops.storage.errors import files_changed_error, unknown_version_error
 from airflow_provider_mediaops.storage.files import beside, create, is_same_file, open_own, replacing, sync
 from airflow_provider_mediaops.storage.formats import json_line
 from airflow_provider_mediaops.storage.ownership import Owner, Receipt
@@ -105,20 +104,29 @@ def read_journal(data: bytes, file: object) -> Journal:
             elif "receipt" in fields:
                 journal.receipt = Receipt.from_dict(fields["receipt"])
             else:
-                journal.commits.append(Commit(Extent(*fields["extent"]), fields["state"], end))
-        except (KeyError, TypeError):
+                before = journal.commits[-1].extent if journal.commits else Extent()
+                journal.commits.append(Commit(_parse_extent(fields["extent"], before), fields["state"], end))
+        except (KeyError, TypeError, ValueError):
             break
     return journal
 
 
+def _parse_extent(numbers: Any, before: Extent) -> Extent:
+    """Return the extent of a commit; ValueError or TypeError if it cannot follow the extent before it."""
+    # JSON's true and 1.0 equal 1.
+    if not all(type(number) is int and number >= 0 for number in numbers):
+        raise ValueError("no numbers")
+    extent = Extent(*numbers)
+    size, rows = extent.size - before.size, extent.rows - before.rows
+    # A record takes more than a byte. A commit may have a state alone.
+    if not 0 <= rows <= size or (size and not rows):
+        raise ValueError("no growth")
+    return extent
+
+
 def _parse_header(fields: Mapping[str, Any], end: int, file: object) -> Journal:
     if fields["version"] != _VERSION:
-        raise PermanentError(
-            f"{file} has version {str(fields['version'])[:20]!r}, which this version of airflow-provider-mediaops does "
-            f"not know (it knows {_VERSION}). Install the version that wrote it, or a later one; or delete the file, "
-            "and what is staged is written anew.",
-            service="storage",
-        )
+        raise unknown_version_error(file, fields["version"], str(_VERSION))
     owner = fields["owner"]
     return Journal(Owner(**owner) if owner else None, Receipt.from_dict(fields["last"]), start=end)
 

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.json_text import parse_json
+from airflow_provider_mediaops.storage.errors import unknown_version_error
 from airflow_provider_mediaops.storage.formats import json_line
 from airflow_provider_mediaops.storage.ownership import Owner, Receipt
 
@@ -55,20 +56,22 @@ class Lease:
         return json_line({"version": _VERSION, **asdict(replace(self, last=None)), "last": last})
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Lease:
+    def from_bytes(cls, data: bytes, name: str) -> Lease:
         """
         Parse the content of the object.
 
         A lease of version 0.1 keeps its owner, release and receipt; its staged objects are not resumed.
 
         :param data: the content.
-        :raises ValueError: if it is no lease, or one of a version that this code does not know.
+        :param name: the path of the object, for messages.
+        :raises ValueError: if it is no lease.
+        :raises PermanentError: if another version of this package has written it.
         """
         try:
             fields: Mapping[str, Any] = parse_json(data)
             version = fields["version"]
             if version not in (_FIRST_VERSION, _VERSION):
-                raise ValueError(f"its version is {version!r}")
+                raise unknown_version_error(name, version, f"{_FIRST_VERSION} and {_VERSION}")
             return cls(
                 owner=Owner(**fields["owner"]) if fields["owner"] else None,
                 since=float(fields["since"]),

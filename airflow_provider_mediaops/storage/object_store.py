@@ -71,7 +71,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.exceptions import DestinationInUseError
+from airflow_provider_mediaops.exceptions import DestinationInUseError, MediaOpsError
 from airflow_provider_mediaops.storage.errors import (
     in_use_error,
     lease_removed_error,
@@ -123,6 +123,7 @@ class ObjectStage:
     :param segment_size: a segment with at least this many bytes of records is complete.
     :param block_size: a file with more bytes than this is uploaded in blocks.
     :raises DestinationInUseError: if another task is writing it.
+    :raises PermanentError: if another version of this package has staged something there.
     :raises OSError: if the store refuses or cannot be reached; the message names the destination.
     """
 
@@ -316,7 +317,7 @@ class ObjectStage:
         self._spool.close()
         if self._lease.owner:
             # The attempt may have failed because of the store; then the lease goes stale by itself.
-            with suppress(OSError, DestinationInUseError, ConflictError):
+            with suppress(OSError, MediaOpsError, ConflictError):
                 self._verify_lease()
                 self._objects.write(self._objects.lease, replace(self._lease, released=True).to_bytes(), self._version)
 
@@ -381,6 +382,7 @@ def published_in_store(path: ObjectStoragePath, owner: Owner) -> dict[str, Any] 
     :param owner: the task instance.
     :returns: the summary; None if the object at the destination is not of this task instance.
     :raises DestinationInUseError: if the lease cannot be understood.
+    :raises PermanentError: if another version of this package has written the lease.
     :raises OSError: if the store refuses or cannot be reached; the message names the destination.
     """
     objects = StoreObjects(path, _BLOCK_BYTES)
@@ -408,6 +410,6 @@ def _parse(objects: StoreObjects, found: Found) -> Lease:
     if found.content is None:
         return Lease()
     try:
-        return Lease.from_bytes(found.content)
+        return Lease.from_bytes(found.content, objects.lease)
     except ValueError as error:
         raise lease_unreadable_error(objects.path, objects.lease, str(error)) from error

@@ -9,7 +9,8 @@ from urllib.error import HTTPError
 import pytest
 from airflow.providers.common.compat.sdk import ObjectStoragePath
 
-from airflow_provider_mediaops.storage.files import beside, write_whole
+from airflow_provider_mediaops.exceptions import InvalidArgumentError
+from airflow_provider_mediaops.storage.files import beside, path_of, target_of, write_whole
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -113,6 +114,51 @@ def test_a_destination_that_is_a_folder_is_refused(tmp_path: Path) -> None:
         write_whole(local(tmp_path), b"")
 
     assert names_in(tmp_path) == []
+
+
+@pytest.mark.parametrize("through_link", [False, True])
+def test_a_destination_that_is_a_named_pipe_is_refused_and_stays(tmp_path: Path, *, through_link: bool) -> None:
+    pipe, link = tmp_path / "pipe", tmp_path / "link"
+    os.mkfifo(pipe)
+    link.symlink_to(pipe)
+    path = link if through_link else pipe
+
+    with pytest.raises(FileExistsError, match=f"{path} cannot be written: it is a named pipe, which the file would"):
+        write_whole(local(path), b"")
+
+    assert stat.S_ISFIFO(pipe.lstat().st_mode)
+    assert link.is_symlink()
+    assert names_in(tmp_path) == ["link", "pipe"]
+
+
+def test_a_destination_that_leads_to_an_open_pipe_is_refused() -> None:
+    reader, writer = os.pipe()
+    try:
+        with pytest.raises(FileExistsError, match="it is a named pipe"):
+            target_of(ObjectStoragePath(f"file:///proc/self/fd/{writer}"))
+    finally:
+        os.close(reader)
+        os.close(writer)
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("~nosuchuser/c.txt", "'~nosuchuser/c.txt' is no path of a file: there is no such home folder. Write the abs"),
+        ("file://~nosuchuser/c.txt", "~nosuchuser/c.txt' is no path of a file: there is no such home folder"),
+        ("file:///a\0b.txt", r"a\\x00b.txt' is no path of a file: it holds a NUL byte"),
+    ],
+)
+def test_a_path_that_can_never_name_a_file_is_refused_with_its_name(path: str, message: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        path_of(path)
+    with pytest.raises(InvalidArgumentError, match=message):
+        write_whole(ObjectStoragePath(path), b"")
+
+
+def test_an_unknown_scheme_is_refused_with_its_path() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"'nosuchproto://x/c.txt' is no path .* Use file://, s3:// or"):
+        path_of("nosuchproto://x/c.txt")
 
 
 def test_a_destination_below_a_file_is_refused_with_its_name(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_mediaops.exceptions import PermanentError
 from airflow_provider_mediaops.storage.lease import Lease
 from airflow_provider_mediaops.storage.object_info import modified_time
 from airflow_provider_mediaops.storage.ownership import Receipt
@@ -30,14 +31,12 @@ def segment(token: str, epoch: int = 1) -> Segment:
 
 @pytest.mark.parametrize("lease", [FULL, Lease()])
 def test_it_survives_its_object(lease: Lease) -> None:
-    assert Lease.from_bytes(lease.to_bytes()) == lease
+    assert Lease.from_bytes(lease.to_bytes(), "lease") == lease
 
 
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (FULL.to_bytes().replace(b'"version":2', b'"version":3'), "its version is 3"),
-        (b'{"version":null}', "its version is None"),
         (b"{}", "a field is missing"),
         (b"[]", "a field is missing"),
         (FULL.to_bytes().replace(b'"epoch":7', b'"epoch":null'), "a field is missing or of another type"),
@@ -48,7 +47,15 @@ def test_it_survives_its_object(lease: Lease) -> None:
 )
 def test_what_cannot_be_understood_is_never_taken_for_a_free_one(content: bytes, why: str) -> None:
     with pytest.raises(ValueError, match=why or None):
-        Lease.from_bytes(content)
+        Lease.from_bytes(content, "lease")
+
+
+@pytest.mark.parametrize("version", ["3", "null", '"2"', "[2]"])
+def test_one_of_an_unknown_version_is_a_permanent_error(version: str) -> None:
+    content = FULL.to_bytes().replace(b'"version":2', f'"version":{version}'.encode())
+
+    with pytest.raises(PermanentError, match=r"^lease has version .* does not know \(it knows 1 and 2\)\. Install"):
+        Lease.from_bytes(content, "lease")
 
 
 def test_one_of_the_first_version_names_owner_and_receipt_but_no_objects() -> None:
@@ -58,7 +65,7 @@ def test_one_of_the_first_version_names_owner_and_receipt_but_no_objects() -> No
         b'"run_start":""},"summary":{"rows":1},"digest":null,"identity":"3:x"}}'
     )
 
-    assert Lease.from_bytes(content) == Lease(
+    assert Lease.from_bytes(content, "lease") == Lease(
         owner("a", "b", 3), 5.5, released=True, token="0a", last=Receipt(owner("a", "b"), {"rows": 1}, None, "3:x")
     )
 

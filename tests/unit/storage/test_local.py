@@ -82,6 +82,35 @@ class TestAfterAPowerCut:
         assert resumed(here)[1] == rows(0, 6)
 
     @pytest.mark.parametrize(
+        "extent",
+        [
+            '["a",1,0]',
+            "[0,1,0]",
+            "[-5,1,0]",
+            "[1e2,9,0]",
+            "[true,1,0]",
+            "[999,1,null]",
+            "[1,9,0]",
+            "[99,4,0]",
+            "7",
+            "[]",
+        ],
+    )
+    def test_a_commit_that_cannot_be_is_damage(self, here: Place, tmp_path: Path, extent: str) -> None:
+        stage(here, rows(0), rows(2))
+        whole = self.journal(tmp_path).read_bytes()
+        self.journal(tmp_path).write_bytes(whole + f'{{"extent":{extent},"state":{{"batch":9}}}}\n'.encode())
+
+        assert resumed(here) == (2, rows(0, 4))
+
+    def test_a_first_commit_of_rows_without_bytes_is_damage(self, here: Place, tmp_path: Path) -> None:
+        stage(here, rows(0))
+        head = self.journal(tmp_path).read_bytes().splitlines(keepends=True)[0]
+        self.journal(tmp_path).write_bytes(head + b'{"extent":[0,1,0],"state":{"batch":9}}\n')
+
+        assert resumed(here) == (None, [])
+
+    @pytest.mark.parametrize(
         "head", [b"", b"\n", b"no journal\n", b"[1]\n", b'{"version":1,"owner":{}}\n', b"{}\n\n\n"]
     )
     def test_a_journal_without_a_good_beginning_is_none(self, here: Place, tmp_path: Path, head: bytes) -> None:

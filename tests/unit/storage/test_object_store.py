@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from airflow.sdk import ObjectStoragePath
 
-from airflow_provider_mediaops.exceptions import DestinationInUseError
+from airflow_provider_mediaops.exceptions import DestinationInUseError, PermanentError
 from airflow_provider_mediaops.storage.dataset import Dataset
 from airflow_provider_mediaops.storage.formats import FlatView
 from airflow_provider_mediaops.storage.lease import STALE_AFTER
@@ -204,14 +204,12 @@ class TestLease:
             block.__exit__(None, None, None)
         assert bucket.visible() == []
 
-    @pytest.mark.parametrize("content", [b"", b"[]", b'{"version":7}', b'{"version":1}', b'{"version":2,"owner":1}'])
+    @pytest.mark.parametrize("content", [b"", b"[]", b'{"version":1}', b'{"version":2,"owner":1}'])
     def test_one_that_cannot_be_understood_is_refused_and_left_alone(
         self, bucket: Place, store: Store, content: bytes
     ) -> None:
         store.pipe_file(LEASE, content)
-        message = (
-            r"d\.jsonl may be in use: the object \S*checkpoint.* cannot be understood .*upgrade this worker.*remove"
-        )
+        message = r"d\.jsonl may be in use: the object \S*checkpoint.* cannot be understood .*remove"
 
         with pytest.raises(DestinationInUseError, match=message):
             bucket.dataset().published(owner())
@@ -220,11 +218,22 @@ class TestLease:
         assert store.cat_file(LEASE) == content
         assert bucket.names() == [".d.jsonl.checkpoint"]
 
+    def test_one_of_an_unknown_version_is_refused_for_good_and_left_alone(self, bucket: Place, store: Store) -> None:
+        store.pipe_file(LEASE, b'{"version":7}')
+        message = rf"{LEASE} has version '7', which this version of airflow-provider-mediaops does not know.* delete"
+
+        with pytest.raises(PermanentError, match=message):
+            bucket.dataset().published(owner())
+        with pytest.raises(PermanentError, match=message):
+            begin(bucket)
+        assert store.cat_file(LEASE) == b'{"version":7}'
+        assert bucket.names() == [".d.jsonl.checkpoint"]
+
     def test_one_that_becomes_so_meanwhile_ends_the_attempt(self, bucket: Place, store: Store) -> None:
         block, staging = begin(bucket)
         store.pipe_file(LEASE, b'{"version":3}')
 
-        with pytest.raises(DestinationInUseError, match="its version is 3"):
+        with pytest.raises(PermanentError, match="has version '3'"):
             staging.commit(rows(0), None)
         block.__exit__(StoppedError, StoppedError(), None)
         assert store.cat_file(LEASE) == b'{"version":3}'

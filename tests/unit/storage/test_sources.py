@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 import sys
+import zlib
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_provider_mediaops.exceptions import PermanentError
+from airflow_provider_mediaops.exceptions import InvalidArgumentError, PermanentError
 from airflow_provider_mediaops.storage import sources
 from airflow_provider_mediaops.storage.sources import (
     InvalidSourceError,
@@ -237,7 +238,7 @@ class TestFilesThatAreSomethingElse:
     def test_a_damaged_gzip_file_is_named(self, tmp_path: Path, content: bytes) -> None:
         (tmp_path / "s.txt.gz").write_bytes(content)
 
-        with pytest.raises(InvalidSourceError, match=r"s\.txt\.gz: it is no whole gzip file"):
+        with pytest.raises(InvalidSourceError, match=r"s\.txt\.gz.*: it is no whole gzip file"):
             list(read_rows((tmp_path / "s.txt.gz").as_uri(), "isbn"))
 
     @pytest.mark.parametrize("name", ["s.txt", "s.parquet"])
@@ -265,6 +266,80 @@ class TestFilesThatAreSomethingElse:
             check_source(source)
 
 
+@pytest.mark.parametrize("source", ["~nosuchuser/s.txt", "file:///a\0b.txt", "nosuchproto://x/s.txt"])
+def test_a_path_that_can_never_name_a_file_is_refused(source: str) -> None:
+    for read in (lambda: read_rows(source, "isbn"), lambda: count_rows(source, "isbn"), lambda: version_of(source)):
+        with pytest.raises(InvalidArgumentError, match="is no path of a file"):
+            read()
+
+
+class TestGzip:
+    @pytest.mark.parametrize(
+        "data",
+        [
+            gzip.compress(b"a\nb") + gzip.compress(b"") + gzip.compress(b"\nc\n"),
+            gzip.compress(b"a\nb\nc\n") + b"\0" * 20_000,
+            gzip.compress(b"a\nb") + b"\0" * 20_000 + gzip.compress(b"\nc\n"),
+            b"".join(gzip.compress(bytes([byte])) for byte in b"a\nb\nc\n"),
+        ],
+        ids=["members", "padding", "padding between members", "small members"],
+    )
+    def test_members_and_padding_are_one_text(self, tmp_path: Path, data: bytes) -> None:
+        (tmp_path / "s.txt.gz").write_bytes(data)
+
+        assert texts((tmp_path / "s.txt.gz").as_uri()) == ["a", "b", "c"]
+
+    def test_an_empty_file_has_no_rows(self, tmp_path: Path) -> None:
+        (tmp_path / "s.txt.gz").touch()
+
+        assert texts((tmp_path / "s.txt.gz").as_uri()) == []
+
+    @pytest.mark.parametrize("end", [b"x", b"\0x", GZIPPED[:5], GZIPPED[:-1], b"\0" * 9_000 + GZIPPED[:-8]])
+    def test_anything_else_after_a_member_is_refused(self, tmp_path: Path, end: bytes) -> None:
+        (tmp_path / "s.txt.gz").write_bytes(GZIPPED + end)
+
+        with pytest.raises(InvalidSourceError, match="no whole gzip file"):
+            count_rows((tmp_path / "s.txt.gz").as_uri(), "isbn")
+
+    @pytest.mark.parametrize("size", [1, 8_191, 8_192, 8_193, 262_143, 262_144, 262_145, 1_000_000])
+    @pytest.mark.parametrize("level", [0, 9])
+    def test_blocks_of_any_size_are_whole(self, tmp_path: Path, size: int, level: int) -> None:
+        (tmp_path / "s.txt.gz").write_bytes(gzip.compress(b"a" * size, level))
+
+        assert [len(text) for text in texts((tmp_path / "s.txt.gz").as_uri())] == [size]
+
+    @pytest.mark.parametrize(
+        "data",
+        [
+            GZIPPED + b"\0" * 1_000_000,
+            GZIPPED[:3] + b"\x08" + GZIPPED[4:10] + b"n" * 1_000_000 + b"\0" + GZIPPED[10:],
+        ],
+        ids=["padding", "name"],
+    )
+    def test_padding_and_long_names_are_not_read_byte_by_byte(
+        self, store: Store, monkeypatch: pytest.MonkeyPatch, data: bytes
+    ) -> None:
+        store.pipe_file("/bucket/s.txt.gz", data)
+        reads: list[int] = []
+        opened = store.open
+
+        def opening(*args: Any, **options: Any) -> Any:
+            file = opened(*args, **options)
+            read = file.read
+
+            def counting(size: int = -1) -> bytes:
+                reads.append(size)
+                return bytes(read(size))
+
+            file.read = counting
+            return file
+
+        monkeypatch.setattr(store, "open", opening)
+
+        assert count_rows("memory://shelf@bucket/s.txt.gz", "isbn") == 99
+        assert 1 < len(reads) < 200
+
+
 class TestEmptyLines:
     """64 kB of gzip hold 64 million empty lines: none of them is a row, and reading them takes time."""
 
@@ -273,13 +348,20 @@ class TestEmptyLines:
     ) -> None:
         source = file_of(tmp_path, "s.txt.gz", b"\n" * 3_000_000)
         inflated: list[int] = []
-        real = gzip.GzipFile.read
+        real = zlib.decompressobj
 
-        def read(file: gzip.GzipFile, size: int | None = -1) -> bytes:
-            inflated.append(size or 0)
-            return real(file, size)
+        class Counting:
+            def __init__(self, wbits: int) -> None:
+                self._real = real(wbits)
 
-        monkeypatch.setattr(gzip.GzipFile, "read", read)
+            def decompress(self, data: bytes, most: int) -> bytes:
+                inflated.append(most)
+                return self._real.decompress(data, most)
+
+            def __getattr__(self, name: str) -> Any:
+                return getattr(self._real, name)
+
+        monkeypatch.setattr(zlib, "decompressobj", Counting)
         with pytest.raises(InvalidSourceError, match="line 1000001: 1,000,001 of the lines up to here are empty, so"):
             count_rows(source, "isbn")
         assert sum(inflated) < 2_000_000
@@ -287,7 +369,17 @@ class TestEmptyLines:
     @pytest.mark.parametrize(
         ("name", "head"), [("s.txt", b"a\n"), ("s.csv.gz", b"isbn\na\n"), ("s.jsonl", b'{"isbn":"a"}\n')]
     )
-    @pytest.mark.parametrize("blank", [b"\n", b"\r\n", b" \t\n"])
+    @pytest.mark.parametrize(
+        "blank",
+        [
+            b"\n",
+            b"\r\n",
+            b" \t\n",
+            b"\x1c\n",
+            b"\x1f\r\n",
+            *(f"{char}\n".encode() for char in "\x85\xa0\u2000\u2028\u3000"),
+        ],
+    )
     def test_in_every_format(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, head: bytes, blank: bytes
     ) -> None:

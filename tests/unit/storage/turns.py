@@ -67,7 +67,7 @@ class World:
         if path == FILE:
             self.events.append(("file", name))
         if path == LEASE and path in self.objects:
-            lease = Lease.from_bytes(self.objects[path].getvalue())
+            lease = Lease.from_bytes(self.objects[path].getvalue(), path)
             kind = "released" if lease.released else "acquired" if lease.owner else "receipt"
             self.events.append((kind, name))
             if kind == "acquired":
@@ -90,7 +90,7 @@ class World:
     def receipt(self) -> dict[str, Any] | None:
         """Return the receipt, if it describes the published file."""
         with client(self) as path:
-            lease = Lease.from_bytes(self.objects[LEASE].getvalue())
+            lease = Lease.from_bytes(self.objects[LEASE].getvalue(), LEASE)
             return published_in_store(path, lease.last.owner) and lease.last.to_dict() if lease.last else None
 
 
