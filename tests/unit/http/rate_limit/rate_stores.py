@@ -123,7 +123,7 @@ def damage(key: Key, **values: float | tuple[float, ...]) -> None:
                 file.execute(f"UPDATE rate_schedule_2 SET {column} = ? WHERE name = ?", (stored, key.name))  # noqa: S608
     else:
         assert isinstance(store, RedisStore)
-        texts = {
+        texts: dict[Any, Any] = {
             name: " ".join(map(repr, value)) if isinstance(value, tuple) else repr(value)
             for name, value in values.items()
         }
