@@ -10,7 +10,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from airflow_provider_mediaops.exceptions import InvalidReplyError, MediaOpsError, error_from_dict
+from airflow_provider_mediaops.exceptions import AuthenticationError, InvalidReplyError, MediaOpsError, error_from_dict
 from airflow_provider_mediaops.http.clock import Clock
 from airflow_provider_mediaops.http.exchange import Blocking, Call, Request, Response, Wait
 from airflow_provider_mediaops.http.headers import is_header_text
@@ -27,6 +27,10 @@ _LEEWAY_SECONDS = 60.0
 _DEFAULT_LIFETIME_SECONDS = 3600.0
 # The interval at which a call checks whether the refresh of another call has ended.
 _POLL_SECONDS = 0.05
+_NO_REPLY = (
+    "An earlier refresh got no reply, because its task was cancelled or the connection failed: if the service accepts "
+    "each refresh token only once, this one may be used up, and the connection needs a new one."
+)
 
 
 class Auth(ABC):
@@ -168,6 +172,9 @@ class RefreshTokenAuth(Auth):
     Of all calls that need a new token at the same time, in threads or on an event loop, one fetches it; the others wait
     and share its outcome. A service may accept each refresh token only once.
 
+    A known limit: if a call is cancelled, or the connection breaks, while it refreshes, the reply is lost, and with it
+    the new refresh token of such a service. The next refresh is refused then, and its error says so.
+
     :param token_url: the address that exchanges tokens.
     :param client_id: the OAuth client.
     :param client_secret: its secret.
@@ -190,6 +197,7 @@ class RefreshTokenAuth(Auth):
     _expires: float = field(default=float("-inf"), init=False, repr=False)
     _earlier: tuple[str, ...] = field(default=(), init=False, repr=False)
     _refresh: _Refresh | None = field(default=None, init=False, repr=False)
+    _lacks_reply: bool = field(default=False, init=False, repr=False)
     _lock: Lock = field(default_factory=Lock, init=False, repr=False, compare=False)
 
     @property
@@ -226,7 +234,7 @@ class RefreshTokenAuth(Auth):
 
     def _fetch(self, refresh: _Refresh, send: Ask) -> Conversation[None]:
         try:
-            rotated = yield from send(self.token_request())
+            rotated = yield from self._exchange(send)
             for token in filter(None, (self._access_token, rotated)):
                 yield Blocking(partial(self.on_secret, token))
             if rotated:
@@ -238,6 +246,22 @@ class RefreshTokenAuth(Auth):
         finally:
             # Also if the conversation is closed early: then the next call fetches the token.
             self._refresh, refresh.ended = None, True
+
+    def _exchange(self, send: Ask) -> Conversation[str]:
+        try:
+            rotated = yield from send(self.token_request())
+        except GeneratorExit:
+            self._lacks_reply = True
+            raise
+        except AuthenticationError as error:
+            if self._lacks_reply:
+                raise type(error)(f"{error.message} {_NO_REPLY}", **error.context()) from None
+            raise
+        except MediaOpsError as error:
+            self._lacks_reply |= error.status is None
+            raise
+        self._lacks_reply = False
+        return rotated
 
     def token_request(self) -> Call[str]:
         """

@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -23,6 +24,13 @@ _END = object()
 _GRACE_SECONDS = 10.0
 
 
+class _EndedError(RuntimeError):
+    """The block of a :class:`LoopThread` ended before the coroutine did."""
+
+    def __init__(self) -> None:
+        super().__init__("The block of the event loop has ended, and with it the coroutine: run it within the block.")
+
+
 class LoopThread:
     """
     Runs coroutines for a thread that waits for them. Tasks that they start keep running between two coroutines.
@@ -36,6 +44,10 @@ class LoopThread:
     def __init__(self, grace_seconds: float = _GRACE_SECONDS) -> None:
         self._loop = asyncio.new_event_loop()
         self._grace_seconds = grace_seconds
+        self._lock = threading.Lock()
+        self._has_ended = False
+        # Set when a caller of run() need not wait any longer.
+        self._waiting: set[threading.Event] = set()
         # The new thread gets the context variables of this one, for example those of its log lines.
         context = contextvars.copy_context()
         self._thread = threading.Thread(target=context.run, args=(self._work,), name="mediaops-loop", daemon=True)
@@ -47,9 +59,16 @@ class LoopThread:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        # Twice: for the tasks and for the generators. A loop that is blocked is left behind; its thread is a daemon.
-        self._thread.join(2 * self._grace_seconds + 1.0)
+        with self._lock:
+            # The loop starts coroutines in the order in which they came: none comes after this.
+            self._has_ended = True
+            self._loop.call_soon_threadsafe(self._loop.stop)
+        try:
+            # Twice: for tasks and for generators. A loop that is blocked is left behind; its thread is a daemon.
+            self._thread.join(2 * self._grace_seconds + 1.0)
+        finally:
+            for ended in tuple(self._waiting):
+                ended.set()
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """
@@ -57,8 +76,9 @@ class LoopThread:
 
         :param coroutine: the coroutine.
         :returns: its result.
+        :raises RuntimeError: if the block has ended, or ends and the coroutine does not.
         :raises BaseException: its exception, or that of a signal handler in the waiting thread; then the coroutine is
-            cancelled first.
+            cancelled first, and waited for a while.
         """
         ended = threading.Event()
         tasks: list[asyncio.Task[T]] = []
@@ -71,14 +91,24 @@ class LoopThread:
         def cancel() -> None:
             tasks[0].cancel()
 
-        self._loop.call_soon_threadsafe(start)
+        with self._lock:
+            if self._has_ended:
+                coroutine.close()
+                raise _EndedError
+            self._waiting.add(ended)
+            self._loop.call_soon_threadsafe(start)
         try:
             ended.wait()
         except BaseException:
-            # A signal handler has raised it in this thread.
-            self._loop.call_soon_threadsafe(cancel)
-            ended.wait()
+            # A signal handler has raised it in this thread. A loop that has been closed has cancelled the coroutine.
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(cancel)
+            ended.wait(self._grace_seconds)
             raise
+        finally:
+            self._waiting.discard(ended)
+        if not (tasks and tasks[0].done()):
+            raise _EndedError
         return tasks[0].result()
 
     def stream(self, items: AsyncGenerator[T, None]) -> Iterator[T]:
@@ -92,7 +122,9 @@ class LoopThread:
             while (item := self.run(_next(items))) is not _END:
                 yield item
         finally:
-            self.run(items.aclose())
+            # The end of the block has closed the generator.
+            with suppress(_EndedError):
+                self.run(_close(items))
 
     def _work(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -118,6 +150,10 @@ class LoopThread:
 
 async def _next(items: AsyncGenerator[T, None]) -> T | Any:
     return await anext(items, _END)
+
+
+async def _close(items: AsyncGenerator[Any, None]) -> None:
+    await items.aclose()
 
 
 class SendingThreads:

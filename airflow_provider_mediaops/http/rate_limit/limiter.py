@@ -30,7 +30,13 @@ from airflow_provider_mediaops.http.rate_limit.operations import (
     RestoreQuota,
     SlowDown,
 )
-from airflow_provider_mediaops.http.rate_limit.schedule import Granted, Overbooked, QuotaExhausted, Slot
+from airflow_provider_mediaops.http.rate_limit.schedule import (
+    LONGEST_PAUSE_SECONDS,
+    Granted,
+    Overbooked,
+    QuotaExhausted,
+    Slot,
+)
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.exceptions import MediaOpsError
@@ -48,8 +54,6 @@ _MAX_IN_WINDOW = 256
 _HORIZON_SECONDS, _MIN_HORIZON_SLOTS = 3600.0, 10
 # A quota that is restored within this time is waited for.
 _SHORT_QUOTA_SECONDS = 10.0
-# An exhausted quota is asked about again after a day at the latest, whatever the service said.
-_DAY_SECONDS = 86_400.0
 # Pauses between attempts to use a store that fails.
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 5.0
 
@@ -142,9 +146,9 @@ class RateLimiter:
         asked = error.retry_after or 0.0
         if isinstance(error, RateLimitedError):
             epoch = permit.granted.epoch if permit else None
-            yield from self._report(SlowDown(self._gap, min(asked, longest), epoch))
+            yield from self._report(SlowDown(self._gap, min(asked, longest, LONGEST_PAUSE_SECONDS), epoch))
         elif isinstance(error, QuotaExceededError):
-            yield from self._report(ExhaustQuota(min(asked, _DAY_SECONDS)))
+            yield from self._report(ExhaustQuota(min(asked, LONGEST_PAUSE_SECONDS)))
         elif permit:
             # A request without a reply may have reached the service at any time until now.
             yield from self.on_reply(permit)

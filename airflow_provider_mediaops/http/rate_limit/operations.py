@@ -16,6 +16,7 @@ from airflow_provider_mediaops.http.rate_limit.schedule import (
     CLOCK_STEP_SECONDS,
     DECREASE,
     LEAST_FACTOR,
+    MOST_SENT,
     MOST_VACANT,
     NEGLIGIBLE_SECONDS,
     PUNCTUAL_SECONDS,
@@ -59,12 +60,12 @@ def applied(
     Apply an operation to a schedule.
 
     :param operation: the operation.
-    :param schedule: the schedule; None begins one.
+    :param schedule: the schedule; None begins one, and so does a damaged one.
     :param now: the time on the store's clock.
     :param cooldown: seconds before the first slot of a schedule that begins.
     :returns: the new schedule and the answer.
     """
-    if schedule is None:
+    if schedule is None or not schedule.is_plausible(now):
         schedule = Schedule.begin(now, cooldown)
     elif now < schedule.seen - CLOCK_STEP_SECONDS:
         schedule = schedule.restarted(now, cooldown, schedule.seen - now)
@@ -77,7 +78,7 @@ class Reserve:
     Reserve the next free slot, or confirm the one that was reserved. If it is time, permit the request.
 
     :param gap: seconds from this slot to the next at the full rate.
-    :param limit: the maximum number of requests in a window.
+    :param limit: the maximum number of requests in a window; at most ``MOST_SENT``.
     :param window: the window in seconds.
     :param horizon: seconds; no slot is reserved further ahead, or further behind a pause.
     :param held: the slot to confirm.
@@ -140,7 +141,7 @@ class Reserve:
         earliest = self._earliest(sent, planned)
         # A caller with a slower rate of its own keeps the log as long as others need it, and does not put them off.
         recent = sum(moment > slept - self.window for moment in sent)
-        log = tuple(sorted((*sent, earliest)))[-max(self.limit, recent + 1) :]
+        log = tuple(sorted((*sent, earliest)))[-min(max(self.limit, recent + 1), MOST_SENT) :]
         if earliest - slept <= NEGLIGIBLE_SECONDS:
             return replace(schedule, seen=now, sent=log), Granted(schedule.epoch, earliest)
         behind = max(0.0, earliest - slept - BEHIND_SECONDS) if recent <= self.limit else 0.0

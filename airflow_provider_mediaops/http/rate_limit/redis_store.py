@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import threading
 from contextlib import suppress
@@ -13,7 +14,14 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from airflow_provider_mediaops.exceptions import RateStoreError
 from airflow_provider_mediaops.http.rate_limit import schedule
-from airflow_provider_mediaops.http.rate_limit.schedule import CONSTANTS, Granted, Overbooked, QuotaExhausted, Slot
+from airflow_provider_mediaops.http.rate_limit.schedule import (
+    CONSTANTS,
+    FURTHEST_SECONDS,
+    Granted,
+    Overbooked,
+    QuotaExhausted,
+    Slot,
+)
 from airflow_provider_mediaops.http.rate_limit.stores import PerProcess, RateStore
 from airflow_provider_mediaops.http.reply import plain_text
 
@@ -37,7 +45,9 @@ _ADVICE = {
     "READONLY": _SET_STORE_TO + "the primary: this server is a replica, perhaps since a failover.",
     "OOM": "Give this Redis more memory (maxmemory), " + _OR_ANOTHER_STORE,
     "LOADING": "It is reading its data after a start: wait until it has, " + _OR_ANOTHER_STORE,
-    "NOPERM": "Let its user run EVAL, EVALSHA, TIME, INFO, HGETALL, HSET and EXPIRE on mediaops:rate:*, "
+    "NOREPLICAS": "It has fewer replicas than it must have to accept a write (min-replicas-to-write): bring them back, "
+    + _OR_ANOTHER_STORE,
+    "NOPERM": "Let its user run EVAL, EVALSHA, TIME, INFO, HMGET, HSET and EXPIRE on mediaops:rate:*, "
     + _OR_ANOTHER_STORE,
     "WRONGTYPE": "Another program uses the keys mediaops:rate:* of this database: choose another database, "
     + _OR_ANOTHER_STORE,
@@ -45,6 +55,7 @@ _ADVICE = {
 _ADVICE["ASK"] = _ADVICE["CLUSTERDOWN"] = _ADVICE["CROSSSLOT"] = _ADVICE["MOVED"]
 _ADVICE["MASTERDOWN"] = _ADVICE["READONLY"]
 _DEFAULT_ADVICE = "Make sure that this Redis runs and accepts the credentials, " + _OR_ANOTHER_STORE
+_NOT_A_REDIS = "it does not answer as a Redis does"
 # redis-py removes the first word from some error replies, and raises an error of a class for it.
 _WORDS_BY_CLASS = {
     "MovedError": "MOVED",
@@ -71,13 +82,16 @@ class RedisStore(RateStore):
     def __init__(self, address: str, clock: str = _SERVER_TIME) -> None:
         super().__init__(_shown(address))
         parts = urlsplit(address)
-        given = [parts.password, *parse_qs(parts.query).get("password", ())]
+        options = parse_qs(parts.query)
+        given = [parts.password, *options.get("password", ())]
         self.secrets = tuple(form for password in given if password for form in (unquote(password), password))
         if not find_spec("redis"):
             raise ValueError(
                 f"{self.where} needs the package redis: pip install 'airflow-provider-mediaops[redis]', on every "
                 "worker and triggerer."
             )
+        if unusable := _unusable_option(options):
+            raise self._option_error(unusable)
         self._address = address
         self._clock = clock
         self._client = PerProcess(self._connect)
@@ -97,16 +111,16 @@ class RedisStore(RateStore):
                 answer = client.eval(text, 1, key, *arguments)
         except (RedisError, OSError) as error:
             raise self._error(self._cause(error), _advice(error)) from None
+        except RecursionError:
+            # redis-py reads a list in a list by calling itself.
+            raise self._error(_NOT_A_REDIS, _DEFAULT_ADVICE) from None
         except (TypeError, ValueError) as error:
             # Options are read when a connection is made, and not all of them with an error of redis-py's own.
-            raise ValueError(
-                f"The address of the rate store {self.where} has an option that redis-py does not take: "
-                f"{self._cause(error)}."
-            ) from None
+            raise self._option_error(self._cause(error)) from None
         try:
             result: A = _read(answer)
         except (TypeError, ValueError, KeyError, AttributeError):
-            raise self._error("it does not answer as a Redis does", _DEFAULT_ADVICE) from None
+            raise self._error(_NOT_A_REDIS, _DEFAULT_ADVICE) from None
         return result
 
     def release(self, name: str, operation: Release, cooldown: float) -> None:
@@ -135,6 +149,11 @@ class RedisStore(RateStore):
 
     def _error(self, cause: str, advice: str) -> RateStoreError:
         return RateStoreError(f"The rate store {self.where} cannot be used: {cause}. {advice}")
+
+    def _option_error(self, cause: str) -> ValueError:
+        return ValueError(
+            f"The address of the rate store {self.where} has an option that redis-py does not take: {cause}."
+        )
 
     def _cause(self, error: Exception) -> str:
         return plain_text(str(error), self.secrets).rstrip(".")
@@ -200,7 +219,12 @@ def _read(answer: Any) -> Any:
     if answer is None:
         return None
     kind, *figures = (part.decode() if isinstance(part, bytes) else part for part in answer)
-    return _ANSWERS[kind](*(None if figure == "" else float(figure) for figure in figures))
+    result = _ANSWERS[kind](*(None if figure == "" else float(figure) for figure in figures))
+    # A server that is not ours may say anything, and a caller would wait for that long.
+    wait = 0.0 if isinstance(result, Granted) else result.wait if isinstance(result, Slot) else result.seconds
+    if not 0.0 <= wait <= 2 * FURTHEST_SECONDS:
+        raise ValueError("no schedule has such a wait")
+    return result
 
 
 def _advice(error: Exception) -> str:
@@ -213,6 +237,18 @@ def _advice(error: Exception) -> str:
     if "OOM" in words:
         found.append("OOM")
     return _ADVICE[found[0]] if found else _DEFAULT_ADVICE
+
+
+def _unusable_option(options: dict[str, list[str]]) -> str | None:
+    """Return the option that redis-py accepts and that then breaks every command, if there is one."""
+    if "retry" in options:
+        return "retry, because the rate limiter retries by itself"
+    try:
+        for encoding in options.get("encoding", ()):
+            codecs.lookup(encoding)
+    except (LookupError, ValueError):
+        return "encoding, because Python does not know its name"
+    return None
 
 
 def _shown(address: str) -> str:

@@ -10,7 +10,11 @@ local KEPT_SECONDS = 86400
 local FIGURES = {
     'epoch', 'seen', 'shift', 'paused_until', 'next_free', 'rate_factor', 'recovered_at', 'blocked_until'
 }
-local LISTS = {'vacant', 'sent'}
+local LISTS = {vacant = MOST_VACANT, sent = MOST_SENT}
+-- Only these are read, because another program may have put any number of fields there.
+local FIELDS = {'server', 'vacant', 'sent', unpack(FIGURES)}
+-- The digits of the longest number and a blank.
+local NUMBER_LENGTH = 25
 
 -- Seventeen digits restore a double exactly; Redis itself writes fourteen.
 local function exact(number)
@@ -22,9 +26,13 @@ local function finite(text)
     return number and number == number and math.abs(number) < math.huge and number or nil
 end
 
-local function numbers_of(text)
+-- The length is checked first, because a long text would hold up the whole server.
+local function numbers_of(text, most)
     local numbers = {}
-    for part in string.gmatch(text or '', '%S+') do
+    if #text > most * NUMBER_LENGTH then
+        return nil
+    end
+    for part in string.gmatch(text, '%S+') do
         local number = finite(part)
         if not number then
             return nil
@@ -32,7 +40,18 @@ local function numbers_of(text)
         table.insert(numbers, number)
     end
     table.sort(numbers)
-    return numbers
+    return #numbers <= most and numbers or nil
+end
+
+local function is_plausible(schedule, now)
+    local ahead = math.max(now, schedule.seen) + FURTHEST_SECONDS
+    local latest = math.max(
+        schedule.epoch, schedule.paused_until, schedule.next_free + schedule.shift, schedule.recovered_at,
+        schedule.blocked_until, schedule.sent[#schedule.sent] or schedule.epoch
+    )
+    return schedule.rate_factor >= LEAST_FACTOR and schedule.rate_factor <= 1
+        and schedule.shift >= 0 and schedule.shift <= MOST_SHIFT_SECONDS and latest <= ahead
+        and (schedule.vacant[#schedule.vacant] or schedule.next_free) <= schedule.next_free
 end
 
 local function texts_of(schedule)
@@ -40,7 +59,7 @@ local function texts_of(schedule)
     for _, name in ipairs(FIGURES) do
         texts[name] = exact(schedule[name])
     end
-    for _, name in ipairs(LISTS) do
+    for name in pairs(LISTS) do
         local parts = {}
         for i, number in ipairs(schedule[name]) do
             parts[i] = exact(number)
@@ -51,10 +70,10 @@ local function texts_of(schedule)
 end
 
 -- Returns nothing if the schedule does not exist or is not one of ours.
-local function load()
-    local reply, texts = redis.call('HGETALL', KEYS[1]), {}
-    for i = 1, #reply, 2 do
-        texts[reply[i]] = reply[i + 1]
+local function load(now)
+    local reply, texts = redis.call('HMGET', KEYS[1], unpack(FIELDS)), {}
+    for i, name in ipairs(FIELDS) do
+        texts[name] = reply[i] or nil
     end
     local schedule = {server = texts.server}
     for _, name in ipairs(FIGURES) do
@@ -63,11 +82,14 @@ local function load()
             return nil, {}
         end
     end
-    for _, name in ipairs(LISTS) do
-        schedule[name] = numbers_of(texts[name])
+    for name, most in pairs(LISTS) do
+        schedule[name] = numbers_of(texts[name] or '', most)
         if not schedule[name] then
             return nil, {}
         end
+    end
+    if not is_plausible(schedule, now) then
+        return nil, {}
     end
     return schedule, texts
 end
@@ -161,9 +183,11 @@ local function confirm(schedule, now, slept, limit, window, position, due, entry
     end
     table.insert(sent, earliest)
     table.sort(sent)
-    while #sent > math.max(limit, recent + 1) do
-        table.remove(sent, 1)
+    local log, kept = {}, math.min(math.max(limit, recent + 1), MOST_SENT)
+    for i = math.max(1, #sent + 1 - kept), #sent do
+        table.insert(log, sent[i])
     end
+    schedule.sent = log
     schedule.seen = now
     if earliest - slept <= NEGLIGIBLE_SECONDS then
         return {'granted', exact(schedule.epoch), exact(earliest)}
@@ -289,7 +313,7 @@ for i = 3, #ARGV do
 end
 local now, cooldown = clock(), tonumber(ARGV[2])
 local server = string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')
-local schedule, before = load()
+local schedule, before = load(now)
 if not schedule then
     schedule = begin(now, cooldown)
 elseif now < schedule.seen - CLOCK_STEP_SECONDS then

@@ -42,6 +42,15 @@ CLOCK_STEP_SECONDS = 1.0
 TICK_SECONDS = 0.000001
 #: The maximum number of released slots that are kept for reuse. Further ones pass unused.
 MOST_VACANT = 1000
+#: The maximum number of entries in the log; more than the limit of any caller, so that only old ones are dropped.
+MOST_SENT = 1000
+#: The longest pause and the longest time without quota, whatever the service asks for. After it, a request tests
+#: whether the limit still holds.
+LONGEST_PAUSE_SECONDS = 86_400.0
+#: No time of a schedule lies further ahead: the longest pause, and behind it the slots of the slowest rate.
+FURTHEST_SECONDS = 2 * LONGEST_PAUSE_SECONDS
+#: The maximum of the shift: thirty years of pauses. With more, times would lose their microseconds.
+MOST_SHIFT_SECONDS = 1e9
 
 #: The names of the constants that ``schedule.lua`` is given.
 CONSTANTS = (
@@ -59,6 +68,9 @@ CONSTANTS = (
     "CLOCK_STEP_SECONDS",
     "TICK_SECONDS",
     "MOST_VACANT",
+    "MOST_SENT",
+    "FURTHEST_SECONDS",
+    "MOST_SHIFT_SECONDS",
 )
 
 
@@ -175,6 +187,26 @@ class Schedule:
         """
         return replace(
             Schedule.begin(now, cooldown), rate_factor=self.rate_factor, blocked_until=self.blocked_until - ahead
+        )
+
+    def is_plausible(self, now: float) -> bool:
+        """
+        Return whether operations may have made this schedule.
+
+        A damaged one would stop all who use the key, perhaps for ever. No time in the past does, however old.
+
+        :param now: the time. After the clock was set back, the time of the latest change counts instead.
+        """
+        ahead = max(now, self.seen) + FURTHEST_SECONDS
+        times = (self.epoch, self.paused_until, self.next_free + self.shift, self.recovered_at, self.blocked_until)
+        return (
+            LEAST_FACTOR <= self.rate_factor <= 1.0
+            and 0.0 <= self.shift <= MOST_SHIFT_SECONDS
+            and max(*times, *self.sent[-1:]) <= ahead
+            # Slots that are free again lie before the last one.
+            and max(self.vacant, default=self.next_free) <= self.next_free
+            and len(self.vacant) <= MOST_VACANT
+            and len(self.sent) <= MOST_SENT
         )
 
     def position(self, now: float) -> float:

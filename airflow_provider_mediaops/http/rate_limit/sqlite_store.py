@@ -120,15 +120,18 @@ class SqliteStore(RateStore):
     def _read(self, row: tuple[object, ...], now: float, wall: float, cooldown: float) -> Schedule | None:
         boot, former_wall, *values = row
         schedule = _schedule_of(values)
-        if schedule is None or not _is_time(former_wall):
-            log.warning("The rate store %s held a row that is not ours; the schedule begins anew.", self.where)
-            return None
-        if boot == self._boot_id():
-            return schedule
-        ahead = wall - float(former_wall)  # type: ignore[arg-type]  # _is_time() has looked
-        if abs(schedule.seen - (now + ahead)) < _BOOT_SECONDS:
-            raise self._error("another machine uses the same file, and several machines need a Redis")
-        return schedule.restarted(now, cooldown, ahead)
+        if schedule and _is_time(former_wall) and schedule.is_plausible(now):
+            if boot == self._boot_id():
+                return schedule
+            ahead = wall - float(former_wall)  # type: ignore[arg-type]  # _is_time() has looked
+            if abs(schedule.seen - (now + ahead)) < _BOOT_SECONDS:
+                raise self._error("another machine uses the same file, and several machines need a Redis")
+            schedule = schedule.restarted(now, cooldown, ahead)
+            # The date may be damaged as well.
+            if schedule.is_plausible(now):
+                return schedule
+        log.warning("The rate store %s held a row that is not ours; the schedule begins anew.", self.where)
+        return None
 
     def close(self) -> None:
         """Close this process's connection to the file."""

@@ -41,6 +41,8 @@ from tests.unit.http.asking import BROKEN, DOWN, GOOD, error_of, make, refused
 from tests.unit.http.rate_limit.rate_stores import memory_store
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from airflow_provider_mediaops.exceptions import MediaOpsError
     from airflow_provider_mediaops.http.exchange import Conversation, Step
 
@@ -97,6 +99,36 @@ def test_a_refusal_of_the_refresh_token_is_final() -> None:
     error = error_of(tokens.client, text_call(), [Response(401, {}, b'{"error": "invalid_client"}')])
     assert type(error) is AuthenticationError
     assert "at accounts answered POST /token with 401 invalid_client" in error.message
+
+
+def invalid_grant() -> Response:
+    return Response(401, {}, b'{"error": "invalid_grant"}')
+
+
+def cancel_the_refresh(tokens: Tokens) -> None:
+    conversation = tokens.client.ask(text_call())
+    assert isinstance(advance(conversation), Request)
+    conversation.close()
+
+
+def lose_the_reply_to_the_refresh(tokens: Tokens) -> None:
+    error_of(replace(tokens.client, retry=RetryPolicy(max_attempts=1)), text_call(), [BROKEN])
+
+
+@pytest.mark.parametrize("lose", [cancel_the_refresh, lose_the_reply_to_the_refresh])
+def test_a_refusal_after_a_lost_reply_says_that_the_refresh_token_may_be_used_up(
+    lose: Callable[[Tokens], None],
+) -> None:
+    tokens = Tokens(FakeClock())
+    lose(tokens)
+    error = error_of(tokens.client, text_call(), [invalid_grant()])
+    assert type(error) is AuthenticationError
+    assert error.status == 401
+    assert "An earlier refresh got no reply" in error.message
+    # A refresh that succeeds shows that the token was not used up.
+    replay(tokens.client.ask(text_call()), [tokens.granted("t1"), GOOD])
+    tokens.client.auth.invalidate(tokens.client.auth.sign(Request("GET", "/")))
+    assert "earlier refresh" not in error_of(tokens.client, text_call(), [invalid_grant()]).message
 
 
 def test_an_error_of_the_token_address_does_not_move_the_calls_to_the_next_host() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import inspect
 import signal
 import threading
 import time
@@ -158,6 +159,89 @@ class TestRunning:
             loop.run(start())
         assert not started[0].done()
         let_go.set()
+
+
+class TestAfterTheEndOfTheBlock:
+    def test_a_coroutine_is_refused_and_closed(self) -> None:
+        with LoopThread() as loop:
+            pass
+        refused = asyncio.sleep(0)
+        with pytest.raises(RuntimeError, match="block of the event loop has ended"):
+            loop.run(refused)
+        assert inspect.getcoroutinestate(refused) == inspect.CORO_CLOSED
+
+    def test_a_stream_is_closed_without_an_error(self) -> None:
+        ended: list[str] = []
+        with LoopThread() as loop:
+            items = loop.stream(counted(ended))
+            assert next(items) == 0
+        items.close()  # type: ignore[attr-defined]
+        assert ended == ["closed"]
+
+    def test_a_stream_has_no_further_items(self) -> None:
+        with LoopThread() as loop:
+            items = loop.stream(counted([]))
+            assert next(items) == 0
+        with pytest.raises(RuntimeError, match="block of the event loop has ended"):
+            next(items)
+
+    def test_a_coroutine_that_comes_while_it_ends_is_refused(self) -> None:
+        ending, asked = threading.Event(), threading.Event()
+        outcome: list[str] = []
+
+        async def hold_up() -> None:
+            try:
+                await asyncio.sleep(3600)
+            finally:
+                ending.set()
+                asked.wait(10)
+
+        async def start() -> None:
+            started.append(asyncio.create_task(hold_up()))
+            await asyncio.sleep(0)
+
+        def ask() -> None:
+            ending.wait(10)
+            try:
+                loop.run(asyncio.sleep(3600))
+            except RuntimeError as error:
+                outcome.append(str(error))
+            finally:
+                asked.set()
+
+        started: list[asyncio.Task[None]] = []
+        caller = threading.Thread(target=ask, daemon=True)
+        caller.start()
+        with LoopThread(grace_seconds=15) as loop:
+            loop.run(start())
+        caller.join(5)
+        assert len(outcome) == 1
+        assert "has ended" in outcome[0]
+
+    def test_one_that_cannot_be_cancelled_keeps_no_caller_waiting(self) -> None:
+        begun, let_go = threading.Event(), threading.Event()
+        outcome: list[str] = []
+
+        async def block() -> None:
+            begun.set()
+            let_go.wait(30)
+
+        def ask() -> None:
+            try:
+                loop.run(block())
+            except RuntimeError as error:
+                outcome.append(str(error))
+
+        caller = threading.Thread(target=ask, daemon=True)
+        try:
+            with LoopThread(grace_seconds=0.05) as loop:
+                caller.start()
+                assert begun.wait(10)
+            caller.join(5)
+            assert len(outcome) == 1
+            assert "has ended" in outcome[0]
+        finally:
+            let_go.set()
 
 
 class TestStreaming:

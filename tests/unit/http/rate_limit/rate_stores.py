@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import sqlite3
+import struct
+from contextlib import closing
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -57,6 +60,7 @@ class Key:
     :param limit: how many requests a window may hold.
     :param window: the window in seconds.
     :param horizon: seconds; no slot is reserved further ahead.
+    :param cooldown: seconds before the first slot of a schedule that the store begins.
     """
 
     store: RateStore
@@ -66,6 +70,7 @@ class Key:
     window: float = 0.9
     horizon: float = 100_000.0
     name: str = ""
+    cooldown: float = 0.0
 
     def __post_init__(self) -> None:
         self.name = self.name or f"key-{next(_numbers)}"
@@ -77,7 +82,7 @@ class Key:
 
     def do(self, operation: Operation[A]) -> A:
         """Do something with the schedule."""
-        return self.store.apply(self.name, operation, 0.0)
+        return self.store.apply(self.name, operation, self.cooldown)
 
     def slot(self, **other: Any) -> Slot:
         """Reserve a slot that is to be waited for."""
@@ -103,3 +108,23 @@ class Key:
     def wait(self, seconds: float) -> None:
         """Let time pass."""
         self.clock.wait(seconds)
+
+
+def damage(key: Key, **values: float | tuple[float, ...]) -> None:
+    """Overwrite a part of the key's schedule in its store, as a fault or another program may."""
+    store = key.store
+    if isinstance(store, MemoryStore):
+        schedules = store._memory.get().schedules  # noqa: SLF001 a fault asks nobody
+        schedules[key.name] = replace(schedules[key.name], **values)  # type: ignore[arg-type]
+    elif isinstance(store, SqliteStore):
+        for column, value in values.items():
+            stored = struct.pack(f"<{len(value)}d", *value) if isinstance(value, tuple) else value
+            with closing(sqlite3.connect(store.where.removeprefix("sqlite:///"))) as file, file:
+                file.execute(f"UPDATE rate_schedule_2 SET {column} = ? WHERE name = ?", (stored, key.name))  # noqa: S608
+    else:
+        assert isinstance(store, RedisStore)
+        texts: dict[Any, Any] = {
+            name: " ".join(map(repr, value)) if isinstance(value, tuple) else repr(value)
+            for name, value in values.items()
+        }
+        store._client.get().hset(f"mediaops:rate:2:{key.name}", mapping=texts)  # noqa: SLF001

@@ -153,7 +153,15 @@ class TestAFailover:
 class TestUnreadableSchedules:
     @pytest.mark.parametrize(
         "fields",
-        [{"next_free": "nan"}, {"shift": "inf"}, {"epoch": "text"}, {"sent": "1 2 x"}, {"vacant": "nan"}, {"seen": ""}],
+        [
+            {"sent": " " * 1_000_000},
+            {"next_free": "nan"},
+            {"shift": "inf"},
+            {"epoch": "text"},
+            {"sent": "1 2 x"},
+            {"vacant": "nan"},
+            {"seen": ""},
+        ],
     )
     def test_one_that_is_not_ours_begins_anew(
         self, server: RedisServer, store: RedisStore, fields: dict[str, str]
@@ -260,6 +268,15 @@ class TestWhatAServerAnswers:
             (b"*2\r\n$4\r\nslot\r\n$1\r\nx\r\n", "does not answer as a Redis does"),
             (b"*1\r\n$5\r\nother\r\n", "does not answer as a Redis does"),
             (b":7\r\n", "does not answer as a Redis does"),
+            (b"*1\r\n" * 5_000, "does not answer as a Redis does"),
+            (b"*2\r\n$9\r\nexhausted\r\n$3\r\ninf\r\n", "does not answer as a Redis does"),
+            (b"*2\r\n$10\r\noverbooked\r\n$5\r\n1e300\r\n", "does not answer as a Redis does"),
+            (b"*2\r\n$9\r\nexhausted\r\n$0\r\n\r\n", "does not answer as a Redis does"),
+            (
+                b"*6\r\n$4\r\nslot\r\n$1\r\n1\r\n$1\r\n1\r\n$1\r\n1\r\n$2\r\n-5\r\n$0\r\n\r\n",
+                "does not answer as a Redis does",
+            ),
+            (b"-NOREPLICAS Not enough good replicas to write.\r\n", "min-replicas-to-write"),
             (b"HTTP/1.1 400 Bad Request\r\n\r\n", "Make sure"),
         ],
     )
@@ -313,6 +330,13 @@ class TestServersThatCannotBeUsed:
             store.apply("key", NEXT, 0.0)
         told = "".join(traceback.format_exception(caught.value))
         assert not any(secret in told for secret in (PASSWORD, QUOTED, "s3cr3t"))
+
+    @pytest.mark.parametrize("option", ["retry=1", "encoding=nope", "db=0&encoding=%00"])
+    def test_an_option_that_would_break_every_command(self, option: str) -> None:
+        address = f"redis://:s3cr3t@host/3?{option}"
+        with pytest.raises(ValueError, match=r"has an option .* not take: (retry|encoding)") as caught:
+            RedisStore(address)
+        assert "s3cr3t" not in "".join(traceback.format_exception(caught.value))
 
     def test_the_package_is_missing(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("airflow_provider_mediaops.http.rate_limit.redis_store.find_spec", lambda _: None)

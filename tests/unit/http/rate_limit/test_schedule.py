@@ -11,9 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_mediaops.http.rate_limit.operations import Cooldown, Delayed, ExhaustQuota, RestoreQuota, SlowDown
-from airflow_provider_mediaops.http.rate_limit.schedule import Granted, Overbooked, QuotaExhausted, Slot
+from airflow_provider_mediaops.http.rate_limit.schedule import (
+    FURTHEST_SECONDS,
+    LEAST_FACTOR,
+    MOST_SENT,
+    Granted,
+    Overbooked,
+    QuotaExhausted,
+    Slot,
+)
+from airflow_provider_mediaops.http.rate_limit.stores import MemoryStore
 from tests.unit.conversations import FakeClock
-from tests.unit.http.rate_limit.rate_stores import ClockedRedisStore, Key, memory_store, sqlite_store
+from tests.unit.http.rate_limit.rate_stores import ClockedRedisStore, Key, damage, memory_store, sqlite_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -439,6 +448,77 @@ class TestTheStoresClock:
         key.wait(4.9)
         key.go(again[0])
         assert key.ask(again[1]).wait == pytest.approx(0.9)
+
+
+NOW = 1_800_000_000.0
+DAYS_AHEAD = NOW + FURTHEST_SECONDS + 60.0
+
+
+class TestDamagedSchedules:
+    @pytest.mark.parametrize(
+        ("column", "value"),
+        [
+            *(("rate_factor", value) for value in (0.0, -1.0, 1e-320, 1.001, 1e308)),
+            *(("shift", value) for value in (-1.0, 1e308, -1e308, 2e9)),
+            *(
+                (column, value)
+                for column in ("epoch", "paused_until", "next_free", "recovered_at", "blocked_until")
+                for value in (DAYS_AHEAD, 9e15, 1e308)
+            ),
+            *(("seen", value) for value in (9e15, 1e308)),
+            *((column, (1.0, value)) for column in ("sent", "vacant") for value in (DAYS_AHEAD, 1e300)),
+            *((column, tuple(range(100_000))) for column in ("sent", "vacant")),
+        ],
+        ids=lambda value: f"{len(value)} numbers" if isinstance(value, tuple) else None,
+    )
+    def test_one_that_cannot_be_ours_begins_anew(self, key: Key, column: str, value: float | tuple[float, ...]) -> None:
+        key.go()
+        key.wait(50.0)
+        key.cooldown = 30.0
+        damage(key, **{column: value})
+        if isinstance(key.store, MemoryStore):
+            # Nothing of it can have been lost, so it has no cooldown.
+            key.go()
+        else:
+            assert key.slot().wait == pytest.approx(30.0)
+        # The key has healed.
+        key.wait(60.0)
+        key.go()
+        assert waits(key, 2) == pytest.approx([1.0, 2.0])
+
+    def test_a_quota_that_is_damaged_with_the_clock_ends(self, key: Key) -> None:
+        key.go()
+        damage(key, seen=9e15, blocked_until=9e15 + 60.0)
+        assert key.ask().seconds == pytest.approx(60.0, abs=2.0)
+
+    def test_the_longest_pause_the_slowest_rate_and_the_oldest_schedule_are_ours(self, key: Key) -> None:
+        key.gap, key.window, key.horizon = 1_014.0, 1_011.0, 10_140.0
+        key.cooldown = 1e6
+        key.do(Cooldown(0.0))
+        key.wait(1e6)
+        for _ in range(12):
+            key.do(SlowDown(key.gap, 86_400.0))
+            key.wait(1.0)
+        slots = [key.ask() for _ in range(12)]
+        assert isinstance(slots[-1], Overbooked)
+        assert slots[-1].seconds < 86_400.0 + key.horizon + key.gap / LEAST_FACTOR
+        key.do(ExhaustQuota(86_400.0))
+        assert isinstance(key.ask(), QuotaExhausted)
+        # It was not used for a year.
+        key.wait(365 * 86_400.0)
+        key.go()
+
+    def test_the_log_does_not_grow_beyond_what_is_taken_for_ours(self, key: Key) -> None:
+        key.gap, key.window = 0.001, 5_000.0
+        key.limit = MOST_SENT
+        key.go()
+        entries = tuple(key.clock.seconds - 10.0 + number / 1_000 for number in range(MOST_SENT))
+        damage(key, sent=entries)
+        key.cooldown = 1e6
+        for _ in range(3):
+            key.wait(10.0)
+            key.go(limit=MOST_SENT, window=0.5)
+            assert isinstance(key.ask(limit=1), Slot)
 
 
 @given(
