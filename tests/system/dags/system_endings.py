@@ -37,4 +37,6 @@ with DAG(
         interval="100ms",
         destination=f"{OUTPUT}/asked_to_wait.txt",
         cluster_conn_id="cluster_impatient",
+        # Shorter than what the service asks for.
+        retry_delay=timedelta(seconds=1),
     )
