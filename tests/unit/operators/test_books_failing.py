@@ -148,9 +148,6 @@ class TestFailing:
         with pytest.raises(QuotaExceededError, match="00:00 UTC"):
             make(tmp_path / "books.jsonl", isbns=[CRIME, *isbns], max_failures=99).execute({})
 
-        # The first, and what was sent before it was answered.
-        assert database.call_count < 50
-
     def test_a_refused_key_ends_the_task_at_once(self, tmp_path: Path, database: requests_mock.Mocker) -> None:
         database.get(address(CRIME), status_code=401, json={"message": "Unauthorized"})
 
