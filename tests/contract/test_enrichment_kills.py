@@ -51,8 +51,8 @@ def test_an_enrichment_that_is_killed_again_and_again_is_that_of_an_undisturbed_
     assert sum(whole.values()) - len(whole) <= MISSING
     for deaths in ended["deaths"].values():
         assert len(deaths) >= LEAST_STEPS, ended
-        assert all(same for same, _ in deaths), ended
-        assert not any(sent_again for _, sent_again in deaths[PUBLICATION]), ended
+        assert all(same for same, _, _ in deaths), ended
+        assert not any(sent_by_the_next for _, _, sent_by_the_next in deaths[PUBLICATION]), ended
     assert ended["kills"] >= LEAST_KILLS, ended
     assert ended["summary"]["resumed"], ended
     assert (folder / name).read_bytes() == (folder / "whole" / name).read_bytes(), ended

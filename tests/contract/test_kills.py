@@ -45,7 +45,7 @@ def test_an_export_that_is_killed_again_and_again_is_that_of_an_undisturbed_run(
     assert whole == list(range(PAGES))
     for deaths in ended["deaths"].values():
         assert len(deaths) >= LEAST_STEPS, ended
-        assert all(same and sent_again <= 1 for same, sent_again in deaths), ended
+        assert all(same and sent_again <= 1 for same, sent_again, _ in deaths), ended
     assert ended["kills"] >= LEAST_KILLS, ended
     assert ended["summary"]["resumed"], ended
     assert (folder / name).read_bytes() == (folder / "whole" / name).read_bytes(), ended

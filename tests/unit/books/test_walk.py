@@ -121,7 +121,8 @@ class TestPace:
 
         assert rows == [(isbn, "found") for isbn in ISBNS[:100]]
         assert (len(service.times) - 1) / (service.times[-1] - service.times[0]) >= 0.97 * rate
-        assert service.most <= rate * latency + 2
+        # A few more than the rate and the latency demand, and far fewer than the bound.
+        assert service.most <= 1.25 * rate * latency + 2
 
     def test_there_is_a_bound_to_what_is_under_way(self) -> None:
         service = Service(latency=30.0)
