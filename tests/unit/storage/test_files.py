@@ -141,11 +141,23 @@ def test_a_destination_that_leads_to_an_open_pipe_is_refused() -> None:
         os.close(writer)
 
 
+# Airflow 3.1 knows no home folders in paths, and looks for the scheme only when the file is opened.
+SINCE_3_2 = pytest.mark.airflow(">=3.2")
+
+
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        ("~nosuchuser/c.txt", "'~nosuchuser/c.txt' is no path of a file: there is no such home folder. Write the abs"),
-        ("file://~nosuchuser/c.txt", "~nosuchuser/c.txt' is no path of a file: there is no such home folder"),
+        pytest.param(
+            "~nosuchuser/c.txt",
+            "'~nosuchuser/c.txt' is no path of a file: there is no such home folder. Write the abs",
+            marks=SINCE_3_2,
+        ),
+        pytest.param(
+            "file://~nosuchuser/c.txt",
+            "~nosuchuser/c.txt' is no path of a file: there is no such home folder",
+            marks=SINCE_3_2,
+        ),
         ("file:///a\0b.txt", r"a\\x00b.txt' is no path of a file: it holds a NUL byte"),
     ],
 )
@@ -156,6 +168,7 @@ def test_a_path_that_can_never_name_a_file_is_refused_with_its_name(path: str, m
         write_whole(ObjectStoragePath(path), b"")
 
 
+@SINCE_3_2
 def test_an_unknown_scheme_is_refused_with_its_path() -> None:
     with pytest.raises(InvalidArgumentError, match=r"'nosuchproto://x/c.txt' is no path .* Use file://, s3:// or"):
         path_of("nosuchproto://x/c.txt")

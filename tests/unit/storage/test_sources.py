@@ -266,7 +266,18 @@ class TestFilesThatAreSomethingElse:
             check_source(source)
 
 
-@pytest.mark.parametrize("source", ["~nosuchuser/s.txt", "file:///a\0b.txt", "nosuchproto://x/s.txt"])
+# Airflow 3.1 knows no home folders in paths, and looks for the scheme only when the file is opened.
+SINCE_3_2 = pytest.mark.airflow(">=3.2")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "file:///a\0b.txt",
+        pytest.param("~nosuchuser/s.txt", marks=SINCE_3_2),
+        pytest.param("nosuchproto://x/s.txt", marks=SINCE_3_2),
+    ],
+)
 def test_a_path_that_can_never_name_a_file_is_refused(source: str) -> None:
     for read in (lambda: read_rows(source, "isbn"), lambda: count_rows(source, "isbn"), lambda: version_of(source)):
         with pytest.raises(InvalidArgumentError, match="is no path of a file"):
