@@ -32,7 +32,7 @@ def test_what_is_picked_from_all_nodes_is_what_the_cluster_would_have_sent(opens
     lists = [name, node_id, f"{name},{last.node_id}", f"{name},{name}", f"{node_id},{name[:half]}*", *patterns]
     lists += [host] if is_plain((host,)) else []
     for nodes in lists:
-        # The server draws its ids at random. One that begins with an underscore, as "_local" does, the cluster resolves.
+        # Ids are random. One that begins with an underscore, as "_local" does, the cluster resolves.
         drawn_like_a_keyword = any(entry.startswith("_") for entry in nodes.split(","))
         assert is_plain(node_list(nodes)) is not drawn_like_a_keyword, nodes
         picked = narrowed(everything, node_list(nodes))
