@@ -1,4 +1,4 @@
-"""Looking up one book, and the rule about 404; for lists of them see :mod:`airflow_provider_mediaops.books.walk`."""
+"""Looking up one book, and the rule about 404; lists are looked up by ``books/batch``."""
 
 from __future__ import annotations
 

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from airflow.sdk import ObjectStoragePath
 
-    from airflow_provider_mediaops.books.course import WalkOptions
-    from airflow_provider_mediaops.books.inputs import Input
-    from airflow_provider_mediaops.books.walk import Stretch
+    from airflow_provider_mediaops.books.batch.rows import Input
+    from airflow_provider_mediaops.books.batch.runner import Stretch
+    from airflow_provider_mediaops.books.batch.scheduler import WalkOptions
     from airflow_provider_mediaops.storage.dataset import Dataset, Staging
     from airflow_provider_mediaops.storage.formats import CsvFormulas
 
@@ -76,7 +76,7 @@ class Enrichment:
 
     def dataset(self) -> Dataset:
         """Give the dataset that is written."""
-        from airflow_provider_mediaops.books.enrich import ENRICHED
+        from airflow_provider_mediaops.enrichment.checkpoint import ENRICHED
         from airflow_provider_mediaops.storage.dataset import Dataset
 
         return Dataset(self.destination, view=ENRICHED, format=self.format, csv_formulas=self.csv_formulas)
@@ -106,7 +106,7 @@ class Attempt:
         isbns: Sequence[Any] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        from airflow_provider_mediaops.books.enrich import Ledger, start_of
+        from airflow_provider_mediaops.enrichment.checkpoint import Ledger, start_of
 
         _check_version(enrichment)
         self._enrichment = enrichment
@@ -125,7 +125,7 @@ class Attempt:
 
     def options(self) -> WalkOptions:
         """Give how to ask."""
-        from airflow_provider_mediaops.books.course import WalkOptions
+        from airflow_provider_mediaops.books.batch.scheduler import WalkOptions
 
         # Those that failed in earlier attempts are in the dataset.
         left = self._enrichment.max_failures - self._ledger.progress.counts["failed"]
@@ -139,7 +139,7 @@ class Attempt:
         :raises OSError: where the source cannot be read; the message names it.
         :raises InvalidSourceError: where it is no list, or not to its end.
         """
-        from airflow_provider_mediaops.books.inputs import Input
+        from airflow_provider_mediaops.books.batch.rows import Input
 
         if self._isbns is not None:
             return map(Input.of, islice(self._isbns, self._staging.rows, None))
@@ -205,7 +205,7 @@ def inputs_of(source: str, column: str, *, skip: int = 0) -> Iterator[Input]:
     :param skip: how many rows to leave out at the start.
     :returns: the rows, read as they are asked for.
     """
-    from airflow_provider_mediaops.books.inputs import Input
+    from airflow_provider_mediaops.books.batch.rows import Input
     from airflow_provider_mediaops.storage.sources import read_rows
 
     return (Input.of(row.text, row.error) for row in read_rows(source, column, skip=skip))

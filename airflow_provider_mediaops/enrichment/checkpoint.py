@@ -11,15 +11,15 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.books.known import Known, Outcome
+from airflow_provider_mediaops.books.batch.seen import Known, Outcome
 from airflow_provider_mediaops.books.models import Book, Lookup
-from airflow_provider_mediaops.books.progress import Progress
+from airflow_provider_mediaops.enrichment.progress import Progress
 from airflow_provider_mediaops.storage.formats import FlatView, json_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from airflow_provider_mediaops.books.walk import Stretch
+    from airflow_provider_mediaops.books.batch.runner import Stretch
 
 _SEPARATOR = "; "
 

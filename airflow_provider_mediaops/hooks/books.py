@@ -26,12 +26,12 @@ from airflow_provider_mediaops.http.auth import HeaderAuth
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator, Iterable, Iterator
 
-    from airflow_provider_mediaops.books.course import WalkOptions
-    from airflow_provider_mediaops.books.enrich import Start
-    from airflow_provider_mediaops.books.inputs import Input
+    from airflow_provider_mediaops.books.batch.rows import Input
+    from airflow_provider_mediaops.books.batch.runner import CarryOut, Stretch
+    from airflow_provider_mediaops.books.batch.scheduler import WalkOptions
     from airflow_provider_mediaops.books.lookup import Finder
     from airflow_provider_mediaops.books.models import Book, Lookup
-    from airflow_provider_mediaops.books.walk import CarryOut, Stretch
+    from airflow_provider_mediaops.enrichment.checkpoint import Start
     from airflow_provider_mediaops.hooks.connection import ConnectionFields
     from airflow_provider_mediaops.http.client import Client
     from airflow_provider_mediaops.http.exchange import Conversation
@@ -109,7 +109,7 @@ class BookDatabaseHook(ServiceHook):
         :returns: the look-ups; nothing is asked before the first is wanted.
         :raises MediaOpsError: where the service refuses.
         """
-        from airflow_provider_mediaops.books.inputs import Input
+        from airflow_provider_mediaops.books.batch.rows import Input
 
         with closing(self.walk(map(Input.of, isbns), options=_options_for(isbns, max_failures))) as stretches:
             for stretch in stretches:
@@ -117,7 +117,7 @@ class BookDatabaseHook(ServiceHook):
 
     async def abooks(self, isbns: Iterable[str], *, max_failures: int = 0) -> AsyncGenerator[Lookup, None]:
         """Look up a list; the asynchronous twin of :meth:`books`."""
-        from airflow_provider_mediaops.books.inputs import Input
+        from airflow_provider_mediaops.books.batch.rows import Input
 
         async with aclosing(self.awalk(map(Input.of, isbns), options=_options_for(isbns, max_failures))) as stretches:
             async for stretch in stretches:
@@ -144,7 +144,7 @@ class BookDatabaseHook(ServiceHook):
         :raises MediaOpsError: where the key is refused or its quota used up, or one row too many has failed; after all
             that was found is handed out.
         """
-        from airflow_provider_mediaops.books.course import IN_FLIGHT
+        from airflow_provider_mediaops.books.batch.scheduler import IN_FLIGHT
         from airflow_provider_mediaops.http.loop_thread import LoopThread, SendingThreads
 
         # Fetched here: on a loop within a worker it could block the worker for ever.
@@ -177,12 +177,12 @@ class BookDatabaseHook(ServiceHook):
         *,
         bulk: bool,
     ) -> AsyncGenerator[Stretch, None]:
-        from airflow_provider_mediaops.books.asking import Asking
-        from airflow_provider_mediaops.books.course import Course, WalkOptions
-        from airflow_provider_mediaops.books.enrich import start_of
-        from airflow_provider_mediaops.books.inputs import InputReader
-        from airflow_provider_mediaops.books.judge import Judge
-        from airflow_provider_mediaops.books.walk import BookWalk
+        from airflow_provider_mediaops.books.batch.requests import Asking
+        from airflow_provider_mediaops.books.batch.rows import InputReader
+        from airflow_provider_mediaops.books.batch.runner import BookWalk
+        from airflow_provider_mediaops.books.batch.scheduler import Course, WalkOptions
+        from airflow_provider_mediaops.books.not_found import Judge
+        from airflow_provider_mediaops.enrichment.checkpoint import start_of
 
         start, options = start or start_of((), None), options or WalkOptions()
         judge = Judge(self._canary, start.last_found)
@@ -231,7 +231,7 @@ class BookDatabaseHook(ServiceHook):
 
     def _probe(self, client: Client) -> Conversation[str]:
         from airflow_provider_mediaops.books.api import get_book, get_key_usage
-        from airflow_provider_mediaops.books.judge import WELL_KNOWN
+        from airflow_provider_mediaops.books.not_found import WELL_KNOWN
 
         works = "The book database answers and accepts the key"
         try:
@@ -250,7 +250,7 @@ class BookDatabaseHook(ServiceHook):
 
 
 def _options_for(isbns: Iterable[str], max_failures: int) -> WalkOptions:
-    from airflow_provider_mediaops.books.course import WalkOptions
+    from airflow_provider_mediaops.books.batch.scheduler import WalkOptions
 
     # What is no list may be slow to read, or never end: it is read a row at a time, when the row can be asked for.
     ahead = _WINDOW if isinstance(isbns, Sequence) else 1

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.http.client import Client
     from airflow_provider_mediaops.http.exchange import Conversation
     from airflow_provider_mediaops.video.api import Bulletin
-    from airflow_provider_mediaops.video.delivery import Delivery
+    from airflow_provider_mediaops.video.at_most_once import Delivery
     from airflow_provider_mediaops.video.models import Activity, Subscription, SubscriptionPage
     from airflow_provider_mediaops.video.paging import Walk, WalkedPage
 
@@ -81,7 +81,7 @@ class VideoPlatformHook(ServiceHook):
         :param text: its message; may stand alone or with a video or playlist.
         :param video_id: a video to attach.
         :param playlist_id: a playlist to attach, instead of a video.
-        :param delivery: keeps a record for later tries; see :mod:`airflow_provider_mediaops.video.delivery`.
+        :param delivery: keeps a record for later tries; see :mod:`airflow_provider_mediaops.video.at_most_once`.
         :returns: the activity that the service made of it.
         :raises ValueError: for a bulletin that breaks the rules of section 2, before anything is sent.
         :raises UncertainDeliveryError: if it may have been posted although no reply says so; it is not repeated.

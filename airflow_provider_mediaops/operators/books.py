@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from airflow.sdk import Context, ObjectStoragePath
 
-    from airflow_provider_mediaops.books.inputs import Input
-    from airflow_provider_mediaops.hooks.enrichment import Enrichment
+    from airflow_provider_mediaops.books.batch.rows import Input
+    from airflow_provider_mediaops.enrichment.attempt import Enrichment
     from airflow_provider_mediaops.storage.dataset import Dataset, Staging
     from airflow_provider_mediaops.storage.formats import CsvFormulas
     from airflow_provider_mediaops.storage.ownership import Owner
@@ -115,7 +115,7 @@ class EnrichIsbnsOperator(BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Look up all ISBNs, here or in the triggerer, publish the dataset, and return the summary."""
-        from airflow_provider_mediaops.books.enrich import ENRICHED
+        from airflow_provider_mediaops.enrichment.checkpoint import ENRICHED
         from airflow_provider_mediaops.storage.dataset import Dataset
 
         with ending_task():
@@ -169,7 +169,7 @@ class EnrichIsbnsOperator(BaseOperator):
         return owner_of(context, parameters)
 
     def _enrichment(self, owner: Owner, isbns: Sequence[Any] | None) -> Enrichment:
-        from airflow_provider_mediaops.hooks.enrichment import Enrichment, check_inputs
+        from airflow_provider_mediaops.enrichment.attempt import Enrichment, check_inputs
 
         if self.on_invalid == "fail":
             total = check_inputs(self._inputs(isbns))
@@ -194,8 +194,8 @@ class EnrichIsbnsOperator(BaseOperator):
         )
 
     def _enrich(self, enrichment: Enrichment, staging: Staging, isbns: Sequence[Any] | None) -> str:
+        from airflow_provider_mediaops.enrichment.attempt import Attempt
         from airflow_provider_mediaops.hooks.books import BookDatabaseHook
-        from airflow_provider_mediaops.hooks.enrichment import Attempt
 
         attempt = Attempt(enrichment, staging, self.log.info, isbns)
         with BookDatabaseHook(self.books_conn_id) as hook:
@@ -210,7 +210,7 @@ class EnrichIsbnsOperator(BaseOperator):
         return attempt.end()
 
     def _defer(self, enrichment: Enrichment, dataset: Dataset, isbns: Sequence[Any] | None) -> None:
-        from airflow_provider_mediaops.hooks.enrichment import list_beside, write_list
+        from airflow_provider_mediaops.enrichment.attempt import list_beside, write_list
         from airflow_provider_mediaops.storage.sources import version_of
         from airflow_provider_mediaops.triggers.enrichment import EnrichmentTrigger
 
@@ -229,7 +229,7 @@ class EnrichIsbnsOperator(BaseOperator):
         )
 
     def _drop_list(self) -> None:
-        from airflow_provider_mediaops.hooks.enrichment import list_beside
+        from airflow_provider_mediaops.enrichment.attempt import list_beside
 
         list_beside(self.destination).unlink(missing_ok=True)
 
@@ -252,8 +252,8 @@ class EnrichIsbnsOperator(BaseOperator):
             )
 
     def _inputs(self, isbns: Sequence[Any] | None) -> Iterator[Input]:
-        from airflow_provider_mediaops.books.inputs import Input
-        from airflow_provider_mediaops.hooks.enrichment import inputs_of
+        from airflow_provider_mediaops.books.batch.rows import Input
+        from airflow_provider_mediaops.enrichment.attempt import inputs_of
 
         return inputs_of(str(self.source), self.isbn_column) if isbns is None else map(Input.of, isbns)
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.storage.dataset import Staging
     from airflow_provider_mediaops.storage.formats import CsvFormulas
     from airflow_provider_mediaops.video.api import SubscriptionQuery
-    from airflow_provider_mediaops.video.delivery import AlreadyPosted, Delivery, OnUncertain
+    from airflow_provider_mediaops.video.at_most_once import AlreadyPosted, Delivery, OnUncertain
 
 
 class PostBulletinOperator(BaseOperator):
@@ -70,7 +70,7 @@ class PostBulletinOperator(BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Post, unless an earlier try has, and return the activity as the service sent it."""
-        from airflow_provider_mediaops.video.delivery import AlreadyPosted
+        from airflow_provider_mediaops.video.at_most_once import AlreadyPosted
 
         with ending_task():
             delivery = self._begin(context)
@@ -85,7 +85,7 @@ class PostBulletinOperator(BaseOperator):
         from airflow.sdk import NEVER_EXPIRE  # type: ignore[attr-defined] # its stub file does not name it
 
         from airflow_provider_mediaops.video.api import Bulletin
-        from airflow_provider_mediaops.video.delivery import Try, begin, digest_of
+        from airflow_provider_mediaops.video.at_most_once import Try, begin, digest_of
 
         contents = digest_of(Bulletin(self.text, self.video_id, self.playlist_id), self.video_conn_id)
         return begin(

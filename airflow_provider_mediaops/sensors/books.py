@@ -10,7 +10,7 @@ from airflow_provider_mediaops.task_failure import is_templated
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from airflow_provider_mediaops.books.watch import BookWatch
+    from airflow_provider_mediaops.books.book_exists import BookWatch
     from airflow_provider_mediaops.hooks.books import BookDatabaseHook
     from airflow_provider_mediaops.triggers.books import BookTrigger
 
@@ -44,7 +44,7 @@ class BookSensor(ServiceSensor):
 
     def make_watch(self) -> BookWatch:
         """Make what is waited for of the rendered arguments."""
-        from airflow_provider_mediaops.books.watch import BookWatch
+        from airflow_provider_mediaops.books.book_exists import BookWatch
 
         return BookWatch(self.isbn)
 

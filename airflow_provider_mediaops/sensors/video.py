@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.hooks.video import VideoPlatformHook
     from airflow_provider_mediaops.triggers.video import SubscriptionTrigger
-    from airflow_provider_mediaops.video.watch import SubscriptionWatch
+    from airflow_provider_mediaops.video.subscription_exists import SubscriptionWatch
 
 
 class SubscriptionSensor(ServiceSensor):
@@ -59,7 +59,7 @@ class SubscriptionSensor(ServiceSensor):
 
     def make_watch(self) -> SubscriptionWatch:
         """Make what is waited for of the rendered arguments."""
-        from airflow_provider_mediaops.video.watch import SubscriptionWatch
+        from airflow_provider_mediaops.video.subscription_exists import SubscriptionWatch
 
         return SubscriptionWatch(
             channel_id=self.channel_id, ids=self.ids, mine=self.mine, for_channel_ids=self.for_channel_ids

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from airflow_provider_mediaops.triggers.service import WatchTrigger
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.books.watch import BookWatch
+    from airflow_provider_mediaops.books.book_exists import BookWatch
     from airflow_provider_mediaops.hooks.books import BookDatabaseHook
 
 
@@ -20,6 +20,6 @@ class BookTrigger(WatchTrigger):
         return BookDatabaseHook(self.conn_id)
 
     def _make_watch(self) -> BookWatch:
-        from airflow_provider_mediaops.books.watch import BookWatch
+        from airflow_provider_mediaops.books.book_exists import BookWatch
 
         return BookWatch(**self.watch)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from contextlib import AbstractContextManager
 
-    from airflow_provider_mediaops.hooks.enrichment import Enrichment
+    from airflow_provider_mediaops.enrichment.attempt import Enrichment
     from airflow_provider_mediaops.storage.dataset import Dataset
 
 T = TypeVar("T")
@@ -46,7 +46,7 @@ class EnrichmentTrigger(WorkTrigger):
         self.enrichment = enrichment
 
     async def _work(self) -> dict[str, Any]:
-        from airflow_provider_mediaops.hooks.enrichment import Enrichment
+        from airflow_provider_mediaops.enrichment.attempt import Enrichment
         from airflow_provider_mediaops.storage.sources import InvalidSourceError
 
         try:
@@ -70,8 +70,8 @@ class EnrichmentTrigger(WorkTrigger):
             await asyncio.sleep(_LOOK_EVERY)
 
     async def _attempt(self, enrichment: Enrichment, dataset: Dataset) -> dict[str, Any]:
+        from airflow_provider_mediaops.enrichment.attempt import Attempt
         from airflow_provider_mediaops.hooks.books import BookDatabaseHook
-        from airflow_provider_mediaops.hooks.enrichment import Attempt
 
         async with (
             _entered_in_thread(dataset.staging(enrichment.owned_by())) as staging,

@@ -8,7 +8,7 @@ from airflow_provider_mediaops.triggers.service import WatchTrigger
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.hooks.video import VideoPlatformHook
-    from airflow_provider_mediaops.video.watch import SubscriptionWatch
+    from airflow_provider_mediaops.video.subscription_exists import SubscriptionWatch
 
 
 class SubscriptionTrigger(WatchTrigger):
@@ -20,6 +20,6 @@ class SubscriptionTrigger(WatchTrigger):
         return VideoPlatformHook(self.conn_id)
 
     def _make_watch(self) -> SubscriptionWatch:
-        from airflow_provider_mediaops.video.watch import SubscriptionWatch
+        from airflow_provider_mediaops.video.subscription_exists import SubscriptionWatch
 
         return SubscriptionWatch(**self.watch)

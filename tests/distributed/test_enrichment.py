@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_provider_mediaops.books.course import IN_FLIGHT
+from airflow_provider_mediaops.books.batch.scheduler import IN_FLIGHT
 from airflow_provider_mediaops.sandbox import books
 from airflow_provider_mediaops.sandbox.faults import DropFault, LimitFault, StatusFault
 from airflow_provider_mediaops.sandbox.isbn import sample_isbns

@@ -12,7 +12,7 @@ import pytest
 
 from airflow_provider_mediaops.sandbox.faults import DelayFault, DropFault, Fault, StatusFault
 from airflow_provider_mediaops.sandbox.server import SandboxServer
-from airflow_provider_mediaops.video.delivery import RECORD_KEY
+from airflow_provider_mediaops.video.at_most_once import RECORD_KEY
 from tests.system.running import ended, wait_for, worker_of
 
 if TYPE_CHECKING:

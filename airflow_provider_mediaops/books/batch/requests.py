@@ -8,7 +8,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, TypeVar
 
 from airflow_provider_mediaops.books.api import DoubtfulNotFoundError, get_book, get_books
-from airflow_provider_mediaops.books.course import Answer
+from airflow_provider_mediaops.books.batch.scheduler import Answer
 from airflow_provider_mediaops.books.isbn import InvalidIsbnError, normalise
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
@@ -27,7 +27,7 @@ from airflow_provider_mediaops.http.exchange import Failure, Request, Response, 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from airflow_provider_mediaops.books.course import Job
+    from airflow_provider_mediaops.books.batch.scheduler import Job
     from airflow_provider_mediaops.books.models import Book
     from airflow_provider_mediaops.http.client import Client
     from airflow_provider_mediaops.http.exchange import Conversation, Step

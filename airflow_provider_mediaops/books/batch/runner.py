@@ -14,10 +14,10 @@ from airflow_provider_mediaops.exceptions import MediaOpsError
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 
-    from airflow_provider_mediaops.books.asking import Asking
-    from airflow_provider_mediaops.books.course import Answer, Course, DoneRow, Job
-    from airflow_provider_mediaops.books.inputs import InputReader
-    from airflow_provider_mediaops.books.judge import Judge
+    from airflow_provider_mediaops.books.batch.requests import Asking
+    from airflow_provider_mediaops.books.batch.rows import InputReader
+    from airflow_provider_mediaops.books.batch.scheduler import Answer, Course, DoneRow, Job
+    from airflow_provider_mediaops.books.not_found import Judge
     from airflow_provider_mediaops.http.exchange import Conversation
 
 T = TypeVar("T")

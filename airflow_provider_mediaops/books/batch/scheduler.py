@@ -14,16 +14,16 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Any, Literal
 
-from airflow_provider_mediaops.books.judge import restored
-from airflow_provider_mediaops.books.known import Known, Outcome
+from airflow_provider_mediaops.books.batch.seen import Known, Outcome
 from airflow_provider_mediaops.books.models import Book, Lookup
+from airflow_provider_mediaops.books.not_found import restored
 from airflow_provider_mediaops.exceptions import BadRequestError, MediaOpsError, NotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from airflow_provider_mediaops.books.inputs import Input
-    from airflow_provider_mediaops.books.judge import Judge, Ruling
+    from airflow_provider_mediaops.books.batch.rows import Input
+    from airflow_provider_mediaops.books.not_found import Judge, Ruling
 
 #: Seconds after which a book that the service did not tell of is asked for again, each time.
 AGAIN_AFTER = (10.0, 40.0, 120.0)

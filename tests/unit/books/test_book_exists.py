@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.books.api import BOOK_RULES
+from airflow_provider_mediaops.books.book_exists import BookWatch
 from airflow_provider_mediaops.books.isbn import InvalidIsbnError
-from airflow_provider_mediaops.books.watch import BookWatch
 from airflow_provider_mediaops.exceptions import AuthenticationError, QuotaExceededError
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.retry import RetryPolicy

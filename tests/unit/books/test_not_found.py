@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_mediaops.books.api import DoubtfulNotFoundError
-from airflow_provider_mediaops.books.judge import WELL_KNOWN, Judge, Ruling, restored
+from airflow_provider_mediaops.books.not_found import WELL_KNOWN, Judge, Ruling, restored
 from airflow_provider_mediaops.exceptions import NotFoundError, RateLimitedError, ServiceUnavailableError
 
 A, B, C, CANARY = "9780000000002", "9780000000019", "9780000000026", "9780131103627"

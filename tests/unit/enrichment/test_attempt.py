@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from airflow.providers.common.compat.sdk import ObjectStoragePath
 
-from airflow_provider_mediaops.books.course import DoneRow
+from airflow_provider_mediaops.books.batch.runner import Stretch
+from airflow_provider_mediaops.books.batch.scheduler import DoneRow
 from airflow_provider_mediaops.books.models import Book, Lookup
-from airflow_provider_mediaops.books.walk import Stretch
-from airflow_provider_mediaops.exceptions import DestinationInUseError
-from airflow_provider_mediaops.hooks.enrichment import (
+from airflow_provider_mediaops.enrichment.attempt import (
     Attempt,
     Enrichment,
     check_inputs,
@@ -22,6 +21,7 @@ from airflow_provider_mediaops.hooks.enrichment import (
     list_beside,
     write_list,
 )
+from airflow_provider_mediaops.exceptions import DestinationInUseError
 from airflow_provider_mediaops.storage.ownership import Owner
 from airflow_provider_mediaops.storage.sources import version_of
 from tests.unit.book_database import CALENDAR, CRIME

@@ -3,11 +3,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from airflow_provider_mediaops.books.course import DoneRow
-from airflow_provider_mediaops.books.enrich import ENRICHED, Ledger, row_of, start_of
-from airflow_provider_mediaops.books.known import Outcome
+from airflow_provider_mediaops.books.batch.runner import Stretch
+from airflow_provider_mediaops.books.batch.scheduler import DoneRow
+from airflow_provider_mediaops.books.batch.seen import Outcome
 from airflow_provider_mediaops.books.models import Book, Lookup
-from airflow_provider_mediaops.books.walk import Stretch
+from airflow_provider_mediaops.enrichment.checkpoint import ENRICHED, Ledger, row_of, start_of
 from airflow_provider_mediaops.exceptions import ServiceUnavailableError
 from tests.unit.book_database import CALENDAR, CRIME, PROGRAMMING
 

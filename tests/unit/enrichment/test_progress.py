@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_provider_mediaops.books.progress import Progress
+from airflow_provider_mediaops.enrichment.progress import Progress
 from tests.unit.conversations import FakeClock
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.books.course import WalkOptions
-from airflow_provider_mediaops.books.inputs import Input
+from airflow_provider_mediaops.books.batch.rows import Input
+from airflow_provider_mediaops.books.batch.scheduler import WalkOptions
 from airflow_provider_mediaops.exceptions import QuotaExceededError, RateLimitedError, ServiceUnavailableError
 from airflow_provider_mediaops.hooks.books import BookDatabaseHook
 from airflow_provider_mediaops.sandbox.isbn import sample_isbns

@@ -15,7 +15,7 @@ from airflow_provider_mediaops.exceptions import (
 )
 from airflow_provider_mediaops.hooks.video import VideoPlatformHook
 from airflow_provider_mediaops.http.exchange import Wait
-from airflow_provider_mediaops.video.delivery import RECORD_KEY, Try, begin
+from airflow_provider_mediaops.video.at_most_once import RECORD_KEY, Try, begin
 from tests.unit.conversations import on_a_loop
 from tests.unit.hooks.video_hook import BASE, both_forms, carry_out, http
 from tests.unit.log_lines import log_lines

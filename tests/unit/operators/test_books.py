@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 from airflow.providers.common.compat.sdk import ObjectStoragePath
 
-from airflow_provider_mediaops.hooks import enrichment
-from airflow_provider_mediaops.hooks.enrichment import Attempt
+from airflow_provider_mediaops.enrichment import attempt as enrichment
+from airflow_provider_mediaops.enrichment.attempt import Attempt
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from tests.unit.book_database import CALENDAR, CRIME, KEY, PROGRAMMING, book
 from tests.unit.log_lines import log_lines

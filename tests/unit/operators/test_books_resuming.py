@@ -308,7 +308,7 @@ class TestDeferred:
         operator = make(tmp_path / "books.jsonl", deferrable=True)
         other = Owner("dag/today/other/-1", "p")
 
-        from airflow_provider_mediaops.books.enrich import ENRICHED
+        from airflow_provider_mediaops.enrichment.checkpoint import ENRICHED
         from airflow_provider_mediaops.storage.dataset import Dataset
 
         with (

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.books.api import BOOK_RULES
-from airflow_provider_mediaops.books.asking import Asking
-from airflow_provider_mediaops.books.course import Answer, Job
+from airflow_provider_mediaops.books.batch.requests import Asking
+from airflow_provider_mediaops.books.batch.scheduler import Answer, Job
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
     BadRequestError,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_provider_mediaops.books.inputs import Input, InputReader
+from airflow_provider_mediaops.books.batch.rows import Input, InputReader
 from tests.unit.book_database import CRIME
 
 if TYPE_CHECKING:

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.books.api import BOOK_RULES
-from airflow_provider_mediaops.books.asking import Asking
-from airflow_provider_mediaops.books.course import IN_FLIGHT, Course, WalkOptions
-from airflow_provider_mediaops.books.inputs import Input, InputReader
-from airflow_provider_mediaops.books.judge import Judge
-from airflow_provider_mediaops.books.known import Known
-from airflow_provider_mediaops.books.walk import BookWalk
+from airflow_provider_mediaops.books.batch.requests import Asking
+from airflow_provider_mediaops.books.batch.rows import Input, InputReader
+from airflow_provider_mediaops.books.batch.runner import BookWalk
+from airflow_provider_mediaops.books.batch.scheduler import IN_FLIGHT, Course, WalkOptions
+from airflow_provider_mediaops.books.batch.seen import Known
+from airflow_provider_mediaops.books.not_found import Judge
 from airflow_provider_mediaops.exceptions import QuotaExceededError, RateLimitedError, ServiceUnavailableError
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.clock import Clock
@@ -32,7 +32,7 @@ from tests.unit.virtual_time import in_virtual_time
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
 
-    from airflow_provider_mediaops.books.walk import Stretch
+    from airflow_provider_mediaops.books.batch.runner import Stretch
     from airflow_provider_mediaops.http.exchange import Conversation, Request, Response
 
 ISBNS = sample_isbns(2_000)

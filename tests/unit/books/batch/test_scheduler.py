@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_mediaops.books.course import IN_FLIGHT, Job
-from airflow_provider_mediaops.books.known import Known, Outcome
+from airflow_provider_mediaops.books.batch.scheduler import IN_FLIGHT, Job
+from airflow_provider_mediaops.books.batch.seen import Known, Outcome
 from airflow_provider_mediaops.books.models import Book
 from airflow_provider_mediaops.exceptions import BadRequestError
-from tests.unit.books.trip import CLEAR, DOUBTFUL, DOWN, ISBNS, A, B, C, D, Trip
+from tests.unit.books.batch.trip import CLEAR, DOUBTFUL, DOWN, ISBNS, A, B, C, D, Trip
 
 
 class TestOrder:

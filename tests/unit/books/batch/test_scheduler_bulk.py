@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from airflow_provider_mediaops.books.models import Book
-from tests.unit.books.trip import CANARY, DOWN, ISBNS, A, B, C, D, Trip
+from tests.unit.books.batch.trip import CANARY, DOWN, ISBNS, A, B, C, D, Trip
 
 
 class TestBulk:

@@ -6,7 +6,7 @@ import pytest
 
 from airflow_provider_mediaops.books.models import Book
 from airflow_provider_mediaops.exceptions import MediaOpsError, RateLimitedError
-from tests.unit.books.trip import CANARY, CLEAR, DOUBTFUL, ISBNS, A, B, C, Trip
+from tests.unit.books.batch.trip import CANARY, CLEAR, DOUBTFUL, ISBNS, A, B, C, Trip
 
 
 class TestMissingBooks:

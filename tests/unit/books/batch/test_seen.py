@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_mediaops.books.known import Known, Outcome
+from airflow_provider_mediaops.books.batch.seen import Known, Outcome
 from airflow_provider_mediaops.books.models import Book
 from airflow_provider_mediaops.sandbox.isbn import sample_isbns
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.books.api import DoubtfulNotFoundError
-from airflow_provider_mediaops.books.course import Answer, Course, Job, WalkOptions
-from airflow_provider_mediaops.books.inputs import Input
-from airflow_provider_mediaops.books.judge import Judge
-from airflow_provider_mediaops.books.known import Known
+from airflow_provider_mediaops.books.batch.rows import Input
+from airflow_provider_mediaops.books.batch.scheduler import Answer, Course, Job, WalkOptions
+from airflow_provider_mediaops.books.batch.seen import Known
 from airflow_provider_mediaops.books.models import Book
+from airflow_provider_mediaops.books.not_found import Judge
 from airflow_provider_mediaops.exceptions import MediaOpsError, NotFoundError, ServiceUnavailableError
 from airflow_provider_mediaops.sandbox.isbn import sample_isbns
 
