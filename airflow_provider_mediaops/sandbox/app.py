@@ -9,7 +9,9 @@ from fastapi.exception_handlers import http_exception_handler, request_validatio
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
-from airflow_provider_mediaops.sandbox import books, cluster, switchboard, video, video_models
+from airflow_provider_mediaops.sandbox import switchboard
+from airflow_provider_mediaops.sandbox.books import routes as books
+from airflow_provider_mediaops.sandbox.cluster import routes as cluster
 from airflow_provider_mediaops.sandbox.gate import Gate
 from airflow_provider_mediaops.sandbox.refusals import (
     RefusedError,
@@ -19,6 +21,8 @@ from airflow_provider_mediaops.sandbox.refusals import (
     video_refusal,
 )
 from airflow_provider_mediaops.sandbox.services import Service, service_of
+from airflow_provider_mediaops.sandbox.video import models as video_models
+from airflow_provider_mediaops.sandbox.video import routes as video
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.sandbox.state import SandboxState

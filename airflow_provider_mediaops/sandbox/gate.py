@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse, PlainTextResponse
 from pydantic.alias_generators import to_camel
 
 from airflow_provider_mediaops.sandbox.clock import moment
-from airflow_provider_mediaops.sandbox.cluster import HotThreadsParameters
+from airflow_provider_mediaops.sandbox.cluster.routes import HotThreadsParameters
 from airflow_provider_mediaops.sandbox.faults import (
     ContentTypeFault,
     DelayFault,
@@ -26,7 +26,7 @@ from airflow_provider_mediaops.sandbox.faults import (
 from airflow_provider_mediaops.sandbox.refusals import expired_refusal, refusal_of_status
 from airflow_provider_mediaops.sandbox.services import service_of
 from airflow_provider_mediaops.sandbox.state import RequestRecord, SandboxState
-from airflow_provider_mediaops.sandbox.video_models import ListParameters
+from airflow_provider_mediaops.sandbox.video.models import ListParameters
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send

@@ -11,10 +11,14 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from airflow_provider_mediaops.sandbox import books, catalogue, cluster, services, video_tokens
+from airflow_provider_mediaops.sandbox import services
 from airflow_provider_mediaops.sandbox.app import create_app
+from airflow_provider_mediaops.sandbox.books import catalogue
+from airflow_provider_mediaops.sandbox.books import routes as books
+from airflow_provider_mediaops.sandbox.cluster import routes as cluster
 from airflow_provider_mediaops.sandbox.gate import HANG_UP
 from airflow_provider_mediaops.sandbox.state import SandboxState, Settings
+from airflow_provider_mediaops.sandbox.video import tokens as video_tokens
 
 if TYPE_CHECKING:
     from types import TracebackType

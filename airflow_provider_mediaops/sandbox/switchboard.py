@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, HTTPException, Query
 
-from airflow_provider_mediaops.sandbox.cluster_nodes import NODES, CpuPin
+from airflow_provider_mediaops.sandbox.cluster.nodes import NODES, CpuPin
 from airflow_provider_mediaops.sandbox.faults import Fault
 from airflow_provider_mediaops.sandbox.services import SWITCHBOARD_PATH, Service
 from airflow_provider_mediaops.sandbox.state import RequestRecord, Sandbox

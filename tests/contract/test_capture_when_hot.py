@@ -9,7 +9,7 @@ import pytest
 from airflow.sdk import DAG
 
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
-from airflow_provider_mediaops.sandbox.cluster_nodes import CpuPin
+from airflow_provider_mediaops.sandbox.cluster.nodes import CpuPin
 from tests.contract import dag_runs
 
 if TYPE_CHECKING:

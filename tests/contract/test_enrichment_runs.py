@@ -9,7 +9,7 @@ import pytest
 from airflow.sdk import DAG, BaseOperator
 
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
-from airflow_provider_mediaops.sandbox import catalogue
+from airflow_provider_mediaops.sandbox.books import catalogue
 from tests.contract import dag_runs
 
 if TYPE_CHECKING:

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_provider_mediaops.sandbox import books, cluster, video_tokens
+from airflow_provider_mediaops.sandbox.books import routes as books
+from airflow_provider_mediaops.sandbox.cluster import routes as cluster
+from airflow_provider_mediaops.sandbox.video import tokens as video_tokens
 from tests.contract import dag_runs
 
 if TYPE_CHECKING:

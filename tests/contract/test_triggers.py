@@ -20,7 +20,9 @@ from airflow.sdk.execution_time import task_runner
 from airflow.triggers.base import BaseEventTrigger, BaseTrigger
 
 import airflow_provider_mediaops.triggers
-from airflow_provider_mediaops.sandbox import books, cluster, video_tokens
+from airflow_provider_mediaops.sandbox.books import routes as books
+from airflow_provider_mediaops.sandbox.cluster import routes as cluster
+from airflow_provider_mediaops.sandbox.video import tokens as video_tokens
 from airflow_provider_mediaops.sensors.service import ServiceSensor
 from airflow_provider_mediaops.triggers.cluster import HighCpuTrigger
 from tests.contract.tasks import DEFERRING, SENSORS, Task, name_of

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_provider_mediaops.books.batch.scheduler import IN_FLIGHT
-from airflow_provider_mediaops.sandbox import books
+from airflow_provider_mediaops.sandbox.books import routes as books
+from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
 from airflow_provider_mediaops.sandbox.faults import DropFault, LimitFault, StatusFault
-from airflow_provider_mediaops.sandbox.isbn import sample_isbns
 from scripts.local_airflow import FINAL_STATES
 from tests.system.running import Ended, ended, wait_for
 

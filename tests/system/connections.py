@@ -6,7 +6,9 @@ import json
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
-from airflow_provider_mediaops.sandbox import books, cluster, video_tokens
+from airflow_provider_mediaops.sandbox.books import routes as books
+from airflow_provider_mediaops.sandbox.cluster import routes as cluster
+from airflow_provider_mediaops.sandbox.video import tokens as video_tokens
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.sandbox.server import SandboxServer

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 import requests
 
-from airflow_provider_mediaops.sandbox.cluster_nodes import NODES
+from airflow_provider_mediaops.sandbox.cluster.nodes import NODES
 from airflow_provider_mediaops.sandbox.faults import DropFault, StatusFault
 from tests.system.running import ended, wait_for
 

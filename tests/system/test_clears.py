@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 
+from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
 from airflow_provider_mediaops.sandbox.faults import DelayFault, Fault, StatusFault
-from airflow_provider_mediaops.sandbox.isbn import sample_isbns
 from airflow_provider_mediaops.sandbox.state import Settings
-from airflow_provider_mediaops.sandbox.subscriptions import MINE, Subscriptions, in_order
+from airflow_provider_mediaops.sandbox.video.subscriptions import MINE, Subscriptions, in_order
 from tests.system.running import Ended, ended, identity, own_services, wait_for
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pytest
 
 from airflow_provider_mediaops.sandbox.faults import DropFault
 from airflow_provider_mediaops.sandbox.state import Settings
-from airflow_provider_mediaops.sandbox.subscriptions import FEW, MINE, NONE, Subscriptions, in_order
+from airflow_provider_mediaops.sandbox.video.subscriptions import FEW, MINE, NONE, Subscriptions, in_order
 from tests.system.running import ended, identity, own_services
 
 if TYPE_CHECKING:

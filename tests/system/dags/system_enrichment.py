@@ -7,7 +7,7 @@ import os
 from airflow.sdk import DAG, task
 
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
-from airflow_provider_mediaops.sandbox.isbn import sample_isbns
+from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
 
 OUTPUT = os.environ["MEDIAOPS_OUTPUT"]
 BOOKS = sample_isbns(5_060)[5_000:]

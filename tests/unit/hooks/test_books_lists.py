@@ -15,7 +15,7 @@ from airflow_provider_mediaops.books.batch.rows import Input
 from airflow_provider_mediaops.books.batch.scheduler import WalkOptions
 from airflow_provider_mediaops.exceptions import QuotaExceededError, RateLimitedError, ServiceUnavailableError
 from airflow_provider_mediaops.hooks.books import BookDatabaseHook
-from airflow_provider_mediaops.sandbox.isbn import sample_isbns
+from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
 from tests.unit.book_database import CALENDAR, CRIME, LIMIT_429, book
 from tests.unit.hooks.book_hook import BASE, DOUBT, MISSING, address, asked
 from tests.unit.log_lines import log_lines

@@ -7,9 +7,13 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from airflow_provider_mediaops.sandbox import books, cluster, subscriptions, video, video_tokens
+from airflow_provider_mediaops.sandbox.books import routes as books
+from airflow_provider_mediaops.sandbox.cluster import routes as cluster
 from airflow_provider_mediaops.sandbox.faults import Fault
 from airflow_provider_mediaops.sandbox.state import Settings
+from airflow_provider_mediaops.sandbox.video import routes as video
+from airflow_provider_mediaops.sandbox.video import subscriptions
+from airflow_provider_mediaops.sandbox.video import tokens as video_tokens
 
 if TYPE_CHECKING:
     from tests.unit.sandbox.conftest import Sandbox

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.sandbox import books, cluster, video_tokens
-from airflow_provider_mediaops.sandbox.catalogue import KNOWN_ISBNS
+from airflow_provider_mediaops.sandbox.books import routes as books
+from airflow_provider_mediaops.sandbox.books.catalogue import KNOWN_ISBNS
+from airflow_provider_mediaops.sandbox.cluster import routes as cluster
 from airflow_provider_mediaops.sandbox.faults import ContentTypeFault, DropFault, LimitFault, StatusFault
+from airflow_provider_mediaops.sandbox.video import tokens as video_tokens
 
 if TYPE_CHECKING:
     import httpx

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from airflow_provider_mediaops.sandbox import books, cluster, video_tokens
 from airflow_provider_mediaops.sandbox.__main__ import main
+from airflow_provider_mediaops.sandbox.books import routes as books
+from airflow_provider_mediaops.sandbox.cluster import routes as cluster
 from airflow_provider_mediaops.sandbox.faults import DelayFault, DropFault
 from airflow_provider_mediaops.sandbox.server import SandboxServer
 from airflow_provider_mediaops.sandbox.state import Settings
+from airflow_provider_mediaops.sandbox.video import tokens as video_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

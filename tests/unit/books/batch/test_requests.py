@@ -26,7 +26,7 @@ from airflow_provider_mediaops.exceptions import (
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.exchange import Failure, Request, Response, TransportError
 from airflow_provider_mediaops.http.retry import RetryPolicy
-from airflow_provider_mediaops.sandbox.isbn import isbn10_of, sample_isbns
+from airflow_provider_mediaops.sandbox.books.isbn import isbn10_of, sample_isbns
 from tests.unit.book_database import found, limit_404, no_such_book, replied
 from tests.unit.conversations import FakeClock, replay, requests_of
 

@@ -25,7 +25,7 @@ from airflow_provider_mediaops.http.exchange import Wait, arun
 from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for
 from airflow_provider_mediaops.http.rate_limit.stores import MemoryStore
 from airflow_provider_mediaops.http.retry import RetryPolicy
-from airflow_provider_mediaops.sandbox.isbn import sample_isbns
+from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
 from tests.unit.book_database import found, limit_404, no_such_book, replied
 from tests.unit.virtual_time import in_virtual_time
 

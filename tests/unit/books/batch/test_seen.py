@@ -10,7 +10,7 @@ import pytest
 
 from airflow_provider_mediaops.books.batch.seen import Known, Outcome
 from airflow_provider_mediaops.books.models import Book
-from airflow_provider_mediaops.sandbox.isbn import sample_isbns
+from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
 
 ISBNS = sample_isbns(50)
 ODD = {"title": "half a pair \ud83d and NUL \0", "pages": 1.5, "subjects": {"0": None}, "isbn13": "9780000000002"}

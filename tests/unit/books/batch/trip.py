@@ -11,7 +11,7 @@ from airflow_provider_mediaops.books.batch.seen import Known
 from airflow_provider_mediaops.books.models import Book
 from airflow_provider_mediaops.books.not_found import Judge
 from airflow_provider_mediaops.exceptions import MediaOpsError, NotFoundError, ServiceUnavailableError
-from airflow_provider_mediaops.sandbox.isbn import sample_isbns
+from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

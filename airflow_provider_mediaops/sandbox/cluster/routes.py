@@ -12,9 +12,9 @@ from fastapi.responses import PlainTextResponse
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-from airflow_provider_mediaops.sandbox import hot_threads_text
 from airflow_provider_mediaops.sandbox.clock import iso_milliseconds
-from airflow_provider_mediaops.sandbox.cluster_nodes import HOST, NODES, Node, select
+from airflow_provider_mediaops.sandbox.cluster import hot_threads_text
+from airflow_provider_mediaops.sandbox.cluster.nodes import HOST, NODES, Node, select
 from airflow_provider_mediaops.sandbox.reading import described, from_query
 from airflow_provider_mediaops.sandbox.refusals import RefusedError, cluster_refusal
 from airflow_provider_mediaops.sandbox.state import Sandbox, SandboxState

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from airflow_provider_mediaops.sandbox.cluster_nodes import Node
+    from airflow_provider_mediaops.sandbox.cluster.nodes import Node
 
 Stack = tuple[str, ...]
 

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.sandbox import books
-from airflow_provider_mediaops.sandbox.catalogue import KNOWN_ISBNS
-from airflow_provider_mediaops.sandbox.isbn import sample_isbns
+from airflow_provider_mediaops.sandbox.books import routes as books
+from airflow_provider_mediaops.sandbox.books.catalogue import KNOWN_ISBNS
+from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
 
 if TYPE_CHECKING:
     import httpx
 
-    from airflow_provider_mediaops.sandbox.books import Plan
+    from airflow_provider_mediaops.sandbox.books.routes import Plan
     from tests.unit.sandbox.conftest import Sandbox
 
 KNOWN = KNOWN_ISBNS[0]

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.sandbox import subscriptions, video_tokens
+from airflow_provider_mediaops.sandbox.video import subscriptions
+from airflow_provider_mediaops.sandbox.video import tokens as video_tokens
 
 if TYPE_CHECKING:
     import httpx

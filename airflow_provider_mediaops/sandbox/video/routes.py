@@ -8,13 +8,14 @@ from urllib.parse import parse_qs
 
 from fastapi import APIRouter, Depends, Request
 
-from airflow_provider_mediaops.sandbox import subscriptions, video_tokens
 from airflow_provider_mediaops.sandbox.clock import iso_milliseconds
 from airflow_provider_mediaops.sandbox.reading import described, from_body, from_query
 from airflow_provider_mediaops.sandbox.refusals import RefusedError, token_refusal, video_refusal
 from airflow_provider_mediaops.sandbox.services import TOKEN_PATH
 from airflow_provider_mediaops.sandbox.state import Sandbox, SandboxState
-from airflow_provider_mediaops.sandbox.video_models import (
+from airflow_provider_mediaops.sandbox.video import subscriptions
+from airflow_provider_mediaops.sandbox.video import tokens as video_tokens
+from airflow_provider_mediaops.sandbox.video.models import (
     Activity,
     InsertParameters,
     ListParameters,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from airflow_provider_mediaops.sandbox.isbn import GENERATED_PREFIX, isbn10_of
+from airflow_provider_mediaops.sandbox.books.isbn import GENERATED_PREFIX, isbn10_of
 
 Value = TypeVar("Value")
 

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from airflow_provider_mediaops.sandbox import catalogue
-from airflow_provider_mediaops.sandbox.isbn import is_isbn13
+from airflow_provider_mediaops.sandbox.books import catalogue
+from airflow_provider_mediaops.sandbox.books.isbn import is_isbn13
 from airflow_provider_mediaops.sandbox.reading import described, from_body
 from airflow_provider_mediaops.sandbox.refusals import books_refusal
 from airflow_provider_mediaops.sandbox.state import Sandbox, SandboxState

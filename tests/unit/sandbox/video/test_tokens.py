@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_provider_mediaops.sandbox import video_tokens
+from airflow_provider_mediaops.sandbox.video import tokens as video_tokens
 
 if TYPE_CHECKING:
     import httpx

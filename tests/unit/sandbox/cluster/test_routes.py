@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.sandbox import cluster
-from airflow_provider_mediaops.sandbox.cluster_nodes import NODES
+from airflow_provider_mediaops.sandbox.cluster import routes as cluster
+from airflow_provider_mediaops.sandbox.cluster.nodes import NODES
 
 if TYPE_CHECKING:
     import httpx

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_mediaops.sandbox.cluster_nodes import NODES
-from airflow_provider_mediaops.sandbox.hot_threads_text import Sampling, nanoseconds, section, time_text
+from airflow_provider_mediaops.sandbox.cluster.hot_threads_text import Sampling, nanoseconds, section, time_text
+from airflow_provider_mediaops.sandbox.cluster.nodes import NODES
 
 NODE = NODES[1]
 HEADER = re.compile(

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from stdnum import ean
 from stdnum import isbn as oracle
 
-from airflow_provider_mediaops.sandbox.catalogue import KNOWN_ISBNS, book
-from airflow_provider_mediaops.sandbox.isbn import is_isbn13, isbn10_of, sample_isbns
+from airflow_provider_mediaops.sandbox.books.catalogue import KNOWN_ISBNS, book
+from airflow_provider_mediaops.sandbox.books.isbn import is_isbn13, isbn10_of, sample_isbns
 
 
 def records(count: int = 500) -> list[dict[str, Any]]:
