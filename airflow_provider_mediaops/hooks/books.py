@@ -20,7 +20,7 @@ from airflow_provider_mediaops.hooks.settings import (
     transport_settings,
 )
 from airflow_provider_mediaops.hooks.threads import in_thread
-from airflow_provider_mediaops.http import exchange
+from airflow_provider_mediaops.http import drivers
 from airflow_provider_mediaops.http.auth import HeaderAuth
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ class BookDatabaseHook(ServiceHook):
         # Fetched here: on a loop within a worker it could block the worker for ever.
         client = self.service.client
         with SendingThreads(self._session().send, IN_FLIGHT) as threads, LoopThread() as loop:
-            carry_out = partial(exchange.arun, send=threads.send, sleep=self._asleep, in_thread=in_thread)
+            carry_out = partial(drivers.arun, send=threads.send, sleep=self._asleep, in_thread=in_thread)
             yield from loop.stream(self._walk_over(carry_out, client, inputs, start, options, bulk=bulk))
 
     async def awalk(

@@ -15,7 +15,7 @@ from airflow.sdk.log import mask_secret
 from airflow_provider_mediaops.exceptions import InvalidConnectionError, MediaOpsError
 from airflow_provider_mediaops.hooks.connection import ConnectionFields
 from airflow_provider_mediaops.hooks.threads import in_thread
-from airflow_provider_mediaops.http import exchange
+from airflow_provider_mediaops.http import drivers
 from airflow_provider_mediaops.http.reply import plain_text
 
 if TYPE_CHECKING:
@@ -141,21 +141,21 @@ class ServiceHook(BaseHook):
 
     def run(self, conversation: Conversation[T]) -> T:
         """Carry out a conversation over this hook's session."""
-        return exchange.run(conversation, self._session().send, self._sleep)
+        return drivers.run(conversation, self._session().send, self._sleep)
 
     def stream(self, conversation: Conversation[Any]) -> Iterator[Any]:
         """Carry out a conversation over this hook's session; yield its items as they come."""
-        yield from exchange.stream(conversation, self._session().send, self._sleep)
+        yield from drivers.stream(conversation, self._session().send, self._sleep)
 
     async def arun(self, conversation: Conversation[T]) -> T:
         """Carry out a conversation on the event loop; the asynchronous twin of :meth:`run`."""
         send = (await self._asession()).send
-        return await exchange.arun(conversation, send, self._asleep, in_thread=in_thread)
+        return await drivers.arun(conversation, send, self._asleep, in_thread=in_thread)
 
     async def astream(self, conversation: Conversation[Any]) -> AsyncGenerator[Any, None]:
         """Carry out a conversation on the event loop; the asynchronous twin of :meth:`stream`."""
         send = (await self._asession()).send
-        async with aclosing(exchange.astream(conversation, send, self._asleep, in_thread=in_thread)) as items:
+        async with aclosing(drivers.astream(conversation, send, self._asleep, in_thread=in_thread)) as items:
             async for item in items:
                 yield item
 

@@ -1,21 +1,18 @@
 """
-Calls and conversations as values, and the drivers that carry them out.
+Calls and conversations as values.
 
 A *call* is a request and a pure function that parses the reply. Several steps (a retry, a token refresh, paging) make
 a *conversation*: a generator that yields requests and waits, is sent the responses, and returns its result. A
-conversation does no I/O. So the same one runs in a worker (:func:`run`, :func:`stream`), in a triggerer (:func:`arun`,
-:func:`astream`) and in a test that feeds it a list of replies. Other blocking work, such as writing a file, is yielded
-as a :class:`Blocking`.
+conversation does no I/O. So the same one runs in a worker and in a triggerer (see
+:mod:`airflow_provider_mediaops.http.drivers`), and in a test that feeds it a list of replies. Other blocking work, such
+as writing a file, is yielded as a :class:`Blocking`.
 """
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -184,18 +181,6 @@ Step = Request | Wait | Emit[object] | Blocking[Any]
 #: A generator of steps that returns its result. It is sent the :class:`Response` to each request and the result of each
 #: :class:`Blocking`; after other steps it is sent None. The type cannot say so.
 Conversation = Generator[Step, Any, T]
-Sleep = Callable[["Wait"], None]
-AsyncSleep = Callable[["Wait"], Awaitable[None]]
-#: Runs a blocking action in a thread.
-InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
-
-
-def _sleep(wait: Wait) -> None:
-    time.sleep(wait.seconds)
-
-
-async def _asleep(wait: Wait) -> None:
-    await asyncio.sleep(wait.seconds)
 
 
 class Ask(Protocol):
@@ -279,145 +264,6 @@ def observed(
         return step.value
     finally:
         conversation.close()
-
-
-# The errors of a step that the conversation handles; every other one ends it.
-_HANDLED: dict[type, tuple[type[Exception], ...]] = {Request: (TransportError,), Blocking: (Exception,), Wait: ()}
-
-
-def run(conversation: Conversation[T], send: Callable[[Request], Response], sleep: Sleep = _sleep) -> T:
-    """
-    Carry out a conversation in this thread.
-
-    :param conversation: the conversation; items that it emits are dropped.
-    :param send: sends one request; raises :class:`TransportError`.
-    :param sleep: carries out a wait.
-    :returns: the conversation's result.
-    """
-    items = stream(conversation, send, sleep)
-    while True:
-        try:
-            next(items)
-        except StopIteration as stop:
-            result: T = stop.value
-            return result
-
-
-def stream(
-    conversation: Conversation[T], send: Callable[[Request], Response], sleep: Sleep = _sleep
-) -> Generator[object, None, T]:
-    """
-    Carry out a conversation in this thread and yield its items as they come.
-
-    :param conversation: the conversation; nothing is sent before the first item is asked for.
-    :param send: sends one request; raises :class:`TransportError`.
-    :param sleep: carries out a wait.
-    :returns: the items, lazily; then the conversation's result.
-    """
-
-    def outcome_of(step: Request | Wait | Blocking[Any]) -> Any:
-        if isinstance(step, Request):
-            return send(step)
-        return sleep(step) if isinstance(step, Wait) else _act(step.action)
-
-    try:
-        step = advance(conversation)
-        while not isinstance(step, Returned):
-            if isinstance(step, Emit):
-                yield step.item
-                step = advance(conversation)
-                continue
-            try:
-                reply = outcome_of(step)
-            except _HANDLED[type(step)] as error:
-                step = advance(conversation, error=error)
-            else:
-                step = advance(conversation, reply)
-        return step.value
-    finally:
-        conversation.close()
-
-
-async def arun(
-    conversation: Conversation[T],
-    send: Callable[[Request], Awaitable[Response]],
-    sleep: AsyncSleep = _asleep,
-    *,
-    in_thread: InThread,
-) -> T:
-    """
-    Carry out a conversation on the event loop; the asynchronous twin of :func:`run`.
-
-    :param conversation: the conversation; items that it emits are dropped.
-    :param send: sends one request; raises :class:`TransportError`.
-    :param sleep: carries out a wait.
-    :param in_thread: runs a blocking action in a thread; the caller chooses the threads.
-    :returns: the conversation's result.
-    """
-    result: list[T] = []
-    async for _ in _drive(conversation, send, sleep, in_thread, result.append):
-        pass
-    return result[0]
-
-
-def astream(
-    conversation: Conversation[T],
-    send: Callable[[Request], Awaitable[Response]],
-    sleep: AsyncSleep = _asleep,
-    *,
-    in_thread: InThread,
-) -> AsyncGenerator[object, None]:
-    """
-    Carry out a conversation on the event loop and yield its items; the asynchronous twin of :func:`stream`.
-
-    :param conversation: the conversation; nothing is sent before the first item is asked for.
-    :param send: sends one request; raises :class:`TransportError`.
-    :param sleep: carries out a wait.
-    :param in_thread: runs a blocking action in a thread, as for :func:`arun`.
-    :returns: the items, lazily; ``aclose`` closes the conversation at its current step.
-    """
-    return _drive(conversation, send, sleep, in_thread, lambda _: None)
-
-
-async def _drive(
-    conversation: Conversation[T],
-    send: Callable[[Request], Awaitable[Response]],
-    sleep: AsyncSleep,
-    in_thread: InThread,
-    finished: Callable[[T], None],
-) -> AsyncGenerator[object, None]:
-    async def outcome_of(step: Request | Wait | Blocking[Any]) -> Any:
-        if isinstance(step, Request):
-            return await send(step)
-        if isinstance(step, Wait):
-            return await sleep(step)
-        return await (step.on_loop() if step.on_loop else in_thread(partial(_act, step.action)))
-
-    try:
-        step = advance(conversation)
-        while not isinstance(step, Returned):
-            if isinstance(step, Emit):
-                yield step.item
-                step = advance(conversation)
-                continue
-            try:
-                reply = await outcome_of(step)
-            except _HANDLED[type(step)] as error:
-                step = advance(conversation, error=error)
-            else:
-                step = advance(conversation, reply)
-        finished(step.value)
-    finally:
-        conversation.close()
-
-
-def _act(action: Callable[[], T]) -> T:
-    try:
-        return action()
-    except StopIteration as stop:
-        # A future cannot hold a StopIteration, and a conversation that is thrown one would seem to end. So it becomes a
-        # RuntimeError, as Python does with one that leaves a generator or a coroutine.
-        raise RuntimeError(f"A blocking step raised StopIteration({stop.value!r}).") from stop
 
 
 def escape_segment(text: str) -> str:

@@ -25,7 +25,8 @@ from airflow_provider_mediaops.cluster.selection import is_plain
 from airflow_provider_mediaops.exceptions import MediaOpsError
 from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
 from airflow_provider_mediaops.hooks.threads import in_thread
-from airflow_provider_mediaops.http.exchange import Blocking, arun
+from airflow_provider_mediaops.http.drivers import arun
+from airflow_provider_mediaops.http.exchange import Blocking
 from airflow_provider_mediaops.triggers.poll import Poll, Wish
 
 if TYPE_CHECKING:

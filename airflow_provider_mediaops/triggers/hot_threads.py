@@ -7,7 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
-from airflow_provider_mediaops.http.exchange import Blocking, arun
+from airflow_provider_mediaops.http.drivers import arun
+from airflow_provider_mediaops.http.exchange import Blocking
 from airflow_provider_mediaops.triggers.work import SETTLED_AFTER, WorkTrigger
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@ import sys
 
 from airflow_provider_mediaops.http.auth import HeaderAuth
 from airflow_provider_mediaops.http.client import Client
-from airflow_provider_mediaops.http.exchange import run
+from airflow_provider_mediaops.http.drivers import run
 from airflow_provider_mediaops.http.sync_transport import SyncTransport
 from airflow_provider_mediaops.http.transport_settings import TransportSettings
 from airflow_provider_mediaops.video.api import VIDEO_RULES, SubscriptionQuery

@@ -38,8 +38,9 @@ import requests
 
 from airflow_provider_mediaops.http.auth import HeaderAuth
 from airflow_provider_mediaops.http.client import Client
+from airflow_provider_mediaops.http.drivers import arun, run
 from airflow_provider_mediaops.http.errors import ErrorRules
-from airflow_provider_mediaops.http.exchange import Call, Request, arun, run
+from airflow_provider_mediaops.http.exchange import Call, Request
 from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for
 from airflow_provider_mediaops.http.retry import RetryPolicy
 from tests.redis_server import PROGRAM, running_redis

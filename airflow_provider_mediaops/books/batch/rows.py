@@ -13,7 +13,7 @@ from airflow_provider_mediaops.json_text import text_of
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from airflow_provider_mediaops.http.exchange import InThread
+    from airflow_provider_mediaops.http.drivers import InThread
 
 
 @dataclass(frozen=True, slots=True)

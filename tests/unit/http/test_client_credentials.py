@@ -20,6 +20,7 @@ from airflow_provider_mediaops.exceptions import (
     ServiceUnavailableError,
 )
 from airflow_provider_mediaops.http.auth import HeaderAuth, ParameterAuth, RefreshTokenAuth
+from airflow_provider_mediaops.http.drivers import arun, run
 from airflow_provider_mediaops.http.exchange import (
     Blocking,
     Call,
@@ -30,8 +31,6 @@ from airflow_provider_mediaops.http.exchange import (
     TransportError,
     Wait,
     advance,
-    arun,
-    run,
 )
 from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for
 from airflow_provider_mediaops.http.reply import read_json

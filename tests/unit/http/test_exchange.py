@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from airflow_provider_mediaops.http.drivers import arun, astream, run, stream
 from airflow_provider_mediaops.http.exchange import (
     Blocking,
     Call,
@@ -17,13 +18,9 @@ from airflow_provider_mediaops.http.exchange import (
     Response,
     TransportError,
     Wait,
-    arun,
     ask_once,
-    astream,
     escape_segment,
     observed,
-    run,
-    stream,
 )
 from tests.unit.conversations import on_a_loop, replay, text_call
 
@@ -181,8 +178,8 @@ def test_a_wait_is_slept_through_unless_told_otherwise(monkeypatch: pytest.Monke
     async def asleep(seconds: float) -> None:
         slept.append(seconds)
 
-    monkeypatch.setattr("airflow_provider_mediaops.http.exchange.time.sleep", slept.append)
-    monkeypatch.setattr("airflow_provider_mediaops.http.exchange.asyncio.sleep", asleep)
+    monkeypatch.setattr("airflow_provider_mediaops.http.drivers.time.sleep", slept.append)
+    monkeypatch.setattr("airflow_provider_mediaops.http.drivers.asyncio.sleep", asleep)
 
     def pause() -> Conversation[str]:
         yield Wait(3_600.0)

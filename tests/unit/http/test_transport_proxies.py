@@ -10,8 +10,9 @@ import pytest
 
 from airflow_provider_mediaops.exceptions import ConnectionFailedError, InvalidConnectionError
 from airflow_provider_mediaops.http.client import Client
+from airflow_provider_mediaops.http.drivers import run
 from airflow_provider_mediaops.http.errors import ErrorRules
-from airflow_provider_mediaops.http.exchange import Call, Failure, Request, run
+from airflow_provider_mediaops.http.exchange import Call, Failure, Request
 from airflow_provider_mediaops.http.retry import RetryPolicy
 from airflow_provider_mediaops.http.sync_transport import SyncTransport
 from airflow_provider_mediaops.http.transport_settings import TransportSettings

@@ -16,7 +16,7 @@ from airflow.providers.common.compat.sdk import (
 from airflow_provider_mediaops.books.isbn import InvalidIsbnError
 from airflow_provider_mediaops.exceptions import RateLimitedError
 from airflow_provider_mediaops.hooks.books import BookDatabaseHook
-from airflow_provider_mediaops.http import exchange
+from airflow_provider_mediaops.http import drivers
 from airflow_provider_mediaops.sensors.books import BookSensor
 from airflow_provider_mediaops.task_failure import HAS_RETRY_POLICY
 from airflow_provider_mediaops.triggers.books import BookTrigger
@@ -115,7 +115,7 @@ def limit(why: str, *, seconds: float) -> None:
     limiter = BookDatabaseHook().service.client.limiter
     assert limiter is not None
     told = limiter.on_error(RateLimitedError(why, retry_after=seconds), None, 60.0)
-    exchange.run(told, lambda request: pytest.fail(str(request)))
+    drivers.run(told, lambda request: pytest.fail(str(request)))
 
 
 class TestTheFirstLookOfADeferrableSensor:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.exceptions import NotFoundError
-from airflow_provider_mediaops.http.exchange import run
+from airflow_provider_mediaops.http.drivers import run
 from airflow_provider_mediaops.triggers.cluster_readings import shared_cluster
 from tests.unit.scripted_cluster import CONN_ID, ScriptedCluster
 from tests.unit.search_cluster import node_id, replied, stats

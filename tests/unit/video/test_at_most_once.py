@@ -18,7 +18,8 @@ from airflow_provider_mediaops.exceptions import (
     UncertainDeliveryError,
 )
 from airflow_provider_mediaops.http.auth import RefreshTokenAuth
-from airflow_provider_mediaops.http.exchange import Failure, Request, Response, TransportError, Wait, arun, run
+from airflow_provider_mediaops.http.drivers import arun, run
+from airflow_provider_mediaops.http.exchange import Failure, Request, Response, TransportError, Wait
 from airflow_provider_mediaops.video.api import Bulletin
 from airflow_provider_mediaops.video.at_most_once import (
     RECORD_KEY,

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_provider_mediaops.exceptions import RateLimitedError, UncertainDeliveryError
-from airflow_provider_mediaops.http.exchange import Failure, Request, Response, TransportError, run
+from airflow_provider_mediaops.http.drivers import run
+from airflow_provider_mediaops.http.exchange import Failure, Request, Response, TransportError
 from airflow_provider_mediaops.http.rate_limit.limiter import RateLimiter
 from airflow_provider_mediaops.http.rate_limit.sqlite_store import SqliteStore
 from tests.unit.conversations import FakeClock

@@ -21,7 +21,7 @@ from airflow_provider_mediaops.books.not_found import Judge
 from airflow_provider_mediaops.exceptions import QuotaExceededError, RateLimitedError, ServiceUnavailableError
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.clock import Clock
-from airflow_provider_mediaops.http.exchange import Wait, arun
+from airflow_provider_mediaops.http.drivers import arun
 from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for
 from airflow_provider_mediaops.http.rate_limit.stores import MemoryStore
 from airflow_provider_mediaops.http.retry import RetryPolicy
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
 
     from airflow_provider_mediaops.books.batch.runner import Stretch
-    from airflow_provider_mediaops.http.exchange import Conversation, Request, Response
+    from airflow_provider_mediaops.http.exchange import Conversation, Request, Response, Wait
 
 ISBNS = sample_isbns(2_000)
 CANARY = "9780131103627"

@@ -18,7 +18,7 @@ import pytest
 from redis import Redis
 
 from airflow_provider_mediaops.exceptions import RateStoreError
-from airflow_provider_mediaops.http.exchange import arun
+from airflow_provider_mediaops.http.drivers import arun
 from airflow_provider_mediaops.http.rate_limit.operations import ExhaustQuota, Release, Reserve
 from airflow_provider_mediaops.http.rate_limit.redis_store import RedisStore
 from airflow_provider_mediaops.http.rate_limit.schedule import Granted, QuotaExhausted, Slot
