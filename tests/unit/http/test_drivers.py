@@ -1,0 +1,310 @@
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+from contextlib import aclosing
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_provider_mediaops.http.drivers import arun, astream, run, stream
+from airflow_provider_mediaops.http.exchange import (
+    Blocking,
+    Call,
+    Emit,
+    Failure,
+    Request,
+    Response,
+    TransportError,
+    Wait,
+    ask_once,
+    observed,
+)
+from tests.unit.conversations import on_a_loop, replay, text_call
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from airflow_provider_mediaops.http.exchange import Conversation
+
+GET = Request("GET", "/thing", base="http://host")
+
+
+def talk(log: list[str]) -> Conversation[str]:
+    """Two items, a wait, a request that fails and one that does not."""
+    try:
+        yield Emit("first")
+        yield Wait(3.0, "a pause")
+        try:
+            yield GET
+        except TransportError as error:
+            log.append(error.detail)
+        response: Response = yield GET
+        yield Emit("second")
+        return response.text
+    finally:
+        log.append("closed")
+
+
+class Service:
+    """Fails once, then answers; keeps what it was asked, and for how long it was let sleep."""
+
+    def __init__(self) -> None:
+        self.asked: list[Request] = []
+        self.slept: list[Wait] = []
+
+    def send(self, request: Request) -> Response:
+        self.asked.append(request)
+        if len(self.asked) == 1:
+            raise TransportError(Failure.BROKEN, "broke")
+        return Response(200, {}, b"hello")
+
+    async def asend(self, request: Request) -> Response:
+        return self.send(request)
+
+    def sleep(self, wait: Wait) -> None:
+        self.slept.append(wait)
+
+    async def asleep(self, wait: Wait) -> None:
+        self.slept.append(wait)
+
+
+def drive(how: str, service: Service, log: list[str]) -> tuple[str | None, list[object]]:
+    """Carry out the conversation in one of the four ways; give its result, where that way has one, and its items."""
+    items: list[object] = []
+    if how == "run":
+        return run(talk(log), service.send, service.sleep), items
+    if how == "arun":
+        return on_a_loop(arun(talk(log), service.asend, service.asleep, in_thread=asyncio.to_thread)), items
+    if how == "stream":
+        streaming = stream(talk(log), service.send, service.sleep)
+        while True:
+            try:
+                items.append(next(streaming))
+            except StopIteration as stop:
+                return stop.value, items
+
+    async def collect() -> None:
+        items.extend(
+            [item async for item in astream(talk(log), service.asend, service.asleep, in_thread=asyncio.to_thread)]
+        )
+
+    on_a_loop(collect())
+    return None, items
+
+
+@pytest.mark.parametrize("how", ["run", "arun", "stream", "astream"])
+def test_every_driver_carries_out_the_same_conversation(how: str) -> None:
+    service, log = Service(), list[str]()
+    result, items = drive(how, service, log)
+    assert service.asked == [GET, GET]
+    assert service.slept == [Wait(3.0, "a pause")]
+    assert log == ["broke", "closed"]
+    assert result == (None if how == "astream" else "hello")
+    assert items == (["first", "second"] if "stream" in how else [])
+
+
+def test_nothing_happens_before_the_first_item_is_asked_for() -> None:
+    service, log = Service(), list[str]()
+    items = stream(talk(log), service.send, service.sleep)
+    assert next(items) == "first"
+    assert (service.asked, service.slept, log) == ([], [], [])
+    items.close()
+    assert log == ["closed"]
+
+
+async def test_an_asynchronous_stream_that_is_closed_closes_its_conversation() -> None:
+    service, log = Service(), list[str]()
+    async with aclosing(astream(talk(log), service.asend, service.asleep, in_thread=asyncio.to_thread)) as items:
+        async for item in items:
+            assert item == "first"
+            break
+    assert (service.asked, log) == ([], ["closed"])
+
+
+@pytest.mark.parametrize("where", ["sleeping", "sending"])
+async def test_a_cancelled_conversation_is_closed(where: str) -> None:
+    log: list[str] = []
+    reached = asyncio.Event()
+
+    async def hang(_: object) -> None:
+        reached.set()
+        await asyncio.Event().wait()
+
+    async def pass_by(_: Wait) -> None:
+        return
+
+    async def send(request: Request) -> Response:
+        await hang(request)
+        raise AssertionError
+
+    task = asyncio.create_task(
+        arun(talk(log), send, hang if where == "sleeping" else pass_by, in_thread=asyncio.to_thread)
+    )
+    await asyncio.wait_for(reached.wait(), 240)
+    assert log == []
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert log == ["closed"]
+
+
+@pytest.mark.parametrize("how", ["run", "arun"])
+def test_an_error_that_is_not_the_transports_ends_the_conversation(how: str) -> None:
+    log: list[str] = []
+
+    def send(_: Request) -> Response:
+        raise KeyError("a defect")
+
+    async def asend(request: Request) -> Response:
+        return send(request)
+
+    def carry_out() -> object:
+        service = Service()
+        if how == "run":
+            return run(talk(log), send, service.sleep)
+        return on_a_loop(arun(talk(log), asend, service.asleep, in_thread=asyncio.to_thread))
+
+    with pytest.raises(KeyError, match="a defect"):
+        carry_out()
+    assert log == ["closed"]
+
+
+def test_a_wait_is_slept_through_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+
+    async def asleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    monkeypatch.setattr("airflow_provider_mediaops.http.drivers.time.sleep", slept.append)
+    monkeypatch.setattr("airflow_provider_mediaops.http.drivers.asyncio.sleep", asleep)
+
+    def pause() -> Conversation[str]:
+        yield Wait(3_600.0)
+        return "rested"
+
+    async def unused(_: Request) -> Response:
+        raise AssertionError
+
+    assert run(pause(), lambda _: Response(200)) == "rested"
+    assert on_a_loop(arun(pause(), unused, in_thread=asyncio.to_thread)) == "rested"
+    assert slept == [3_600.0] * 2
+
+
+def test_a_single_call_needs_no_client() -> None:
+    assert replay(ask_once(text_call()), [Response(200, {}, b"hello")]) == "hello"
+    length = Call(GET, lambda response: len(response.body))
+    assert replay(ask_once(length), [Response(200, {}, b"four")]) == 4
+
+
+def working(steps: list[Blocking[object]]) -> Conversation[list[object]]:
+    """Each step, and what came of it."""
+    came: list[object] = []
+    for step in steps:
+        try:
+            came.append((yield step))
+        except OSError as error:
+            came.append(str(error))
+    return came
+
+
+def _fail() -> object:
+    raise OSError("disk full")
+
+
+def test_what_is_done_beside_the_service_comes_back_with_its_result_or_its_error() -> None:
+    steps: list[Blocking[object]] = [Blocking(lambda: 1), Blocking(_fail), Blocking(lambda: None)]
+    service = Service()
+    assert run(working(steps), service.send) == [1, "disk full", None]
+    assert on_a_loop(arun(working(steps), service.asend, in_thread=asyncio.to_thread)) == [1, "disk full", None]
+    assert run(observed(working(steps), lambda _: None), service.send) == [1, "disk full", None]
+    assert not service.asked
+
+
+def test_what_blocks_has_a_thread_of_its_own_on_an_event_loop() -> None:
+    here = threading.get_ident()
+    steps: list[Blocking[object]] = [Blocking(threading.get_ident)]
+    assert run(working(steps), Service().send) == [here]
+    assert on_a_loop(arun(working(steps), Service().asend, in_thread=asyncio.to_thread)) != [here]
+
+
+def test_what_needs_no_thread_is_awaited_on_the_event_loop() -> None:
+    async def ident() -> object:
+        return threading.get_ident()
+
+    steps: list[Blocking[object]] = [Blocking(_fail, ident)]
+    assert on_a_loop(arun(working(steps), Service().asend, in_thread=asyncio.to_thread)) == [threading.get_ident()]
+
+
+def one_request() -> Conversation[str]:
+    response: Response = yield GET
+    return response.text
+
+
+def one_wait() -> Conversation[str]:
+    yield Wait(1.0)
+    return "rested"
+
+
+def one_action() -> Conversation[object]:
+    done: object = yield Blocking(lambda: next(iter(())))
+    return done
+
+
+class TestAnIteratorThatIsExhausted:
+    """Replies from an iterator that ends too early must not read as the end of the conversation."""
+
+    @pytest.mark.parametrize("form", ["run", "arun", "stream"])
+    @pytest.mark.parametrize("conversation", [one_request, one_wait, one_action])
+    def test_a_step_that_raises_stop_iteration_is_an_error(
+        self, form: str, conversation: Callable[[], Conversation[object]]
+    ) -> None:
+        replies: Iterator[Response] = iter(())
+
+        async def asend(_: Request) -> Response:
+            return next(replies)
+
+        async def asleep(_: Wait) -> None:
+            next(replies)
+
+        def sleep(_: Wait) -> None:
+            next(replies)
+
+        def carry_out() -> object:
+            if form == "arun":
+                waiting = arun(conversation(), asend, asleep, in_thread=asyncio.to_thread)
+                return on_a_loop(asyncio.wait_for(waiting, 10))
+            if form == "stream":
+                return list(stream(conversation(), lambda _: next(replies), sleep))
+            return run(conversation(), lambda _: next(replies), sleep)
+
+        with pytest.raises(RuntimeError, match="StopIteration"):
+            carry_out()
+
+    def test_which_threads_may_be_used_has_to_be_said(self) -> None:
+        for driver in (arun, astream):
+            parameter = inspect.signature(driver).parameters["in_thread"]
+            assert parameter.default is inspect.Parameter.empty
+
+
+class TestWrapping:
+    def test_an_outer_conversation_sees_every_outcome_before_the_inner_one_does(self) -> None:
+        seen: list[object] = []
+        inner = observed(talk([]), seen.append, lambda outcome: seen.append(type(outcome).__name__))
+        assert run(inner, Service().send, Service().sleep) == "hello"
+        names = [type(each).__name__ if not isinstance(each, str) else each for each in seen]
+        assert names == [
+            *("Emit", "NoneType", "Wait", "NoneType", "Request", "TransportError"),
+            *("Request", "Response", "Emit", "NoneType"),
+        ]
+
+    def test_what_an_observer_raises_ends_the_inner_conversation(self) -> None:
+        log: list[str] = []
+
+        def refuse(outcome: object) -> None:
+            assert not isinstance(outcome, TransportError), "it was seen"
+
+        with pytest.raises(AssertionError, match="it was seen"):
+            run(observed(talk(log), lambda _: None, refuse), Service().send, Service().sleep)
+        assert log == ["closed"]
