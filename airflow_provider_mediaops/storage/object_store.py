@@ -84,12 +84,11 @@ from airflow_provider_mediaops.storage.lease import STALE_AFTER, Lease
 from airflow_provider_mediaops.storage.object_info import content_tag, modified_time
 from airflow_provider_mediaops.storage.ownership import Owner, Receipt
 from airflow_provider_mediaops.storage.records import Extent, read_lines, resume_hint, write_at
+from airflow_provider_mediaops.storage.segment_writer import SegmentWriter
 from airflow_provider_mediaops.storage.segments import (
-    Position,
     Segment,
     StagedRecords,
     alive_name,
-    content_of,
     epoch_and_token,
 )
 from airflow_provider_mediaops.storage.store_objects import ConflictError, Found, StoreObjects
@@ -120,8 +119,8 @@ class ObjectStage:
     :param path: the destination.
     :param owner: the task that writes it.
     :param clock: returns seconds since 1970. The age of another's lease is read off the store's clock if it has one.
-    :param segment_size: a segment with at least this many bytes of records is complete.
-    :param block_size: a file with more bytes than this is uploaded in blocks.
+    :param segment_bytes: a segment with at least this many bytes of records is complete.
+    :param block_bytes: a file with more bytes than this is uploaded in blocks.
     :raises DestinationInUseError: if another task is writing it.
     :raises PermanentError: if another version of this package has staged something there.
     :raises OSError: if the store refuses or cannot be reached; the message names the destination.
@@ -133,13 +132,13 @@ class ObjectStage:
         owner: Owner,
         clock: Callable[[], float],
         *,
-        segment_size: int = _SEGMENT_BYTES,
-        block_size: int = _BLOCK_BYTES,
+        segment_bytes: int = _SEGMENT_BYTES,
+        block_bytes: int = _BLOCK_BYTES,
     ) -> None:
-        self._objects = StoreObjects(path, block_size)
+        self._objects = StoreObjects(path, block_bytes)
         self._owner = owner
         self._clock = clock
-        self._segment_size = segment_size
+        self._segment_bytes = segment_bytes
         self._verified = self._renewed = clock()
         staged = self._acquire()
         # It has no name, so it is removed with the process.
@@ -150,11 +149,9 @@ class ObjectStage:
             self._spool.close()
             raise
         self.resumed = self.extent != Extent() or self.state is not None
-        self._after = Position.at_end_of(self.extent)
-        self._number = self._serial = 0
-        # The current segment: where it begins, its records, and its newest copy.
-        self._start, self._data, self._copy = self._after, b"", ""
-        self._superseded: list[str] = []
+        self._writer = SegmentWriter(
+            self._objects, self._lease.epoch, self._lease.token, self.extent, self._segment_bytes
+        )
         # The first commit verifies the lease again: another attempt may have begun at the same instant.
         self._verified = float("-inf")
 
@@ -232,33 +229,20 @@ class ObjectStage:
     def append(self, data: bytes, rows: int, state: Any) -> None:
         """Commit lines and a state: all of it, or nothing (steps 7-8)."""
         self._check(fresh=False)
-        if len(self._data) >= self._segment_size or not self._copy:
-            self._number += 1
-            self._start, self._data, self._copy = Position.at_end_of(self.extent), b"", ""
         grown = self.extent.grown(data, rows)
         with self._naming_spool(self.extent):
             write_at(self._spool.fileno(), data, self.extent.size)
-        self._serial += 1
-        name = Segment(self._lease.epoch, self._lease.token, self._number, self._serial, self._after).name
-        both = self._data + data
-        try:
-            self._objects.write_staged(name, content_of(self._start, grown, state, both), resume_hint(self.extent))
-        except BaseException:
-            # The store may have written it all the same. The next copy has another name, and a higher serial number.
-            self._number -= not self._copy
-            raise
-        if self._copy:
-            self._superseded.append(self._copy)
-        self.extent, self.state, self._data, self._copy = grown, state, both, name
-        if len(self._superseded) >= _REMOVED_TOGETHER:
+        self._writer.write(data, grown, state)
+        self.extent, self.state = grown, state
+        if len(self._writer.superseded) >= _REMOVED_TOGETHER:
             self._remove_superseded()
 
     def _remove_superseded(self) -> None:
         # The commit is done. Copies that cannot be removed now are removed when the dataset is published.
         with suppress(OSError):
             self._verify_lease()
-            self._objects.remove(self._superseded)
-        self._superseded.clear()
+            self._objects.remove(self._writer.superseded)
+        self._writer.superseded.clear()
 
     def publish(self, convert: Convert | None, summary: Mapping[str, Any], digest: str | None) -> dict[str, Any]:
         """Put the file at its destination in one step; return the summary with its size in bytes (steps 9-14)."""

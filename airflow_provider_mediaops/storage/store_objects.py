@@ -61,15 +61,15 @@ class StoreObjects:
     The objects of one destination.
 
     :param path: the destination.
-    :param block_size: a file with more bytes than this is uploaded in several requests; on S3 at least 5 MiB.
+    :param block_bytes: a file with more bytes than this is uploaded in several requests; on S3 at least 5 MiB.
     """
 
-    def __init__(self, path: ObjectStoragePath, block_size: int) -> None:
+    def __init__(self, path: ObjectStoragePath, block_bytes: int) -> None:
         folder, _, name = path.path.rpartition("/")
         self.path = path
         self.lease = f"{folder}/{beside(name, 'checkpoint')}"
         self.folder = f"{folder}/{beside(name, 'parts')}"
-        self._block_size = block_size
+        self._block_bytes = block_bytes
         self._conditions = _conditions_of(path.fs)
 
     def read(self, name: str) -> Found:
@@ -132,7 +132,7 @@ class StoreObjects:
         :raises ConflictError: if the store checks conditions, and another version is there.
         """
         target = self.path.path
-        if size <= self._block_size:
+        if size <= self._block_bytes:
             self.write(target, b"".join(read_blocks(file, 0, size)), replaces, hint)
             return
         self._conditionally(target, replaces, hint, lambda options: self._upload_blocks(file, size, options, check))
@@ -141,7 +141,7 @@ class StoreObjects:
         fs = self.path.fs
         mode = "xb" if options.get("mode") == "create" else "wb"
         others = {name: value for name, value in options.items() if name != "mode"}
-        out = fs.open(self.path.path, mode, block_size=self._block_size, autocommit=False, **others)
+        out = fs.open(self.path.path, mode, block_size=self._block_bytes, autocommit=False, **others)
         # The client has registered it for a transaction, although there is none.
         with suppress(ValueError):
             fs.transaction.files.remove(out)

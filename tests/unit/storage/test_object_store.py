@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -377,7 +378,7 @@ class TestLongPublish:
 
     def upload_stage(self, bucket: Place, megabytes: int) -> ObjectStage:
         path = ObjectStoragePath(f"{bucket.prefix}/d.jsonl")
-        stage = ObjectStage(path, owner(), lambda: bucket.now, block_size=1000)
+        stage = ObjectStage(path, owner(), lambda: bucket.now, block_bytes=1000)
         for _ in range(megabytes):
             stage.append(b"x" * (1024 * 1024 - 1) + b"\n", 1, None)
         return stage
@@ -644,6 +645,24 @@ class TestFailing:
             staging.commit(rows(2), 2)
 
         assert bucket.lines() == rows(0, 4)
+
+    def test_a_commit_behind_one_that_the_local_disk_had_no_room_for_is_resumed(
+        self, bucket: Place, store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def refuse(*_: Any) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        block, staging = begin(bucket)
+        with monkeypatch.context() as patch:
+            patch.setattr("airflow_provider_mediaops.storage.object_store.write_at", refuse)
+            with pytest.raises(OSError, match="No space left on device"):
+                staging.commit(rows(90), 1)
+        staging.commit(rows(0), 2)
+        block.__exit__(StoppedError, StoppedError(), None)
+
+        with bucket.dataset().staging(owner()) as staging:
+            assert (staging.rows, staging.state) == (2, 2)
+        assert bucket.lines() == rows(0)
 
     @pytest.mark.parametrize("name", ["d.jsonl", "d.parquet"])
     def test_one_that_is_lost_at_the_end_keeps_everything(self, bucket: Place, store: Store, name: str) -> None:

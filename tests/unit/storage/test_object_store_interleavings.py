@@ -21,7 +21,7 @@ from tests.unit.storage.turns import (
 
 STORES = pytest.mark.parametrize("conditional", [True, False], ids=["conditional", "unconditional"])
 ROLLING: dict[str, int] = {}
-SINGLE, BLOCKS = {"segment_size": 1}, {"block_size": 1}
+SINGLE, BLOCKS = {"segment_bytes": 1}, {"block_bytes": 1}
 
 
 def requests_of(world: World) -> int:
@@ -81,7 +81,7 @@ STEPS = st.tuples(
 @STORES
 @settings(deadline=None, max_examples=100)
 @given(
-    st.sampled_from([(5, ROLLING), (9, SINGLE), (40, ROLLING), (7, {"segment_size": 150})]),
+    st.sampled_from([(5, ROLLING), (9, SINGLE), (40, ROLLING), (7, {"segment_bytes": 150})]),
     st.lists(STEPS, min_size=2, max_size=14),
 )
 def test_three_attempts_in_any_order(
