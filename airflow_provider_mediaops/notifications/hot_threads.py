@@ -81,7 +81,7 @@ class CaptureHotThreadsNotifier(ServiceNotifier):
 
     def _keep(self, capture: Capture, context: Context) -> None:
         from airflow_provider_mediaops.cluster.capture import CaptureDestination
-        from airflow_provider_mediaops.storage.captures import CaptureFiles
+        from airflow_provider_mediaops.cluster.capture_files import CaptureFiles
 
         files = CaptureFiles(CaptureDestination(self.destination or _own_place(context), self.formats), self.log)
         files.keep(capture, 1)

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from airflow.sdk import Context
 
+    from airflow_provider_mediaops.cluster.capture_files import CaptureFiles
     from airflow_provider_mediaops.cluster.detection import CapturePlan
     from airflow_provider_mediaops.cluster.watch import CpuWatch
-    from airflow_provider_mediaops.storage.captures import CaptureFiles
 
 try:
     from airflow.sdk.exceptions import TaskDeferralTimeout
@@ -308,7 +308,7 @@ def _limit(wait_timeout: float | str | timedelta | None, watch: CpuWatch | None)
 
 def _files(arguments: Mapping[str, Any], log: Any) -> CaptureFiles:
     from airflow_provider_mediaops.cluster.capture import CaptureDestination
-    from airflow_provider_mediaops.storage.captures import CaptureFiles
+    from airflow_provider_mediaops.cluster.capture_files import CaptureFiles
 
     captures = _count("captures", arguments["captures"])
     return CaptureFiles(CaptureDestination(arguments["destination"], arguments["formats"], captures), log)

@@ -57,9 +57,9 @@ class CaptureHotThreadsTrigger(WorkTrigger):
     async def _work(self) -> dict[str, Any]:
         # Imported here: a DAG's file is parsed without it.
         from airflow_provider_mediaops.cluster.capture import CaptureDestination
+        from airflow_provider_mediaops.cluster.capture_files import CaptureFiles
         from airflow_provider_mediaops.cluster.detection import CapturePlan, capture_when_hot
         from airflow_provider_mediaops.hooks.threads import in_thread
-        from airflow_provider_mediaops.storage.captures import CaptureFiles
         from airflow_provider_mediaops.triggers.cluster_readings import shared_cluster
 
         try:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.cluster.api import HotThreadsQuery
+from airflow_provider_mediaops.cluster.capture_files import CaptureFiles
 from airflow_provider_mediaops.cluster.detection import CapturePlan
 from airflow_provider_mediaops.cluster.watch import CpuWatch
 from airflow_provider_mediaops.exceptions import AuthenticationError, InvalidConnectionError
-from airflow_provider_mediaops.storage.captures import CaptureFiles
 from airflow_provider_mediaops.triggers.event import value_of
 from airflow_provider_mediaops.triggers.hot_threads import CaptureHotThreadsTrigger
 from tests.unit.log_lines import log_lines

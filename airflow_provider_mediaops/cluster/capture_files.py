@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-import secrets
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.storage.files import (
-    beside,
-    is_local,
-    naming_path,
-    path_of,
-    put,
-    target_of,
-    translating_errors,
-    write_whole,
-)
+from airflow_provider_mediaops.storage.files import is_local, path_of, write_whole
+from airflow_provider_mediaops.storage.writability import check_writable
 
 if TYPE_CHECKING:
-    from airflow.sdk import ObjectStoragePath
-
     from airflow_provider_mediaops.cluster.capture import Capture, CaptureDestination
 
 
@@ -44,17 +32,10 @@ class CaptureFiles:
 
         :raises OSError: if they cannot; the message names the file.
         """
-        for path in map(path_of, self._destination.paths(1).values()):
-            if not is_local(path):
-                _probe_store(path)
-                return
-            with naming_path(path, "written"):
-                target = target_of(path)
-                with suppress(FileNotFoundError):
-                    target.lstat()  # raises if the name is too long, for example
-                probe = target.with_name(beside(target.name, f"{secrets.token_hex(4)}.part"))
-                probe.touch(exist_ok=False)
-                probe.unlink()
+        paths = [path_of(path) for path in self._destination.paths(1).values()]
+        # The files of a store are written with the same permission.
+        for path in paths if is_local(paths[0]) else paths[:1]:
+            check_writable(path)
 
     def keep(self, capture: Capture, number: int) -> dict[str, Any]:
         """
@@ -92,12 +73,3 @@ class CaptureFiles:
 
 def _write(path: str, content: bytes) -> None:
     write_whole(path_of(path), content)
-
-
-def _probe_store(path: ObjectStoragePath) -> None:
-    # Permission to write can only be found out by writing.
-    folder, _, name = path.path.rpartition("/")
-    probe = f"{folder}/{beside(name, f'{secrets.token_hex(4)}.probe')}"
-    put(path, probe, lambda target: path.fs.pipe_file(target, b""))
-    with translating_errors(path, "written"):
-        path.fs.rm_file(probe)

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_provider_mediaops.cluster.capture import FORMATS, Capture, CaptureDestination
+from airflow_provider_mediaops.cluster.capture_files import CaptureFiles
 from airflow_provider_mediaops.cluster.models import NodeStats
-from airflow_provider_mediaops.storage.captures import CaptureFiles
 from tests.unit.conversations import START
 from tests.unit.search_cluster import report, stats
+from tests.unit.storage.conftest import store as store  # noqa: PLC0414 a fixture
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
