@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import ssl
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
@@ -93,17 +94,25 @@ def split_address(fields: ConnectionFields, name: str, address: str) -> SplitRes
     :raises InvalidConnectionError: if it is no such address.
     """
     form = "write scheme://host[:port][/path]."
-    try:
-        parts = urlsplit(address)
-        _ = parts.port
-    except ValueError:
-        raise fields.error(name, f"it is no address; {form}") from None
+    parts = _parts_of(address)
+    if parts is None:
+        raise fields.error(name, f"it is no address; {form}")
     if parts.scheme not in _SCHEMES:
         raise fields.error(name, "its scheme must be http or https.")
     if not parts.hostname or parts.netloc.split() != [parts.netloc]:
         raise fields.error(name, f"it names no host; {form}")
     if parts.username is not None:
         raise fields.error(name, "it holds more than an address; credentials belong in login and password.")
+    return parts
+
+
+def _parts_of(address: str) -> SplitResult | None:
+    """Return the parts of an address; None if its host or port can be none."""
+    try:
+        parts = urlsplit(address)
+        _ = parts.port
+    except ValueError:
+        return None
     return parts
 
 
@@ -121,10 +130,10 @@ def transport_settings(fields: ConnectionFields, *, verify: bool | str = True) -
     if isinstance(verify, str):
         try:
             trust_context(verify)
-        except OSError:
-            raise fields.error(
-                "ca_cert", "on this machine it is the path of no file of certificates (PEM), or of none readable."
-            ) from None
+        except OSError as error:
+            # OpenSSL's own words about the content of a file help nobody.
+            problem = "it holds no certificates (PEM)" if isinstance(error, ssl.SSLError) else error.strerror
+            raise fields.error("ca_cert", f"{verify} cannot be used on this machine: {problem}.") from None
     connect, read = _time_limits(fields)
     return TransportSettings(
         connect_timeout=connect,
@@ -164,10 +173,8 @@ def _proxies(fields: ConnectionFields) -> dict[str, str]:
 
 
 def _is_proxy(address: str) -> bool:
-    try:
-        parts = urlsplit(address)
-        _ = parts.port
-    except ValueError:
+    parts = _parts_of(address)
+    if parts is None:
         return False
     # With more than one @, or a slash in the password, a part of the password would be taken for the host.
     host = parts.netloc.rpartition("@")[2]

@@ -375,9 +375,11 @@ def test_certificates_to_trust_are_looked_at_when_the_connection_is_read(tmp_pat
     assert transport_settings(fields(), verify=False).verify is False
     empty = tmp_path / "empty.pem"
     empty.write_text("no certificate\n")
-    for path in (empty, tmp_path / "missing.pem"):
-        with wrong("ca_cert"):
+    problems = {empty: "it holds no certificates", tmp_path / "missing.pem": "No such file or directory"}
+    for path, problem in problems.items():
+        with wrong("ca_cert") as caught:
             transport_settings(fields(), verify=str(path))
+        assert f"{path} cannot be used on this machine: {problem}" in str(caught.value)
 
 
 @pytest.mark.parametrize(
