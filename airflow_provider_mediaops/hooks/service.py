@@ -6,7 +6,7 @@ import asyncio
 import time
 from abc import abstractmethod
 from contextlib import aclosing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from airflow.providers.common.compat.sdk import AirflowNotFoundException, BaseHook
@@ -107,7 +107,7 @@ class ServiceHook(BaseHook):
         if self._service is None:
             with self._naming_the_connection():
                 connection = self.get_connection(self.conn_id)
-            self._service = self._configure(ConnectionFields.of(connection))
+            self._service = self._service_of(connection)
             self._mask_new_secrets()
         return self._service
 
@@ -119,7 +119,7 @@ class ServiceHook(BaseHook):
             if self._service is None:
                 with self._naming_the_connection():
                     connection = await get_async_connection(self.conn_id)
-                self._service = self._configure(ConnectionFields.of(connection))
+                self._service = self._service_of(connection)
                 if self._new_secrets:
                     await in_thread(self._mask_new_secrets)
             return self._service
@@ -176,7 +176,7 @@ class ServiceHook(BaseHook):
 
     def _shown(self, answer: str) -> str:
         # Even the answer of a success may quote the reply, for example the cluster's name.
-        secrets = self._service.client.auth.secrets if self._service else ()
+        secrets = self._service.client.secrets if self._service else ()
         # Airflow's command line takes square brackets for markup, and fails on those in a cluster's path.
         return plain_text(answer, secrets, _MAX_ANSWER_LENGTH).translate(_BRACKETS_TO_PARENTHESES)
 
@@ -233,6 +233,17 @@ class ServiceHook(BaseHook):
                 # Loading the certificate authorities takes tens of milliseconds, too long for the event loop.
                 self._atransport = await asyncio.to_thread(AsyncTransport, settings)
             return self._atransport
+
+    def _service_of(self, connection: Any) -> Service:
+        from urllib.request import getproxies
+
+        from airflow_provider_mediaops.http.credentials import header_credentials, proxy_passwords
+
+        service = self._configure(ConnectionFields.of(connection))
+        proxies = service.transport.proxies or getproxies()
+        others = (*proxy_passwords(proxies.values()), *header_credentials(service.transport.headers))
+        self._new_secrets += others
+        return replace(service, client=replace(service.client, other_secrets=others))
 
     def _mask_new_secrets(self) -> None:
         while self._new_secrets:

@@ -46,6 +46,8 @@ class Client:
     :param retry: the limits of retries.
     :param limiter: the rate limiter of the key, if it has a rate.
     :param clock: the source of time and chance.
+    :param other_secrets: credentials beside those of ``auth`` that a reply or an error may hold, such as the password
+        of a proxy.
     """
 
     base_urls: tuple[str, ...]
@@ -54,7 +56,13 @@ class Client:
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     limiter: RateLimiter | None = None
     clock: Clock = field(default_factory=Clock)
+    other_secrets: tuple[str, ...] = field(default=(), repr=False)
     _current: int = field(default=0, init=False)
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Every credential held now, for redaction."""
+        return (*self.auth.secrets, *self.other_secrets)
 
     def ask(self, call: Call[T]) -> Conversation[T]:
         """
@@ -139,7 +147,7 @@ class Client:
         return permit
 
     def _fetch_token(self, call: Call[T]) -> Conversation[T]:
-        request = replace(call.request, secrets=self.auth.secrets)
+        request = replace(call.request, secrets=self.secrets)
         return (yield from self._exchange(call, request, confidential=True))
 
     def _acquire(self, request: Request) -> Conversation[Permit | None]:
@@ -153,7 +161,7 @@ class Client:
         return None
 
     def _signed(self, request: Request, base_url: str) -> Request:
-        return self.auth.sign(replace(request, base=request.base or base_url, secrets=self.auth.secrets))
+        return self.auth.sign(replace(request, base=request.base or base_url, secrets=self.secrets))
 
     def _on_error(self, error: MediaOpsError, permit: Permit | None) -> Conversation[None]:
         if self.limiter:

@@ -305,6 +305,16 @@ def test_a_token_that_cannot_be_used_is_not_shown(token: object) -> None:
     assert error.__context__ is None
 
 
+def test_each_request_hides_the_other_secrets_of_the_connection_too() -> None:
+    tokens, steps = Tokens(FakeClock()), list["Step"]()
+    client = replace(tokens.client, other_secrets=("pr0xy-s3cr3t",))
+    replay(client.ask(text_call()), [tokens.granted("t1-s3cr3t"), GOOD], steps=steps)
+    assert [request.path for request in requests_of(steps)] == ["/token", "/thing"]
+    for request in requests_of(steps):
+        assert {"pr0xy-s3cr3t", "rt-s3cr3t"} <= set(request.secrets)
+    assert "pr0xy" not in repr(client)
+
+
 def test_a_fixed_token_is_not_renewed() -> None:
     client = make(FakeClock(), auth=HeaderAuth.bearer("t0"))
     assert type(error_of(client, text_call(), [refused(401)])) is AuthenticationError
