@@ -21,9 +21,8 @@ from airflow_provider_mediaops.http.headers import check_headers, merge_headers
 from airflow_provider_mediaops.http.redaction import hiding_credentials
 from airflow_provider_mediaops.http.transport_errors import (
     causes_of,
-    detail_of,
+    failure_after_sending,
     failure_before_sending,
-    is_head_too_large,
 )
 from airflow_provider_mediaops.http.transport_settings import (
     HEAD_TOO_LARGE,
@@ -186,16 +185,7 @@ def _failure_of(error: Exception, *, may_have_sent: bool) -> TransportError:
         return TransportError(Failure.NOT_SENT, f"the proxy refused the connection with {str(error)[:3]}")
     if not may_have_sent:
         return failure_before_sending(causes)
-    return _failure_after_sending(error, causes)
-
-
-def _failure_after_sending(error: Exception, causes: list[BaseException]) -> TransportError:
     if isinstance(error, httpx.TimeoutException):
-        return TransportError(Failure.TIMEOUT, NO_REPLY)
-    if isinstance(error, TimeoutError):
-        # Raised by anyio at the deadline of the whole exchange.
-        return TransportError(Failure.TIMEOUT, STILL_COMING)
-    if is_head_too_large(causes):
-        return TransportError(Failure.TOO_LARGE, HEAD_TOO_LARGE)
-    # LocalProtocolError among them: it can be raised after a part of the request was sent.
-    return TransportError(Failure.BROKEN, detail_of(causes))
+        return failure_after_sending(causes, NO_REPLY)
+    # Raised by anyio at the deadline of the whole exchange.
+    return failure_after_sending(causes, STILL_COMING if isinstance(error, TimeoutError) else "")

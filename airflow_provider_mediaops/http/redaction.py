@@ -41,8 +41,10 @@ _ROUNDS = 3
 # The maximum number of digits in an entity; int() raises a ValueError for thousands of them.
 _MAX_DIGITS = 7
 
-_BLANKS = re.compile("[\\s\x00-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u2064\ufeff]+")
-_TAG = re.compile(r"<[^<>]*>")
+#: Blanks, control characters, and characters that are not shown, such as marks of direction.
+BLANKS = re.compile("[\\s\x00-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]+")
+#: A tag of HTML.
+TAG = re.compile(r"<[^<>]*>")
 _ENTITY = re.compile(r"&(?:#[xX][0-9a-fA-F]+;?|#[0-9]+;?|[A-Za-z][A-Za-z0-9]{1,31};?)")
 _PLUS = re.compile(r"\+")
 _URLSAFE = str.maketrans("-_", "+/")
@@ -155,9 +157,11 @@ _DECODERS: tuple[tuple[re.Pattern[str], Callable[[str], str]], ...] = (
     (_JSON_ESCAPE, _decoded),
     (_ENTITY, _decoded),
     (_PERCENT, _decoded),
-    (_TAG, lambda _: ""),
+    (TAG, lambda _: ""),
     # A blank may split an escape, or end it.
-    (_BLANKS, lambda _: ""),
+    (BLANKS, lambda _: ""),
+    # In forms, a plus stands for a blank.
+    (_PLUS, lambda _: ""),
 )
 
 
@@ -200,7 +204,7 @@ class _Needles:
 def _needles(secret: str) -> _Needles:
     # A header's bytes are read as Latin-1.
     as_header = secret.encode("utf-8", "surrogatepass").decode("latin-1")
-    plain = {_BLANKS.sub("", view.text) for form in (secret, as_header) for view in _views(form)}
+    plain = {BLANKS.sub("", view.text) for form in (secret, as_header) for view in _views(form)}
     without_plus = {form.replace("+", "") for form in plain}
     in_json = json.dumps(secret, ensure_ascii=False)[1:-1]
     forms = {secret, in_json, json.dumps(secret)[1:-1], in_json.replace("/", "\\/"), html.escape(secret)}
@@ -258,8 +262,10 @@ def _replaced(text: str, spans: Sequence[tuple[int, int]]) -> str:
 def _found(text: str, known: Sequence[_Needles], *, cut: bool) -> Iterator[tuple[int, int]]:
     """Yield the positions of secrets in a text, as begin and end."""
     searched: set[str] = set()
+    has_plus = False
     for decoded in _views(text):
-        view = decoded.rewritten(_BLANKS, lambda _: "")
+        has_plus = has_plus or "+" in decoded.text
+        view = decoded.rewritten(BLANKS, lambda _: "")
         if view.text in searched:
             continue
         searched.add(view.text)
@@ -270,7 +276,7 @@ def _found(text: str, known: Sequence[_Needles], *, cut: bool) -> Iterator[tuple
                 yield from _places(view, view.text, needle, cut=cut)
             for needle in needles.encoded:
                 yield from _places(view, in_base64, needle, cut=cut, around=3)
-            for needle in needles.without_plus if shorter is not view else ():
+            for needle in needles.without_plus if has_plus else ():
                 yield from _places(shorter, shorter.text, needle, cut=cut)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.exceptions import InvalidReplyError
-from airflow_provider_mediaops.http.redaction import LONGEST_TEXT, redacted, unescape_html
+from airflow_provider_mediaops.http.redaction import BLANKS, LONGEST_TEXT, TAG, redacted, unescape_html
 from airflow_provider_mediaops.json_text import parse_json
 
 if TYPE_CHECKING:
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import Response
 
 _MAX_LINE_LENGTH = 300
-_TAG = re.compile(r"<[^<>]*>")
-_BLANKS = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
 _WORD = re.compile(r"[\w.:-]{1,100}")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -86,7 +84,7 @@ def plain_text(text: str, secrets: Iterable[str] = (), longest: int = _MAX_LINE_
     :returns: one line.
     """
     shown = redacted(text, secrets)
-    folded = _BLANKS.sub(" ", unescape_html(_TAG.sub("", shown))).strip()
+    folded = BLANKS.sub(" ", unescape_html(TAG.sub("", shown))).strip()
     return folded if len(folded) <= longest else folded[: longest - 1] + "…"
 
 

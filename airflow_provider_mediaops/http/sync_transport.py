@@ -32,12 +32,10 @@ from airflow_provider_mediaops.http.timed_connections import (
 )
 from airflow_provider_mediaops.http.transport_errors import (
     causes_of,
-    detail_of,
+    failure_after_sending,
     failure_before_sending,
-    is_head_too_large,
 )
 from airflow_provider_mediaops.http.transport_settings import (
-    HEAD_TOO_LARGE,
     MAX_CONNECTIONS,
     NO_REPLY,
     STILL_COMING,
@@ -219,15 +217,9 @@ def _failure_of(error: Exception, deadline: Deadline) -> TransportError:
         if isinstance(error, UnicodeError):
             return TransportError(Failure.CONFIGURATION, "user or password of the proxy cannot be sent")
         return failure_before_sending(causes)
-    return _failure_after_sending(causes, deadline)
-
-
-def _failure_after_sending(causes: list[BaseException], deadline: Deadline) -> TransportError:
     if any(isinstance(cause, _TIME_LIMITS) for cause in causes):
-        return TransportError(Failure.TIMEOUT, STILL_COMING if deadline.passed else NO_REPLY)
-    if is_head_too_large(causes):
-        return TransportError(Failure.TOO_LARGE, HEAD_TOO_LARGE)
-    return TransportError(Failure.BROKEN, detail_of(causes))
+        return failure_after_sending(causes, STILL_COMING if deadline.passed else NO_REPLY)
+    return failure_after_sending(causes, "")
 
 
 # Raised before a connection is looked for. No redirect is resolved, so these are never about an address in a reply.

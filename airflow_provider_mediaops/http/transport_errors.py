@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.http.exchange import Failure, TransportError
 from airflow_provider_mediaops.http.framing import FramingError
-from airflow_provider_mediaops.http.transport_settings import NO_CONNECTION
+from airflow_provider_mediaops.http.transport_settings import HEAD_TOO_LARGE, NO_CONNECTION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,7 +60,7 @@ def detail_of(causes: list[BaseException]) -> str:
     return type(causes[-1]).__name__
 
 
-def is_head_too_large(causes: list[BaseException]) -> bool:
+def _is_head_too_large(causes: list[BaseException]) -> bool:
     """
     Return whether a reply was refused for the size or the number of its headers.
 
@@ -88,10 +88,25 @@ def failure_before_sending(causes: list[BaseException]) -> TransportError:
         return TransportError(Failure.TLS, detail_of(causes))
     if any(isinstance(cause, TimeoutError) for cause in causes):
         return TransportError(Failure.NOT_SENT, NO_CONNECTION)
-    if is_head_too_large(causes):
+    if _is_head_too_large(causes):
         # Only a proxy replies before the request.
         return TransportError(Failure.NOT_SENT, "the headers of the proxy's reply are too large")
     return TransportError(Failure.NOT_SENT, detail_of(causes))
+
+
+def failure_after_sending(causes: list[BaseException], time_limit: str) -> TransportError:
+    """
+    Return the failure of an exchange of which a part may have been sent.
+
+    :param causes: the result of :func:`causes_of`.
+    :param time_limit: the time limit that was reached, in words; empty if none was.
+    """
+    if time_limit:
+        return TransportError(Failure.TIMEOUT, time_limit)
+    if _is_head_too_large(causes):
+        return TransportError(Failure.TOO_LARGE, HEAD_TOO_LARGE)
+    # h11's LocalProtocolError among them: it can be raised after a part of the request was sent.
+    return TransportError(Failure.BROKEN, detail_of(causes))
 
 
 def _system_message(error: BaseException) -> str:

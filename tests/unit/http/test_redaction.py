@@ -78,6 +78,7 @@ FORMS: dict[str, Callable[[str], str]] = {
     "blanks": lambda text: " ".join(re.findall("(?s).{1,3}", text)),
     "JSON line ends": lambda text: "\\r\\n".join(re.findall("(?s).{1,3}", text)),
     "zero width": "\u200b".join,
+    "isolates": "\u2068\u2069".join,
     "markup": lambda text: "<b>".join(re.findall("(?s).{1,3}", text)),
     "bytes": lambda text: repr(text.encode())[2:-1],
     "header": lambda text: text.encode().decode("latin-1"),
@@ -162,6 +163,7 @@ NOT_BASE64 = [form for name, form in FORMS.items() if "base64" not in name and n
     last=st.sampled_from(list(FORMS.values())),
     around=st.tuples(st.text(max_size=12), st.text(max_size=12)),
 )
+@example(secret="00000000", layers=[FORMS["JSON, all"], FORMS["blanks"]], last=quote_plus, around=("", ""))
 @example(secret="41bcdefg/=", layers=[], last=str, around=("%", ""))
 @example(secret="a%41b<c>d&amp;e", layers=[], last=html.escape, around=("", ""))
 def test_no_reading_of_what_is_shown_holds_the_secret(

@@ -83,6 +83,7 @@ def test_what_is_no_json_object_is_said(body: bytes, what: str) -> None:
         ("a\n\n  b\tc", "a b c"),
         ("1 &lt; 2 &amp; 3", "1 < 2 & 3"),
         ("red \x1b[31mtext\x00 end", "red [31mtext end"),
+        ("seen \u202edrawkcab\u202c, \u2067apart\u2069\ufeff", "seen drawkcab , apart"),
         ("", ""),
     ],
 )
