@@ -27,6 +27,7 @@ from urllib3.util.ssl_match_hostname import CertificateError
 
 from airflow_provider_mediaops.http.exchange import Failure, TransportError
 from airflow_provider_mediaops.http.framing import check_framing
+from airflow_provider_mediaops.http.reply_lines import ReplyLines
 from airflow_provider_mediaops.http.transport_errors import (
     HeadTooLargeError,
     causes_of,
@@ -130,7 +131,7 @@ class _Reply(http.client.HTTPResponse):
     def __init__(self, sock: socket.socket, *args: Any, **kwargs: Any) -> None:
         super().__init__(sock, *args, **kwargs)
         self._incoming = _Incoming(self.fp.detach(), sock)
-        self.fp = io.BufferedReader(self._incoming)
+        self.fp = ReplyLines(self._incoming)
 
     def begin(self) -> None:
         super().begin()
