@@ -48,3 +48,10 @@ def place(request: pytest.FixtureRequest) -> Place:
     store: Store = request.getfixturevalue("store")
     store.check_conditions(request.param == "store")
     return store_place(store)
+
+
+@pytest.fixture(params=["conditional", "unconditional"])
+def bucket(request: pytest.FixtureRequest, store: Store) -> Place:
+    """Return a place in a store that checks conditions, and in one that knows none."""
+    store.check_conditions(request.param == "conditional")
+    return store_place(store)

@@ -1,0 +1,35 @@
+"""Attempts at a dataset on an object store: to begin one, and to have one die."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.unit.storage.dying import DeathError, Life
+from tests.unit.storage.places import Place, StoppedError, owner
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from airflow_provider_mediaops.storage.dataset import Staging
+    from tests.unit.storage.conftest import Store
+
+LEASE = "/bucket/top/.d.jsonl.checkpoint"
+
+
+def begin(place: Place, task: str = "dag/run/task/-1", name: str = "d.jsonl") -> tuple[Any, Staging]:
+    """Begin an attempt that other attempts may come upon; give what ends it, and what it commits to."""
+    block: AbstractContextManager[Staging] = place.dataset(name).staging(owner(task))
+    return block, block.__enter__()
+
+
+def die(patch: pytest.MonkeyPatch, store: Store, place: Place, *batches: list[dict[str, Any]]) -> None:
+    """Commit batches, and die without a word to the store."""
+    block, staging = begin(place)
+    for batch in batches:
+        staging.commit(batch, staging.rows)
+    with patch.context() as dead:
+        Life(dead, left=0).of(store)
+        with pytest.raises(DeathError):
+            block.__exit__(StoppedError, StoppedError(), None)

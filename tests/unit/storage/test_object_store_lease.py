@@ -1,0 +1,248 @@
+"""The lease of a dataset on an object store: whose it is, when it goes stale, and what version 0.1 has left."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_provider_mediaops.exceptions import DestinationInUseError, PermanentError
+from airflow_provider_mediaops.storage.lease import STALE_AFTER
+from tests.unit.storage.attempts import LEASE, begin, die
+from tests.unit.storage.places import Place, StoppedError, owner, rows
+
+if TYPE_CHECKING:
+    from tests.unit.storage.conftest import Store
+
+
+class TestLease:
+    def test_that_of_a_dead_task_ends_after_a_while(
+        self, bucket: Place, store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        die(monkeypatch, store, bucket, rows(0))
+        bucket.now += STALE_AFTER - 1
+        message = r"by dag/run/task/-1, last heard of at .* free at 2027-01-15 0\d:\d\d:\d\d UTC"
+        with pytest.raises(DestinationInUseError, match=message):
+            begin(bucket, "other")
+        bucket.now += 1
+
+        block, staging = begin(bucket, "other")
+        assert staging.resumed is False
+        block.__exit__(None, None, None)
+        assert bucket.names() == [".d.jsonl.checkpoint", "d.jsonl"]
+
+    def test_each_commit_is_a_sign_of_life(self, bucket: Place) -> None:
+        block, staging = begin(bucket)
+        for _ in range(4):
+            bucket.now += STALE_AFTER - 10
+            staging.commit(rows(0), None)
+        bucket.now += STALE_AFTER - 10
+        with pytest.raises(DestinationInUseError):
+            begin(bucket, "other")
+        block.__exit__(None, None, None)
+
+    def test_the_next_attempt_of_the_same_task_takes_over_at_once(
+        self, bucket: Place, store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        die(monkeypatch, store, bucket, rows(0))
+
+        block, staging = begin(bucket)
+        assert (staging.resumed, staging.rows) == (True, 2)
+        block.__exit__(None, None, None)
+
+    def test_with_other_parameters_it_starts_anew_at_once(
+        self, bucket: Place, store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        die(monkeypatch, store, bucket, rows(0))
+
+        with bucket.dataset().staging(owner(parameters="others")) as staging:
+            assert staging.resumed is False
+
+    def test_a_task_that_was_thought_dead_learns_of_it_and_publishes_nothing(self, bucket: Place) -> None:
+        block, staging = begin(bucket, "slow")
+        staging.commit(rows(0), None)
+        bucket.now += STALE_AFTER
+        other, taken = begin(bucket, "other")
+        taken.commit(rows(5), None)
+
+        with pytest.raises(DestinationInUseError, match="by other"):
+            staging.commit(rows(2), None)
+        with pytest.raises(DestinationInUseError, match="by other"):
+            block.__exit__(None, None, None)
+        other.__exit__(None, None, None)
+
+        assert bucket.lines() == rows(5)
+        assert bucket.names() == [".d.jsonl.checkpoint", "d.jsonl"]
+
+    def test_an_attempt_that_was_thought_dead_and_writes_on_is_not_counted(self, bucket: Place) -> None:
+        _, first = begin(bucket)
+        first.commit(rows(0), "first")
+        block, second = begin(bucket)
+        # Its last look at the claim was a moment ago, so it does not know yet.
+        first.commit(rows(90), "first again")
+        second.commit(rows(2), "second")
+        first.commit(rows(92), "and again")
+        block.__exit__(StoppedError, StoppedError(), None)
+
+        third_block, third = begin(bucket)
+        assert (list(third.records()), third.state) == (rows(0, 4), "second")
+        third.commit(rows(4), "third")
+        bucket.now += 31
+        with pytest.raises(DestinationInUseError):
+            first.commit(rows(94), None)
+        third_block.__exit__(None, None, None)
+
+        assert bucket.lines() == rows(0, 6)
+        assert bucket.names() == [".d.jsonl.checkpoint", "d.jsonl"]
+
+    def test_one_that_somebody_removed_is_lost(self, bucket: Place, store: Store) -> None:
+        block, staging = begin(bucket)
+        staging.commit(rows(0), None)
+        store.rm_file(LEASE)
+        bucket.now += 60
+
+        with pytest.raises(DestinationInUseError, match=rf"no longer this task's: the object \S*{LEASE}, which"):
+            staging.commit(rows(2), None)
+        with pytest.raises(DestinationInUseError):
+            block.__exit__(None, None, None)
+        assert bucket.visible() == []
+
+    @pytest.mark.parametrize("content", [b"", b"[]", b'{"version":1}', b'{"version":2,"owner":1}'])
+    def test_one_that_cannot_be_understood_is_refused_and_left_alone(
+        self, bucket: Place, store: Store, content: bytes
+    ) -> None:
+        store.pipe_file(LEASE, content)
+        message = r"d\.jsonl may be in use: the object \S*checkpoint.* cannot be understood .*remove"
+
+        with pytest.raises(DestinationInUseError, match=message):
+            bucket.dataset().published(owner())
+        with pytest.raises(DestinationInUseError, match=message):
+            begin(bucket)
+        assert store.cat_file(LEASE) == content
+        assert bucket.names() == [".d.jsonl.checkpoint"]
+
+    def test_one_of_an_unknown_version_is_refused_for_good_and_left_alone(self, bucket: Place, store: Store) -> None:
+        store.pipe_file(LEASE, b'{"version":7}')
+        message = rf"{LEASE} has version '7', which this version of airflow-provider-mediaops does not know.* delete"
+
+        with pytest.raises(PermanentError, match=message):
+            bucket.dataset().published(owner())
+        with pytest.raises(PermanentError, match=message):
+            begin(bucket)
+        assert store.cat_file(LEASE) == b'{"version":7}'
+        assert bucket.names() == [".d.jsonl.checkpoint"]
+
+    def test_one_that_becomes_so_meanwhile_ends_the_attempt(self, bucket: Place, store: Store) -> None:
+        block, staging = begin(bucket)
+        store.pipe_file(LEASE, b'{"version":3}')
+
+        with pytest.raises(PermanentError, match="has version '3'"):
+            staging.commit(rows(0), None)
+        block.__exit__(StoppedError, StoppedError(), None)
+        assert store.cat_file(LEASE) == b'{"version":3}'
+
+
+FIRST_VERSION = (
+    b'{"version":1,"owner":{"task":"dag/run/task/-1","parameters":"p","clears":0,"run_start":""},'
+    b'"since":1799999000.5,"released":false,"token":"0a1b2c3d","earlier":[],"last":null}'
+)
+
+
+FIRST_VERSION_PART = "/bucket/top/.d.jsonl.parts/00000001-00000001.0a1b2c3d-after-0.1799999900"
+
+
+class TestFirstVersion:
+    """What version 0.1 of the provider has left."""
+
+    def leave(self, bucket: Place, store: Store, *, age: float) -> None:
+        bucket.now -= age
+        store.pipe_file(LEASE, FIRST_VERSION)
+        store.pipe_file(FIRST_VERSION_PART, b'{"extent":{"size":9,"rows":1,"crc":5},"state":1}\n{"n":"x"}\n')
+        bucket.now += age
+
+    def test_a_lease_holds_while_its_task_lives(self, bucket: Place, store: Store) -> None:
+        self.leave(bucket, store, age=STALE_AFTER - 1)
+
+        with pytest.raises(DestinationInUseError, match="by dag/run/task/-1"):
+            begin(bucket, "other")
+
+    def test_a_dead_tasks_lease_ends_and_its_parts_are_removed(self, bucket: Place, store: Store) -> None:
+        self.leave(bucket, store, age=STALE_AFTER)
+
+        block, staging = begin(bucket, "other")
+        assert FIRST_VERSION_PART not in store.names
+        staging.commit(rows(0), None)
+        block.__exit__(None, None, None)
+        assert bucket.names() == [".d.jsonl.checkpoint", "d.jsonl"]
+
+    def test_the_same_task_starts_anew(self, bucket: Place, store: Store) -> None:
+        self.leave(bucket, store, age=0)
+
+        with bucket.dataset().staging(owner()) as staging:
+            assert (staging.resumed, staging.rows) == (False, 0)
+            staging.commit(rows(0), None)
+        assert bucket.names() == [".d.jsonl.checkpoint", "d.jsonl"]
+
+    def test_a_receipt_counts(self, bucket: Place, store: Store) -> None:
+        store.pipe_file("/bucket/top/d.jsonl", b"{}\n")
+        identity = f"3:{store.info('/bucket/top/d.jsonl')['ETag']}"
+        receipt = {
+            "owner": {"task": "dag/run/task/-1", "parameters": "p", "clears": 0, "run_start": ""},
+            "summary": {"rows": 1},
+            "digest": None,
+            "identity": identity,
+        }
+        fields: dict[str, Any] = {
+            "version": 1,
+            "owner": None,
+            "since": 0.0,
+            "released": False,
+            "token": "",
+            "earlier": [],
+        }
+        store.pipe_file(LEASE, json.dumps({**fields, "last": receipt}).encode())
+
+        assert bucket.dataset().published(owner()) == {"rows": 1}
+        assert bucket.dataset().published(owner(clears=1)) is None
+
+
+class TestTime:
+    """Whose clock says whether a lease is stale."""
+
+    @pytest.mark.parametrize("skew", [-7200.0, 7200.0])
+    def test_the_stores_clock_decides(self, bucket: Place, store: Store, skew: float) -> None:
+        _block, staging = begin(bucket)
+        staging.commit(rows(0), None)
+        wrong = replace(bucket, now=bucket.now + skew)
+        with pytest.raises(DestinationInUseError):
+            begin(wrong, "other")
+        assert not [name for name in bucket.names() if name.endswith("alive")]
+
+        bucket.now += STALE_AFTER
+        other, _ = begin(wrong, "other")
+        other.__exit__(None, None, None)
+
+    def test_without_one_the_clocks_of_the_machines_do(self, bucket: Place, store: Store) -> None:
+        store.clock = None
+        _block, staging = begin(bucket)
+        for _ in range(3):
+            bucket.now += STALE_AFTER - 10
+            staging.commit(rows(0), None)
+            with pytest.raises(DestinationInUseError, match="last heard of at 2027"):
+                begin(bucket, "other")
+        bucket.now += STALE_AFTER
+        other, taken = begin(bucket, "other")
+        assert taken.resumed is False
+        other.__exit__(None, None, None)
+
+    def test_a_sign_of_life_that_is_torn_counts_as_none(self, bucket: Place, store: Store) -> None:
+        store.clock = None
+        _block, staging = begin(bucket)
+        bucket.now += STALE_AFTER
+        staging.commit(rows(0), None)
+        store.pipe_file(next(name for name in store.names if name.endswith("alive")), b"18")
+
+        other, _ = begin(bucket, "other")
+        other.__exit__(None, None, None)

@@ -1,0 +1,207 @@
+"""Datasets on an object store that take long to publish, while other attempts begin."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from airflow.sdk import ObjectStoragePath
+
+from airflow_provider_mediaops.exceptions import DestinationInUseError
+from airflow_provider_mediaops.storage.dataset import Dataset
+from airflow_provider_mediaops.storage.formats import FlatView
+from airflow_provider_mediaops.storage.lease import STALE_AFTER
+from airflow_provider_mediaops.storage.object_store import ObjectStage
+from airflow_provider_mediaops.storage.segments import Segment
+from tests.unit.storage.attempts import LEASE, begin
+from tests.unit.storage.places import VIEW, Place, StoppedError, owner, rows
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tests.unit.storage.conftest import Store
+
+
+class TestLongPublish:
+    """Converting or uploading takes longer than a lease holds."""
+
+    def test_converting_renews_the_lease(self, bucket: Place, store: Store) -> None:
+        """A view of columns that takes a minute for each thousand rows."""
+        seen: list[str] = []
+
+        def flatten(record: Mapping[str, Any]) -> Mapping[str, Any]:
+            if record["n"] % 1000 == 999:
+                bucket.now += 200
+                with pytest.raises(DestinationInUseError):
+                    begin(bucket, "other", "d.csv")
+                seen.append(record["id"])
+            return record
+
+        view = FlatView(columns=VIEW.columns, flatten=flatten)
+        dataset = Dataset(f"{bucket.prefix}/d.csv", view=view, clock=lambda: bucket.now)
+        with dataset.staging(owner()) as staging:
+            staging.commit(rows(0, 10_000), None)
+
+        assert len(seen) == 10
+        assert bucket.names() == [".d.csv.checkpoint", "d.csv"]
+
+    def test_a_task_that_lost_its_lease_stops_converting(self, bucket: Place, store: Store) -> None:
+        block, staging = begin(bucket, name="d.csv")
+        staging.commit(rows(0, 5000), None)
+        bucket.now += STALE_AFTER
+        other, taken = begin(bucket, "other", "d.csv")
+        assert taken.resumed is False
+        with pytest.raises(DestinationInUseError, match="by other"):
+            block.__exit__(None, None, None)
+        other.__exit__(None, None, None)
+        assert bucket.visible() == ["d.csv"]
+
+    def upload_stage(self, bucket: Place, megabytes: int) -> ObjectStage:
+        path = ObjectStoragePath(f"{bucket.prefix}/d.jsonl")
+        stage = ObjectStage(path, owner(), lambda: bucket.now, block_bytes=1000)
+        for _ in range(megabytes):
+            stage.append(b"x" * (1024 * 1024 - 1) + b"\n", 1, None)
+        return stage
+
+    def test_an_upload_in_blocks_renews_the_lease(self, bucket: Place, store: Store) -> None:
+        stage = self.upload_stage(bucket, 5)
+
+        def block() -> None:
+            bucket.now += STALE_AFTER - 10
+            with pytest.raises(DestinationInUseError):
+                begin(bucket, "other")
+
+        store.on_block = block
+        stage.publish(None, {}, None)
+        stage.close()
+        assert (store.blocks, store.discarded) == (5, 0)
+        assert not store.transaction.files
+        assert len(bucket.read("d.jsonl")) == 5 * 1024 * 1024
+        assert bucket.names() == [".d.jsonl.checkpoint", "d.jsonl"]
+
+    def test_an_upload_that_outlived_its_lease_is_given_up(self, bucket: Place, store: Store) -> None:
+        stage = self.upload_stage(bucket, 5)
+        newer: list[Any] = []
+
+        def block() -> None:
+            if store.blocks == 3:
+                bucket.now += STALE_AFTER
+                newer.append(begin(bucket, "other"))
+                newer[0][1].commit(rows(5), None)
+
+        store.on_block = block
+        with pytest.raises(DestinationInUseError, match="by other"):
+            stage.publish(None, {}, None)
+        stage.close()
+        assert (store.blocks, store.discarded) == (3, 1)
+        assert bucket.visible() == []
+        stage.close()
+
+        newer[0][0].__exit__(None, None, None)
+        assert bucket.lines() == rows(5)
+        assert bucket.names() == [".d.jsonl.checkpoint", "d.jsonl"]
+
+    @pytest.mark.parametrize("published", [True, False])
+    def test_one_that_stands_still_in_the_last_request(self, bucket: Place, store: Store, *, published: bool) -> None:
+        block, staging = begin(bucket)
+        staging.commit(rows(0), None)
+        other: list[Any] = []
+        real = store._replace
+
+        def replace_late(path: str, value: bytes, **options: Any) -> None:
+            if path.endswith("d.jsonl") and not other:
+                bucket.now += STALE_AFTER
+                other.append(begin(bucket, "other"))
+                other[0][1].commit(rows(7, 9), None)
+                if published:
+                    other[0][0].__exit__(None, None, None)
+            real(path, value, **options)
+
+        store._replace = replace_late  # type: ignore[method-assign]
+        late = published and not store.conditional
+        message = "published by other .* replaced it: .* Run other again" if late else "by other|no longer this task's"
+        with pytest.raises(DestinationInUseError, match=message):
+            block.__exit__(None, None, None)
+        if published:
+            # Without conditions the old file is there, but nobody takes it for the newer one.
+            assert bucket.lines() == (rows(0) if late else rows(7, 9))
+            assert bool(bucket.dataset().published(owner("other"))) is not late
+        else:
+            other[0][0].__exit__(None, None, None)
+            assert bucket.lines() == rows(7, 9)
+        assert bucket.dataset().published(owner()) is None
+        assert bucket.names() == [".d.jsonl.checkpoint", "d.jsonl"]
+
+    def test_a_file_that_another_program_replaces_meanwhile_is_replaced(self, bucket: Place, store: Store) -> None:
+        with bucket.dataset().staging(owner()) as staging:
+            staging.commit(rows(0), None)
+            once = iter([b"of another program"])
+            real = store._replace
+
+            def race(path: str, value: bytes, **options: Any) -> None:
+                if path.endswith("d.jsonl"):
+                    for content in once:
+                        real(path, content)
+                real(path, value, **options)
+
+            store._replace = race  # type: ignore[method-assign]
+        assert bucket.lines() == rows(0)
+        assert bucket.dataset().published(owner())
+
+    def test_one_that_is_replaced_again_and_again_is_given_up(self, bucket: Place, store: Store) -> None:
+        block, staging = begin(bucket)
+        staging.commit(rows(0), None)
+        real = store._replace
+
+        def race(path: str, value: bytes, **options: Any) -> None:
+            real(path, value, **options)
+            if path.endswith("d.jsonl"):
+                real(path, b"of another program")
+
+        store._replace = race  # type: ignore[method-assign]
+        with pytest.raises(OSError, match=r"another program keeps replacing it.*goes on after 2 rows"):
+            block.__exit__(None, None, None)
+
+
+class TestLiveSegments:
+    def test_publishing_removes_nothing_of_an_attempt_that_began_since(self, bucket: Place, store: Store) -> None:
+        """The receipt is written, the list is not yet read: another task begins and commits."""
+        block, staging = begin(bucket)
+        staging.commit(rows(0), None)
+        newer: list[Any] = []
+        real = store.ls
+
+        def ls(path: str, *arguments: Any, **options: Any) -> list[Any]:
+            if b'"last":{' in store.cat_file(LEASE) and not newer:
+                newer.append(None)
+                newer[0] = begin(bucket, "other")
+                newer[0][1].commit(rows(5), None)
+            return list(real(path, *arguments, **options))
+
+        store.ls = ls  # type: ignore[method-assign]
+        block.__exit__(None, None, None)
+        assert any(Segment.of(name.rpartition("/")[2]) for name in store.names)
+        newer[0][0].__exit__(StoppedError, StoppedError(), None)
+
+        resumed, staging = begin(bucket, "other")
+        assert list(staging.records()) == rows(5)
+        resumed.__exit__(None, None, None)
+        assert bucket.lines() == rows(5)
+
+    def test_looking_for_a_receipt_removes_nothing_of_one_that_began_since(self, bucket: Place, store: Store) -> None:
+        with bucket.dataset().staging(owner()) as staging:
+            staging.commit(rows(0), None)
+        newer: list[Any] = []
+        real = store.ls
+
+        def ls(path: str, *arguments: Any, **options: Any) -> list[Any]:
+            if not newer:
+                newer.append(None)
+                newer[0] = begin(bucket, "other")
+                newer[0][1].commit(rows(5), None)
+            return list(real(path, *arguments, **options))
+
+        store.ls = ls  # type: ignore[method-assign]
+        assert bucket.dataset().published(owner())
+        newer[0][0].__exit__(None, None, None)
+        assert bucket.lines() == rows(5)

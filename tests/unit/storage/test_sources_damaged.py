@@ -1,0 +1,251 @@
+"""Lists with rows or lines that cannot be read, and files that are something else."""
+
+from __future__ import annotations
+
+import zlib
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_provider_mediaops.storage import sources
+from airflow_provider_mediaops.storage.sources import (
+    InvalidSourceError,
+    SourceRow,
+    check_source,
+    count_rows,
+    read_rows,
+    version_of,
+)
+from tests.unit.storage.source_files import GZIPPED, file_of, texts
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class TestRowsThatCannotBeRead:
+    @pytest.mark.parametrize(
+        ("name", "content", "row"),
+        [
+            (
+                "s.txt",
+                b"a\nb\nc \xff\nd\n",
+                SourceRow(r"c \xff", "Line 3: it is no UTF-8 text (byte 0xff at place 3)."),
+            ),
+            (
+                "s.csv",
+                b"isbn,n\na,\nb,\nc\xe9,\nd,\n",
+                SourceRow(r"c\xe9", "Line 4: it is no UTF-8 text (byte 0xe9 at place 2)."),
+            ),
+            (
+                "s.csv",
+                b"n,isbn\n,a\n,b\n1\n,d\n",
+                SourceRow("", "Line 4: it has 1 of 2 columns, and 'isbn' is not among them."),
+            ),
+            (
+                "s.jsonl",
+                b'{"isbn":"a"}\n{"isbn":"b"}\n{"isbn":\n{"isbn":"d"}\n',
+                SourceRow('{"isbn":', "Line 3: it is no JSON (Expecting value: line 2 column 1 (char 9))."),
+            ),
+            (
+                "s.jsonl",
+                b'{"isbn":"a"}\n{"isbn":"b"}\n[1]\n{"isbn":"d"}\n',
+                SourceRow("[1]", "Line 3: it is a JSON list, not an object."),
+            ),
+            (
+                "s.jsonl",
+                b'{"isbn":"a"}\n{"isbn":"b"}\n{"id":1}\n{"isbn":"d"}\n',
+                SourceRow("", "Line 3: there is no column 'isbn', but 'id'."),
+            ),
+            (
+                "s.jsonl",
+                b'{"isbn":"a"}\n{"isbn":"b"}\n{"isbn":"c\xff"}\n{"isbn":"d"}\n',
+                SourceRow(r"c\xff", "Line 3: it is no UTF-8 text (byte 0xff at place 2)."),
+            ),
+        ],
+    )
+    def test_one_bad_row_is_a_row_with_its_line_and_spoils_no_other(
+        self, tmp_path: Path, name: str, content: bytes, row: SourceRow
+    ) -> None:
+        source = file_of(tmp_path, name, content)
+
+        assert list(read_rows(source, "isbn")) == [SourceRow("a"), SourceRow("b"), row, SourceRow("d")]
+        assert count_rows(source, "isbn") == 4
+
+    @pytest.mark.parametrize(
+        ("name", "content"),
+        [("s.csv", b"isbn,title\na,\xdcberblick\n"), ("s.jsonl", b'{"isbn":"a","title":"\xdcberblick"}\n')],
+    )
+    def test_bytes_of_another_encoding_elsewhere_do_not_matter(self, tmp_path: Path, name: str, content: bytes) -> None:
+        assert texts(file_of(tmp_path, name, content)) == ["a"]
+
+    def test_what_is_nested_too_deep_spoils_no_other_row(self, tmp_path: Path) -> None:
+        deep = f'{{"isbn":{"[" * 100_000}{"]" * 100_000}}}'
+        rows = list(read_rows(file_of(tmp_path, "s.jsonl", f'{{"isbn":"a"}}\n{deep}\n{{"isbn":"b"}}\n'), "isbn"))
+
+        assert [row.text for row in rows] == ["a", deep, "b"]
+        assert str(rows[1].error).startswith("Line 2: it is no JSON (")
+
+    def test_half_of_a_surrogate_pair_in_json_is_kept(self, tmp_path: Path) -> None:
+        assert texts(file_of(tmp_path, "s.jsonl", r'{"isbn":"\ud800"}')) == ["\ud800"]
+
+
+class TestFilesThatAreSomethingElse:
+    @pytest.mark.parametrize(
+        ("name", "content", "message"),
+        [
+            ("s.csv", "id,ISBN13\n1,a\n", "line 1: there is no column 'isbn', but 'id', 'ISBN13'"),
+            (
+                "s.csv",
+                b"x,\xfcber\n",
+                r"line 1: it is no UTF-8 text .byte 0xfc at place 3.; there is no column 'isbn', but 'x', '\\xfcber'",
+            ),
+            (
+                "s.csv",
+                ",".join("abcdefghijklmnopqrstuvwxyz"),
+                "line 1: there is no column 'isbn', but .*'t' and 6 more",
+            ),
+            ("s.csv", "x" * 9_999, f"line 1: there is no column 'isbn', but '{'x' * 39}…'"),
+            ("s.csv", "isbn,ean,isbn\na,b,c\n", "line 1: there are 2 columns 'isbn'; give them different names"),
+            ("s.csv", "isbn\n" + "a" * 200_000, "line 2: it is no CSV"),
+            ("s.csv", 'n,isbn\n,a\n"x,b\n,c\n,d\n', "line 3: it is no CSV .a quote is opened there and never closed"),
+            ("s.csv", 'n,isbn\n,a\n,b\n,"', "line 4: it is no CSV .a quote is opened there and never closed"),
+            ("s.jsonl", '\n{"id":1}\n', "line 2: there is no column 'isbn', but 'id'"),
+            ("s.jsonl", '{"isbn":', "line 1: it is no JSON"),
+            ("s.jsonl", '["isbn"]\n', "line 1: it is a JSON list, not an object"),
+            ("s.txt", b"\xe9\nb\n", "line 1: it is no UTF-8 text .byte 0xe9 at place 1"),
+            ("s.txt", b"a\0b\n", r"line 1: it is no text \(it holds NUL bytes\)"),
+            ("s.csv", "isbn\ra\rb\r", "line 1: its lines end in CR alone, as on old Macs; save it with LF"),
+            ("s.txt", "a\rb", "line 1: its lines end in CR alone"),
+            ("s.csv", "isbn\n".encode("utf-16"), "line 1: it is no UTF-8 text but UTF-16; save it as UTF-8"),
+            ("s.csv", "\ufeffisbn\n".encode("utf-16-be"), "line 1: it is no UTF-8 text but UTF-16"),
+            ("s.txt", GZIPPED, "line 1: it is no UTF-8 text but compressed with gzip; let its name end in .gz"),
+            ("s.csv", b"PK\x03\x04rest", "line 1: it is no text but a ZIP archive or a workbook"),
+            ("s.txt", b"PAR1rest", "line 1: it is no text but Parquet"),
+        ],
+    )
+    def test_a_file_that_is_something_else_is_named_with_what_it_is(
+        self, tmp_path: Path, name: str, content: str | bytes, message: str
+    ) -> None:
+        source = file_of(tmp_path, name, content)
+
+        with pytest.raises(InvalidSourceError, match=f"source {source}, {message}"):
+            list(read_rows(source, "isbn"))
+        with pytest.raises(InvalidSourceError, match=message):
+            count_rows(source, "isbn")
+
+    @pytest.mark.parametrize("name", ["s.csv", "s.csv.gz"])
+    def test_an_empty_table_is_named(self, tmp_path: Path, name: str) -> None:
+        source = file_of(tmp_path, name, "")
+
+        with pytest.raises(InvalidSourceError, match=f"source {source}: it is empty, without even a first line"):
+            count_rows(source, "isbn")
+
+    @pytest.mark.parametrize("name", ["s.txt", "s.csv.gz", "s.jsonl"])
+    def test_what_has_no_lines_is_not_read_into_memory(self, tmp_path: Path, name: str) -> None:
+        with pytest.raises(InvalidSourceError, match=r"the next line is longer than 16 MB, so it is no list"):
+            count_rows(file_of(tmp_path, name, b"x" * (17 << 20)), "isbn")
+
+    @pytest.mark.parametrize("skip", [1, 5])
+    def test_it_is_found_out_at_the_start_however_many_rows_are_left_out(self, tmp_path: Path, skip: int) -> None:
+        source = file_of(tmp_path, "s.jsonl", '{"id":1}\n' * 9)
+
+        with pytest.raises(InvalidSourceError, match="no column"):
+            next(read_rows(source, "isbn", skip=skip))
+
+    @pytest.mark.parametrize(
+        "content",
+        [b"plain\n", GZIPPED[:-9], GZIPPED[:10] + b"\xff" * 9, GZIPPED[:5]],
+        ids=["plain", "cut", "overwritten", "cut in its head"],
+    )
+    def test_a_damaged_gzip_file_is_named(self, tmp_path: Path, content: bytes) -> None:
+        (tmp_path / "s.txt.gz").write_bytes(content)
+
+        with pytest.raises(InvalidSourceError, match=r"s\.txt\.gz.*: it is no whole gzip file"):
+            list(read_rows((tmp_path / "s.txt.gz").as_uri(), "isbn"))
+
+    @pytest.mark.parametrize("name", ["s.txt", "s.parquet"])
+    def test_a_missing_file_is_named(self, tmp_path: Path, name: str) -> None:
+        source = (tmp_path / name).as_uri()
+        for use in (lambda: list(read_rows(source, "isbn")), lambda: version_of(source)):
+            with pytest.raises(FileNotFoundError, match=rf"source {source} cannot be read: No such file"):
+                use()
+
+    @pytest.mark.usefixtures("store")
+    def test_a_missing_object_is_named(self) -> None:
+        with pytest.raises(FileNotFoundError, match=r"bucket/s\.txt cannot be read: there is no such file"):
+            list(read_rows("memory://shelf@bucket/s.txt", "isbn"))
+
+    def test_a_folder_is_named(self, tmp_path: Path) -> None:
+        (tmp_path / "s.txt").mkdir()
+
+        with pytest.raises(IsADirectoryError, match=r"s\.txt cannot be read: Is a directory"):
+            list(read_rows((tmp_path / "s.txt").as_uri(), "isbn"))
+
+    @pytest.mark.parametrize("source", ["s", "s.xlsx", "s.gz", "s.txt.bz2", "txt", "s.parquet.gz"])
+    def test_an_unknown_suffix_is_refused_before_the_file_is_looked_at(self, source: str) -> None:
+        message = r"ends in none of \.txt, \.csv, \.jsonl \(each also with \.gz\) and \.parquet"
+        with pytest.raises(InvalidSourceError, match=message):
+            check_source(source)
+
+
+class TestEmptyLines:
+    """64 kB of gzip hold 64 million empty lines: none of them is a row, and reading them takes time."""
+
+    def test_a_file_of_nothing_else_is_refused_after_a_million(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        source = file_of(tmp_path, "s.txt.gz", b"\n" * 3_000_000)
+        inflated: list[int] = []
+        real = zlib.decompressobj
+
+        class Counting:
+            def __init__(self, wbits: int) -> None:
+                self._real = real(wbits)
+
+            def decompress(self, data: bytes, most: int) -> bytes:
+                inflated.append(most)
+                return self._real.decompress(data, most)
+
+            def __getattr__(self, name: str) -> Any:
+                return getattr(self._real, name)
+
+        monkeypatch.setattr(zlib, "decompressobj", Counting)
+        with pytest.raises(InvalidSourceError, match="line 1000001: 1,000,001 of the lines up to here are empty, so"):
+            count_rows(source, "isbn")
+        assert sum(inflated) < 2_000_000
+
+    @pytest.mark.parametrize(
+        ("name", "head"), [("s.txt", b"a\n"), ("s.csv.gz", b"isbn\na\n"), ("s.jsonl", b'{"isbn":"a"}\n')]
+    )
+    @pytest.mark.parametrize(
+        "blank",
+        [
+            b"\n",
+            b"\r\n",
+            b" \t\n",
+            b"\x1c\n",
+            b"\x1f\r\n",
+            *(f"{char}\n".encode() for char in "\x85\xa0\u2000\u2028\u3000"),
+        ],
+    )
+    def test_in_every_format(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, head: bytes, blank: bytes
+    ) -> None:
+        monkeypatch.setattr(sources, "_BLANK_LINES", 1_000)
+        most = 1_000 + 10 * head.count(b"\n")
+        assert count_rows(file_of(tmp_path, name, head + blank * most), "isbn") >= 1
+        source = file_of(tmp_path, name, head + blank * (most + 1))
+        with pytest.raises(InvalidSourceError, match=f"{most + 1:,} of the lines up to here are empty"):
+            count_rows(source, "isbn")
+
+    def test_ten_of_them_beside_each_row_are_read_however_many(self, tmp_path: Path) -> None:
+        rows = 110_000
+        source = file_of(tmp_path, "s.txt.gz", (b"\n" * 10 + b"a\n") * rows)
+
+        assert count_rows(source, "isbn") == rows
+
+    def test_more_than_that_are_refused_though_rows_stand_between(self, tmp_path: Path) -> None:
+        source = file_of(tmp_path, "s.txt.gz", (b"\n" * 100_000 + b"a\n") * 20)
+
+        with pytest.raises(InvalidSourceError, match="of the lines up to here are empty, so it is no list"):
+            count_rows(source, "isbn")

@@ -1,0 +1,83 @@
+"""Compressed lists."""
+
+from __future__ import annotations
+
+import gzip
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_provider_mediaops.storage.sources import InvalidSourceError, count_rows
+from tests.unit.storage.source_files import GZIPPED, texts
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.unit.storage.conftest import Store
+
+
+class TestGzip:
+    @pytest.mark.parametrize(
+        "data",
+        [
+            gzip.compress(b"a\nb") + gzip.compress(b"") + gzip.compress(b"\nc\n"),
+            gzip.compress(b"a\nb\nc\n") + b"\0" * 20_000,
+            gzip.compress(b"a\nb") + b"\0" * 20_000 + gzip.compress(b"\nc\n"),
+            b"".join(gzip.compress(bytes([byte])) for byte in b"a\nb\nc\n"),
+        ],
+        ids=["members", "padding", "padding between members", "small members"],
+    )
+    def test_members_and_padding_are_one_text(self, tmp_path: Path, data: bytes) -> None:
+        (tmp_path / "s.txt.gz").write_bytes(data)
+
+        assert texts((tmp_path / "s.txt.gz").as_uri()) == ["a", "b", "c"]
+
+    def test_an_empty_file_has_no_rows(self, tmp_path: Path) -> None:
+        (tmp_path / "s.txt.gz").touch()
+
+        assert texts((tmp_path / "s.txt.gz").as_uri()) == []
+
+    @pytest.mark.parametrize("end", [b"x", b"\0x", GZIPPED[:5], GZIPPED[:-1], b"\0" * 9_000 + GZIPPED[:-8]])
+    def test_anything_else_after_a_member_is_refused(self, tmp_path: Path, end: bytes) -> None:
+        (tmp_path / "s.txt.gz").write_bytes(GZIPPED + end)
+
+        with pytest.raises(InvalidSourceError, match="no whole gzip file"):
+            count_rows((tmp_path / "s.txt.gz").as_uri(), "isbn")
+
+    @pytest.mark.parametrize("size", [1, 8_191, 8_192, 8_193, 262_143, 262_144, 262_145, 1_000_000])
+    @pytest.mark.parametrize("level", [0, 9])
+    def test_blocks_of_any_size_are_whole(self, tmp_path: Path, size: int, level: int) -> None:
+        (tmp_path / "s.txt.gz").write_bytes(gzip.compress(b"a" * size, level))
+
+        assert [len(text) for text in texts((tmp_path / "s.txt.gz").as_uri())] == [size]
+
+    @pytest.mark.parametrize(
+        "data",
+        [
+            GZIPPED + b"\0" * 1_000_000,
+            GZIPPED[:3] + b"\x08" + GZIPPED[4:10] + b"n" * 1_000_000 + b"\0" + GZIPPED[10:],
+        ],
+        ids=["padding", "name"],
+    )
+    def test_padding_and_long_names_are_not_read_byte_by_byte(
+        self, store: Store, monkeypatch: pytest.MonkeyPatch, data: bytes
+    ) -> None:
+        store.pipe_file("/bucket/s.txt.gz", data)
+        reads: list[int] = []
+        opened = store.open
+
+        def opening(*args: Any, **options: Any) -> Any:
+            file = opened(*args, **options)
+            read = file.read
+
+            def counting(size: int = -1) -> bytes:
+                reads.append(size)
+                return bytes(read(size))
+
+            file.read = counting
+            return file
+
+        monkeypatch.setattr(store, "open", opening)
+
+        assert count_rows("memory://shelf@bucket/s.txt.gz", "isbn") == 99
+        assert 1 < len(reads) < 200
