@@ -102,14 +102,14 @@ class Pace:
     """
     The pauses between polls.
 
-    :param interval: the usual pause, in seconds.
+    :param interval_seconds: the usual pause.
     :param exponential: whether the pause doubles with each poll.
-    :param longest: the upper bound of a growing pause, in seconds; None for no bound.
+    :param longest_seconds: the upper bound of a growing pause; None for no bound.
     """
 
-    interval: float
+    interval_seconds: float
     exponential: bool = False
-    longest: float | None = None
+    longest_seconds: float | None = None
 
     def after_look(self, looks: int) -> float:
         """
@@ -119,9 +119,9 @@ class Pace:
         :returns: seconds.
         """
         if not self.exponential:
-            return self.interval
-        grown = max(self.interval, 1.0) * 2.0 ** min(looks - 1, 60)
-        return grown if self.longest is None else min(grown, self.longest)
+            return self.interval_seconds
+        grown = max(self.interval_seconds, 1.0) * 2.0 ** min(looks - 1, 60)
+        return grown if self.longest_seconds is None else min(grown, self.longest_seconds)
 
     def after_failure(self, failures: int, retry_after: float | None) -> float:
         """
@@ -131,5 +131,5 @@ class Pace:
         :param retry_after: the seconds that the service asked for, if any; followed for a day at the most.
         :returns: seconds; never less than the interval, and growing to eight times of it.
         """
-        grown = max(self.interval, _MIN_PAUSE_AFTER_FAILURE_SECONDS) * 2.0 ** min(failures - 1, 3)
+        grown = max(self.interval_seconds, _MIN_PAUSE_AFTER_FAILURE_SECONDS) * 2.0 ** min(failures - 1, 3)
         return max(grown, min(retry_after or 0.0, LONGEST_RETRY_AFTER_SECONDS))

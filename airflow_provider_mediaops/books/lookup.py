@@ -59,7 +59,7 @@ class Finder:
                 if key_works:
                     continue
                 error = _limited(doubt, witness)
-                yield from self.client.limited(error)
+                yield from self.client.report_limit(error)
                 pause = attempts.pause_after(error)
                 if pause is None:
                     raise error from None

@@ -104,7 +104,7 @@ class Client:
                     raise
                 yield Wait(pause, f"{type(error).__name__}, try {attempts.failed + 1}: {error.message}")
 
-    def limited(self, error: MediaOpsError) -> Conversation[None]:
+    def report_limit(self, error: MediaOpsError) -> Conversation[None]:
         """
         Report a rate limit or quota to all who use the key, if the reply to a single request did not show it.
 

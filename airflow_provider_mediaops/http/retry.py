@@ -26,14 +26,14 @@ class RetryPolicy:
     :param max_attempts: the number of tries of one call, the first included.
     :param max_wait: the seconds within which a retry may begin, counted from the first permit to send the call. The
         wait for that permit does not count.
-    :param base: the upper bound of the first pause, in seconds; it doubles with each try.
-    :param cap: the upper bound of any pause that the service did not ask for, in seconds.
+    :param base_seconds: the upper bound of the first pause; it doubles with each try.
+    :param cap_seconds: the upper bound of any pause that the service did not ask for.
     """
 
     max_attempts: int = 5
     max_wait: float = 120.0
-    base: float = 0.5
-    cap: float = 30.0
+    base_seconds: float = 0.5
+    cap_seconds: float = 30.0
 
     def start(self, clock: Clock) -> Attempts:
         """
@@ -88,7 +88,7 @@ class Attempts:
 
     def _backoff(self) -> float:
         # The exponent is bounded too: 2.0 ** 1024 overflows.
-        ceiling = min(self.policy.cap, self.policy.base * 2.0 ** min(self.failed - 1, 60))
+        ceiling = min(self.policy.cap_seconds, self.policy.base_seconds * 2.0 ** min(self.failed - 1, 60))
         return self.clock.uniform(0.0, ceiling)
 
 

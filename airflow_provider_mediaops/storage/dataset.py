@@ -45,7 +45,7 @@ class Stage(Protocol):
     #: The state that was saved with the last commit.
     state: Any
     #: The receipt of the file at the destination; None if its origin is unknown.
-    last: Receipt | None
+    last_receipt: Receipt | None
 
     def lines(self) -> Iterator[bytes]:
         """Yield the committed lines."""
@@ -59,7 +59,7 @@ class Stage(Protocol):
         """Put the file at its destination in one step; return the summary with its size in bytes."""
         ...
 
-    def keep_published(self, last: Receipt, summary: Mapping[str, Any]) -> dict[str, Any] | None:
+    def keep_published(self, receipt: Receipt, summary: Mapping[str, Any]) -> dict[str, Any] | None:
         """Make the published file this task's own; return the summary with its size, or None if it is gone."""
         ...
 
@@ -183,8 +183,8 @@ class Dataset:
         check_format(self._format)
         stage = self._open(owner)
         try:
-            if stage.last and owner.is_mapped_beside(stage.last.owner):
-                raise mapped_overwrite_error(self._destination, stage.last.owner.task)
+            if stage.last_receipt and owner.is_mapped_beside(stage.last_receipt.owner):
+                raise mapped_overwrite_error(self._destination, stage.last_receipt.owner.task)
             staging = Staging(stage)
             yield staging
             staging.summary = self._publish(stage, staging, owner)
@@ -206,9 +206,9 @@ class Dataset:
         if staging.digest is None:
             return stage.publish(convert, summary, None)
         digest = self._whole_digest(staging.digest, owner)
-        last = stage.last
-        if last and last.digest == digest:
-            kept = stage.keep_published(last, {**summary, "changed": False})
+        receipt = stage.last_receipt
+        if receipt and receipt.digest == digest:
+            kept = stage.keep_published(receipt, {**summary, "changed": False})
             if kept is not None:
                 return kept
         return stage.publish(convert, {**summary, "changed": True}, digest)

@@ -8,7 +8,7 @@ its owner stages, so one attempt's objects are not taken for another's.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.json_text import parse_json
@@ -25,7 +25,7 @@ _VERSION = 2
 # Written by version 0.1 of the provider: the same fields, but no epoch, and other names of staged objects.
 _FIRST_VERSION = 1
 #: Seconds without a write by its owner, after which another task may acquire a lease.
-STALE_AFTER = 900.0
+STALE_AFTER_SECONDS = 900.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Lease:
     :param token: the token in the names of the objects of the attempt that holds it, or held it last.
     :param epoch: the number of the lease; 0 for one of version 0.1.
     :param earlier: the tokens of the attempts that this one resumes, oldest first.
-    :param last: the receipt of what was published before.
+    :param last_receipt: the receipt of what was published before.
     """
 
     owner: Owner | None = None
@@ -48,12 +48,14 @@ class Lease:
     token: str = ""
     epoch: int = 0
     earlier: tuple[str, ...] = ()
-    last: Receipt | None = None
+    last_receipt: Receipt | None = None
 
     def to_bytes(self) -> bytes:
         """Return the content of the object."""
-        last = self.last.to_dict() if self.last else None
-        return json_line({"version": _VERSION, **asdict(replace(self, last=None)), "last": last})
+        fields = asdict(self)
+        # Its name in the object is that of version 0.1.
+        last = fields.pop("last_receipt")
+        return json_line({"version": _VERSION, **fields, "last": last})
 
     @classmethod
     def from_bytes(cls, data: bytes, name: str) -> Lease:
@@ -79,7 +81,7 @@ class Lease:
                 token=fields["token"],
                 epoch=int(fields["epoch"]) if version == _VERSION else 0,
                 earlier=tuple(fields["earlier"]) if version == _VERSION else (),
-                last=Receipt.from_dict(fields["last"]),
+                last_receipt=Receipt.from_dict(fields["last"]),
             )
         except (KeyError, TypeError) as error:
             raise ValueError("a field is missing or of another type") from error
@@ -113,4 +115,4 @@ class Lease:
             # The last attempt may be staging its first object just now, so it counts in any case.
             written = {segment.token for segment in staged}
             earlier = (*(each for each in self.earlier if each in written), self.token)
-        return Lease(owner, since, token=token, epoch=epoch, earlier=earlier, last=self.last)
+        return Lease(owner, since, token=token, epoch=epoch, earlier=earlier, last_receipt=self.last_receipt)

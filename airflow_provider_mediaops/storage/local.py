@@ -124,13 +124,13 @@ class LocalStage:
                 raise
 
     def _begin(self, journal: Journal) -> None:
-        self.last = _current(self._files, journal.receipt or journal.last)
+        self.last_receipt = _current(self._files, journal.receipt or journal.last)
         if journal.owner is not None and self._owner.continues(journal.owner) and not journal.receipt:
             self._resume(journal)
             return
         self._files.drop_staged()
         # It holds no commit yet, so a power failure may lose it.
-        self._journal.rewrite(header_line(self._owner, self.last), durable=False)
+        self._journal.rewrite(header_line(self._owner, self.last_receipt), durable=False)
         self._records = create(self._files.records)
 
     def _resume(self, journal: Journal) -> None:
@@ -180,7 +180,7 @@ class LocalStage:
             if self._journal.is_long:
                 # The new journal has this commit alone. If its records were not on the disk, nothing could be resumed.
                 sync(self._records)
-                self._journal.rewrite(header_line(self._owner, self.last) + line)
+                self._journal.rewrite(header_line(self._owner, self.last_receipt) + line)
 
     def publish(self, convert: Convert | None, summary: Mapping[str, Any], digest: str | None) -> dict[str, Any]:
         """Put the file at its destination in one step; return the summary with its size in bytes."""
@@ -223,13 +223,13 @@ class LocalStage:
         self._files.settle(self._journal, receipt)
         return final
 
-    def keep_published(self, last: Receipt, summary: Mapping[str, Any]) -> dict[str, Any] | None:
+    def keep_published(self, receipt: Receipt, summary: Mapping[str, Any]) -> dict[str, Any] | None:
         """Make the published file this task's own; return the summary with its size, or None if it is gone."""
         with self._naming_path():
-            if not _current(self._files, last):
+            if not _current(self._files, receipt):
                 return None
             final = {**summary, "bytes": self._files.target.stat().st_size}
-            self._files.settle(self._journal, Receipt(self._owner, final, last.digest, last.identity))
+            self._files.settle(self._journal, Receipt(self._owner, final, receipt.digest, receipt.identity))
         return final
 
     def close(self) -> None:

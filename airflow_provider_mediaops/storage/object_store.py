@@ -80,7 +80,7 @@ from airflow_provider_mediaops.storage.errors import (
 )
 from airflow_provider_mediaops.storage.files import naming_path
 from airflow_provider_mediaops.storage.formats import json_line
-from airflow_provider_mediaops.storage.lease import STALE_AFTER, Lease
+from airflow_provider_mediaops.storage.lease import STALE_AFTER_SECONDS, Lease
 from airflow_provider_mediaops.storage.object_info import content_tag, modified_time
 from airflow_provider_mediaops.storage.ownership import Owner, Receipt
 from airflow_provider_mediaops.storage.records import Extent, read_lines, resume_hint, write_at
@@ -164,7 +164,7 @@ class ObjectStage:
         if not lease.is_free_for(self._owner):
             self._check_stale(lease, found, staged, token)
         segments = [segment for name in staged if (segment := Segment.of(name))]
-        self.last = self._still_published(lease.last)
+        self.last_receipt = self._still_published(lease.last_receipt)
         self._lease = lease.acquired_by(self._owner, token, self._clock(), segments)
         try:
             self._objects.write(self._objects.lease, self._lease.to_bytes(), found.condition)
@@ -184,7 +184,7 @@ class ObjectStage:
         if now is None:
             now, times = self._clock(), [lease.since, self._last_renewed(lease)]
         seen = max(time for time in times if time is not None)
-        if now - seen < STALE_AFTER:
+        if now - seen < STALE_AFTER_SECONDS:
             raise self._in_use(lease, seen)
 
     def _store_time(self, token: str) -> float | None:
@@ -282,18 +282,18 @@ class ObjectStage:
         try:
             self._verify_lease()
         except DestinationInUseError as error:
-            lease = self._parse(self._objects.read(self._objects.lease))
-            if lease.last and lease.last != self.last and not self._still_published(lease.last):
-                raise newer_replaced_error(self._objects.path, lease.last.owner.task) from error
+            newer = self._parse(self._objects.read(self._objects.lease)).last_receipt
+            if newer and newer != self.last_receipt and not self._still_published(newer):
+                raise newer_replaced_error(self._objects.path, newer.owner.task) from error
             raise
 
-    def keep_published(self, last: Receipt, summary: Mapping[str, Any]) -> dict[str, Any] | None:
+    def keep_published(self, receipt: Receipt, summary: Mapping[str, Any]) -> dict[str, Any] | None:
         """Make what was published before this task's own; return the summary with its size, or None if it is gone."""
         self._verify_lease()
-        if not self._still_published(last):
+        if not self._still_published(receipt):
             return None
-        final = {**summary, "bytes": last.summary["bytes"]}
-        self._settle(Receipt(self._owner, final, last.digest, last.identity))
+        final = {**summary, "bytes": receipt.summary["bytes"]}
+        self._settle(Receipt(self._owner, final, receipt.digest, receipt.identity))
         return final
 
     def close(self) -> None:
@@ -306,7 +306,7 @@ class ObjectStage:
                 self._objects.write(self._objects.lease, replace(self._lease, released=True).to_bytes(), self._version)
 
     def _settle(self, receipt: Receipt) -> None:
-        settled = Lease(token=self._lease.token, epoch=self._lease.epoch, last=receipt)
+        settled = Lease(token=self._lease.token, epoch=self._lease.epoch, last_receipt=receipt)
         try:
             self._objects.write(self._objects.lease, settled.to_bytes(), self._version, self._hint())
         except ConflictError:
@@ -349,7 +349,7 @@ class ObjectStage:
     def _in_use(self, lease: Lease, seen: float) -> DestinationInUseError:
         if not lease.owner:
             return lease_removed_error(self._objects.path, self._objects.lease)
-        return in_use_error(self._objects.path, lease.owner.task, seen, seen + STALE_AFTER)
+        return in_use_error(self._objects.path, lease.owner.task, seen, seen + STALE_AFTER_SECONDS)
 
     def _naming_spool(self, extent: Extent) -> AbstractContextManager[None]:
         return naming_path(tempfile.gettempdir(), "written", resume_hint(extent))
@@ -371,7 +371,7 @@ def published_in_store(path: ObjectStoragePath, owner: Owner) -> dict[str, Any] 
     """
     objects = StoreObjects(path, _BLOCK_BYTES)
     lease = _parse(objects, objects.read(objects.lease))
-    receipt = lease.last
+    receipt = lease.last_receipt
     if receipt is None or receipt.owner != owner or objects.identity() != receipt.identity:
         return None
     if lease.owner is None:

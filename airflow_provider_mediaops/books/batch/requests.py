@@ -138,7 +138,7 @@ class Asking:
                 rest = [isbn for isbn in isbns if isbn not in first.found]
                 return Answer(tally.number, found=first.found, unasked=rest, no_bulk=True)
         limit = RateLimitedError(f"{error.message} That may say that the key's limit is reached.", **error.context())
-        yield from self.client.limited(limit)
+        yield from self.client.report_limit(limit)
         return Answer(tally.number, failed=dict.fromkeys(isbns, limit))
 
 

@@ -146,7 +146,7 @@ class BookWalk:
         while job := self._course.next_job(now):
             self._spawn(self._ask(job))
         if error := self._judge.take_news():
-            self._spawn(self._carry_out(self._asking.client.limited(error)))
+            self._spawn(self._carry_out(self._asking.client.report_limit(error)))
         self._news.set()
 
     async def _until_something_stirs(self) -> None:

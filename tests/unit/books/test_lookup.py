@@ -194,9 +194,9 @@ def test_all_who_share_the_key_are_told_of_a_limit_that_only_the_witness_has_sho
     told: list[MediaOpsError] = []
 
     class Telling(Client):
-        def limited(self, error: MediaOpsError) -> Conversation[None]:
+        def report_limit(self, error: MediaOpsError) -> Conversation[None]:
             told.append(error)
-            return super().limited(error)
+            return super().report_limit(error)
 
     client = Telling(("https://books.example",), BOOK_RULES, retry=RetryPolicy(max_attempts=1), clock=FakeClock().clock)
 

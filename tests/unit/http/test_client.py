@@ -280,11 +280,11 @@ def test_a_limit_reply_holds_calls_back_no_longer_than_a_call_may_wait() -> None
 def test_a_limit_that_was_found_out_otherwise_holds_for_every_call_too() -> None:
     fake, steps = FakeClock(), list["Step"]()
     client = limited(fake)
-    replay(client.limited(RateLimitedError("It was the limit.", retry_after=5.0)), [])
+    replay(client.report_limit(RateLimitedError("It was the limit.", retry_after=5.0)), [])
     replay(client.ask(text_call()), [GOOD], steps=steps, clock=fake)
     assert pauses_of(steps) == [5.0]
     # A client without a rate has nobody to tell.
-    replay(make(fake).limited(RateLimitedError("It was the limit.")), [])
+    replay(make(fake).report_limit(RateLimitedError("It was the limit.")), [])
 
 
 def test_a_quota_that_is_known_to_be_spent_costs_no_request() -> None:
@@ -358,7 +358,7 @@ def test_the_wait_for_the_rate_uses_up_none_of_the_time_for_retries() -> None:
 
 def test_the_time_for_retries_begins_at_the_first_permit_and_not_at_each() -> None:
     fake = FakeClock()
-    client = limited(fake, retry=RetryPolicy(max_attempts=50, max_wait=5.0, base=2.0))
+    client = limited(fake, retry=RetryPolicy(max_attempts=50, max_wait=5.0, base_seconds=2.0))
     # Pauses of 2 s and 4 s: the second would end 6 s after the first permit.
     error = error_of(client, text_call(), [DOWN, DOWN], fake)
     assert type(error) is ServiceUnavailableError

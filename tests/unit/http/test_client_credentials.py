@@ -328,6 +328,6 @@ def test_a_token_is_taken_after_any_wait() -> None:
     replay(tokens.client.ask(text_call()), replies, steps=steps, clock=fake)
     assert signed_with(steps) == ["/token", "Bearer t1", "/token", "Bearer t2"]
     # And after one for the rate.
-    replay(tokens.client.limited(RateLimitedError("It was the limit.", retry_after=4_000.0)), [])
+    replay(tokens.client.report_limit(RateLimitedError("It was the limit.", retry_after=4_000.0)), [])
     replay(tokens.client.ask(text_call()), [tokens.granted("t3"), GOOD], steps=steps, clock=fake)
     assert signed_with(steps)[-1] == "Bearer t3"

@@ -28,7 +28,7 @@ def failed(retry_after: float | None = None) -> ServiceUnavailableError:
 
 def test_pauses_double_up_to_a_cap() -> None:
     fake = FakeClock()
-    attempts = RetryPolicy(max_attempts=9, max_wait=1e9, base=0.5, cap=10.0).start(fake.clock)
+    attempts = RetryPolicy(max_attempts=9, max_wait=1e9, base_seconds=0.5, cap_seconds=10.0).start(fake.clock)
     pauses = [attempts.pause_after(failed()) for _ in range(9)]
     assert pauses == [0.5, 1.0, 2.0, 4.0, 8.0, 10.0, 10.0, 10.0, None]
     # Full jitter: each was drawn from nothing at all up to its bound.
@@ -47,7 +47,7 @@ def test_what_the_service_asks_for_is_waited_in_full(asked: float) -> None:
 
 
 def test_a_service_that_asks_for_no_pause_gets_the_usual_one() -> None:
-    attempts = RetryPolicy(base=0.5).start(FakeClock().clock)
+    attempts = RetryPolicy(base_seconds=0.5).start(FakeClock().clock)
     assert attempts.pause_after(failed(retry_after=0.0)) == 0.5
 
 

@@ -36,7 +36,7 @@ def through(proxy: str, *, verify: bool | str = True, limit: float = 240.0) -> T
 
 
 def post(send: Send, base: str) -> object:
-    client = Client((base,), ErrorRules("service"), retry=RetryPolicy(max_attempts=2, max_wait=1.0, base=0.001))
+    client = Client((base,), ErrorRules("service"), retry=RetryPolicy(max_attempts=2, max_wait=1.0, base_seconds=0.001))
     call = Call(Request("POST", "/bulletins", body=b"{}", idempotent=False), lambda reply: reply)
     return run(client.ask(call), send, lambda _: None)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -21,7 +22,7 @@ FULL = Lease(
     token="0a",
     epoch=7,
     earlier=("0b", "0c"),
-    last=Receipt(owner(), {"rows": 1}, "digest", "identity"),
+    last_receipt=Receipt(owner(), {"rows": 1}, "digest", "identity"),
 )
 
 
@@ -32,6 +33,13 @@ def segment(token: str, epoch: int = 1) -> Segment:
 @pytest.mark.parametrize("lease", [FULL, Lease()])
 def test_it_survives_its_object(lease: Lease) -> None:
     assert Lease.from_bytes(lease.to_bytes(), "lease") == lease
+
+
+def test_its_object_has_the_fields_that_earlier_versions_read() -> None:
+    fields = json.loads(FULL.to_bytes())
+    assert list(fields) == ["version", "owner", "since", "released", "token", "epoch", "earlier", "last"]
+    assert fields["version"] == 2
+    assert fields["last"]["summary"] == {"rows": 1}
 
 
 @pytest.mark.parametrize(
@@ -66,7 +74,11 @@ def test_one_of_the_first_version_names_owner_and_receipt_but_no_objects() -> No
     )
 
     assert Lease.from_bytes(content, "lease") == Lease(
-        owner("a", "b", 3), 5.5, released=True, token="0a", last=Receipt(owner("a", "b"), {"rows": 1}, None, "3:x")
+        owner("a", "b", 3),
+        5.5,
+        released=True,
+        token="0a",
+        last_receipt=Receipt(owner("a", "b"), {"rows": 1}, None, "3:x"),
     )
 
 
@@ -97,7 +109,7 @@ class TestNext:
         following = FULL.acquired_by(owner("a", "b"), "0f", START, [segment("0c"), segment("99")])
 
         assert following.tokens == ("0c", "0a", "0f")
-        assert following.last == FULL.last
+        assert following.last_receipt == FULL.last_receipt
         assert not following.released
 
     def test_attempts_that_staged_nothing_are_forgotten(self) -> None:

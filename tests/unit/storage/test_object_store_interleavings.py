@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_mediaops.exceptions import DestinationInUseError
-from airflow_provider_mediaops.storage.lease import STALE_AFTER
+from airflow_provider_mediaops.storage.lease import STALE_AFTER_SECONDS
 from tests.unit.storage.dying import DeathError
 from tests.unit.storage.places import owner
 from tests.unit.storage.turns import (
@@ -48,7 +48,7 @@ def interleave(world: World, before: int, between: int, *, retry: bool) -> None:
     with actors(world, first=owner(), second=owner() if retry else owner("another/run/task/-1")) as (first, second):
         first.step(before)
         if not retry:
-            world.now += STALE_AFTER
+            world.now += STALE_AFTER_SECONDS
         second.step(between)
         first.finish()
         second.finish()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.exceptions import DestinationInUseError, PermanentError
-from airflow_provider_mediaops.storage.lease import STALE_AFTER
+from airflow_provider_mediaops.storage.lease import STALE_AFTER_SECONDS
 from tests.unit.storage.attempts import LEASE, begin, die
 from tests.unit.storage.places import Place, StoppedError, owner, rows
 
@@ -22,7 +22,7 @@ class TestLease:
         self, bucket: Place, store: Store, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         die(monkeypatch, store, bucket, rows(0))
-        bucket.now += STALE_AFTER - 1
+        bucket.now += STALE_AFTER_SECONDS - 1
         message = r"by dag/run/task/-1, last heard of at .* free at 2027-01-15 0\d:\d\d:\d\d UTC"
         with pytest.raises(DestinationInUseError, match=message):
             begin(bucket, "other")
@@ -36,9 +36,9 @@ class TestLease:
     def test_each_commit_is_a_sign_of_life(self, bucket: Place) -> None:
         block, staging = begin(bucket)
         for _ in range(4):
-            bucket.now += STALE_AFTER - 10
+            bucket.now += STALE_AFTER_SECONDS - 10
             staging.commit(rows(0), None)
-        bucket.now += STALE_AFTER - 10
+        bucket.now += STALE_AFTER_SECONDS - 10
         with pytest.raises(DestinationInUseError):
             begin(bucket, "other")
         block.__exit__(None, None, None)
@@ -63,7 +63,7 @@ class TestLease:
     def test_a_task_that_was_thought_dead_learns_of_it_and_publishes_nothing(self, bucket: Place) -> None:
         block, staging = begin(bucket, "slow")
         staging.commit(rows(0), None)
-        bucket.now += STALE_AFTER
+        bucket.now += STALE_AFTER_SECONDS
         other, taken = begin(bucket, "other")
         taken.commit(rows(5), None)
 
@@ -163,13 +163,13 @@ class TestFirstVersion:
         bucket.now += age
 
     def test_a_lease_holds_while_its_task_lives(self, bucket: Place, store: Store) -> None:
-        self.leave(bucket, store, age=STALE_AFTER - 1)
+        self.leave(bucket, store, age=STALE_AFTER_SECONDS - 1)
 
         with pytest.raises(DestinationInUseError, match="by dag/run/task/-1"):
             begin(bucket, "other")
 
     def test_a_dead_tasks_lease_ends_and_its_parts_are_removed(self, bucket: Place, store: Store) -> None:
-        self.leave(bucket, store, age=STALE_AFTER)
+        self.leave(bucket, store, age=STALE_AFTER_SECONDS)
 
         block, staging = begin(bucket, "other")
         assert FIRST_VERSION_PART not in store.names
@@ -220,7 +220,7 @@ class TestTime:
             begin(wrong, "other")
         assert not [name for name in bucket.names() if name.endswith("alive")]
 
-        bucket.now += STALE_AFTER
+        bucket.now += STALE_AFTER_SECONDS
         other, _ = begin(wrong, "other")
         other.__exit__(None, None, None)
 
@@ -228,11 +228,11 @@ class TestTime:
         store.clock = None
         _block, staging = begin(bucket)
         for _ in range(3):
-            bucket.now += STALE_AFTER - 10
+            bucket.now += STALE_AFTER_SECONDS - 10
             staging.commit(rows(0), None)
             with pytest.raises(DestinationInUseError, match="last heard of at 2027"):
                 begin(bucket, "other")
-        bucket.now += STALE_AFTER
+        bucket.now += STALE_AFTER_SECONDS
         other, taken = begin(bucket, "other")
         assert taken.resumed is False
         other.__exit__(None, None, None)
@@ -240,7 +240,7 @@ class TestTime:
     def test_a_sign_of_life_that_is_torn_counts_as_none(self, bucket: Place, store: Store) -> None:
         store.clock = None
         _block, staging = begin(bucket)
-        bucket.now += STALE_AFTER
+        bucket.now += STALE_AFTER_SECONDS
         staging.commit(rows(0), None)
         store.pipe_file(next(name for name in store.names if name.endswith("alive")), b"18")
 

@@ -10,7 +10,7 @@ from airflow.sdk import ObjectStoragePath
 from airflow_provider_mediaops.exceptions import DestinationInUseError
 from airflow_provider_mediaops.storage.dataset import Dataset
 from airflow_provider_mediaops.storage.formats import FlatView
-from airflow_provider_mediaops.storage.lease import STALE_AFTER
+from airflow_provider_mediaops.storage.lease import STALE_AFTER_SECONDS
 from airflow_provider_mediaops.storage.object_store import ObjectStage
 from airflow_provider_mediaops.storage.segments import Segment
 from tests.unit.storage.attempts import LEASE, begin
@@ -48,7 +48,7 @@ class TestLongPublish:
     def test_a_task_that_lost_its_lease_stops_converting(self, bucket: Place, store: Store) -> None:
         block, staging = begin(bucket, name="d.csv")
         staging.commit(rows(0, 5000), None)
-        bucket.now += STALE_AFTER
+        bucket.now += STALE_AFTER_SECONDS
         other, taken = begin(bucket, "other", "d.csv")
         assert taken.resumed is False
         with pytest.raises(DestinationInUseError, match="by other"):
@@ -67,7 +67,7 @@ class TestLongPublish:
         stage = self.upload_stage(bucket, 5)
 
         def block() -> None:
-            bucket.now += STALE_AFTER - 10
+            bucket.now += STALE_AFTER_SECONDS - 10
             with pytest.raises(DestinationInUseError):
                 begin(bucket, "other")
 
@@ -85,7 +85,7 @@ class TestLongPublish:
 
         def block() -> None:
             if store.blocks == 3:
-                bucket.now += STALE_AFTER
+                bucket.now += STALE_AFTER_SECONDS
                 newer.append(begin(bucket, "other"))
                 newer[0][1].commit(rows(5), None)
 
@@ -110,7 +110,7 @@ class TestLongPublish:
 
         def replace_late(path: str, value: bytes, **options: Any) -> None:
             if path.endswith("d.jsonl") and not other:
-                bucket.now += STALE_AFTER
+                bucket.now += STALE_AFTER_SECONDS
                 other.append(begin(bucket, "other"))
                 other[0][1].commit(rows(7, 9), None)
                 if published:

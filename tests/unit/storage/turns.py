@@ -14,7 +14,7 @@ from airflow.sdk.io import attach
 from airflow.sdk.io.store import _STORE_CACHE
 
 from airflow_provider_mediaops.exceptions import DestinationInUseError
-from airflow_provider_mediaops.storage.lease import STALE_AFTER, Lease
+from airflow_provider_mediaops.storage.lease import STALE_AFTER_SECONDS, Lease
 from airflow_provider_mediaops.storage.object_store import ObjectStage, published_in_store
 from tests.unit.storage.dying import DeathError
 from tests.unit.storage.fake_store import FakeStore
@@ -90,8 +90,8 @@ class World:
     def receipt(self) -> dict[str, Any] | None:
         """Return the receipt, if it describes the published file."""
         with client(self) as path:
-            lease = Lease.from_bytes(self.objects[LEASE].getvalue(), LEASE)
-            return published_in_store(path, lease.last.owner) and lease.last.to_dict() if lease.last else None
+            receipt = Lease.from_bytes(self.objects[LEASE].getvalue(), LEASE).last_receipt
+            return published_in_store(path, receipt.owner) and receipt.to_dict() if receipt else None
 
 
 class PacedStore(FakeStore):
@@ -301,7 +301,7 @@ def check_next_attempt(world: World) -> None:
     assert len(published) == world.rows
     assert is_unmixed(published)
     # An attempt that died after it published may have left objects, and so may one of two with the same epoch.
-    world.now += STALE_AFTER
+    world.now += STALE_AFTER_SECONDS
     with actors(world, cleaner=owner("cleaner")) as (cleaner,):
         cleaner.finish()
     assert sorted(world.objects) == [LEASE, FILE]
