@@ -41,7 +41,7 @@ def refresh_auth(fake: FakeClock | None = None, **more: Any) -> RefreshTokenAuth
 
 
 def refresh(auth: RefreshTokenAuth, reply: Response) -> Request:
-    """Let a call prepare its credentials; give the request that it needs for that."""
+    """Prepare the credentials of a call; return the request that this needs."""
     assert not auth.ready
     steps: list[Step] = []
     replay(auth.prepare(ask_once), [reply], steps=steps)

@@ -89,7 +89,7 @@ class FakeStore(MemoryFileSystem):  # type: ignore[misc]  # fsspec publishes no 
         self._replace(path, value, **options)
 
     def commit_upload(self, path: str, value: bytes, **options: Any) -> None:
-        """Let an uploaded file appear."""
+        """Make an uploaded file appear."""
         self._replace(path, value, **options)
 
     def _replace(self, path: str, value: bytes, **options: Any) -> None:

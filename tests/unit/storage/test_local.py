@@ -36,7 +36,7 @@ def stage(place: Place, *batches: list[dict[str, Any]], state: Any = None, name:
 
 
 def resumed(place: Place) -> tuple[int | None, list[dict[str, Any]]]:
-    """Say with which batch and which records the next attempt begins."""
+    """Return the batch and the records with which the next attempt begins."""
     with stopped(), place.dataset().staging(owner()) as staging:
         found = staging.state["batch"] if staging.state else None, list(staging.records())
         assert staging.resumed is (found[0] is not None)
@@ -153,7 +153,7 @@ class TestAfterAPowerCut:
 class TestWriting:
     @pytest.fixture
     def syncs(self, monkeypatch: pytest.MonkeyPatch) -> list[float]:
-        """Have a clock that only tests move on, and the times at which something was brought to the disk."""
+        """Return the times at which something is brought to the disk, by a clock that only the test moves on."""
         now = [100.0]
         seen: list[float] = []
         monkeypatch.setattr(time, "monotonic", lambda: now[0])
@@ -254,7 +254,7 @@ class TestWriting:
 
 class TestFailing:
     def full_disk(self, patch: pytest.MonkeyPatch, *, at_file: str, room: int) -> Callable[[], None]:
-        """Have a disk with little room left for one file; give what makes room."""
+        """Leave little room on the disk for one file; return what makes room."""
         real = os.pwrite
         room_left = [room]
 

@@ -17,8 +17,9 @@ from tests.unit.storage.attempts import LEASE, begin
 from tests.unit.storage.places import VIEW, Place, StoppedError, owner, rows
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
+    from airflow_provider_mediaops.storage.dataset import Staging
     from tests.unit.storage.conftest import Store
 
 
@@ -163,22 +164,28 @@ class TestLongPublish:
             block.__exit__(None, None, None)
 
 
+def begin_another_at_a_listing(place: Place, store: Store, when: Callable[[], bool]) -> list[tuple[Any, Staging]]:
+    """Have another task begin and commit right before a list of objects is read; return it once it has begun."""
+    begun: list[tuple[Any, Staging]] = []
+    real, busy = store.ls, [False]
+
+    def ls(path: str, *arguments: Any, **options: Any) -> list[Any]:
+        if not busy[0] and when():
+            busy[0] = True
+            begun.append(begin(place, "other"))
+            begun[0][1].commit(rows(5), None)
+        return list(real(path, *arguments, **options))
+
+    store.ls = ls  # type: ignore[method-assign]
+    return begun
+
+
 class TestLiveSegments:
     def test_publishing_removes_nothing_of_an_attempt_that_began_since(self, bucket: Place, store: Store) -> None:
         """The receipt is written, the list is not yet read: another task begins and commits."""
         block, staging = begin(bucket)
         staging.commit(rows(0), None)
-        newer: list[Any] = []
-        real = store.ls
-
-        def ls(path: str, *arguments: Any, **options: Any) -> list[Any]:
-            if b'"last":{' in store.cat_file(LEASE) and not newer:
-                newer.append(None)
-                newer[0] = begin(bucket, "other")
-                newer[0][1].commit(rows(5), None)
-            return list(real(path, *arguments, **options))
-
-        store.ls = ls  # type: ignore[method-assign]
+        newer = begin_another_at_a_listing(bucket, store, lambda: b'"last":{' in store.cat_file(LEASE))
         block.__exit__(None, None, None)
         assert any(Segment.of(name.rpartition("/")[2]) for name in store.names)
         newer[0][0].__exit__(StoppedError, StoppedError(), None)
@@ -191,17 +198,7 @@ class TestLiveSegments:
     def test_looking_for_a_receipt_removes_nothing_of_one_that_began_since(self, bucket: Place, store: Store) -> None:
         with bucket.dataset().staging(owner()) as staging:
             staging.commit(rows(0), None)
-        newer: list[Any] = []
-        real = store.ls
-
-        def ls(path: str, *arguments: Any, **options: Any) -> list[Any]:
-            if not newer:
-                newer.append(None)
-                newer[0] = begin(bucket, "other")
-                newer[0][1].commit(rows(5), None)
-            return list(real(path, *arguments, **options))
-
-        store.ls = ls  # type: ignore[method-assign]
+        newer = begin_another_at_a_listing(bucket, store, lambda: True)
         assert bucket.dataset().published(owner())
         newer[0][0].__exit__(None, None, None)
         assert bucket.lines() == rows(5)

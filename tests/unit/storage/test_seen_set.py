@@ -1,18 +1,17 @@
 from __future__ import annotations
 
 import gc
-import sqlite3
 import tempfile
 import tracemalloc
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_mediaops.storage.seen_set import SeenSet
+from tests.unit.full_disk import fill_the_disk
 
 IN_MEMORY = 75_000
 
@@ -88,14 +87,7 @@ def test_without_a_folder_for_temporary_files_it_stays_in_memory(
 
 
 def test_a_full_disk_is_reported_with_its_folder(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Full(sqlite3.Connection):
-        def execute(self, sql: str, *arguments: Any) -> sqlite3.Cursor:
-            if sql.startswith("INSERT"):
-                raise sqlite3.OperationalError("database or disk is full")
-            return super().execute(sql, *arguments)
-
-    connect = sqlite3.connect
-    monkeypatch.setattr(sqlite3, "connect", lambda *given, **how: connect(*given, factory=Full, **how))
+    fill_the_disk(monkeypatch)
     seen = SeenSet(in_memory=1)
     seen.add(["a", "b"])
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import sqlite3
 import tempfile
-from typing import Any
 
 import pytest
 
 from airflow_provider_mediaops.books.batch.seen import Known, Outcome
 from airflow_provider_mediaops.books.models import Book
 from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
+from tests.unit.full_disk import fill_the_disk
 
 ISBNS = sample_isbns(50)
 ODD = {"title": "half a pair \ud83d and NUL \0", "pages": 1.5, "subjects": {"0": None}, "isbn13": "9780000000002"}
@@ -67,14 +66,7 @@ def test_a_closed_one_knows_nothing() -> None:
 
 
 def test_a_full_disk_is_told_with_the_folder(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Full(sqlite3.Connection):
-        def execute(self, sql: str, *arguments: Any) -> sqlite3.Cursor:
-            if sql.startswith("INSERT"):
-                raise sqlite3.OperationalError("database or disk is full")
-            return super().execute(sql, *arguments)
-
-    connect = sqlite3.connect
-    monkeypatch.setattr(sqlite3, "connect", lambda *given, **how: connect(*given, factory=Full, **how))
+    fill_the_disk(monkeypatch)
     known = Known(recent=1)
     known.put(ISBNS[0], outcome(1))
 
