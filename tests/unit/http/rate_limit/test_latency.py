@@ -17,6 +17,19 @@ def test_the_first_reply_counts_whole() -> None:
     assert Latency().delay(0.003) == 0.0
 
 
+def test_the_first_reply_over_a_connection_that_was_made_is_the_services_work() -> None:
+    assert Latency().delay(0.3, was_connected=True) == 0.0
+    # Unless it is so short that it may be all waiting.
+    assert Latency().delay(0.02, was_connected=True) == pytest.approx(0.02)
+
+
+def test_the_second_and_third_reply_may_differ_as_much_as_later_ones() -> None:
+    latency = Latency()
+    assert [latency.delay(seconds, was_connected=True) for seconds in (0.06, 0.1, 0.08, 0.3)] == pytest.approx(
+        [0.0, 0.0, 0.0, 0.24]
+    )
+
+
 def test_a_first_reply_that_took_long_does_not_hide_later_ones() -> None:
     assert counted(Latency(), 0.4, 0.002, 0.05)[1:] == pytest.approx([0.0, 0.05])
 

@@ -183,6 +183,35 @@ class TestWhatTheServiceSays:
         replay(limiter.acquire(), [], steps=steps, clock=fake)
         assert pauses_of(steps) == pytest.approx([0.714, 0.3 + 1.011 - 1.014])
 
+    def test_so_does_a_request_that_was_sent_late(self) -> None:
+        """Replies that take long and differ do not hide it."""
+        fake, steps = FakeClock(), list["Step"]()
+        limiter = limiter_of(fake)
+        for reply in (0.08, 0.1, 0.06, 0.08):
+            permit = take(limiter, fake)
+            sent_at = fake.seconds
+            fake.wait(reply)
+            replay(limiter.on_reply(permit, sent_at), [])
+        permit = take(limiter, fake)
+        fake.wait(0.02)
+        sent_at = fake.seconds
+        fake.wait(0.06)
+        replay(limiter.on_reply(permit, sent_at), [])
+        replay(limiter.acquire(), [], steps=steps, clock=fake)
+        assert fake.seconds - sent_at == pytest.approx(1.011)
+
+    @pytest.mark.parametrize("by", [-1_000.0, 1_000.0])
+    def test_a_time_of_sending_by_another_clock_is_not_used(self, by: float) -> None:
+        fake = FakeClock()
+        limiter = limiter_of(fake)
+        permit = take(limiter, fake)
+        fake.wait(0.3)
+        replay(limiter.on_reply(permit, fake.seconds + by), [])
+        sent_at = fake.seconds
+        take(limiter, fake)
+        # The whole reply counts, as if no time were known.
+        assert fake.seconds - sent_at == pytest.approx(1.011)
+
     def test_so_does_an_answer_of_the_store_that_took_long(self, tmp_path: Path) -> None:
         """A busy machine, before the request was sent; the time that the service takes would hide it."""
         fake, steps = FakeClock(seconds=100.0), list["Step"]()
