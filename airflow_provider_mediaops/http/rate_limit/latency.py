@@ -1,4 +1,4 @@
-"""The usual time from a request to its reply, to notice requests that may have reached the service late. Pure."""
+"""The usual time from a question to its answer, to notice requests that may have reached the service late. Pure."""
 
 from __future__ import annotations
 
@@ -19,8 +19,14 @@ _REPLIES = 16
 
 @dataclass(slots=True)
 class Latency:
-    """The latest times from request to reply, for one client of a service."""
+    """
+    The latest times from request to reply, for one client of a service.
 
+    :param has_work: whether the service may take its time, and not always as long. If not, as a rate store, all that
+        exceeds the fastest of the latest replies is lateness: a busy machine is late again and again.
+    """
+
+    has_work: bool = True
     _latest: deque[float] = field(default_factory=lambda: deque(maxlen=_REPLIES), init=False)
 
     def delay(self, seconds: float, *, was_connected: bool = False) -> float:
@@ -38,12 +44,17 @@ class Latency:
         in_order = sorted(self._latest)
         fastest, spread = in_order[0], in_order[(len(in_order) - 1) * 3 // 4] - in_order[0]
         are_few, are_short = len(in_order) <= _FEW, fastest < _SHORT_SECONDS
-        usual = 0.0
-        if spread > _WIDE_SECONDS:
-            usual = _SPREADS * spread
-        elif not are_short:
-            usual = fastest if are_few else min(_SPREADS * spread, fastest)
+        usual = self._usual(fastest, spread, are_few=are_few)
         if are_few and (are_short or (len(in_order) == 1 and not was_connected)):
             fastest, usual = 0.0, 0.0
         beyond = seconds - fastest
         return beyond if beyond > usual + UNNOTICED_SECONDS else 0.0
+
+    def _usual(self, fastest: float, spread: float, *, are_few: bool) -> float:
+        if not self.has_work:
+            return 0.0
+        if spread > _WIDE_SECONDS:
+            return _SPREADS * spread
+        if fastest < _SHORT_SECONDS:
+            return 0.0
+        return fastest if are_few else min(_SPREADS * spread, fastest)

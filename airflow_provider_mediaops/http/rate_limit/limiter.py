@@ -83,7 +83,8 @@ class RateLimiter:
     :param store: keeps the key's schedule.
     :param name: the schedule's name, which does not show the key.
     :param per_second: the rate of the key, in requests a second.
-    :param patience: seconds to wait for a store that has worked and fails. One that never worked is an error at once.
+    :param patience_seconds: how long to wait for a store that has worked and fails. One that never worked is an error
+        at once.
     :param respects_quota: whether an exhausted quota stops this caller; False to test whether it still is.
     :param clock: the source of time and chance.
     """
@@ -91,11 +92,11 @@ class RateLimiter:
     store: RateStore
     name: str
     per_second: float
-    patience: float = 60.0
+    patience_seconds: float = 60.0
     respects_quota: bool = True
     clock: Clock = field(default_factory=Clock)
     _latency: Latency = field(default_factory=Latency, repr=False, compare=False)
-    _store_latency: Latency = field(default_factory=Latency, repr=False, compare=False)
+    _store_latency: Latency = field(default_factory=lambda: Latency(has_work=False), repr=False, compare=False)
 
     def acquire(self) -> Conversation[Permit | QuotaExhausted]:
         """
@@ -147,19 +148,19 @@ class RateLimiter:
         delay = permit.late + self._latency.delay(now - sent_at, was_connected=True)
         return delay + held_up if held_up > UNNOTICED_SECONDS else delay
 
-    def on_error(self, error: MediaOpsError, permit: Permit | None, longest: float) -> Conversation[None]:
+    def on_error(self, error: MediaOpsError, permit: Permit | None, longest_seconds: float) -> Conversation[None]:
         """
         Report what an error says about the key, for all who use it: a rate limit slows down, an exhausted quota stops.
 
         :param error: the error of a request, of any kind.
         :param permit: the permit for the request, if it is known.
-        :param longest: the longest pause in seconds; after that, a request tests whether the limit still holds.
+        :param longest_seconds: the longest pause; after that, a request tests whether the limit still holds.
         :returns: a conversation that ends when the store knows. Errors of the store are ignored: it grants nothing.
         """
         asked = error.retry_after or 0.0
         if isinstance(error, RateLimitedError):
             epoch = permit.granted.epoch if permit else None
-            yield from self._report(SlowDown(self._gap, min(asked, longest, LONGEST_PAUSE_SECONDS), epoch))
+            yield from self._report(SlowDown(self._gap, min(asked, longest_seconds, LONGEST_PAUSE_SECONDS), epoch))
         elif isinstance(error, QuotaExceededError):
             yield from self._report(ExhaustQuota(min(asked, LONGEST_PAUSE_SECONDS)))
         elif permit:
@@ -210,7 +211,7 @@ class RateLimiter:
                 return (yield from self.store.ask(self.name, operation, self._cooldown))
             except RateStoreError as error:
                 tried = max(waited, self.clock.monotonic() - started)
-                if not self.store.reached or tried + pause > self.patience:
+                if not self.store.reached or tried + pause > self.patience_seconds:
                     raise
                 wait = self.clock.uniform(pause / 2, pause)
                 yield Wait(wait, error.message)

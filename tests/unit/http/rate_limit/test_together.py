@@ -212,6 +212,14 @@ def test_a_service_that_takes_its_time_does_not_hide_that_callers_were_held_up(
     assert used(came, rate) > 0.955
 
 
+@pytest.mark.parametrize(("rate", "callers"), [(1, 4), (3, 4), (5, 4), (50, 16)])
+def test_a_machine_that_is_always_busy_has_none_refused(rate: int, callers: int) -> None:
+    """Three in ten steps take 40 ms, the store's answers among them."""
+    came = World(rate, callers, 0.3, 0.04, reply=0.08, late=0.02, knows_sending=True).run(60.0)
+    assert refused(came, rate) == []
+    assert used(came, rate) > 0.85
+
+
 def test_by_the_replies_alone_it_would_be_hidden() -> None:
     world = World(5, 4, 0.05, 0.015, reply=0.08, late=0.02)
     assert refused(world.run(120.0), 5)
