@@ -22,8 +22,8 @@ from dataclasses import dataclass, replace
 
 #: Waits shorter than this are not slept.
 NEGLIGIBLE_SECONDS = 0.0005
-#: A caller that confirms its slot later than this has lost it, and reserves another. On a machine that stalls for seconds
-#: a third more requests were refused if it kept the slot.
+#: A caller that confirms its slot later than this has lost it, and reserves another. If it kept the slot, a third more
+#: requests would be refused on a machine that stalls for seconds.
 SLOT_LOST_SECONDS = 0.5
 #: Slots that passed unused may still be taken for this long. The log prevents bursts. A single caller that is held up
 #: now and then uses 98 % of a key of 50 a second; without this, 91 %.
