@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import http.cookiejar
 import ssl
+import time
 from typing import Any
 
 import anyio
@@ -45,15 +46,17 @@ _TURN_BYTES = 1024 * 1024
 
 
 class _Progress:
-    """Records whether httpcore began to send a request. CONNECT does not count, because only the proxy reads it."""
+    """Records when httpcore began to send a request. CONNECT does not count, because only the proxy reads it."""
 
     def __init__(self) -> None:
         self.may_have_sent = False
+        self.sent_at: float | None = None
 
     async def trace(self, event: str, information: dict[str, Any]) -> None:
         """Note an event of httpcore: it calls this before and after each of its steps."""
         if event.endswith(".send_request_headers.started") and information["request"].method != b"CONNECT":
             self.may_have_sent = True
+            self.sent_at = time.monotonic()
 
 
 class AsyncTransport:
@@ -98,7 +101,7 @@ class AsyncTransport:
             with hiding_credentials(request), anyio.fail_after(self._settings.total_limit(request)):
                 reply = await client.send(built, stream=True, auth=_no_auth)
                 try:
-                    return await _read(reply, self._settings.max_bytes(request))
+                    return await _read(reply, self._settings.max_bytes(request), progress.sent_at)
                 finally:
                     await reply.aclose()
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, ValueError) as error:
@@ -158,7 +161,7 @@ def _no_auth(request: httpx.Request) -> httpx.Request:
     return request
 
 
-async def _read(reply: httpx.Response, max_bytes: int) -> Response:
+async def _read(reply: httpx.Response, max_bytes: int, sent_at: float | None) -> Response:
     check_final_status(reply.status_code)
     # h11 refuses a head of more than 100 kB only if it does not arrive at once.
     head_bytes = sum(len(name) + len(value) for name, value in reply.headers.raw)
@@ -172,7 +175,8 @@ async def _read(reply: httpx.Response, max_bytes: int) -> Response:
             if decoded >= _TURN_BYTES:
                 decoded = 0
                 await asyncio.sleep(0)
-    return Response(reply.status_code, {name.lower(): value for name, value in reply.headers.items()}, body.finish())
+    headers = {name.lower(): value for name, value in reply.headers.items()}
+    return Response(reply.status_code, headers, body.finish(), sent_at=sent_at)
 
 
 def _failure_of(error: Exception, *, may_have_sent: bool) -> TransportError:

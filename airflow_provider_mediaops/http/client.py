@@ -148,7 +148,8 @@ class Client:
 
     def _fetch_token(self, call: Call[T]) -> Conversation[T]:
         request = replace(call.request, secrets=self.secrets)
-        return (yield from self._exchange(call, request, confidential=True))
+        token, _ = yield from self._exchange(call, request, confidential=True)
+        return token
 
     def _acquire(self, request: Request) -> Conversation[Permit | None]:
         if not self.limiter:
@@ -170,15 +171,18 @@ class Client:
 
     def _try_once(self, call: Call[T], signed: Request, permit: Permit | None) -> Conversation[T]:
         try:
-            result = yield from self._exchange(call, signed)
+            result, sent_at = yield from self._exchange(call, signed)
         except MediaOpsError as error:
             yield from self._on_error(error, permit)
             raise
         if self.limiter and permit:
-            yield from self.limiter.on_reply(permit)
+            yield from self.limiter.on_reply(permit, sent_at)
         return result
 
-    def _exchange(self, call: Call[T], request: Request, *, confidential: bool = False) -> Conversation[T]:
+    def _exchange(
+        self, call: Call[T], request: Request, *, confidential: bool = False
+    ) -> Conversation[tuple[T, float | None]]:
+        """Return the call's result, and when its request was sent, if that is known."""
         # Errors are raised outside the handlers. Otherwise the libraries' errors, which may quote the reply, would be
         # their context.
         error: MediaOpsError
@@ -196,7 +200,7 @@ class Client:
             else:
                 parsed = _parsed(call, replace(response, secrets=request.secrets))
                 if not isinstance(parsed, MediaOpsError):
-                    return parsed
+                    return parsed, response.sent_at
                 # The reply may hold a token that redaction does not know yet.
                 shown = Response(response.status) if confidential else response
                 error, certain = self.rules.unusable(request, shown, parsed), False

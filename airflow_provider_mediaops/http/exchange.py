@@ -81,6 +81,9 @@ class Response:
     body: bytes = field(default=b"", repr=False)
     #: The credentials that it may echo; a parser that quotes the reply redacts them.
     secrets: tuple[str, ...] = field(default=(), repr=False, compare=False)
+    #: When its request was sent, over a connection that was made by then, in seconds of ``time.monotonic``; None if the
+    #: transport does not know.
+    sent_at: float | None = field(default=None, repr=False, compare=False)
 
     @property
     def text(self) -> str:

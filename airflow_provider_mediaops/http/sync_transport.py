@@ -102,7 +102,7 @@ class SyncTransport:
                     proxies=base.proxies,
                 ) as reply,
             ):
-                return _read(reply, self._settings.max_bytes(request))
+                return _read(reply, self._settings.max_bytes(request), deadline.sent_at)
         except (OSError, urllib3.exceptions.HTTPError, http.client.HTTPException, ValueError) as error:
             failure = _failure_of(error, deadline)
         finally:
@@ -196,13 +196,14 @@ class _Adapter(requests.adapters.HTTPAdapter):
         return manager
 
 
-def _read(reply: requests.Response, max_bytes: int) -> Response:
+def _read(reply: requests.Response, max_bytes: int, sent_at: float | None) -> Response:
     check_final_status(reply.status_code)
     body = BodyReader(reply.headers.get("content-encoding", ""), max_bytes)
     # read1 returns what has arrived; the library's own iterator waits for a full chunk.
     while chunk := reply.raw.read1(_CHUNK_BYTES, decode_content=False):
         body.add(chunk)
-    return Response(reply.status_code, dict(reply.headers.lower_items()), body.finish())
+    headers = dict(reply.headers.lower_items())
+    return Response(reply.status_code, headers, body.finish(), sent_at=sent_at)
 
 
 def _failure_of(error: Exception, deadline: Deadline) -> TransportError:

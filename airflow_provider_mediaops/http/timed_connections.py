@@ -44,17 +44,18 @@ if TYPE_CHECKING:
 
 class Deadline:
     """
-    The time at which one exchange ends, and whether its request began to be sent.
+    The time at which one exchange ends, and whether and when its request began to be sent.
 
     :param seconds: the time that it may take from now.
     """
 
-    __slots__ = ("_ends", "may_have_sent")
+    __slots__ = ("_ends", "may_have_sent", "sent_at")
 
     def __init__(self, seconds: float) -> None:
         self._ends = time.monotonic() + seconds
         # Stand-ins for the network, such as requests-mock, do not record it: the safe answer for them is yes.
         self.may_have_sent = True
+        self.sent_at: float | None = None
 
     @property
     def passed(self) -> bool:
@@ -184,6 +185,7 @@ class _Connection(urllib3.connection.HTTPConnection):
         self.sock.settimeout(deadline.left(self.timeout or 0.0))
         if not self._connecting:
             deadline.may_have_sent = True
+            deadline.sent_at = time.monotonic()
         super().send(data)
 
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from airflow_provider_mediaops.exceptions import QuotaExceededError, RateLimitedError, RateStoreError
 from airflow_provider_mediaops.http.clock import Clock
 from airflow_provider_mediaops.http.exchange import Wait
-from airflow_provider_mediaops.http.rate_limit.latency import Latency
+from airflow_provider_mediaops.http.rate_limit.latency import UNNOTICED_SECONDS, Latency
 from airflow_provider_mediaops.http.rate_limit.operations import (
     Delayed,
     ExhaustQuota,
@@ -65,11 +65,13 @@ class Permit:
 
     :param granted: the store's answer.
     :param since: the time when the store was asked, on the clock of this process.
-    :param late: the seconds by which the store's answer came later than usual.
+    :param answered: the time when the store's answer came, on the same clock.
+    :param late: the seconds by which it came later than usual.
     """
 
     granted: Granted
     since: float
+    answered: float
     late: float = 0.0
 
 
@@ -81,7 +83,8 @@ class RateLimiter:
     :param store: keeps the key's schedule.
     :param name: the schedule's name, which does not show the key.
     :param per_second: the rate of the key, in requests a second.
-    :param patience: seconds to wait for a store that has worked and fails. One that never worked is an error at once.
+    :param patience_seconds: how long to wait for a store that has worked and fails. One that never worked is an error
+        at once.
     :param respects_quota: whether an exhausted quota stops this caller; False to test whether it still is.
     :param clock: the source of time and chance.
     """
@@ -89,11 +92,11 @@ class RateLimiter:
     store: RateStore
     name: str
     per_second: float
-    patience: float = 60.0
+    patience_seconds: float = 60.0
     respects_quota: bool = True
     clock: Clock = field(default_factory=Clock)
     _latency: Latency = field(default_factory=Latency, repr=False, compare=False)
-    _store_latency: Latency = field(default_factory=Latency, repr=False, compare=False)
+    _store_latency: Latency = field(default_factory=lambda: Latency(has_work=False), repr=False, compare=False)
 
     def acquire(self) -> Conversation[Permit | QuotaExhausted]:
         """
@@ -109,9 +112,10 @@ class RateLimiter:
         while True:
             asked = self.clock.monotonic()
             answer = yield from self._ask(reserve)
-            late = self._store_latency.delay(self.clock.monotonic() - asked)
+            answered = self.clock.monotonic()
+            late = self._store_latency.delay(answered - asked)
             if isinstance(answer, Granted):
-                return Permit(answer, asked, late)
+                return Permit(answer, asked, answered, late)
             if isinstance(answer, Overbooked):
                 raise self._overbooked(answer)
             if isinstance(answer, Slot):
@@ -122,31 +126,41 @@ class RateLimiter:
             else:
                 yield Wait(answer.seconds, "the reset of the key's quota")
 
-    def on_reply(self, permit: Permit) -> Conversation[None]:
+    def on_reply(self, permit: Permit, sent_at: float | None = None) -> Conversation[None]:
         """
-        Report that the reply to a request has come. If it is unusually slow, later requests are delayed.
+        Report that the reply to a request has come. If the request may have been late, later ones are delayed.
 
         :param permit: the permit for the request.
+        :param sent_at: the time when it was sent, on the clock of this process; None if that is not known.
         :returns: a conversation that ends when the store knows. Errors of the store are ignored: it grants nothing.
         """
-        # A late answer of the store shows that this machine was busy before the request was sent.
-        delay = max(permit.late, self._latency.delay(self.clock.monotonic() - permit.since))
+        delay = self._delay(permit, sent_at, self.clock.monotonic())
         if delay:
             yield from self._report(Delayed(permit.granted.at, delay))
 
-    def on_error(self, error: MediaOpsError, permit: Permit | None, longest: float) -> Conversation[None]:
+    def _delay(self, permit: Permit, sent_at: float | None, now: float) -> float:
+        if sent_at is None or not permit.answered <= sent_at <= now:
+            # A late answer of the store shows that this machine was busy before the request was sent.
+            return max(permit.late, self._latency.delay(now - permit.since))
+        # The time until it was sent is known, so replies that take long and differ do not hide that it was late. This
+        # is what keeps requests of a busy machine from being refused then.
+        held_up = sent_at - permit.answered
+        delay = permit.late + self._latency.delay(now - sent_at, was_connected=True)
+        return delay + held_up if held_up > UNNOTICED_SECONDS else delay
+
+    def on_error(self, error: MediaOpsError, permit: Permit | None, longest_seconds: float) -> Conversation[None]:
         """
         Report what an error says about the key, for all who use it: a rate limit slows down, an exhausted quota stops.
 
         :param error: the error of a request, of any kind.
         :param permit: the permit for the request, if it is known.
-        :param longest: the longest pause in seconds; after that, a request tests whether the limit still holds.
+        :param longest_seconds: the longest pause; after that, a request tests whether the limit still holds.
         :returns: a conversation that ends when the store knows. Errors of the store are ignored: it grants nothing.
         """
         asked = error.retry_after or 0.0
         if isinstance(error, RateLimitedError):
             epoch = permit.granted.epoch if permit else None
-            yield from self._report(SlowDown(self._gap, min(asked, longest, LONGEST_PAUSE_SECONDS), epoch))
+            yield from self._report(SlowDown(self._gap, min(asked, longest_seconds, LONGEST_PAUSE_SECONDS), epoch))
         elif isinstance(error, QuotaExceededError):
             yield from self._report(ExhaustQuota(min(asked, LONGEST_PAUSE_SECONDS)))
         elif permit:
@@ -197,7 +211,7 @@ class RateLimiter:
                 return (yield from self.store.ask(self.name, operation, self._cooldown))
             except RateStoreError as error:
                 tried = max(waited, self.clock.monotonic() - started)
-                if not self.store.reached or tried + pause > self.patience:
+                if not self.store.reached or tried + pause > self.patience_seconds:
                     raise
                 wait = self.clock.uniform(pause / 2, pause)
                 yield Wait(wait, error.message)

@@ -53,7 +53,7 @@ class SqliteStore(RateStore):
     :param clock: seconds since the machine booted, the same for all who use the file.
     :param wall: the date in seconds, by which an exhausted quota survives a boot.
     :param boot_id: the name of this boot.
-    :param busy: seconds to wait for others that use the file; each of them needs a fraction of a millisecond.
+    :param busy_seconds: how long to wait for others that use the file; each of them needs a fraction of a millisecond.
     """
 
     def __init__(
@@ -62,21 +62,21 @@ class SqliteStore(RateStore):
         clock: Callable[[], float] = machine.clock,
         wall: Callable[[], float] = time.time,
         boot_id: Callable[[], str] = machine.boot_id,
-        busy: float = _BUSY_SECONDS,
+        busy_seconds: float = _BUSY_SECONDS,
     ) -> None:
         super().__init__(f"sqlite:///{path}")
         self._file = PerProcess(lambda: _File(Path(path)))
         self._clock, self._wall, self._boot_id = clock, wall, boot_id
-        self._busy = busy
+        self._busy_seconds = busy_seconds
 
     def apply(self, name: str, operation: Operation[A], cooldown: float) -> A:
         """Apply an operation, in a transaction that excludes other processes."""
-        return self._apply_within(self._busy, name, operation, cooldown)
+        return self._apply_within(self._busy_seconds, name, operation, cooldown)
 
     def release(self, name: str, operation: Release, cooldown: float) -> None:
         """Return a slot, unless others are using the file."""
         with suppress(RateStoreError):
-            self._apply_within(min(self._busy, _RELEASE_SECONDS), name, operation, cooldown)
+            self._apply_within(min(self._busy_seconds, _RELEASE_SECONDS), name, operation, cooldown)
 
     def _apply_within(self, seconds: float, name: str, operation: Operation[A], cooldown: float) -> A:
         file = self._file.get()
@@ -179,21 +179,23 @@ class _File:
         self._opened: tuple[int, int] | None = None
         self._has_warned = False
 
-    def connect(self, busy: float) -> sqlite3.Connection:
+    def connect(self, busy_seconds: float) -> sqlite3.Connection:
         """
         Return the connection; a new one if the file was taken away, so that all use the one that is there.
 
-        :param busy: seconds to wait for others.
+        :param busy_seconds: how long to wait for others.
         """
         if self._connection and self._identity() != self._opened:
             self.close()
         if not self._connection:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._warn_of_network()
-            self._connection = sqlite3.connect(self._path, timeout=busy, isolation_level=None, check_same_thread=False)
-            _prepare(self._connection, busy)
+            self._connection = sqlite3.connect(
+                self._path, timeout=busy_seconds, isolation_level=None, check_same_thread=False
+            )
+            _prepare(self._connection, busy_seconds)
             self._opened = self._identity()
-        self._connection.execute(f"PRAGMA busy_timeout = {busy * 1000:.0f}")
+        self._connection.execute(f"PRAGMA busy_timeout = {busy_seconds * 1000:.0f}")
         return self._connection
 
     def close(self) -> None:
@@ -223,10 +225,10 @@ class _File:
         return status.st_dev, status.st_ino
 
 
-def _prepare(connection: sqlite3.Connection, busy: float) -> None:
+def _prepare(connection: sqlite3.Connection, busy_seconds: float) -> None:
     # With a write-ahead log a change is one write to one file, with no waiting for the disk. SQLite itself does not
     # wait for the change of mode if several processes make the file at once.
-    deadline = time.monotonic() + busy
+    deadline = time.monotonic() + busy_seconds
     while True:
         try:
             [mode] = connection.execute("PRAGMA journal_mode = WAL").fetchone()

@@ -258,6 +258,19 @@ def test_the_keys_rate_is_kept() -> None:
     assert pauses_of(steps) == pytest.approx([1.014, 1.014])
 
 
+def test_a_request_that_was_sent_late_holds_back_the_next() -> None:
+    fake = FakeClock()
+    client = limited(fake)
+    caller = client.ask(text_call())
+    next(caller)
+    fake.wait(0.2)
+    sent_at = fake.seconds
+    with pytest.raises(StopIteration):
+        caller.send(replace(GOOD, sent_at=sent_at))
+    replay(client.ask(text_call()), [GOOD], clock=fake)
+    assert fake.seconds - sent_at == pytest.approx(1.011)
+
+
 def test_a_limit_reply_holds_back_every_call_with_the_key() -> None:
     fake, steps = FakeClock(), list["Step"]()
     client = limited(fake, retry=RetryPolicy(max_attempts=1))

@@ -5,6 +5,7 @@ import gzip
 import logging
 import socket
 import threading
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -64,6 +65,23 @@ def test_a_reply_is_read_whole_and_a_request_sent_whole(opened: Open) -> None:
     # Some services compress only for agents that say so.
     assert b"(gzip)" in fields
     assert b"accept-encoding: gzip, deflate" in fields
+
+
+def test_a_reply_says_when_its_request_was_sent(opened: Open) -> None:
+    received: list[float] = []
+
+    def serve(peer: Peer) -> None:
+        while peer.request():
+            received.append(time.monotonic())
+            peer.send(http_reply())
+
+    with Loopback(serve) as server:
+        send = opened(PATIENT)
+        for _ in range(2):
+            began = time.monotonic()
+            response = send(Request("GET", "/", base=server.base))
+            assert response.sent_at is not None
+            assert began <= response.sent_at <= received[-1]
 
 
 @pytest.mark.parametrize("status", [204, 301, 401, 404, 429, 500])

@@ -110,6 +110,11 @@ class Key:
         self.clock.wait(seconds)
 
 
+def waits(key: Key, many: int) -> list[float]:
+    """Return the waits of some slots that are reserved at once."""
+    return [key.slot().wait for _ in range(many)]
+
+
 def damage(key: Key, **values: float | tuple[float, ...]) -> None:
     """Overwrite a part of the key's schedule in its store, as a fault or another program may."""
     store = key.store

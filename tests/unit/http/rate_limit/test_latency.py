@@ -17,6 +17,19 @@ def test_the_first_reply_counts_whole() -> None:
     assert Latency().delay(0.003) == 0.0
 
 
+def test_the_first_reply_over_a_connection_that_was_made_is_the_services_work() -> None:
+    assert Latency().delay(0.3, was_connected=True) == 0.0
+    # Unless it is so short that it may be all waiting.
+    assert Latency().delay(0.02, was_connected=True) == pytest.approx(0.02)
+
+
+def test_the_second_and_third_reply_may_differ_as_much_as_later_ones() -> None:
+    latency = Latency()
+    assert [latency.delay(seconds, was_connected=True) for seconds in (0.06, 0.1, 0.08, 0.3)] == pytest.approx(
+        [0.0, 0.0, 0.0, 0.24]
+    )
+
+
 def test_a_first_reply_that_took_long_does_not_hide_later_ones() -> None:
     assert counted(Latency(), 0.4, 0.002, 0.05)[1:] == pytest.approx([0.0, 0.05])
 
@@ -64,6 +77,14 @@ def test_if_few_replies_are_slower_they_were_late() -> None:
     for _ in range(8):
         assert counted(latency, 0.2, 0.201, 0.2, 0.202, 0.2)[1:] == [0.0] * 4
         assert latency.delay(0.6) == pytest.approx(0.4)
+
+
+def test_a_rate_store_is_late_whenever_it_takes_longer() -> None:
+    """On a machine that is so busy that answers differ widely."""
+    latency, chance = Latency(has_work=False), random.Random(5)  # noqa: S311 no secret is made of it
+    for _ in range(50):
+        latency.delay(chance.choice([0.002, 0.1, 0.2]))
+    assert latency.delay(0.1) == pytest.approx(0.098)
 
 
 def test_short_replies_of_a_busy_machine_are_noticed() -> None:

@@ -43,7 +43,7 @@ def open_store(path: Path) -> Iterator[Callable[[], SqliteStore]]:
     stores: list[SqliteStore] = []
 
     def opened() -> SqliteStore:
-        stores.append(SqliteStore(path, busy=0.05))
+        stores.append(SqliteStore(path, busy_seconds=0.05))
         return stores[-1]
 
     yield opened
@@ -136,15 +136,15 @@ class TestFilesThatCannotBeUsed:
         other.execute("BEGIN EXCLUSIVE")
         ending = threading.Timer(0.1, other.execute, ["COMMIT"])
         ending.start()
-        store = SqliteStore(path, busy=240.0)
+        store = SqliteStore(path, busy_seconds=240.0)
         assert isinstance(store.apply("key", NEXT, 0.0), Granted)
         ending.join()
         other.close()
         store.close()
 
-    @pytest.mark.parametrize(("times", "busy"), [(2, 240.0), (1_000_000, 0.05)])
+    @pytest.mark.parametrize(("times", "busy_seconds"), [(2, 240.0), (1_000_000, 0.05)])
     def test_processes_that_make_it_at_once_wait_for_each_other(
-        self, path: Path, monkeypatch: pytest.MonkeyPatch, times: int, busy: float
+        self, path: Path, monkeypatch: pytest.MonkeyPatch, times: int, busy_seconds: float
     ) -> None:
         """SQLite refuses at once, without the wait that it was given, where two processes change to the same log."""
         left = [times]
@@ -157,7 +157,7 @@ class TestFilesThatCannotBeUsed:
                 return super().execute(sql, parameters)
 
         monkeypatch.setattr("sqlite3.connect", partial(sqlite3.connect, factory=Refusing))
-        store = SqliteStore(path, busy=busy)
+        store = SqliteStore(path, busy_seconds=busy_seconds)
         if times > 2:
             assert "locked" in error_of(store).message
         else:
@@ -168,7 +168,7 @@ class TestFilesThatCannotBeUsed:
         def no_time() -> float:
             raise RuntimeError("no time")
 
-        broken, good = SqliteStore(path, clock=no_time), SqliteStore(path, busy=0.05)
+        broken, good = SqliteStore(path, clock=no_time), SqliteStore(path, busy_seconds=0.05)
         with pytest.raises(RuntimeError):
             broken.apply("key", NEXT, 0.0)
         assert isinstance(good.apply("key", NEXT, 0.0), Granted)
@@ -361,7 +361,7 @@ def test_a_process_that_ends_closes_the_file(path: Path) -> None:
 
 _SEND = """
 import sys
-from airflow_provider_mediaops.http.exchange import run
+from airflow_provider_mediaops.http.drivers import run
 from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for
 from airflow_provider_mediaops.http.rate_limit.stores import store_at
 limiter = limiter_for("service", "key", 10.0, store_at(sys.argv[1]))
@@ -374,7 +374,7 @@ import sys
 from pathlib import Path
 from airflow_provider_mediaops.http.rate_limit.operations import Reserve
 from airflow_provider_mediaops.http.rate_limit.sqlite_store import SqliteStore
-store = SqliteStore(Path(sys.argv[1]), busy=240.0)
+store = SqliteStore(Path(sys.argv[1]), busy_seconds=240.0)
 for _ in range(25):
     print(store.apply("key", Reserve(1000.0, 1, 900.0, 1e9), 1000.0).position)
 """

@@ -51,6 +51,7 @@ class World:
     :param late: the share of wake-ups, and of replies, that are late by up to 0.4 seconds.
     :param dying: the share of sleeps in which a caller dies; another takes its place.
     :param outage: when the store cannot be reached; then it has lost the latest requests.
+    :param knows_sending: whether the transport says when a request was sent.
     :param clock_jump: by how many seconds the store's clock is set, after 20 seconds.
     """
 
@@ -63,6 +64,7 @@ class World:
     late: float = 0.0
     dying: float = 0.0
     outage: tuple[float, float] = (1e9, 1e9)
+    knows_sending: bool = False
     clock_jump: float = 0.0
     seed: int = 4
     fake: FakeClock = field(default_factory=lambda: FakeClock(seconds=BEGIN))
@@ -100,12 +102,13 @@ class World:
             permit = yield from limiter.acquire()
             assert isinstance(permit, Permit)
             yield A_STEP
+            sent_at = self.fake.seconds if self.knows_sending else None
             self.requests.append(Request(self.seconds, number))
             reply = self.reply * self.chance.uniform(1 - self.jitter, 1 + self.jitter)
             if self.chance.random() < self.late:
                 reply += self.chance.uniform(0.0, 0.4)
             yield Wait(reply, SERVICE)
-            yield from limiter.on_reply(permit)
+            yield from limiter.on_reply(permit, sent_at)
 
     def hold_up(self, step: Wait) -> float:
         """Return the seconds that a step takes besides its wait."""
@@ -196,6 +199,37 @@ def test_late_wake_ups_and_replies_cost_little(rate: int, callers: int, reply: f
     shares = Counter(request.caller for request in world.requests)
     fair = len(came) / callers
     assert all(0.6 * fair <= shares[number] <= 1.4 * fair for number in range(callers))
+
+
+@CASES
+@pytest.mark.parametrize(("often", "longer"), [(0.02, 0.01), (0.05, 0.015)])
+def test_a_service_that_takes_its_time_does_not_hide_that_callers_were_held_up(
+    rate: int, callers: int, often: float, longer: float
+) -> None:
+    """The transport says when a request was sent."""
+    came = World(rate, callers, often, longer, reply=0.08, late=0.02, knows_sending=True).run(120.0)
+    assert refused(came, rate) == []
+    assert used(came, rate) > 0.955
+
+
+@pytest.mark.parametrize(("rate", "callers"), [(1, 4), (3, 4), (5, 4), (50, 16)])
+def test_a_machine_that_is_always_busy_has_none_refused(rate: int, callers: int) -> None:
+    """Three in ten steps take 40 ms, the store's answers among them."""
+    came = World(rate, callers, 0.3, 0.04, reply=0.08, late=0.02, knows_sending=True).run(60.0)
+    assert refused(came, rate) == []
+    assert used(came, rate) > 0.85
+
+
+def test_by_the_replies_alone_it_would_be_hidden() -> None:
+    world = World(5, 4, 0.05, 0.015, reply=0.08, late=0.02)
+    assert refused(world.run(120.0), 5)
+
+
+def test_a_single_caller_of_a_fast_key_catches_up() -> None:
+    """Nobody else takes the slots that pass while it is held up."""
+    came = World(50, 1, 0.05, 0.01, reply=0.002).run(60.0)
+    assert refused(came, 50) == []
+    assert used(came, 50) > 0.97
 
 
 @CASES
