@@ -41,6 +41,10 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 
+# So a reply of usual size arrives in one wait, together with its headers.
+_BUFFER_BYTES = 64 * 1024
+
+
 class Deadline:
     """
     The time at which one exchange ends, and whether its request began to be sent.
@@ -110,12 +114,13 @@ class _Incoming(io.RawIOBase):
         return self._raw.fileno()
 
     def readinto(self, buffer: Buffer) -> int | None:
-        if self.head_bytes_left is not None and self.head_bytes_left <= 0:
-            raise HeadTooLargeError
         self._socket.settimeout(self._deadline.left(self._limit))
-        count: int | None = self._raw.readinto(buffer)
-        if self.head_bytes_left is not None and count:
-            self.head_bytes_left -= count
+        if self.head_bytes_left is None:
+            return self._raw.readinto(buffer)
+        if self.head_bytes_left <= 0:
+            raise HeadTooLargeError
+        count: int | None = self._raw.readinto(memoryview(buffer)[: self.head_bytes_left])
+        self.head_bytes_left -= count or 0
         return count
 
     def close(self) -> None:
@@ -130,7 +135,7 @@ class _Reply(http.client.HTTPResponse):
     def __init__(self, sock: socket.socket, *args: Any, **kwargs: Any) -> None:
         super().__init__(sock, *args, **kwargs)
         self._incoming = _Incoming(self.fp.detach(), sock)
-        self.fp = io.BufferedReader(self._incoming)
+        self.fp = io.BufferedReader(self._incoming, _BUFFER_BYTES)
 
     def begin(self) -> None:
         super().begin()
