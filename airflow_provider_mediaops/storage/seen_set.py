@@ -27,7 +27,7 @@ class SeenSet:
     texts, any two are with a probability of 1 in 37 million. Python salts its hashes for each process, so a service
     cannot choose texts that collide.
 
-    :param in_memory: how many hashes are kept in memory; those of one call may exceed it by 500.
+    :param in_memory: how many hashes are kept in memory, give or take 500.
     """
 
     def __init__(self, in_memory: int = _IN_MEMORY) -> None:
