@@ -2,8 +2,11 @@
 The transport of workers, over requests.
 
 It is a plain session without some habits of requests: redirects are not resolved, cookies are not kept, ``.netrc`` is
-not read. Proxies and certificates of the environment are honoured; they are looked up once for each
-base address, because requests would look for them at each request.
+not read. Proxies and certificates of the environment are honoured.
+
+All requests of a transport to one base address use the same proxy, certificates and pool of connections. They are
+looked up once for each base address, because requests would look for them at each request, which takes as long as
+sending it.
 
 One deadline holds for the whole exchange, headers included; see ``timed_connections``.
 """
