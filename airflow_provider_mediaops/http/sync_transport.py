@@ -2,8 +2,11 @@
 The transport of workers, over requests.
 
 It is a plain session without some habits of requests: redirects are not resolved, cookies are not kept, ``.netrc`` is
-not read. Proxies and certificates of the environment are honoured; they are looked up once for each
-base address, because requests would look for them at each request.
+not read. Proxies and certificates of the environment are honoured.
+
+All requests of a transport to one base address use the same proxy, certificates and pool of connections. They are
+looked up once for each base address, because requests would look for them at each request, which takes as long as
+sending it.
 
 One deadline holds for the whole exchange, headers included; see ``timed_connections``.
 """
@@ -18,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import requests
 import requests.adapters
 import urllib3.exceptions
+from requests.structures import CaseInsensitiveDict
 from requests.utils import get_environ_proxies
 
 from airflow_provider_mediaops.http.decoding import BodyReader
@@ -47,6 +51,7 @@ from airflow_provider_mediaops.http.transport_settings import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from types import TracebackType
 
     from typing_extensions import Self
@@ -57,10 +62,37 @@ _CHUNK_BYTES = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class _Base:
-    """A base address as requests writes it, and the proxies on the way there."""
+    """
+    A base address as requests writes it, and the proxies on the way there.
+
+    :param address: the address.
+    :param origin: the start of it: scheme, host and port.
+    :param proxies: proxy addresses by scheme.
+    """
 
     address: str
+    origin: str
     proxies: dict[str, str] = field(repr=False)
+
+
+class _PreparedRequest(requests.PreparedRequest):
+    """
+    A request whose parts are ready to be sent.
+
+    requests.Request would parse and escape an address that is escaped already, and check the headers a second time.
+
+    :param request: the request.
+    :param base: its base address.
+    :param headers: all of its headers, checked.
+    """
+
+    def __init__(self, request: Request, base: _Base, headers: Mapping[str, str]) -> None:
+        super().__init__()
+        self.base = base
+        self.prepare_method(request.method)
+        self.url = base.address + request.url.removeprefix(request.base)
+        self.headers = CaseInsensitiveDict(headers)
+        self.prepare_body(request.body, None)
 
 
 class SyncTransport:
@@ -86,7 +118,8 @@ class SyncTransport:
         :raises TransportError: if no whole reply was received.
         """
         base = self._base(request.base)
-        prepared = self._prepare(request, base.address)
+        check_headers(request.headers)
+        prepared = _PreparedRequest(request, base, merge_headers(self._headers, request.headers))
         limit = self._settings.read_limit(request)
         deadline = Deadline(self._settings.total_limit(request))
         before = current_deadline.set(deadline)
@@ -110,26 +143,17 @@ class SyncTransport:
         # Outside the handler, so that the library's error is not kept: its text holds the address with its query.
         raise failure
 
-    def _prepare(self, request: Request, base: str) -> requests.PreparedRequest:
-        headers = merge_headers(self._headers, request.headers)
-        check_headers(headers)
-        # Part by part: requests.Request would parse and escape an address that is escaped already.
-        prepared = requests.PreparedRequest()
-        prepared.prepare_method(request.method)
-        prepared.url = base + request.url.removeprefix(request.base)
-        prepared.prepare_headers(headers)
-        prepared.prepare_body(request.body, None)
-        return prepared
-
     def _base(self, address: str) -> _Base:
         found = self._bases.get(address)
         if found is None:
             check_address(address)
+            check_headers(self._headers)
             if address.startswith("https:"):
                 self._check_trust()
-            # requests would read all of the environment at each request, which takes as long as sending it.
             proxies = dict(self._settings.proxies) or get_environ_proxies(f"{address}/")
-            found = self._bases[address] = _Base(_normalized(address), proxies)
+            normalized = _normalized(address)
+            origin = "/".join(normalized.split("/", 3)[:3])
+            found = self._bases[address] = _Base(normalized, origin, proxies)
         return found
 
     def _check_trust(self) -> None:
@@ -170,7 +194,7 @@ class _Session(requests.Session):
         super().__init__()
         self.trust_env = False
         self.cookies.set_policy(http.cookiejar.DefaultCookiePolicy(allowed_domains=()))
-        adapter = _Adapter(pool_maxsize=MAX_CONNECTIONS)
+        adapter = _Adapter()
         self.mount("http://", adapter)
         self.mount("https://", adapter)
 
@@ -179,7 +203,11 @@ class _Session(requests.Session):
 
 
 class _Adapter(requests.adapters.HTTPAdapter):
-    """Sends as requests does, over connections that keep to the deadline."""
+    """Sends as requests does, over connections that keep to the deadline, and remembers the pool of each base."""
+
+    def __init__(self) -> None:
+        super().__init__(pool_maxsize=MAX_CONNECTIONS)
+        self._pools: dict[str, Any] = {}
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
         super().init_poolmanager(*args, **kwargs)
@@ -194,6 +222,38 @@ class _Adapter(requests.adapters.HTTPAdapter):
         manager = super().proxy_manager_for(*args, **kwargs)
         manager.pool_classes_by_scheme = POOLS
         return manager
+
+    def get_connection_with_tls_context(self, request: Any, verify: Any, *args: Any, **kwargs: Any) -> Any:
+        pool = self._pools.get(request.base.address)
+        if pool is None:
+            pool = super().get_connection_with_tls_context(request, verify, *args, **kwargs)
+            super().cert_verify(pool, request.url, verify, None)  # type: ignore[no-untyped-call]
+            self._pools[request.base.address] = pool
+        return pool
+
+    def cert_verify(self, *args: Any, **kwargs: Any) -> None:
+        """Leave the pool unchanged: it has its certificates since it was made."""
+
+    def request_url(self, request: Any, proxies: Any) -> str:
+        """Return what stands in the request line."""
+        target = request.url[len(request.base.origin) :]
+        # Only a proxy reads the host from the request line. Two slashes would begin a host.
+        is_path = target.startswith("/") and not target.startswith("//")
+        if is_path and not self._pools[request.base.address].proxy:
+            return str(target)
+        return super().request_url(request, proxies)
+
+    def build_response(self, req: requests.PreparedRequest, resp: Any) -> requests.Response:
+        """Return a reply without cookies and without the encoding of its text, which nobody reads."""
+        reply = requests.Response()
+        reply.status_code, reply.reason, reply.raw = resp.status, resp.reason, resp
+        reply.headers = CaseInsensitiveDict(resp.headers)
+        reply.request, reply.url = req, str(req.url)
+        return reply
+
+    def close(self) -> None:
+        self._pools.clear()
+        super().close()
 
 
 def _read(reply: requests.Response, max_bytes: int, sent_at: float | None) -> Response:

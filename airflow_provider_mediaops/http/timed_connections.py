@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import http.client
 import io
+import re
 import socket
 import time
 from contextvars import ContextVar
@@ -38,8 +39,16 @@ from airflow_provider_mediaops.http.transport_settings import MAX_HEAD_BYTES, ST
 
 if TYPE_CHECKING:
     import ssl
+    from collections.abc import Mapping
 
     from typing_extensions import Buffer
+    from urllib3.response import BaseHTTPResponse
+
+
+# What urllib3 leaves as it is when it escapes the target of a request.
+_ESCAPED_TARGET = re.compile(r"/(?:[A-Za-z0-9/._~!$&'()*+,;=:@?-]|%[0-9A-F]{2})*")
+# So a reply of usual size arrives in one wait, together with its headers.
+_BUFFER_BYTES = 64 * 1024
 
 
 class Deadline:
@@ -112,12 +121,13 @@ class _Incoming(io.RawIOBase):
         return self._raw.fileno()
 
     def readinto(self, buffer: Buffer) -> int | None:
-        if self.head_bytes_left is not None and self.head_bytes_left <= 0:
-            raise HeadTooLargeError
         self._socket.settimeout(self._deadline.left(self._limit))
-        count: int | None = self._raw.readinto(buffer)
-        if self.head_bytes_left is not None and count:
-            self.head_bytes_left -= count
+        if self.head_bytes_left is None:
+            return self._raw.readinto(buffer)
+        if self.head_bytes_left <= 0:
+            raise HeadTooLargeError
+        count: int | None = self._raw.readinto(memoryview(buffer)[: self.head_bytes_left])
+        self.head_bytes_left -= count or 0
         return count
 
     def close(self) -> None:
@@ -132,7 +142,7 @@ class _Reply(http.client.HTTPResponse):
     def __init__(self, sock: socket.socket, *args: Any, **kwargs: Any) -> None:
         super().__init__(sock, *args, **kwargs)
         self._incoming = _Incoming(self.fp.detach(), sock)
-        self.fp = ReplyLines(self._incoming)
+        self.fp = ReplyLines(self._incoming, _BUFFER_BYTES)
 
     def begin(self) -> None:
         super().begin()
@@ -219,10 +229,44 @@ class _BoundedSocket:
 
 
 class _Pool(urllib3.HTTPConnectionPool):
+    """Connections to one host, over which each request is sent once and as it is."""
+
     ConnectionCls = _Connection
 
+    def urlopen(  # type: ignore[override]
+        self, method: str, url: str, *, body: bytes | None, headers: Mapping[str, str], timeout: Any, **options: Any
+    ) -> BaseHTTPResponse:
+        """
+        Send a request that requests has prepared, and read the headers of its reply.
 
-class _TLSPool(urllib3.HTTPSConnectionPool):
+        urllib3 would escape the target again, character by character, and work out retries and redirects, of which
+        requests asks for none. It does so here for a proxy, and for a target that is not escaped.
+        """
+        if self.proxy is not None or not _ESCAPED_TARGET.fullmatch(url):
+            return super().urlopen(method, url, body=body, headers=headers, timeout=timeout, **options)
+        connection = self._get_conn()
+        try:
+            return self._make_request(
+                connection,
+                method,
+                url,
+                body=body,
+                headers=headers,
+                timeout=timeout,
+                response_conn=connection,
+                preload_content=False,
+                decode_content=False,
+            )
+        except BaseException:
+            connection.close()
+            # It leaves an empty place behind, which a new connection takes.
+            self._put_conn(None)
+            raise
+
+
+class _TLSPool(_Pool, urllib3.HTTPSConnectionPool):
+    """The same over TLS."""
+
     ConnectionCls = _TLSConnection
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import weakref
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.storage.scratch import naming_folder, scratch_database
@@ -13,24 +14,27 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _IN_MEMORY = 75_000
+# SQLite takes at least 999 parameters a statement.
+_AT_ONCE = 500
 
 
 class SeenSet:
     """
     A set that keeps a 64-bit hash of each text, and can only grow.
 
-    The first 75,000 hashes are kept in memory (5 MB). A larger set moves to a temporary SQLite database, whose cache
-    takes 2 MB; a million texts take 25 MB on disk. Two texts are confused with a probability of 1 in 2⁶⁴; among a
-    million texts, any two are with a probability of 1 in 37 million. Python salts its hashes for each process, so a
-    service cannot choose texts that collide.
+    The first 75,000 hashes are kept in memory (5 MB). Further ones go to a temporary SQLite database, whose cache takes
+    2 MB; a million texts take 20 MB on disk. Two texts are confused with a probability of 1 in 2⁶⁴; among a million
+    texts, any two are with a probability of 1 in 37 million. Python salts its hashes for each process, so a service
+    cannot choose texts that collide.
 
-    :param in_memory: how many hashes are kept in memory.
+    :param in_memory: how many hashes are kept in memory, give or take 500.
     """
 
     def __init__(self, in_memory: int = _IN_MEMORY) -> None:
         self._in_memory = in_memory
         self._hashes: set[int] = set()
         self._database: sqlite3.Connection | None = None
+        self._batches = 0
         self._count = 0
 
     def __len__(self) -> int:
@@ -38,43 +42,65 @@ class SeenSet:
 
     def add(self, texts: Iterable[str]) -> list[bool]:
         """
-        Add texts.
+        Add texts. One call for many texts takes less time than a call for each.
 
         :param texts: the texts.
         :returns: for each text, whether it was new.
         :raises OSError: if the database cannot grow; the message names its folder.
         """
-        new = self._add_to_memory(texts) if self._database is None else self._add_to_database(self._database, texts)
-        self._count += sum(new)
-        if len(self._hashes) > self._in_memory:
-            self._move()
-        return new
-
-    def _add_to_memory(self, texts: Iterable[str]) -> list[bool]:
-        hashes = self._hashes
+        hashes = map(hash, texts)
         new: list[bool] = []
-        for text in texts:
-            before = len(hashes)
-            hashes.add(hash(text))
-            new.append(len(hashes) > before)
+        while batch := list(islice(hashes, _AT_ONCE)):
+            new += self._add(batch)
         return new
 
-    @staticmethod
-    def _add_to_database(database: sqlite3.Connection, texts: Iterable[str]) -> list[bool]:
-        insert = "INSERT OR IGNORE INTO seen VALUES (?)"
-        with naming_folder():
-            return [database.execute(insert, (hash(text),)).rowcount == 1 for text in texts]
+    def _add(self, batch: list[int]) -> list[bool]:
+        fresh = set(batch)
+        fresh -= self._hashes
+        database = self._grown()
+        if database:
+            self._batches += 1
+            fresh = _added(database, fresh, self._batches)
+        else:
+            self._hashes |= fresh
+        self._count += len(fresh)
+        if len(fresh) == len(batch):
+            return [True] * len(batch)
+        new: list[bool] = []
+        for each in batch:
+            new.append(each in fresh)
+            # The next of the same is not new.
+            fresh.discard(each)
+        return new
 
-    def _move(self) -> None:
-        try:
-            database = scratch_database("CREATE TABLE seen (hash INTEGER PRIMARY KEY)")
-        except OSError:
-            # A machine without a folder for temporary files still has memory: 76 MB for a million texts.
-            self._in_memory = sys.maxsize
-            return
-        weakref.finalize(self, database.close)
-        with naming_folder():
-            # In order, so that each page of the table is written once.
-            database.executemany("INSERT INTO seen VALUES (?)", ((each,) for each in sorted(self._hashes)))
-        self._database = database
-        self._hashes = set()
+    def _grown(self) -> sqlite3.Connection | None:
+        """Return the database, if no more hashes fit into memory; it is opened for the first of them."""
+        if self._database is None and len(self._hashes) >= self._in_memory:
+            try:
+                self._database = scratch_database("CREATE TABLE seen (hash INTEGER PRIMARY KEY, batch INTEGER)")
+            except OSError:
+                # A machine without a folder for temporary files still has memory: 76 MB for a million texts.
+                self._in_memory = sys.maxsize
+            else:
+                weakref.finalize(self, self._database.close)
+        return self._database
+
+
+def _added(database: sqlite3.Connection, hashes: set[int], batch: int) -> set[int]:
+    """
+    Add hashes to the database, in one statement.
+
+    :param hashes: at most 500 of them.
+    :param batch: a number that no earlier batch had.
+    :returns: those that were not there before.
+    """
+    if not hashes:
+        return hashes
+    numbers = range(2, 2 + len(hashes))
+    insert = f"INSERT OR IGNORE INTO seen VALUES {','.join(f'(?{number},?1)' for number in numbers)}"  # noqa: S608 it holds no value
+    with naming_folder():
+        if database.execute(insert, (batch, *hashes)).rowcount == len(hashes):
+            return hashes
+        among = ",".join(f"?{number}" for number in numbers)
+        earlier = f"SELECT hash FROM seen WHERE hash IN ({among}) AND batch < ?1"  # noqa: S608 it holds no value
+        return hashes.difference(found for (found,) in database.execute(earlier, (batch, *hashes)))

@@ -84,6 +84,40 @@ def test_a_reply_says_when_its_request_was_sent(opened: Open) -> None:
             assert began <= response.sent_at <= received[-1]
 
 
+@pytest.mark.parametrize(
+    ("path", "sent"),
+    [("/a%2Fb,c", "/a%2Fb,c"), ("/a%2fb", "/a%2Fb"), ("/größe", "/gr%C3%B6%C3%9Fe"), ("/a b", "/a%20b"), ("", "/")],
+)
+def test_a_target_that_is_not_escaped_is_escaped(path: str, sent: str) -> None:
+    seen: list[bytes] = []
+    with Loopback(answering(http_reply(), seen=seen)) as server, SyncTransport(PATIENT) as transport:
+        transport.send(Request("GET", path, params=(("q", "1 2"),), base=server.base))
+    assert seen[0].startswith(f"GET {sent}?q=1+2 HTTP/1.1\r\n".encode())
+
+
+def test_each_service_is_sent_its_own_requests(opened: Open) -> None:
+    with Loopback(answering(http_reply(200, b"one"))) as one, Loopback(answering(http_reply(200, b"two"))) as two:
+        send = opened(PATIENT)
+        bodies = [send(ask(base)).body for base in (one.base, two.base, f"{one.base}/below", two.base, one.base)]
+        assert (one.accepted, two.accepted) == (1, 1)
+    assert bodies == [b"one", b"two", b"one", b"two", b"one"]
+
+
+def test_a_connection_that_broke_is_not_used_again(opened: Open) -> None:
+    seen: list[bytes] = []
+
+    def serve(peer: Peer) -> None:
+        seen.append(peer.request())
+        peer.send(b"nonsense\r\n\r\n" if len(seen) == 1 else http_reply(200, b"fine"))
+        peer.wait_for_the_end()
+
+    with Loopback(serve) as server:
+        send = opened(PATIENT)
+        assert failure_of(send, ask(server.base)).failure is Failure.BROKEN
+        assert send(ask(server.base)).body == b"fine"
+        assert server.accepted == 2
+
+
 @pytest.mark.parametrize("status", [204, 301, 401, 404, 429, 500])
 def test_a_reply_of_any_status_is_a_reply(opened: Open, status: int) -> None:
     with Loopback(answering(http_reply(status, retry_after="3"))) as server:

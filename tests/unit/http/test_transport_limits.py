@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_provider_mediaops.http.exchange import Failure, Request
-from airflow_provider_mediaops.http.transport_settings import TransportSettings
+from airflow_provider_mediaops.http.sync_transport import SyncTransport
+from airflow_provider_mediaops.http.transport_settings import MAX_HEAD_BYTES, TransportSettings
 from tests.unit.http.sending import (
     PAST_THE_DEADLINE,
     PATIENT,
@@ -119,6 +120,19 @@ def test_headers_beyond_their_limit_are_refused(opened: Open, head: bytes) -> No
     with Loopback(read_and(head + b"content-length: 0\r\n\r\n")) as server:
         error = failure_of(opened(PATIENT), ask(server.base))
     assert error.failure is Failure.TOO_LARGE
+
+
+def test_the_limit_of_headers_is_exact_although_the_body_comes_with_them() -> None:
+    body = b"z" * 200_000
+    lines = [b"x-%d: %b\r\n" % (number, b"y" * 1_000) for number in range(97)]
+    start = OK + b"content-length: %d\r\n" % len(body) + b"".join(lines)
+    for over in (0, 1):
+        last = b"x: %b\r\n\r\n" % (b"y" * (MAX_HEAD_BYTES + over - len(start) - len(b"x: \r\n\r\n")))
+        with Loopback(read_and(start + last + body)) as server, SyncTransport(PATIENT) as transport:
+            if over:
+                assert failure_of(transport.send, ask(server.base)).failure is Failure.TOO_LARGE
+            else:
+                assert transport.send(ask(server.base)).body == body
 
 
 def test_headers_within_their_limit_are_read(opened: Open) -> None:

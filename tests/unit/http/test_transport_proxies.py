@@ -17,7 +17,7 @@ from airflow_provider_mediaops.http.retry import RetryPolicy
 from airflow_provider_mediaops.http.sync_transport import SyncTransport
 from airflow_provider_mediaops.http.transport_settings import TransportSettings
 from tests.unit.http.sending import PATIENT, ask, failure_of, read_and
-from tests.unit.loopback import Loopback, closed_port
+from tests.unit.loopback import Loopback, answering, closed_port, http_reply
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +32,8 @@ WRITE = Request("POST", "/bulletins", base=SERVICE, body=b"{}", idempotent=False
 
 
 def through(proxy: str, *, verify: bool | str = True, limit: float = 240.0) -> TransportSettings:
-    return TransportSettings(connect_timeout=limit, read_timeout=limit, proxies={"https": proxy}, verify=verify)
+    proxies = {"http": proxy, "https": proxy}
+    return TransportSettings(connect_timeout=limit, read_timeout=limit, proxies=proxies, verify=verify)
 
 
 def post(send: Send, base: str) -> object:
@@ -115,6 +116,16 @@ def test_the_certificate_behind_a_tunnel_is_checked(opened: Open, certificate: P
     with Loopback(serve) as proxy:
         error = failure_of(opened(through(proxy.base)), Request("POST", "/", base="https://127.0.0.1:1", body=b"{}"))
     assert error.failure is Failure.UNTRUSTED
+
+
+def test_a_proxy_is_sent_the_whole_address(opened: Open) -> None:
+    seen: list[bytes] = []
+    with Loopback(answering(http_reply(), seen=seen)) as proxy:
+        send = opened(through(proxy.base))
+        for _ in range(2):
+            send(Request("GET", "/a%2Fb", params=(("q", "1 2"),), base="http://service.invalid"))
+        assert proxy.accepted == 1
+    assert [head.partition(b"\r\n")[0] for head in seen] == [b"GET http://service.invalid/a%2Fb?q=1+2 HTTP/1.1"] * 2
 
 
 def test_too_many_headers_of_a_proxy_are_described(opened: Open) -> None:
