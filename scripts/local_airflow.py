@@ -10,6 +10,8 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from datetime import datetime, timezone
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +35,7 @@ COMPONENTS: dict[str, tuple[str, ...]] = {
 START_SECONDS = 300.0
 DAG_SECONDS = 240.0
 REQUEST_SECONDS = 120.0
+LOCK_SECONDS = 240.0
 POLL_SECONDS = 0.5
 FINAL_STATES = frozenset({"success", "failed"})
 
@@ -156,8 +159,11 @@ class LocalAirflow:
         """
         self._wait_until(lambda: self._knows(dag_id), DAG_SECONDS, f"the DAG {dag_id} is there")
         self._call("PATCH", f"api/v2/dags/{dag_id}", json={"is_paused": False})
-        run = self._call("POST", f"api/v2/dags/{dag_id}/dagRuns", json={"logical_date": None, "conf": conf or {}})
-        return str(run["dag_run_id"])
+        # An id of our own, so that a second try cannot start a second run.
+        run_id = f"manual__{datetime.now(timezone.utc).isoformat()}"
+        run = {"dag_run_id": run_id, "logical_date": None, "conf": conf or {}}
+        self._call("POST", f"api/v2/dags/{dag_id}/dagRuns", json=run)
+        return run_id
 
     def state(self, dag_id: str, run_id: str) -> str:
         """Look up the state of a run.
@@ -268,13 +274,30 @@ class LocalAirflow:
             time.sleep(POLL_SECONDS)
 
     def _call(self, method: str, path: str, **request: Any) -> Any:
-        try:
-            reply = self._session.request(method, f"{self.url}/{path}", timeout=REQUEST_SECONDS, **request)
-        except requests.RequestException as error:
-            raise LocalAirflowError(f"{method} {path} was not answered: {error}") from error
+        deadline = time.monotonic() + LOCK_SECONDS
+        reply = self._send(method, path, request)
+        # SQLite refuses to write at once, whatever its timeout, if another process has written since the transaction
+        # read. A busy machine meets that, and Airflow answers it with 500; nothing was changed.
+        while _is_locked(reply) and time.monotonic() < deadline:
+            time.sleep(POLL_SECONDS)
+            reply = self._send(method, path, request)
+            if method == "POST" and reply.status_code == HTTPStatus.CONFLICT:
+                # The first try has created it after all.
+                return None
         if not reply.ok:
             raise LocalAirflowError(f"{method} {path} was answered {reply.status_code}: {reply.text[:500]}")
         return reply.json()
+
+    def _send(self, method: str, path: str, request: Mapping[str, Any]) -> requests.Response:
+        self._processes.check()
+        try:
+            return self._session.request(method, f"{self.url}/{path}", timeout=REQUEST_SECONDS, **request)
+        except requests.RequestException as error:
+            raise LocalAirflowError(f"{method} {path} was not answered: {error}") from error
+
+
+def _is_locked(reply: requests.Response) -> bool:
+    return reply.status_code == HTTPStatus.INTERNAL_SERVER_ERROR and "Database error" in reply.text
 
 
 def _log_line(event: dict[str, Any] | str) -> str:
