@@ -7,13 +7,11 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from airflow_provider_mediaops.sandbox.books import routes as books
+from airflow_provider_mediaops.sandbox.books import plans
 from airflow_provider_mediaops.sandbox.cluster import routes as cluster
 from airflow_provider_mediaops.sandbox.faults import Fault
 from airflow_provider_mediaops.sandbox.state import Settings
-from airflow_provider_mediaops.sandbox.video import routes as video
-from airflow_provider_mediaops.sandbox.video import subscriptions
-from airflow_provider_mediaops.sandbox.video import tokens as video_tokens
+from airflow_provider_mediaops.sandbox.video import bulletins, subscriptions, tokens
 
 if TYPE_CHECKING:
     from tests.unit.sandbox.conftest import Sandbox
@@ -51,26 +49,26 @@ def test_every_setting_is_on_the_page_with_its_default() -> None:
 
 def test_credentials_and_data_on_the_page_are_the_sandbox_s() -> None:
     names = [
-        video_tokens.BEARER_TOKEN,
-        video_tokens.READ_ONLY_TOKEN,
-        video_tokens.CLIENT_ID,
-        video_tokens.CLIENT_SECRET,
-        video_tokens.REFRESH_TOKEN,
-        video_tokens.API_KEY,
+        tokens.BEARER_TOKEN,
+        tokens.READ_ONLY_TOKEN,
+        tokens.CLIENT_ID,
+        tokens.CLIENT_SECRET,
+        tokens.REFRESH_TOKEN,
+        tokens.API_KEY,
         cluster.LOGIN,
         cluster.PASSWORD,
         cluster.BEARER_TOKEN,
         cluster.GUEST_LOGIN,
         cluster.GUEST_PASSWORD,
-        books.INACTIVE_KEY,
-        *(plan.key for plan in books.PLANS),
-        *(plan.root for plan in books.PLANS),
+        plans.INACTIVE_KEY,
+        *(plan.key for plan in plans.PLANS),
+        *(plan.root for plan in plans.PLANS),
         subscriptions.MINE,
         subscriptions.FEW,
         subscriptions.NONE,
         *subscriptions.WITHHELD,
         *subscriptions.WITHHELD.values(),
-        video.VIDEOS[0],
-        video.PLAYLISTS[0],
+        bulletins.VIDEOS[0],
+        bulletins.PLAYLISTS[0],
     ]
     assert [name for name in names if f"`{name}`" not in PAGE] == []
