@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from airflow_provider_mediaops.sandbox.services import service_of
+
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 
 class HeadAsGet:
     """An ASGI layer that lets an application answer HEAD wherever it answers GET.
+
+    The search cluster is left alone: real ones answer HEAD at some addresses only.
 
     :param app: the application.
     """
@@ -19,7 +23,7 @@ class HeadAsGet:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection's request, as ASGI asks."""
-        if scope["type"] != "http" or scope["method"] != "HEAD":
+        if scope["type"] != "http" or scope["method"] != "HEAD" or service_of(scope["path"]) == "cluster":
             await self._app(scope, receive, send)
             return
 

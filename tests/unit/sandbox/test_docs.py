@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.sandbox.books import plans
+from airflow_provider_mediaops.sandbox.books.catalogue import FORMS
 from airflow_provider_mediaops.sandbox.cluster import routes as cluster
 from airflow_provider_mediaops.sandbox.faults import Fault
 from airflow_provider_mediaops.sandbox.state import Settings
 from airflow_provider_mediaops.sandbox.video import bulletins, subscriptions, tokens
+from airflow_provider_mediaops.sandbox.video.parameters import CommonParameters
 
 if TYPE_CHECKING:
     from tests.unit.sandbox.conftest import Sandbox
@@ -45,6 +47,26 @@ def test_every_setting_is_on_the_page_with_its_default() -> None:
         row = next(line for line in PAGE.splitlines() if line.startswith(f"| `--{name.replace('_', '-')}`"))
         shown = row.rstrip("| ").rpartition("| ")[2].strip("` ")
         assert shown in (str(field.default), f"{field.default:g}" if isinstance(field.default, float) else None)
+
+
+def table(head: str) -> list[list[str]]:
+    """Return the cells of the table with this head, row by row."""
+    rows = PAGE.partition(f"{head}\n")[2].partition("\n\n")[0].splitlines()[1:]
+    return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
+
+
+def test_the_shares_of_odd_fields_are_on_the_page() -> None:
+    shown = {field.strip("`"): forms for field, forms in table("| field | forms, with their share in percent |")}
+
+    assert shown == {
+        field: ", ".join(f"{form} {share}" for form, share in forms.items()) for field, forms in FORMS.items()
+    }
+
+
+def test_the_common_parameters_are_on_the_page() -> None:
+    named = {name for names, _ in table("| parameter | in the sandbox |") for name in re.findall("`([^`]+)`", names)}
+
+    assert named == {field.alias for field in CommonParameters.model_fields.values()}
 
 
 def test_credentials_and_data_on_the_page_are_the_sandbox_s() -> None:

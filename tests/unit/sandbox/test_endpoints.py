@@ -8,7 +8,6 @@ import pytest
 
 from airflow_provider_mediaops.sandbox.books import plans
 from airflow_provider_mediaops.sandbox.books.catalogue import KNOWN_ISBNS
-from airflow_provider_mediaops.sandbox.cluster import routes as cluster
 from airflow_provider_mediaops.sandbox.faults import StatusFault
 from airflow_provider_mediaops.sandbox.video import tokens
 from tests.unit.sandbox.video.refusals import reason_of
@@ -31,7 +30,6 @@ BOOK = f"/books/pro/book/{KNOWN_ISBNS[0]}"
         (BOOK, {"headers": PRO}, 200),
         (BOOK, {}, 401),
         ("/books/pro/author/anybody", {"headers": PRO}, 404),
-        ("/cluster/", {"auth": (cluster.LOGIN, cluster.PASSWORD)}, 200),
         ("/docs", {}, 200),
         ("/openapi.json", {}, 200),
         ("/_sandbox/bulletins", {}, 200),

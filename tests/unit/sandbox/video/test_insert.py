@@ -100,25 +100,6 @@ async def test_the_kind_must_match_the_one_id(sandbox: Sandbox, body: dict[str, 
 
 
 @pytest.mark.parametrize(
-    ("body", "expected"),
-    [
-        (resource("svc#playlist", playlistId="nowhere"), (404, "notFound", "playlistNotFound")),
-        (resource("svc#video", videoId="nowhere"), (404, "notFound", "videoNotFound")),
-        (TEXT, (403, "userRateLimitExceeded", "rateLimitExceeded")),
-        ({"snippet": {}}, (400, "badRequest", "bulletinTextRequired")),
-    ],
-)
-async def test_a_refusal_has_the_name_and_the_reason_of_the_specification(
-    make_sandbox: type[Sandbox], body: dict[str, Any], expected: tuple[int, str, str]
-) -> None:
-    sandbox = make_sandbox(video_daily_units=0 if body is TEXT else 50)
-    reply = await insert(sandbox, body)
-
-    (error,) = reply.json()["error"]["errors"]
-    assert (reply.status_code, error["name"], error["reason"]) == expected
-
-
-@pytest.mark.parametrize(
     ("body", "part", "reason"),
     [
         (TEXT, "snippet,contentDetails", "missingPart"),
@@ -154,12 +135,6 @@ async def test_part_is_required(sandbox: Sandbox) -> None:
 )
 async def test_a_body_of_another_shape_is_refused(sandbox: Sandbox, body: Any) -> None:
     assert reason_of(await insert(sandbox, body, "snippet")) == (400, "invalid")
-
-
-async def test_a_body_that_is_no_json_is_refused(sandbox: Sandbox) -> None:
-    reply = await sandbox.post("/video/v3/activities", params={"part": "snippet"}, content="{", headers=BEARER)
-
-    assert reason_of(reply) == (400, "parseError")
 
 
 @pytest.mark.parametrize(

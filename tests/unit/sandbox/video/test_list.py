@@ -198,19 +198,6 @@ async def test_one_filter_is_needed(sandbox: Sandbox) -> None:
     assert reason_of(reply) == (400, "missingRequiredParameter")
 
 
-@pytest.mark.parametrize(
-    ("channel", "expected"),
-    [
-        ("UCunheard-of", (404, "subscriberNotFound")),
-        ("UCsandbox-private", (403, "subscriptionForbidden")),
-        ("UCsandbox-suspended", (403, "accountSuspended")),
-        ("UCsandbox-closed", (403, "accountClosed")),
-    ],
-)
-async def test_some_channels_show_nothing(sandbox: Sandbox, channel: str, expected: tuple[int, str]) -> None:
-    assert reason_of(await ask(sandbox, channelId=channel)) == expected
-
-
 async def test_a_channel_without_subscriptions_has_an_empty_list(sandbox: Sandbox) -> None:
     reply = (await ask(sandbox, channelId=subscriptions.NONE)).json()
 
