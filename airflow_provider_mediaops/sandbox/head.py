@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from airflow_provider_mediaops.sandbox.services import service_of
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
 
 class HeadAsGet:
@@ -22,12 +22,7 @@ class HeadAsGet:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one connection's request, as ASGI asks."""
-        if scope["type"] != "http" or scope["method"] != "HEAD" or service_of(scope["path"]) == "cluster":
-            await self._app(scope, receive, send)
-            return
-
-        async def send_without_body(message: Message) -> None:
-            await send({**message, "body": b""} if message["type"] == "http.response.body" else message)
-
-        await self._app({**scope, "method": "GET"}, receive, send_without_body)
+        """Serve one connection's request, as ASGI asks. The server leaves the body of the reply out."""
+        if scope["type"] == "http" and scope["method"] == "HEAD" and service_of(scope["path"]) != "cluster":
+            scope = {**scope, "method": "GET"}
+        await self._app(scope, receive, send)

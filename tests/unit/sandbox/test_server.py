@@ -15,7 +15,7 @@ import pytest
 from airflow_provider_mediaops.sandbox.__main__ import main
 from airflow_provider_mediaops.sandbox.books import plans
 from airflow_provider_mediaops.sandbox.cluster import routes as cluster
-from airflow_provider_mediaops.sandbox.faults import DelayFault, DropFault
+from airflow_provider_mediaops.sandbox.faults import DelayFault, DropFault, StatusFault
 from airflow_provider_mediaops.sandbox.server import SandboxServer
 from airflow_provider_mediaops.sandbox.state import Settings
 from airflow_provider_mediaops.sandbox.video import tokens
@@ -57,6 +57,16 @@ def test_it_answers_on_a_free_port_and_stops(server: SandboxServer, client: http
         gone = another.url
     with pytest.raises(httpx.ConnectError):
         httpx.get(gone, trust_env=False)
+
+
+def test_head_brings_no_body_over_a_real_connection(server: SandboxServer, client: httpx.Client) -> None:
+    path, headers = "/books/pro/key", {"Authorization": plans.PRO.key}
+    server.state.faults.arm(StatusFault(service="books", status=503, after=2))
+
+    sizes = [int(client.head(path, headers=headers).headers["Content-Length"]) for _ in range(3)]
+    assert min(sizes) > 0
+    # A body would be taken for the beginning of the next reply.
+    assert client.get(path, headers=headers).json()["plan_limit"]["spent"] == 3
 
 
 def test_a_taken_port_is_an_error(server: SandboxServer) -> None:
