@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import json
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,8 @@ body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem
 h2 { border-bottom: 1px solid; margin-top: 3rem; }
 h3 { font-family: ui-monospace, monospace; font-size: 1rem; margin-top: 2rem; }
 table { border-collapse: collapse; width: 100%; }
-th, td { border: 1px solid #8888; padding: .3rem .6rem; text-align: left; vertical-align: top; }
+th, td { border: 1px solid #8888; overflow-wrap: anywhere; padding: .3rem .6rem; text-align: left; }
+td { vertical-align: top; }
 """
 _MARKED = re.compile("`([^`]+)`")
 
@@ -94,7 +94,7 @@ def _resolved(schema: Schema, whole: Schema, openapi: Schema) -> Schema:
 
 
 def _row(name: str, place: str, schema: Schema, *, required: bool, said: str | None) -> str:
-    default = "required" if required else json.dumps(schema["default"]) if "default" in schema else ""
+    default = "required" if required else "" if schema.get("default") is None else str(schema["default"])
     cells = (f"<code>{html.escape(name)}</code>", place, _type(schema), html.escape(default), _text(said or ""))
     return f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
 

@@ -23,7 +23,7 @@ _STATUS_NAMES = {
     429: "RESOURCE_EXHAUSTED",
     503: "UNAVAILABLE",
 }
-# The names of errors (video specification, section 7), and the reasons of those that the switchboard arms.
+# The names of errors, and the reasons of those that the switchboard arms.
 _VIDEO_NAMES = {400: "badRequest", 401: "unauthorized", 403: "forbidden", 404: "notFound", 405: "methodNotAllowed"}
 _VIDEO_LIMIT = {"name": "userRateLimitExceeded", "reason": "rateLimitExceeded"}
 _VIDEO_REASONS = {401: "authError", 403: "forbidden", 404: "notFound"}
@@ -75,7 +75,7 @@ def video_refusal(
 
 
 def video_limit_refusal(message: str, *, status: int = 403) -> RefusedError:
-    """Say as the video platform does that its rate or its quota is exceeded (video specification, sections 7 and 8).
+    """Say as the video platform does that its rate or its quota is exceeded.
 
     :param message: which of them, for people; a quota's says "per day".
     :param status: the HTTP status.
@@ -145,7 +145,7 @@ def limit_refusal(service: Service, *, books_reply: LimitReply) -> RefusedError:
     """Say as a service does that a limit is reached.
 
     :param service: whose limit.
-    :param books_reply: which of the book database's two replies (its specification, section 7).
+    :param books_reply: which of the book database's two replies.
     :returns: the refusal.
     """
     if service == "video":

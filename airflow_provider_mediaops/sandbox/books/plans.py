@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a plan grants (book specification, section 8).
+    """A plan of the book database.
 
     :param name: the plan's name.
     :param root: the path of its base address.

@@ -27,7 +27,7 @@ class BulkBody(BaseModel):
 
 
 def admit(request: Request, sandbox: SandboxState) -> Plan:
-    """Check the key of a request, then its limits (book specification, sections 5, 7 and 8).
+    """Check the key of a request, then its limits.
 
     A request that the rate refuses has been counted against the day's quota, as on the real service.
 
@@ -68,7 +68,7 @@ AdmittedPlan = Annotated[Plan, Depends(_admitted)]
 
 @router.get("/book/{isbn}", dependencies=[Depends(_admitted)])
 async def one_book(isbn: str) -> dict[str, Any]:
-    """Return the record of a book (book specification, section 4)."""
+    """Return the record of a book."""
     isbn13 = as_isbn13(isbn)
     if isbn13 is None:
         raise books_refusal(400, f"{isbn} is not a valid ISBN of 13 or 10 digits.")

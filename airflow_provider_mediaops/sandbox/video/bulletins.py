@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from airflow_provider_mediaops.sandbox.clock import iso_milliseconds
@@ -25,15 +25,15 @@ class _CamelCase(BaseModel):
 class Snippet(_CamelCase):
     """A bulletin's text."""
 
-    description: str | None = None
+    description: str | None = Field(default=None, description="The text of the bulletin.")
 
 
 class ResourceId(_CamelCase):
     """The video or playlist that a bulletin carries."""
 
-    kind: str | None = None
-    video_id: str | None = None
-    playlist_id: str | None = None
+    kind: str | None = Field(default=None, description="`svc#video` or `svc#playlist`; `--kind-prefix` replaces `svc`.")
+    video_id: str | None = Field(default=None, description="The video to attach.")
+    playlist_id: str | None = Field(default=None, description="The playlist to attach.")
 
 
 class Bulletin(_CamelCase):
@@ -49,7 +49,7 @@ class ContentDetails(_CamelCase):
 
 
 class Activity(_CamelCase):
-    """An activity as it is written (video specification, section 2)."""
+    """An activity as it is posted."""
 
     snippet: Snippet | None = None
     content_details: ContentDetails | None = None
@@ -72,7 +72,7 @@ class Activity(_CamelCase):
 
 
 def check(activity: Activity, parts: frozenset[str], *, kind_prefix: str) -> None:
-    """Check a bulletin against the rules (video specification, sections 2, 4.1 and 7).
+    """Check a bulletin against the platform's rules.
 
     :param activity: the body.
     :param parts: the properties that ``part`` names.

@@ -92,7 +92,7 @@ class CommonParameters(BaseModel):
 
 
 class InsertParameters(CommonParameters):
-    """Parameters of a bulletin's insertion (video specification, section 4.1)."""
+    """Parameters of posting a bulletin."""
 
     part: Annotated[str, AfterValidator(_write_parts)] = Field(
         description="Names exactly the top-level properties of the body: `snippet`, `contentDetails`, or both."
@@ -105,7 +105,7 @@ class InsertParameters(CommonParameters):
 
 
 class ListParameters(CommonParameters):
-    """Parameters of a subscriptions list (video specification, section 4.2)."""
+    """Parameters of listing subscriptions."""
 
     part: Annotated[str, AfterValidator(_read_parts)] = Field(
         description="What each subscription shows: `id`, `snippet`, `contentDetails`, separated by commas."

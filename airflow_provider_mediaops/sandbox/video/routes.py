@@ -46,7 +46,7 @@ async def insert_bulletin(
     activity: Annotated[bulletins.Activity, from_body(bulletins.Activity)],
     sandbox: Sandbox,
 ) -> Response:
-    """Post a bulletin (video specification, section 4.1)."""
+    """Post a bulletin."""
     shape = replies.Shape(parameters, replies.BULLETIN)
     bulletins.check(activity, parameters.parts, kind_prefix=sandbox.settings.kind_prefix)
     resource = bulletins.kept(activity, sandbox)
@@ -59,7 +59,7 @@ async def list_subscriptions(
     parameters: Annotated[ListParameters, from_query(ListParameters, values=joined)],
     sandbox: Sandbox,
 ) -> Response:
-    """List subscriptions (video specification, section 4.2)."""
+    """List subscriptions."""
     shape = replies.Shape(parameters, replies.SUBSCRIPTION_PAGE)
     items = _matching(parameters, caller, sandbox)
     if parameters.for_channel_id is not None:

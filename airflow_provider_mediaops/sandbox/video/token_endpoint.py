@@ -19,7 +19,10 @@ _GRANTED = frozenset({tokens.WRITE_SCOPE, tokens.READ_SCOPE})
 
 @router.post(TOKEN_PATH)
 async def refresh_token(request: Request, sandbox: Sandbox) -> dict[str, Any]:
-    """Issue a new access token for a refresh token, asked for in a form."""
+    """Issue a new access token for a refresh token.
+
+    The form has `grant_type` (`refresh_token`), `client_id`, `client_secret`, `refresh_token` and, optional, `scope`.
+    """
     if request.headers.get("Content-Type", "").partition(";")[0].strip() != "application/x-www-form-urlencoded":
         raise token_refusal(400, "invalid_request", "The request is a form (application/x-www-form-urlencoded).")
     form = {name: values[0] for name, values in parse_qs((await request.body()).decode("latin-1")).items()}

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 #: What precedes ``/auth/…`` in the names of scopes.
 SCOPE_BASE = "https://video.sandbox.example"
-#: The scope that posting a bulletin needs (video specification, section 5).
+#: The scope that posting a bulletin needs.
 WRITE_SCOPE = f"{SCOPE_BASE}/auth/svc"
 #: A scope that is good for reading only.
 READ_SCOPE = f"{SCOPE_BASE}/auth/svc.readonly"

@@ -1,4 +1,4 @@
-"""The page about the sandbox tells the truth."""
+"""docs/sandbox.md agrees with the code."""
 
 from __future__ import annotations
 

@@ -184,7 +184,7 @@ def test_the_video_connection_comes_in_other_kinds(client: httpx.Client, server:
     assert (by_key["password"], by_key["extra"]["auth"]) == (tokens.API_KEY, "api_key")
 
 
-def test_the_prefix_of_kinds_is_told_to_the_provider() -> None:
+def test_the_connection_holds_the_prefix_of_kinds() -> None:
     server = SandboxServer(settings=Settings(kind_prefix="youtube"))
 
     video = json.loads(server.connections()["AIRFLOW_CONN_MEDIAOPS_VIDEO_DEFAULT"])

@@ -1,4 +1,4 @@
-"""The book database's endpoint, keys, plans and limits (book specification, sections 4, 5, 7 and 8)."""
+"""The book database's endpoints, keys, plans and limits."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def test_each_plan_has_its_address_its_key_and_its_rate(sandbox: Sandbox, 
     assert answer(await ask(sandbox, f"/book/{KNOWN}", plan=plan)) in LIMIT_REPLIES
 
 
-def test_the_rates_are_those_of_the_specification() -> None:
+def test_the_rates_are_those_that_the_database_documents() -> None:
     assert {plan.name: plan.requests_per_second for plan in plans.PLANS} == {"default": 1, "premium": 3, "pro": 5}
 
 
@@ -163,7 +163,7 @@ async def test_what_the_rate_refuses_counts_against_the_day(make_sandbox: type[S
     assert (await ask(sandbox, "/key", plan=plans.PREMIUM)).json()["plan_limit"] == {"total": 8, "spent": 6, "left": 2}
 
 
-async def test_the_key_endpoint_tells_what_is_left(make_sandbox: type[Sandbox]) -> None:
+async def test_the_key_endpoint_returns_what_is_left(make_sandbox: type[Sandbox]) -> None:
     sandbox = make_sandbox(books_daily_requests=100)
     await ask(sandbox, f"/book/{KNOWN}")
 

@@ -1,4 +1,4 @@
-"""Posting bulletins, as the video specification's sections 2, 4.1, 5 and 7 have it."""
+"""Posting bulletins: parts and body, credentials, quota."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Listing subscriptions, as the video specification's section 4.2 has it."""
+"""Listing subscriptions: filters, orders, pages, credentials, quota."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def walk(sandbox: Sandbox, **query: Any) -> list[dict[str, Any]]:
         sandbox.clock.seconds += 1
 
 
-async def test_a_reply_has_the_fields_of_the_specification(sandbox: Sandbox) -> None:
+async def test_a_reply_has_the_documented_fields(sandbox: Sandbox) -> None:
     reply = (await ask(sandbox, maxResults=3)).json()
 
     assert reply["kind"] == "svc#subscriptionListResponse"

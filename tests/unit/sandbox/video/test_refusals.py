@@ -86,7 +86,7 @@ async def test_a_refusal_is_as_listed(make_sandbox: type[Sandbox], status: int, 
     assert ("per day" in error["message"]) is (reason == "rateLimitExceeded")
 
 
-def test_the_refusals_of_the_specification_are_among_them() -> None:
+def test_the_refusals_that_the_platform_documents_are_among_them() -> None:
     assert {(name, reason) for _, name, reason in LISTED} >= {
         ("notFound", "playlistNotFound"),
         ("notFound", "videoNotFound"),
