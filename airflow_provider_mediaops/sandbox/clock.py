@@ -9,10 +9,10 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """What the sandbox needs of a clock."""
+    """The interface of the sandbox's clocks."""
 
     def now(self) -> float:
-        """Give the seconds since 1970-01-01 UTC, never running backwards."""
+        """Return the seconds since 1970-01-01 UTC, never running backwards."""
         ...
 
     async def sleep(self, seconds: float) -> None:
@@ -21,13 +21,13 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's clock, kept from jumping when the machine's date is set."""
+    """The machine's clock, which does not jump when the machine's date is set."""
 
     def __init__(self) -> None:
         self._epoch = time.time() - time.monotonic()
 
     def now(self) -> float:
-        """Give the seconds since 1970-01-01 UTC."""
+        """Return the seconds since 1970-01-01 UTC."""
         return self._epoch + time.monotonic()
 
     async def sleep(self, seconds: float) -> None:
@@ -36,7 +36,7 @@ class SystemClock:
 
 
 def moment(seconds: float) -> datetime:
-    """Turn a clock's figure into a date and time.
+    """Convert a clock's figure into a date and time.
 
     :param seconds: seconds since 1970-01-01 UTC.
     :returns: the moment, in UTC.
@@ -45,7 +45,7 @@ def moment(seconds: float) -> datetime:
 
 
 def iso_milliseconds(seconds: float) -> str:
-    """Write a clock's figure as services do: ``2025-01-31T08:30:00.250Z``.
+    """Format a clock's figure as services do: ``2025-01-31T08:30:00.250Z``.
 
     :param seconds: seconds since 1970-01-01 UTC.
     :returns: the moment in ISO 8601 with milliseconds and ``Z``.

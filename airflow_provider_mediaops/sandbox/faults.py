@@ -12,7 +12,7 @@ _HTML = "text/html; charset=utf-8"
 
 
 class _Armed(BaseModel):
-    """What all faults have in common."""
+    """The fields that all faults have."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -37,7 +37,7 @@ class StatusFault(_Armed):
 
 
 class DelayFault(_Armed):
-    """Do the work later, or tell of it later."""
+    """Delay the work, or the reply to it."""
 
     kind: Literal["delay"] = "delay"
     seconds: float = Field(gt=0, le=600, description="How long the request waits.")
@@ -64,7 +64,7 @@ class LimitFault(_Armed):
 
 
 class ContentTypeFault(_Armed):
-    """Answer with status 200 and something else than was asked for."""
+    """Answer with status 200 and another kind of content than the service has."""
 
     kind: Literal["content_type"] = "content_type"
     content_type: str = Field(default=_HTML, min_length=1, description="The `Content-Type` of the reply.")
@@ -101,13 +101,13 @@ class FaultBoard:
 
     @property
     def armed(self) -> list[Fault]:
-        """What is still to come; ``count`` and ``after`` say what is left of each."""
+        """The faults still to come; ``count`` and ``after`` are what is left of each."""
         return list(self._faults)
 
     def arm(self, fault: Fault) -> None:
-        """Let something go wrong.
+        """Arm a fault.
 
-        :param fault: what, where and how often.
+        :param fault: what goes wrong, where and how often.
         """
         self._faults.append(fault)
 

@@ -1,4 +1,4 @@
-"""What every request to a service passes first: it is written down, and an armed fault may befall it."""
+"""The layer before the services: every request is recorded, and an armed fault may befall it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from fastapi import Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
-from pydantic.alias_generators import to_camel
 
 from airflow_provider_mediaops.sandbox.clock import moment
 from airflow_provider_mediaops.sandbox.cluster.routes import HotThreadsParameters
@@ -26,9 +25,10 @@ from airflow_provider_mediaops.sandbox.faults import (
 from airflow_provider_mediaops.sandbox.refusals import expired_refusal, refusal_of_status
 from airflow_provider_mediaops.sandbox.services import service_of
 from airflow_provider_mediaops.sandbox.state import RequestRecord, SandboxState
-from airflow_provider_mediaops.sandbox.video.models import ListParameters
+from airflow_provider_mediaops.sandbox.video.parameters import shown_names
 
 if TYPE_CHECKING:
+    from starlette.datastructures import QueryParams
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 #: The ASGI extension by which the server lets an application close its connection.
@@ -39,10 +39,7 @@ _LOGIN_PAGE = (
     "<body><h1>Sign in</h1><form><input name='user'></form></body></html>"
 )
 # The parameters whose values are worth seeing and never secret.
-_SHOWN_PARAMETERS = {
-    *(to_camel(name) for name in ListParameters.model_fields if name != "key"),
-    *HotThreadsParameters.model_fields,
-}
+_SHOWN_PARAMETERS = {*shown_names(), *HotThreadsParameters.model_fields}
 
 
 @dataclass(slots=True)
@@ -54,14 +51,14 @@ class _Reply:
     body: bytes = b""
 
     async def keep(self, message: Message) -> None:
-        """Take what the application sends."""
+        """Keep what the application sends."""
         if message["type"] == "http.response.start":
             self.status, self.headers = message["status"], tuple(message["headers"])
         else:
             self.body += message.get("body", b"")
 
     def set_header(self, name: bytes, value: str) -> None:
-        """Give a header one value."""
+        """Set a header, instead of those of the same name."""
         others = tuple(header for header in self.headers if header[0].lower() != name)
         self.headers = (*others, (name, value.encode("latin-1")))
 
@@ -73,7 +70,7 @@ class _Reply:
 
 
 class Gate:
-    """The outermost layer of the sandbox, an ASGI application around the services.
+    """An ASGI layer around the services that records requests and lets faults befall them.
 
     :param app: the application with the services and the switchboard.
     :param state: holds the faults and the record of requests.
@@ -96,7 +93,7 @@ class Gate:
             service=service,
             method=scope["method"],
             path=scope["path"],
-            query={name: value if name in _SHOWN_PARAMETERS else "***" for name, value in request.query_params.items()},
+            query=_shown(request.query_params),
             fault=fault.kind if fault else None,
         )
         self._state.requests.append(record)
@@ -165,10 +162,14 @@ class Gate:
         await _hang_up(scope, receive)
 
     async def _work(self, scope: Scope, receive: Receive) -> _Reply:
-        """Let the service work, and hold its reply back."""
+        """Have the service do its work, and hold its reply back."""
         reply = _Reply()
         await self._app(scope, receive, reply.keep)
         return reply
+
+
+def _shown(query: QueryParams) -> dict[str, str]:
+    return {name: ",".join(query.getlist(name)) if name in _SHOWN_PARAMETERS else "***" for name in query}
 
 
 async def _hang_up(scope: Scope, receive: Receive) -> None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class SlidingWindow:
-    """At most so many calls in any one second, kept for each key.
+    """A limit on the calls in any one second, kept for each key.
 
     Refused calls do not count, so a client that backs off is let in again.
     """
@@ -21,7 +21,7 @@ class SlidingWindow:
         self._calls: defaultdict[str, deque[float]] = defaultdict(deque)
 
     def admit(self, key: str, *, limit: int, now: float) -> bool:
-        """Let a call in, or refuse it.
+        """Admit a call, or refuse it.
 
         :param key: whose limit it is.
         :param limit: calls in a second.
@@ -38,14 +38,14 @@ class SlidingWindow:
 
 
 class DailyQuota:
-    """So many units a day for each key; the day begins at 00:00 UTC."""
+    """A limit on the units in a day, kept for each key; the day begins at 00:00 UTC."""
 
     def __init__(self) -> None:
         self._day: date | None = None
         self._spent: defaultdict[str, int] = defaultdict(int)
 
     def spent(self, key: str, *, now: float) -> int:
-        """Tell what a key has spent today.
+        """Return what a key has spent today.
 
         :param key: whose quota it is.
         :param now: seconds since 1970-01-01 UTC.
@@ -64,7 +64,7 @@ class DailyQuota:
         :param units: what the call costs.
         :param limit: units in a day.
         :param now: seconds since 1970-01-01 UTC.
-        :returns: whether there was enough left; nothing is taken where there was not.
+        :returns: whether there was enough left; nothing is taken if there was not.
         """
         if self.spent(key, now=now) + units > limit:
             return False

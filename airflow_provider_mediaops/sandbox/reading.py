@@ -1,4 +1,4 @@
-"""Reading requests into models, strictly and after their credentials were checked.
+"""Read requests into models, strictly and after their credentials were checked.
 
 Services look at the credential first, and take a body for JSON whatever it is labelled; FastAPI by itself does neither.
 So a route asks for its models by :func:`from_query` and :func:`from_body`, after whatever checks the credential, and
@@ -14,26 +14,38 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ValidationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+
+    from starlette.datastructures import QueryParams
 
 Model = TypeVar("Model", bound=BaseModel)
 
 
-def from_query(model: type[Model]) -> Any:
-    """Let a route's parameter receive the request's query.
+def last_values(query: QueryParams) -> Mapping[str, str]:
+    """Return one value for each parameter: of a repeated one, the last.
 
-    :param model: what the query must be; of a repeated parameter, the last value counts.
+    :param query: the parameters as they came.
+    :returns: the values by name.
+    """
+    return dict(query)
+
+
+def from_query(model: type[Model], *, values: Callable[[QueryParams], Mapping[str, str]] = last_values) -> Any:
+    """Return a dependency through which a route's parameter receives the request's query.
+
+    :param model: what the query must be.
+    :param values: makes one value of each parameter.
     :returns: a FastAPI dependency, which raises RequestValidationError.
     """
 
     async def read(request: Request) -> Model:
-        return _validated("query", lambda: model.model_validate(dict(request.query_params)))
+        return _validated("query", lambda: model.model_validate(values(request.query_params)))
 
     return Depends(read)
 
 
 def from_body(model: type[Model]) -> Any:
-    """Let a route's parameter receive the request's body.
+    """Return a dependency through which a route's parameter receives the request's body.
 
     :param model: what the JSON of the body must be.
     :returns: a FastAPI dependency, which raises RequestValidationError.
@@ -55,7 +67,7 @@ def _validated(place: str, read: Callable[[], Model]) -> Model:
 
 
 def described(*, query: type[BaseModel] | None = None, body: type[BaseModel] | None = None) -> dict[str, Any]:
-    """Describe models to the manual.
+    """Describe a route's models to the manual.
 
     :param query: the model that a route takes from the query.
     :param body: the model that it takes from the body.
@@ -75,7 +87,7 @@ def described(*, query: type[BaseModel] | None = None, body: type[BaseModel] | N
             for name, field in schema["properties"].items()
         ]
     if body is not None:
-        # The parts stand within the schema, not in the manual's list of shared ones.
+        # The schema holds its own definitions, under $defs, not in the manual's shared list.
         content = {"schema": body.model_json_schema()}
         extra["requestBody"] = {"required": True, "content": {"application/json": content}}
     return extra

@@ -1,4 +1,4 @@
-"""How each service says no: the shapes of their error replies."""
+"""The error replies of each service."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ _STATUS_NAMES = {
     429: "RESOURCE_EXHAUSTED",
     503: "UNAVAILABLE",
 }
-_VIDEO_REASONS = {401: "authError", 403: "forbidden", 404: "notFound", 429: "rateLimitExceeded"}
+# The names of errors, and the reasons of those that the switchboard arms.
+_VIDEO_NAMES = {400: "badRequest", 401: "unauthorized", 403: "forbidden", 404: "notFound", 405: "methodNotAllowed"}
+_VIDEO_LIMIT = {"name": "userRateLimitExceeded", "reason": "rateLimitExceeded"}
+_VIDEO_REASONS = {401: "authError", 403: "forbidden", 404: "notFound"}
 _CLUSTER_TYPES = {401: "security_exception", 403: "security_exception", 429: "rejected_execution_exception"}
 _FIRST_SERVER_ERROR = 500
 
@@ -43,23 +46,25 @@ class RefusedError(Exception):
         self.headers = dict(headers or {})
 
     def response(self) -> JSONResponse:
-        """Give the reply."""
+        """Return the reply."""
         return JSONResponse(self.body, status_code=self.status, headers=self.headers)
 
 
 def video_refusal(
-    status: int, reason: str, message: str, *, domain: str = "global", location: str | None = None
+    status: int, reason: str, message: str, *, name: str | None = None, location: str | None = None
 ) -> RefusedError:
     """Refuse as the video platform does.
 
     :param status: the HTTP status.
-    :param reason: the reason's name, such as ``videoNotFound``.
+    :param reason: the reason, such as ``videoNotFound``.
     :param message: what is wrong, for people.
-    :param domain: which part of the platform says so.
+    :param name: the name of the error, such as ``notFound``; by default the one that goes with the status.
     :param location: the parameter, header or property at fault.
     :returns: the refusal, to be raised.
     """
-    entry = {"message": message, "domain": domain, "reason": reason}
+    name = name or _VIDEO_NAMES.get(status, "backendError" if status >= _FIRST_SERVER_ERROR else "badRequest")
+    domain = "usageLimits" if reason == _VIDEO_LIMIT["reason"] else "global"
+    entry = {"message": message, "domain": domain, "name": name, "reason": reason}
     if location:
         entry |= {"location": location, "locationType": "header" if location == "Authorization" else "parameter"}
     error: dict[str, Any] = {"code": status, "message": message, "errors": [entry]}
@@ -67,6 +72,16 @@ def video_refusal(
         error["status"] = _STATUS_NAMES[status]
     headers = {"WWW-Authenticate": 'Bearer realm="sandbox"'} if status == HTTPStatus.UNAUTHORIZED else None
     return RefusedError(status, {"error": error}, headers)
+
+
+def video_limit_refusal(message: str, *, status: int = 403) -> RefusedError:
+    """Say as the video platform does that its rate or its quota is exceeded.
+
+    :param message: which of them, for people; a quota's says "per day".
+    :param status: the HTTP status.
+    :returns: the refusal, to be raised.
+    """
+    return video_refusal(status, message=message, **_VIDEO_LIMIT)
 
 
 def token_refusal(status: int, error: str, description: str) -> RefusedError:
@@ -106,7 +121,7 @@ def books_refusal(status: int, message: str, **more: str) -> RefusedError:
 
 
 def refusal_of_status(service: Service, status: int) -> RefusedError:
-    """Give a reply of any status in the shape of a service's errors.
+    """Return a reply of any status in the shape of a service's errors.
 
     :param service: whose shape.
     :param status: the HTTP status.
@@ -114,9 +129,10 @@ def refusal_of_status(service: Service, status: int) -> RefusedError:
     """
     message = f"{HTTPStatus(status).phrase} (a fault armed at the sandbox's switchboard)"
     failed = status >= _FIRST_SERVER_ERROR
+    if service == "video" and status == HTTPStatus.TOO_MANY_REQUESTS:
+        return video_limit_refusal(message, status=status)
     if service == "video":
-        reason = _VIDEO_REASONS.get(status, "backendError" if failed else "badRequest")
-        return video_refusal(status, reason, message)
+        return video_refusal(status, _VIDEO_REASONS.get(status, "backendError" if failed else "badRequest"), message)
     if service == "token":
         return token_refusal(status, "temporarily_unavailable" if failed else "invalid_request", message)
     if service == "cluster":
@@ -126,14 +142,14 @@ def refusal_of_status(service: Service, status: int) -> RefusedError:
 
 
 def limit_refusal(service: Service, *, books_reply: LimitReply) -> RefusedError:
-    """Say that a limit is reached, as a service does.
+    """Say as a service does that a limit is reached.
 
     :param service: whose limit.
-    :param books_reply: which of the book database's two replies (its specification, section 7).
+    :param books_reply: which of the book database's two replies.
     :returns: the refusal.
     """
     if service == "video":
-        return video_refusal(403, "userRateLimitExceeded", "Too many requests in a second.", domain="usageLimits")
+        return video_limit_refusal("Too many requests in a second.")
     if service == "token":
         return token_refusal(429, "slow_down", "Too many token requests.")
     if service == "cluster":
@@ -144,7 +160,7 @@ def limit_refusal(service: Service, *, books_reply: LimitReply) -> RefusedError:
 
 
 def expired_refusal(service: Service) -> RefusedError:
-    """Say that a credential is no longer good, as a service does.
+    """Say as a service does that a credential has expired.
 
     :param service: whose credential.
     :returns: the refusal, always 401.

@@ -13,12 +13,11 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from airflow_provider_mediaops.sandbox import services
 from airflow_provider_mediaops.sandbox.app import create_app
-from airflow_provider_mediaops.sandbox.books import catalogue
-from airflow_provider_mediaops.sandbox.books import routes as books
+from airflow_provider_mediaops.sandbox.books import catalogue, plans
 from airflow_provider_mediaops.sandbox.cluster import routes as cluster
 from airflow_provider_mediaops.sandbox.gate import HANG_UP
 from airflow_provider_mediaops.sandbox.state import SandboxState, Settings
-from airflow_provider_mediaops.sandbox.video import tokens as video_tokens
+from airflow_provider_mediaops.sandbox.video import tokens
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -30,12 +29,12 @@ if TYPE_CHECKING:
 
 VideoAuth = Literal["bearer", "refresh_token", "api_key"]
 
-_STARTING = 10.0
-_STOPPING = 10.0
+_START_SECONDS = 240.0
+_STOP_SECONDS = 10.0
 
 
 class _HangUpProtocol(H11Protocol):
-    """HTTP, with a way for the application to close the connection under a reply."""
+    """HTTP whose connections the application can close in the middle of a reply."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -51,8 +50,8 @@ class _HangUpProtocol(H11Protocol):
 class SandboxServer:
     """A sandbox that runs for as long as its ``with`` block lasts; it starts once.
 
-    :param host: the name or IPv4 address to listen on; the sandbox's credentials are public, so keep it to this
-        machine.
+    :param host: the name or IPv4 address to listen on; requests to other names than this one, ``localhost``,
+        ``127.0.0.1`` and ``[::1]`` are refused. The sandbox's credentials are public, so keep it to this machine.
     :param port: the port to listen on; 0 picks a free one.
     :param settings: how the sandbox behaves.
     :param clock: what time it is; a test may bring its own.
@@ -71,7 +70,7 @@ class SandboxServer:
         self._host = host
         self._port = port
         config = uvicorn.Config(
-            create_app(self.state),
+            create_app(self.state, host=host),
             http=_HangUpProtocol,
             ws="none",
             lifespan="off",
@@ -92,7 +91,7 @@ class SandboxServer:
             target=self._server.run, kwargs={"sockets": [self._socket]}, name="mediaops-sandbox", daemon=True
         )
         self._thread.start()
-        deadline = time.monotonic() + _STARTING
+        deadline = time.monotonic() + _START_SECONDS
         while not self._server.started:
             if not self._thread.is_alive() or time.monotonic() > deadline:
                 self._stop()
@@ -108,7 +107,7 @@ class SandboxServer:
 
     def _stop(self) -> None:
         self._server.should_exit = True
-        self._thread.join(_STOPPING)
+        self._thread.join(_STOP_SECONDS)
         self._socket.close()
 
     @property
@@ -117,7 +116,7 @@ class SandboxServer:
         return f"http://{self._host}:{self._port}"
 
     def connections(self, *, video_auth: VideoAuth = "bearer") -> dict[str, str]:
-        """Give the Airflow connections with which the provider finds it.
+        """Return the Airflow connections with which the provider finds it.
 
         :param video_auth: how the video platform is shown who asks.
         :returns: the names of environment variables, each with a connection in JSON.
@@ -136,24 +135,24 @@ class SandboxServer:
             },
             "AIRFLOW_CONN_MEDIAOPS_BOOKS_DEFAULT": {
                 "conn_type": "mediaops_books",
-                "host": f"{self.url}{books.PRO.root}",
-                "password": books.PRO.key,
-                "extra": {"plan": books.PRO.name, "canary_isbn": catalogue.KNOWN_ISBNS[0]},
+                "host": f"{self.url}{plans.PRO.root}",
+                "password": plans.PRO.key,
+                "extra": {"plan": plans.PRO.name, "canary_isbn": catalogue.KNOWN_ISBNS[0]},
             },
         }
         return {name: json.dumps(connection) for name, connection in connections.items()}
 
     def _video_login(self, auth: VideoAuth) -> dict[str, Any]:
         if auth == "bearer":
-            return {"password": video_tokens.BEARER_TOKEN, "extra": {}}
+            return {"password": tokens.BEARER_TOKEN, "extra": {}}
         if auth == "api_key":
-            return {"password": video_tokens.API_KEY, "extra": {}}
+            return {"password": tokens.API_KEY, "extra": {}}
         return {
-            "login": video_tokens.CLIENT_ID,
-            "password": video_tokens.CLIENT_SECRET,
+            "login": tokens.CLIENT_ID,
+            "password": tokens.CLIENT_SECRET,
             "extra": {
-                "refresh_token": video_tokens.REFRESH_TOKEN,
+                "refresh_token": tokens.REFRESH_TOKEN,
                 "token_url": f"{self.url}{services.TOKEN_PATH}",
-                "scopes": video_tokens.WRITE_SCOPE,
+                "scopes": tokens.WRITE_SCOPE,
             },
         }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-#: A service that faults and the request log are kept by; ``token`` is the video platform's token endpoint.
+#: A service, as faults and the recorded requests name it; ``token`` is the video platform's token endpoint.
 Service = Literal["video", "token", "cluster", "books"]
 
 TOKEN_PATH = "/video/oauth2/token"  # noqa: S105 - an address, not a token
@@ -14,7 +14,7 @@ _ROOTS: dict[str, Service] = {TOKEN_PATH: "token", "/video": "video", "/cluster"
 
 
 def service_of(path: str) -> Service | None:
-    """Tell which service an address belongs to.
+    """Return the service to which an address belongs.
 
     :param path: the decoded path of a request.
     :returns: the service, or None for the switchboard and the manual.

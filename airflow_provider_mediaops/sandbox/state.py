@@ -1,4 +1,4 @@
-"""What one sandbox knows and remembers: its settings, its clock, its limits, its faults, and what it was asked."""
+"""The state of one sandbox: its settings, clock, limits, faults and the requests it had."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _REMEMBERED_REQUESTS = 10_000
 
 
 class Settings(BaseModel):
-    """How a sandbox behaves. Each setting is an option of the command line as well."""
+    """Settings of a sandbox. Each is an option of the command line as well."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -64,12 +64,12 @@ class RequestRecord(BaseModel):
     method: str
     path: str
     query: dict[str, str] = Field(description="Its parameters; the values of unknown ones and of keys are `***`.")
-    status: int | None = Field(default=None, description="The reply's status; null where no reply was begun.")
+    status: int | None = Field(default=None, description="The reply's status; null if no reply was begun.")
     fault: str | None = Field(default=None, description="The kind of fault that befell it.")
 
 
 class SandboxState:
-    """Everything that a running sandbox holds. Tests and programs may look at it and arm faults in it.
+    """The state of a running sandbox. Tests and programs may look at it and arm faults in it.
 
     :param settings: how it behaves.
     :param clock: what time it is; a test may bring its own.
@@ -92,7 +92,7 @@ class SandboxState:
         self._limit_replies = 0
 
     def limit_refusal(self, service: Service) -> RefusedError:
-        """Give the reply with which a service says that a limit is reached.
+        """Return the reply with which a service says that a limit is reached.
 
         :param service: whose limit.
         :returns: the refusal; the book database's two replies take turns unless a setting picks one.

@@ -1,4 +1,4 @@
-"""The switchboard: arm faults, pin the CPU, see what was asked and posted."""
+"""The switchboard: arm faults, pin the CPU, show the requests and the bulletins."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def pinned_cpu(sandbox: Sandbox) -> list[CpuPin]:
 
 @router.delete("/cpu", status_code=204)
 async def unpin_cpu(sandbox: Sandbox) -> None:
-    """Let the CPU of all nodes rise and fall again."""
+    """Unpin the CPU of all nodes: it rises and falls again."""
     sandbox.cluster.unpin()
 
 

@@ -11,9 +11,9 @@ import pytest
 from airflow_provider_mediaops import __version__
 from airflow_provider_mediaops.connection_fields import CONNECTION_TYPES
 from airflow_provider_mediaops.get_provider_info import get_provider_info
-from airflow_provider_mediaops.sandbox.books import routes as books
+from airflow_provider_mediaops.sandbox.books import plans
 from airflow_provider_mediaops.sandbox.cluster import routes as cluster
-from airflow_provider_mediaops.sandbox.video import tokens as video_tokens
+from airflow_provider_mediaops.sandbox.video import tokens
 from tests.contract import fresh_python
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 NAME = "airflow-provider-mediaops"
 ENABLED = {"AIRFLOW__CORE__TEST_CONNECTION": "Enabled"}
-SECRETS = [video_tokens.BEARER_TOKEN, cluster.PASSWORD, books.PRO.key]
+SECRETS = [tokens.BEARER_TOKEN, cluster.PASSWORD, plans.PRO.key]
 
 
 def rows_of(*command: str) -> list[dict[str, Any]]:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_provider_mediaops.sandbox.books import routes as books
+from airflow_provider_mediaops.sandbox.books import plans
 from airflow_provider_mediaops.sandbox.cluster import routes as cluster
-from airflow_provider_mediaops.sandbox.video import tokens as video_tokens
+from airflow_provider_mediaops.sandbox.video import tokens
 from tests.contract import dag_runs
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.sandbox.server import SandboxServer
     from tests.contract.dag_runs import Run
 
-SECRETS = (video_tokens.BEARER_TOKEN, cluster.PASSWORD, books.PRO.key)
+SECRETS = (tokens.BEARER_TOKEN, cluster.PASSWORD, plans.PRO.key)
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,9 @@ from airflow.sdk.execution_time import task_runner
 from airflow.triggers.base import BaseEventTrigger, BaseTrigger
 
 import airflow_provider_mediaops.triggers
-from airflow_provider_mediaops.sandbox.books import routes as books
+from airflow_provider_mediaops.sandbox.books import plans
 from airflow_provider_mediaops.sandbox.cluster import routes as cluster
-from airflow_provider_mediaops.sandbox.video import tokens as video_tokens
+from airflow_provider_mediaops.sandbox.video import tokens
 from airflow_provider_mediaops.sensors.service import ServiceSensor
 from airflow_provider_mediaops.triggers.cluster import HighCpuTrigger
 from tests.contract.tasks import DEFERRING, SENSORS, Task, name_of
@@ -136,7 +136,7 @@ def test_no_secret_is_on_the_way(task: Task, tmp_path: Path) -> None:
     name = task.connection if task.connection in values else "conn_id"
     made = task.make()
     assert values[name] == (made.conn_id if isinstance(made, ServiceSensor) else getattr(made, task.connection))
-    for secret in (video_tokens.BEARER_TOKEN, cluster.PASSWORD, books.PRO.key):
+    for secret in (tokens.BEARER_TOKEN, cluster.PASSWORD, plans.PRO.key):
         assert secret not in row_of_a_task(trigger)
 
 

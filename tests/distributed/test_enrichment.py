@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_provider_mediaops.books.batch.scheduler import IN_FLIGHT
-from airflow_provider_mediaops.sandbox.books import routes as books
+from airflow_provider_mediaops.sandbox.books import plans
 from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
 from airflow_provider_mediaops.sandbox.faults import DropFault, LimitFault, StatusFault
 from scripts.local_airflow import FINAL_STATES
@@ -30,7 +30,7 @@ UNIQUE = 125  # ISBNs a part; with five requests a second all parts take 200 s a
 UNDISTURBED = 300  # requests after all parts have begun, until things begin to go wrong
 FAULTS = 3 * 4 + 3 + 2 + 6  # requests that arm_faults() lets fail
 TASKS_OF_A_WORKER = 4
-RATE = books.PRO.requests_per_second
+RATE = plans.PRO.requests_per_second
 PART_OF_ISBN = {isbn: number // UNIQUE for number, isbn in enumerate(sample_isbns(PARTS * UNIQUE))}
 # Redis and this process read one clock; callers may wake up a moment before their time.
 CLOCK_SECONDS = 0.05

@@ -6,20 +6,20 @@ import json
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
-from airflow_provider_mediaops.sandbox.books import routes as books
+from airflow_provider_mediaops.sandbox.books import plans
 from airflow_provider_mediaops.sandbox.cluster import routes as cluster
-from airflow_provider_mediaops.sandbox.video import tokens as video_tokens
+from airflow_provider_mediaops.sandbox.video import tokens
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.sandbox.server import SandboxServer
 
 SECRETS = (
-    books.INACTIVE_KEY,
-    books.PRO.key,
+    plans.INACTIVE_KEY,
+    plans.PRO.key,
     cluster.PASSWORD,
-    video_tokens.CLIENT_SECRET,
-    video_tokens.READ_ONLY_TOKEN,
-    video_tokens.REFRESH_TOKEN,
+    tokens.CLIENT_SECRET,
+    tokens.READ_ONLY_TOKEN,
+    tokens.REFRESH_TOKEN,
     "sandbox-access-token",
 )
 """What must be seen nowhere; the last one begins every access token that the sandbox issues."""
@@ -31,11 +31,11 @@ def in_environment(sandbox: SandboxServer) -> dict[str, str]:
     video, on_cluster = (json.loads(ready[f"AIRFLOW_CONN_MEDIAOPS_{name}_DEFAULT"]) for name in ("VIDEO", "CLUSTER"))
     connections = {
         "MEDIAOPS_VIDEO_DEFAULT": video,
-        "VIDEO_READ_ONLY": {**video, "password": video_tokens.READ_ONLY_TOKEN, "extra": {"auth": "bearer"}},
+        "VIDEO_READ_ONLY": {**video, "password": tokens.READ_ONLY_TOKEN, "extra": {"auth": "bearer"}},
         "CLUSTER_ONE_ATTEMPT": {**on_cluster, "extra": {"max_attempts": 1}},
         "CLUSTER_IMPATIENT": {**on_cluster, "extra": {"max_wait": 2}},
         "CLUSTER_WATCHED": {**on_cluster, "extra": {"max_attempts": 1}},
-        "BOOKS_INACTIVE_KEY": {**in_database(sandbox), "password": books.INACTIVE_KEY},
+        "BOOKS_INACTIVE_KEY": {**in_database(sandbox), "password": plans.INACTIVE_KEY},
     }
     return {
         "AIRFLOW_CONN_MEDIAOPS_CLUSTER_DEFAULT": _address(on_cluster),

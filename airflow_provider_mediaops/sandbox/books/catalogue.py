@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.sandbox.books.isbn import GENERATED_PREFIX, isbn10_of
 
-Value = TypeVar("Value")
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,35 @@ _KNOWN = {
 #: The well-known ISBNs that have a record.
 KNOWN_ISBNS = tuple(_KNOWN)
 
+ABSENT = "absent"
+#: The forms in which the service writes a field, each with its share of the records in percent.
+#: The well-known books have the first form of each.
+FORMS: Mapping[str, Mapping[str, int]] = {
+    "isbn": {"ISBN-10": 97, "ISBN-13": 3},
+    "title": {"text": 99, "text that ends with a NUL byte": 1},
+    "title_long": {"text": 95, ABSENT: 5},
+    "authors": {"list": 93, "object with numeric keys": 2, "list that holds null": 2, ABSENT: 3},
+    "publisher": {"text": 98, ABSENT: 2},
+    "language": {"`en`": 92, "`en_US`": 3, "`eng`": 2, ABSENT: 3},
+    "binding": {"text": 97, ABSENT: 3},
+    "pages": {"number": 93, "text": 3, ABSENT: 4},
+    "date_published": {
+        "YYYY": 45,
+        "YYYY-MM-DD": 40,
+        "date and time": 5,
+        "YYYY-MM": 4,
+        "number": 3,
+        "`-`": 1,
+        ABSENT: 2,
+    },
+    "msrp": {"number": 90, "text": 3, "`0`": 2, "`0.00` as text": 2, ABSENT: 3},
+    "dewey_decimal": {"text": 90, "list": 3, ABSENT: 7},
+    "dimensions": {"text": 92, "list": 3, ABSENT: 5},
+    "subjects": {"list": 92, "object with numeric keys": 2, ABSENT: 6},
+    "image": {"text": 98, ABSENT: 2},
+    "other_isbns": {ABSENT: 95, "list": 5},
+}
+
 _SUBJECTS = ("Invention", "Patience", "Weather", "Bridges", "Tea")
 _BINDINGS = ("Hardcover", "Paperback", "Mass Market Paperback", "Kindle Edition")
 
@@ -49,16 +80,16 @@ _BINDINGS = ("Hardcover", "Paperback", "Mass Market Paperback", "Kindle Edition"
 def book(isbn: str) -> dict[str, Any] | None:
     """Look a book up.
 
-    The types of its fields drift from record to record, as notes on the real service list them: the same field is
-    a number here and a string there, a list or an object with numeric keys, and any of them may be absent.
+    A field of a record may have another type than in most records, or be absent, as :data:`FORMS` says.
 
     :param isbn: a valid ISBN-13.
-    :returns: its record; None where there is none.
+    :returns: its record; None if there is none.
     """
-    facts = _KNOWN.get(isbn)
-    if facts is None and isbn.startswith(GENERATED_PREFIX):
-        facts = _generated(int(isbn[:12]))
-    return None if facts is None else _record(isbn, facts)
+    if facts := _KNOWN.get(isbn):
+        return _record(isbn, facts, {field: next(iter(forms)) for field, forms in FORMS.items()})
+    if isbn.startswith(GENERATED_PREFIX):
+        return _record(isbn, _generated(int(isbn[:12])), _drawn_forms(isbn))
+    return None
 
 
 def _generated(number: int) -> _Facts:
@@ -70,42 +101,64 @@ def _generated(number: int) -> _Facts:
     )
 
 
-def _record(isbn: str, facts: _Facts) -> dict[str, Any]:
-    number = int(isbn[:12])
-    price = f"{number % 40 + 4}.{number % 100:02d}"
-    sizes = ["Height: 7.8 Inches", "Width: 5.1 Inches"]
-    record = {
-        "isbn13": isbn,
-        "isbn": _turn(number, isbn10_of(isbn), isbn),
-        "title": facts.title + _turn(number, *[""] * 10, "\0"),
-        "title_long": _turn(number, f"{facts.title} ({facts.publisher})", None),
-        "authors": _turn(number, *_lists(facts.authors), [*facts.authors, None], None),
-        "publisher": facts.publisher,
-        "language": _turn(number, "en", "en_US", "eng", None),
-        "binding": _turn(number, *_BINDINGS),
-        "pages": _turn(number, number % 900 + 20, str(number % 900 + 20), None),
-        "date_published": _published(number, facts.year),
-        "msrp": _turn(number, float(price), price, 0, "0.00", None),
-        "dewey_decimal": _turn(number, "823.914", ["823.914", "[Fic]"], None),
-        "dimensions": _turn(number, ", ".join(sizes), sizes, None),
-        "subjects": _turn(number // 2, *_lists(_SUBJECTS[: number % 4 + 1]), None),
-        "image": f"https://images.sandbox.example/books/{isbn}.jpg",
-        "other_isbns": _turn(number, None, [{"isbn": isbn, "binding": "Audio CD"}]),
+def _drawn_forms(isbn: str) -> dict[str, str]:
+    """Draw the form of each field: it looks random and is always the same for one ISBN."""
+    digest = hashlib.blake2b(isbn.encode(), digest_size=4 * len(FORMS)).digest()
+    return {
+        field: _drawn(forms, int.from_bytes(digest[4 * place : 4 * place + 4], "big") % 100)
+        for place, (field, forms) in enumerate(FORMS.items())
     }
-    # An absent field is absent, not null.
-    return {name: value for name, value in record.items() if value is not None}
 
 
-def _published(number: int, year: int) -> int | str | None:
+def _drawn(forms: Mapping[str, int], percent: int) -> str:
+    for form, share in forms.items():
+        if percent < share:
+            return form
+        percent -= share
+    raise AssertionError(f"The shares of {list(forms)} do not add up to 100.")
+
+
+def _record(isbn: str, facts: _Facts, forms: Mapping[str, str]) -> dict[str, Any]:
+    number = int(isbn[:12])
+    pages, price = number % 900 + 20, f"{number % 40 + 4}.{number % 100:02d}"
+    sizes = ["Height: 7.8 Inches", "Width: 5.1 Inches"]
+    subjects = _SUBJECTS[: number % 4 + 1]
+    written = {
+        "isbn": {"ISBN-10": isbn10_of(isbn), "ISBN-13": isbn},
+        "title": {"text": facts.title, "text that ends with a NUL byte": f"{facts.title}\0"},
+        "title_long": {"text": f"{facts.title} ({facts.publisher})"},
+        "authors": {**_as_lists(facts.authors), "list that holds null": [*facts.authors, None]},
+        "publisher": {"text": facts.publisher},
+        "language": {"`en`": "en", "`en_US`": "en_US", "`eng`": "eng"},
+        "binding": {"text": _BINDINGS[number % len(_BINDINGS)]},
+        "pages": {"number": pages, "text": str(pages)},
+        "date_published": _dates(number, facts.year),
+        "msrp": {"number": float(price), "text": price, "`0`": 0, "`0.00` as text": "0.00"},
+        "dewey_decimal": {"text": "823.914", "list": ["823.914", "[Fic]"]},
+        "dimensions": {"text": ", ".join(sizes), "list": sizes},
+        "subjects": _as_lists(subjects),
+        "image": {"text": f"https://images.sandbox.example/books/{isbn}.jpg"},
+        "other_isbns": {"list": [{"isbn": isbn, "binding": "Audio CD"}]},
+    }
+    present = {field: values[forms[field]] for field, values in written.items() if forms[field] != ABSENT}
+    return {"isbn13": isbn, **present}
+
+
+def _dates(number: int, year: int) -> dict[str, int | str]:
     day = f"{year}-{number % 12 + 1:02d}-{number % 28 + 1:02d}"
-    return _turn(number, year, str(year), day[:7], day, f"{day}T00:00:01Z", "-", None)
+    return {
+        "YYYY": str(year),
+        "YYYY-MM-DD": day,
+        "date and time": f"{day}T00:00:01Z",
+        "YYYY-MM": day[:7],
+        "number": year,
+        "`-`": "-",
+    }
 
 
-def _turn(number: int, *values: Value) -> Value:
-    """Pick one of several, another one for the next book."""
-    return values[number % len(values)]
-
-
-def _lists(values: tuple[str, ...]) -> tuple[list[str], dict[str, str]]:
+def _as_lists(values: tuple[str, ...]) -> dict[str, Any]:
     """Write a list in the two ways in which the service does."""
-    return list(values), {str(place): value for place, value in enumerate(values)}
+    return {
+        "list": list(values),
+        "object with numeric keys": {str(place): value for place, value in enumerate(values)},
+    }

@@ -1,4 +1,4 @@
-"""ISBNs, as far as the sandbox needs them: check digits, and a supply of valid ones."""
+"""Check digits of ISBNs, and a supply of valid ISBNs."""
 
 from __future__ import annotations
 
@@ -10,16 +10,31 @@ _GENERATED = 10_000_000
 
 
 def is_isbn13(text: str) -> bool:
-    """Tell whether a text is the 13 digits of a book's ISBN.
+    """Return whether a text is the 13 digits of a book's ISBN.
 
     :param text: as it stands in the address.
-    :returns: whether it is; 979-0 numbers belong to printed music and are none.
+    :returns: whether it is; numbers that begin with 979-0 belong to printed music.
     """
     return bool(re.fullmatch("97(8[0-9]|9[1-9])[0-9]{9}", text)) and text[12] == _check_digit(text[:12])
 
 
+def as_isbn13(text: str) -> str | None:
+    """Return the 13 digits of a book's ISBN, old or new.
+
+    :param text: 13 digits, or 9 digits and a digit or ``X``; without hyphens.
+    :returns: the ISBN-13; None if the text is not a valid ISBN.
+    """
+    if is_isbn13(text):
+        return text
+    if not re.fullmatch("[0-9]{9}[0-9X]", text):
+        return None
+    body = f"978{text[:9]}"
+    isbn13 = body + _check_digit(body)
+    return isbn13 if isbn10_of(isbn13) == text else None
+
+
 def isbn10_of(isbn13: str) -> str:
-    """Give the ISBN-10 of a book.
+    """Return the ISBN-10 of a book.
 
     :param isbn13: a valid ISBN-13 that begins with 978.
     :returns: the same book's ISBN-10.
@@ -30,7 +45,7 @@ def isbn10_of(isbn13: str) -> str:
 
 
 def sample_isbns(count: int) -> list[str]:
-    """Make a list of ISBNs that all have a record, for trying long lists.
+    """Return a list of ISBNs that all have a record, for trying long lists.
 
     :param count: how many, up to ten million.
     :returns: ISBN-13s, all different, always the same ones.

@@ -28,7 +28,7 @@ _FIRST_DAY = datetime(2014, 1, 1, tzinfo=timezone.utc)
 
 
 def etag_of(content: object) -> str:
-    """Give the ETag of a resource: the same for the same content.
+    """Return the ETag of a resource: the same for the same content.
 
     :param content: the resource, as JSON values.
     :returns: a short text.
@@ -75,15 +75,15 @@ class Subscriptions:
         self._by_id = {item["id"]: item for items in self._channels.values() for item in items}
 
     def of_channel(self, channel: str) -> list[dict[str, Any]] | None:
-        """Give what a channel has subscribed to.
+        """Return what a channel has subscribed to.
 
         :param channel: the subscriber's channel id.
-        :returns: its subscriptions, all parts; None where there is no such channel.
+        :returns: its subscriptions, all parts; None if there is no such channel.
         """
         return self._channels.get(channel)
 
     def with_ids(self, ids: list[str]) -> list[dict[str, Any]]:
-        """Give the subscriptions with these ids; unknown ids are left out.
+        """Return the subscriptions with these ids, without unknown ids.
 
         :param ids: subscription ids.
         :returns: the subscriptions, all parts.
@@ -136,7 +136,7 @@ def page_of(items: list[dict[str, Any]], *, size: int, token: str | None, query:
     :param size: subscriptions a page.
     :param token: the page token of the request.
     :param query: what the request asks for, as JSON values: a token is good for the same question only.
-    :returns: the page; None where the token does not belong to this question and page size.
+    :returns: the page; None if the token does not belong to this question and page size.
     """
     seal = [*query, size]
     start = 0 if token is None else _read_token(token, seal)

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 #: What precedes ``/auth/…`` in the names of scopes.
 SCOPE_BASE = "https://video.sandbox.example"
-#: The scope that posting a bulletin needs (video specification, section 5).
+#: The scope that posting a bulletin needs.
 WRITE_SCOPE = f"{SCOPE_BASE}/auth/svc"
 #: A scope that is good for reading only.
 READ_SCOPE = f"{SCOPE_BASE}/auth/svc.readonly"
@@ -24,9 +24,9 @@ API_KEY = "sandbox-api-key"
 
 
 class TokenStore:
-    """Two fixed tokens that never run out, and the issued ones that do.
+    """The access tokens: two fixed ones that never expire, and the issued ones, which do.
 
-    :param clock: tells when a token has run out.
+    :param clock: decides when a token has expired.
     :param lifetime: seconds that an issued token is good for.
     """
 
@@ -37,7 +37,7 @@ class TokenStore:
         self._count = 0
 
     def issue(self, scopes: frozenset[str]) -> str:
-        """Make a new access token.
+        """Issue a new access token.
 
         :param scopes: what it is good for.
         :returns: the token.
@@ -48,10 +48,10 @@ class TokenStore:
         return token
 
     def scopes_of(self, token: str) -> frozenset[str] | None:
-        """Tell what a token is good for now.
+        """Return what a token is good for now.
 
         :param token: as it came with the request.
-        :returns: its scopes; None where it is unknown, revoked or has run out.
+        :returns: its scopes; None if it is unknown, revoked or expired.
         """
         if token == BEARER_TOKEN:
             return frozenset({WRITE_SCOPE})

@@ -36,9 +36,11 @@ class Sandbox:
     def __init__(self, **settings: object) -> None:
         self.clock = FakeClock()
         self.state = SandboxState(Settings.model_validate(settings), clock=self.clock)
-        self._transport = httpx.ASGITransport(create_app(self.state))
+        self._transport = httpx.ASGITransport(create_app(self.state, host="sandbox.test"))
         self._client = httpx.AsyncClient(transport=self._transport, base_url="http://sandbox.test")
+        self.request = self._client.request
         self.get = self._client.get
+        self.head = self._client.head
         self.post = self._client.post
         self.delete = self._client.delete
 

@@ -1,4 +1,4 @@
-"""The page about the sandbox tells the truth."""
+"""docs/sandbox.md agrees with the code."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from airflow_provider_mediaops.sandbox.books import routes as books
+from airflow_provider_mediaops.sandbox.books import plans
+from airflow_provider_mediaops.sandbox.books.catalogue import FORMS
 from airflow_provider_mediaops.sandbox.cluster import routes as cluster
 from airflow_provider_mediaops.sandbox.faults import Fault
 from airflow_provider_mediaops.sandbox.state import Settings
-from airflow_provider_mediaops.sandbox.video import routes as video
-from airflow_provider_mediaops.sandbox.video import subscriptions
-from airflow_provider_mediaops.sandbox.video import tokens as video_tokens
+from airflow_provider_mediaops.sandbox.video import bulletins, subscriptions, tokens
+from airflow_provider_mediaops.sandbox.video.parameters import CommonParameters
 
 if TYPE_CHECKING:
     from tests.unit.sandbox.conftest import Sandbox
@@ -49,28 +49,48 @@ def test_every_setting_is_on_the_page_with_its_default() -> None:
         assert shown in (str(field.default), f"{field.default:g}" if isinstance(field.default, float) else None)
 
 
+def table(head: str) -> list[list[str]]:
+    """Return the cells of the table with this head, row by row."""
+    rows = PAGE.partition(f"{head}\n")[2].partition("\n\n")[0].splitlines()[1:]
+    return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
+
+
+def test_the_shares_of_odd_fields_are_on_the_page() -> None:
+    shown = {field.strip("`"): forms for field, forms in table("| field | forms, with their share in percent |")}
+
+    assert shown == {
+        field: ", ".join(f"{form} {share}" for form, share in forms.items()) for field, forms in FORMS.items()
+    }
+
+
+def test_the_common_parameters_are_on_the_page() -> None:
+    named = {name for names, _ in table("| parameter | in the sandbox |") for name in re.findall("`([^`]+)`", names)}
+
+    assert named == {field.alias for field in CommonParameters.model_fields.values()}
+
+
 def test_credentials_and_data_on_the_page_are_the_sandbox_s() -> None:
     names = [
-        video_tokens.BEARER_TOKEN,
-        video_tokens.READ_ONLY_TOKEN,
-        video_tokens.CLIENT_ID,
-        video_tokens.CLIENT_SECRET,
-        video_tokens.REFRESH_TOKEN,
-        video_tokens.API_KEY,
+        tokens.BEARER_TOKEN,
+        tokens.READ_ONLY_TOKEN,
+        tokens.CLIENT_ID,
+        tokens.CLIENT_SECRET,
+        tokens.REFRESH_TOKEN,
+        tokens.API_KEY,
         cluster.LOGIN,
         cluster.PASSWORD,
         cluster.BEARER_TOKEN,
         cluster.GUEST_LOGIN,
         cluster.GUEST_PASSWORD,
-        books.INACTIVE_KEY,
-        *(plan.key for plan in books.PLANS),
-        *(plan.root for plan in books.PLANS),
+        plans.INACTIVE_KEY,
+        *(plan.key for plan in plans.PLANS),
+        *(plan.root for plan in plans.PLANS),
         subscriptions.MINE,
         subscriptions.FEW,
         subscriptions.NONE,
         *subscriptions.WITHHELD,
         *subscriptions.WITHHELD.values(),
-        video.VIDEOS[0],
-        video.PLAYLISTS[0],
+        bulletins.VIDEOS[0],
+        bulletins.PLAYLISTS[0],
     ]
     assert [name for name in names if f"`{name}`" not in PAGE] == []

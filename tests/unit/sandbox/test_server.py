@@ -13,12 +13,12 @@ import httpx
 import pytest
 
 from airflow_provider_mediaops.sandbox.__main__ import main
-from airflow_provider_mediaops.sandbox.books import routes as books
+from airflow_provider_mediaops.sandbox.books import plans
 from airflow_provider_mediaops.sandbox.cluster import routes as cluster
-from airflow_provider_mediaops.sandbox.faults import DelayFault, DropFault
+from airflow_provider_mediaops.sandbox.faults import DelayFault, DropFault, StatusFault
 from airflow_provider_mediaops.sandbox.server import SandboxServer
 from airflow_provider_mediaops.sandbox.state import Settings
-from airflow_provider_mediaops.sandbox.video import tokens as video_tokens
+from airflow_provider_mediaops.sandbox.video import tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,7 +44,7 @@ def post_bulletin(client: httpx.Client) -> httpx.Response:
         "/video/v3/activities",
         params={"part": "snippet"},
         json=BULLETIN,
-        headers={"Authorization": f"Bearer {video_tokens.BEARER_TOKEN}"},
+        headers={"Authorization": f"Bearer {tokens.BEARER_TOKEN}"},
     )
 
 
@@ -57,6 +57,16 @@ def test_it_answers_on_a_free_port_and_stops(server: SandboxServer, client: http
         gone = another.url
     with pytest.raises(httpx.ConnectError):
         httpx.get(gone, trust_env=False)
+
+
+def test_head_brings_no_body_over_a_real_connection(server: SandboxServer, client: httpx.Client) -> None:
+    path, headers = "/books/pro/key", {"Authorization": plans.PRO.key}
+    server.state.faults.arm(StatusFault(service="books", status=503, after=2))
+
+    sizes = [int(client.head(path, headers=headers).headers["Content-Length"]) for _ in range(3)]
+    assert min(sizes) > 0
+    # A body would be taken for the beginning of the next reply.
+    assert client.get(path, headers=headers).json()["plan_limit"]["spent"] == 3
 
 
 def test_a_taken_port_is_an_error(server: SandboxServer) -> None:
@@ -89,7 +99,7 @@ def test_a_connection_is_dropped_before_or_after_the_work(
 def test_a_dropped_body_announces_more_than_comes(server: SandboxServer, client: httpx.Client) -> None:
     server.state.faults.arm(DropFault(service="books"))
 
-    with client.stream("GET", "/books/pro/key", headers={"Authorization": books.PRO.key}) as reply:
+    with client.stream("GET", "/books/pro/key", headers={"Authorization": plans.PRO.key}) as reply:
         with pytest.raises(httpx.RemoteProtocolError):
             reply.read()
         assert reply.status_code == 200
@@ -168,13 +178,13 @@ def test_the_video_connection_comes_in_other_kinds(client: httpx.Client, server:
         },
     )
     assert extra["auth"] == "refresh_token"
-    assert token.json()["scope"] == video_tokens.WRITE_SCOPE
+    assert token.json()["scope"] == tokens.WRITE_SCOPE
 
     by_key = json.loads(server.connections(video_auth="api_key")["AIRFLOW_CONN_MEDIAOPS_VIDEO_DEFAULT"])
-    assert (by_key["password"], by_key["extra"]["auth"]) == (video_tokens.API_KEY, "api_key")
+    assert (by_key["password"], by_key["extra"]["auth"]) == (tokens.API_KEY, "api_key")
 
 
-def test_the_prefix_of_kinds_is_told_to_the_provider() -> None:
+def test_the_connection_holds_the_prefix_of_kinds() -> None:
     server = SandboxServer(settings=Settings(kind_prefix="youtube"))
 
     video = json.loads(server.connections()["AIRFLOW_CONN_MEDIAOPS_VIDEO_DEFAULT"])

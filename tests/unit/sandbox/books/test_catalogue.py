@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -10,8 +11,8 @@ from hypothesis import strategies as st
 from stdnum import ean
 from stdnum import isbn as oracle
 
-from airflow_provider_mediaops.sandbox.books.catalogue import KNOWN_ISBNS, book
-from airflow_provider_mediaops.sandbox.books.isbn import is_isbn13, isbn10_of, sample_isbns
+from airflow_provider_mediaops.sandbox.books.catalogue import FORMS, KNOWN_ISBNS, book
+from airflow_provider_mediaops.sandbox.books.isbn import as_isbn13, is_isbn13, isbn10_of, sample_isbns
 
 
 def records(count: int = 500) -> list[dict[str, Any]]:
@@ -50,32 +51,56 @@ def test_others_have_none() -> None:
     assert book("9791090000025") is None
 
 
-@pytest.mark.parametrize(
-    ("field", "types"),
-    [
-        ("msrp", {float, int, str, None}),
-        ("date_published", {int, str, None}),
-        ("dewey_decimal", {str, list, None}),
-        ("authors", {list, dict, None}),
-        ("subjects", {list, dict, None}),
-        ("pages", {int, str, None}),
-        ("dimensions", {str, list, None}),
-    ],
-)
-def test_the_types_of_fields_drift(field: str, types: set[type | None]) -> None:
-    assert {type(record[field]) if field in record else None for record in records()} == types
+def form_of(field: str, record: dict[str, Any]) -> str:
+    """Return the name of the form in which a field is written."""
+    value = record.get(field)
+    if isinstance(value, str):
+        return form_of_text(field, value, record["isbn13"])
+    if isinstance(value, dict):
+        assert list(value) == [str(place) for place in range(len(value))]
+        return "object with numeric keys"
+    if isinstance(value, list):
+        return "list that holds null" if None in value else "list"
+    if value is None:
+        return "absent"
+    return "`0`" if value == 0 else "number"
 
 
-def test_the_oddities_of_the_real_records_are_there() -> None:
-    made = records()
+def form_of_text(field: str, text: str, isbn13: str) -> str:
+    dates = {1: "`-`", 4: "YYYY", 7: "YYYY-MM", 10: "YYYY-MM-DD", 20: "date and time"}
+    if field == "date_published":
+        return dates[len(text)]
+    if field == "isbn":
+        return {isbn13: "ISBN-13", isbn10_of(isbn13): "ISBN-10"}[text]
+    if field == "language":
+        return f"`{text}`"
+    if text == "0.00":
+        return "`0.00` as text"
+    return "text that ends with a NUL byte" if text.endswith("\0") else "text"
 
-    assert {len(record["isbn"]) for record in made} == {10, 13}
-    assert any(None in record["authors"] for record in made if isinstance(record.get("authors"), list))
-    assert any("\0" in record["title"] for record in made)
-    assert any("other_isbns" in record for record in made)
-    dates = {str(record["date_published"]) for record in made if "date_published" in record}
-    assert {len(date) for date in dates} == {1, 4, 7, 10, 20}
-    assert "-" in dates
+
+def test_records_are_as_odd_as_the_shares_say_and_no_odder() -> None:
+    made = records(20_000)
+
+    for field, forms in FORMS.items():
+        counted = Counter(form_of(field, record) for record in made)
+        assert counted.keys() == forms.keys(), field
+        assert {form: round(100 * counted[form] / len(made)) for form in forms} == pytest.approx(forms, abs=1), field
+        assert sum(forms.values()) == 100
+
+
+def test_an_odd_form_is_rare() -> None:
+    # The forms of a date are all usual; of any other field the first one is the rule.
+    rare = {field: list(forms.values())[1:] for field, forms in FORMS.items() if field != "date_published"}
+
+    assert {share for shares in rare.values() for share in shares} <= set(range(1, 8))
+
+
+def test_a_well_known_book_has_every_field_in_its_usual_form() -> None:
+    for isbn in KNOWN_ISBNS:
+        record = book(isbn)
+        assert record is not None
+        assert all(form_of(field, record) == next(iter(forms)) for field, forms in FORMS.items())
 
 
 @given(st.one_of(st.from_regex("97[89][0-9]{10}", fullmatch=True), st.text(max_size=14)))
@@ -89,3 +114,9 @@ def test_the_old_isbn_is_that_of_the_standard(number: int) -> None:
     isbn13 = "97800" + f"{number:07d}" + ean.calc_check_digit(f"97800{number:07d}")
 
     assert isbn10_of(isbn13) == oracle.to_isbn10(isbn13)
+    assert as_isbn13(isbn10_of(isbn13)) == isbn13
+
+
+@given(st.from_regex("[0-9]{9}[0-9X]", fullmatch=True))
+def test_an_old_isbn_is_valid_as_the_standard_says(text: str) -> None:
+    assert as_isbn13(text) == (oracle.to_isbn13(text) if oracle.is_valid(text) else None)

@@ -1,4 +1,4 @@
-"""The book database's endpoint, keys, plans and limits (book specification, sections 4, 5, 7 and 8)."""
+"""The book database's endpoints, keys, plans and limits."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.sandbox.books import routes as books
+from airflow_provider_mediaops.sandbox.books import plans
 from airflow_provider_mediaops.sandbox.books.catalogue import KNOWN_ISBNS
 from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
 
 if TYPE_CHECKING:
     import httpx
 
-    from airflow_provider_mediaops.sandbox.books.routes import Plan
+    from airflow_provider_mediaops.sandbox.books.plans import Plan
     from tests.unit.sandbox.conftest import Sandbox
 
 KNOWN = KNOWN_ISBNS[0]
@@ -21,7 +21,7 @@ UNKNOWN = "9791090000025"
 LIMIT_REPLIES = [(404, {"errorMessage": "Not Found"}), (429, {"message": "Limit Exceeded"})]
 
 
-async def ask(sandbox: Sandbox, path: str, *, plan: Plan = books.PRO, key: str | None = None) -> httpx.Response:
+async def ask(sandbox: Sandbox, path: str, *, plan: Plan = plans.PRO, key: str | None = None) -> httpx.Response:
     return await sandbox.get(f"{plan.root}{path}", headers={"Authorization": key or plan.key})
 
 
@@ -37,7 +37,7 @@ async def test_a_record_comes_in_its_envelope(sandbox: Sandbox) -> None:
     assert body["book"]["isbn13"] == KNOWN
 
 
-@pytest.mark.parametrize("plan", books.PLANS)
+@pytest.mark.parametrize("plan", plans.PLANS)
 async def test_each_plan_has_its_address_its_key_and_its_rate(sandbox: Sandbox, plan: Plan) -> None:
     granted = [await ask(sandbox, f"/book/{KNOWN}", plan=plan) for _ in range(plan.requests_per_second)]
 
@@ -45,33 +45,33 @@ async def test_each_plan_has_its_address_its_key_and_its_rate(sandbox: Sandbox, 
     assert answer(await ask(sandbox, f"/book/{KNOWN}", plan=plan)) in LIMIT_REPLIES
 
 
-def test_the_rates_are_those_of_the_specification() -> None:
-    assert {plan.name: plan.requests_per_second for plan in books.PLANS} == {"default": 1, "premium": 3, "pro": 5}
+def test_the_rates_are_those_that_the_database_documents() -> None:
+    assert {plan.name: plan.requests_per_second for plan in plans.PLANS} == {"default": 1, "premium": 3, "pro": 5}
 
 
 async def test_the_limit_is_a_sliding_second_over_all_endpoints(sandbox: Sandbox) -> None:
     paths = [f"/book/{KNOWN}", "/key", f"/book/{UNKNOWN}"]
     for path in paths:
-        await ask(sandbox, path, plan=books.PREMIUM)
+        await ask(sandbox, path, plan=plans.PREMIUM)
         sandbox.clock.seconds += 0.25
 
-    assert answer(await ask(sandbox, "/key", plan=books.PREMIUM)) in LIMIT_REPLIES
+    assert answer(await ask(sandbox, "/key", plan=plans.PREMIUM)) in LIMIT_REPLIES
     # A second after the first one there is room for one more, not for three.
     sandbox.clock.seconds += 0.25
-    assert (await ask(sandbox, "/key", plan=books.PREMIUM)).status_code == 200
-    assert answer(await ask(sandbox, "/key", plan=books.PREMIUM)) in LIMIT_REPLIES
+    assert (await ask(sandbox, "/key", plan=plans.PREMIUM)).status_code == 200
+    assert answer(await ask(sandbox, "/key", plan=plans.PREMIUM)) in LIMIT_REPLIES
 
 
 async def test_one_key_s_limit_leaves_the_others_alone(sandbox: Sandbox) -> None:
     for _ in range(6):
-        await ask(sandbox, f"/book/{KNOWN}", plan=books.PRO)
+        await ask(sandbox, f"/book/{KNOWN}", plan=plans.PRO)
 
-    assert (await ask(sandbox, f"/book/{KNOWN}", plan=books.PREMIUM)).status_code == 200
+    assert (await ask(sandbox, f"/book/{KNOWN}", plan=plans.PREMIUM)).status_code == 200
 
 
 async def test_the_two_limit_replies_take_turns(sandbox: Sandbox) -> None:
-    await ask(sandbox, "/key", plan=books.DEFAULT)
-    replies = [answer(await ask(sandbox, "/key", plan=books.DEFAULT)) for _ in range(4)]
+    await ask(sandbox, "/key", plan=plans.DEFAULT)
+    replies = [answer(await ask(sandbox, "/key", plan=plans.DEFAULT)) for _ in range(4)]
 
     assert replies == LIMIT_REPLIES * 2
 
@@ -81,9 +81,9 @@ async def test_a_setting_picks_one_limit_reply(
     make_sandbox: type[Sandbox], setting: str, expected: tuple[int, Any]
 ) -> None:
     sandbox = make_sandbox(books_limit_reply=setting)
-    await ask(sandbox, "/key", plan=books.DEFAULT)
+    await ask(sandbox, "/key", plan=plans.DEFAULT)
 
-    assert [answer(await ask(sandbox, "/key", plan=books.DEFAULT)) for _ in range(2)] == [expected] * 2
+    assert [answer(await ask(sandbox, "/key", plan=plans.DEFAULT)) for _ in range(2)] == [expected] * 2
 
 
 async def test_an_unknown_book_is_not_said_as_the_limit_is(sandbox: Sandbox) -> None:
@@ -93,8 +93,16 @@ async def test_an_unknown_book_is_not_said_as_the_limit_is(sandbox: Sandbox) -> 
     assert body.keys() == {"message", "error_message"}
 
 
-@pytest.mark.parametrize("isbn", ["9780140449137", "0140449132", "978-0-14-044913-6", "9790000000001", "x"])
-async def test_what_is_no_13_digit_isbn_of_a_book_is_refused(sandbox: Sandbox, isbn: str) -> None:
+@pytest.mark.parametrize("isbn", ["0131103628", "080442957X"])
+async def test_an_old_isbn_of_ten_digits_is_taken_as_well(sandbox: Sandbox, isbn: str) -> None:
+    reply = await ask(sandbox, f"/book/{isbn}")
+
+    assert reply.status_code == (200 if isbn == "0131103628" else 404)
+    assert reply.status_code == 404 or reply.json()["book"]["isbn13"] == "9780131103627"
+
+
+@pytest.mark.parametrize("isbn", ["9780140449137", "0140449133", "978-0-14-044913-6", "9790000000001", "x"])
+async def test_what_is_not_the_isbn_of_a_book_is_refused(sandbox: Sandbox, isbn: str) -> None:
     status, body = answer(await ask(sandbox, f"/book/{isbn}"))
 
     assert status == 400
@@ -105,10 +113,10 @@ async def test_what_is_no_13_digit_isbn_of_a_book_is_refused(sandbox: Sandbox, i
     ("headers", "status", "said"),
     [
         ({}, 401, "missing"),
-        ({"Authorization": books.INACTIVE_KEY}, 401, "not active"),
+        ({"Authorization": plans.INACTIVE_KEY}, 401, "not active"),
         ({"Authorization": "unheard-of"}, 403, "not known"),
-        ({"Authorization": f"Bearer {books.PRO.key}"}, 403, "not known"),
-        ({"Authorization": books.PREMIUM.key}, 403, "premium"),
+        ({"Authorization": f"Bearer {plans.PRO.key}"}, 403, "not known"),
+        ({"Authorization": plans.PREMIUM.key}, 403, "premium"),
     ],
 )
 async def test_a_wrong_key_is_denied(sandbox: Sandbox, headers: dict[str, str], status: int, said: str) -> None:
@@ -119,13 +127,13 @@ async def test_a_wrong_key_is_denied(sandbox: Sandbox, headers: dict[str, str], 
 
 
 async def test_a_key_in_the_address_is_not_looked_at(sandbox: Sandbox) -> None:
-    reply = await sandbox.get(f"/books/pro/book/{KNOWN}", params={"Authorization": books.PRO.key})
+    reply = await sandbox.get(f"/books/pro/book/{KNOWN}", params={"Authorization": plans.PRO.key})
 
     assert reply.status_code == 401
 
 
-@pytest.mark.parametrize("address", books.PLANS)
-@pytest.mark.parametrize("owner", books.PLANS)
+@pytest.mark.parametrize("address", plans.PLANS)
+@pytest.mark.parametrize("owner", plans.PLANS)
 async def test_a_key_is_good_on_its_own_plan_s_address_only(sandbox: Sandbox, address: Plan, owner: Plan) -> None:
     reply = await ask(sandbox, f"/book/{KNOWN}", plan=address, key=owner.key)
 
@@ -146,7 +154,16 @@ async def test_the_day_s_quota_counts_failed_calls_and_starts_anew_at_midnight(m
     assert (await ask(sandbox, f"/book/{KNOWN}")).status_code == 200
 
 
-async def test_the_key_endpoint_tells_what_is_left(make_sandbox: type[Sandbox]) -> None:
+async def test_what_the_rate_refuses_counts_against_the_day(make_sandbox: type[Sandbox]) -> None:
+    sandbox = make_sandbox(books_daily_requests=8)
+    replies = [await ask(sandbox, f"/book/{KNOWN}", plan=plans.PREMIUM) for _ in range(5)]
+
+    assert [reply.status_code for reply in replies] == [200, 200, 200, 404, 429]
+    sandbox.clock.seconds += 1
+    assert (await ask(sandbox, "/key", plan=plans.PREMIUM)).json()["plan_limit"] == {"total": 8, "spent": 6, "left": 2}
+
+
+async def test_the_key_endpoint_returns_what_is_left(make_sandbox: type[Sandbox]) -> None:
     sandbox = make_sandbox(books_daily_requests=100)
     await ask(sandbox, f"/book/{KNOWN}")
 
@@ -156,7 +173,7 @@ async def test_the_key_endpoint_tells_what_is_left(make_sandbox: type[Sandbox]) 
     )
 
 
-async def bulk(sandbox: Sandbox, body: Any, plan: Plan = books.PRO) -> httpx.Response:
+async def bulk(sandbox: Sandbox, body: Any, plan: Plan = plans.PRO) -> httpx.Response:
     return await sandbox.post(f"{plan.root}/books", json=body, headers={"Authorization": plan.key})
 
 
@@ -171,7 +188,7 @@ async def test_a_bulk_request_leaves_unknown_ones_out_and_costs_one_unit_each(ma
     assert (await bulk(sandbox, {"isbns": sample_isbns(6)})).status_code == 403
 
 
-@pytest.mark.parametrize("plan", books.PLANS)
+@pytest.mark.parametrize("plan", plans.PLANS)
 async def test_a_bulk_request_has_a_size_that_the_plan_sets(sandbox: Sandbox, plan: Plan) -> None:
     assert (await bulk(sandbox, {"isbns": sample_isbns(plan.bulk_size)}, plan)).json()["total"] == plan.bulk_size
     sandbox.clock.seconds += 1
@@ -184,10 +201,3 @@ async def test_a_bulk_request_of_another_shape_is_refused(sandbox: Sandbox, body
 
     assert status == 400
     assert said["message"]
-
-
-async def test_an_unknown_address_is_refused(sandbox: Sandbox) -> None:
-    assert answer(await ask(sandbox, "/author/anybody")) == (
-        404,
-        {"message": "There is no endpoint GET /books/pro/author/anybody."},
-    )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_provider_mediaops.sandbox.video import tokens as video_tokens
+from airflow_provider_mediaops.sandbox.video import tokens
 
 if TYPE_CHECKING:
     import httpx
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 FORM = {
     "grant_type": "refresh_token",
-    "client_id": video_tokens.CLIENT_ID,
-    "client_secret": video_tokens.CLIENT_SECRET,
-    "refresh_token": video_tokens.REFRESH_TOKEN,
+    "client_id": tokens.CLIENT_ID,
+    "client_secret": tokens.CLIENT_SECRET,
+    "refresh_token": tokens.REFRESH_TOKEN,
 }
 
 
@@ -70,7 +70,7 @@ async def test_each_refresh_gives_another_token_and_leaves_the_first_good(sandbo
         ({"client_id": "wrong"}, 401, "invalid_client"),
         ({"grant_type": "password"}, 400, "unsupported_grant_type"),
         ({"client_id": None}, 400, "invalid_request"),
-        ({"scope": f"{video_tokens.WRITE_SCOPE} https://elsewhere.example/auth/all"}, 400, "invalid_scope"),
+        ({"scope": f"{tokens.WRITE_SCOPE} https://elsewhere.example/auth/all"}, 400, "invalid_scope"),
     ],
 )
 async def test_a_wrong_request_gets_no_token(
@@ -94,7 +94,7 @@ async def test_only_a_post_is_answered(sandbox: Sandbox) -> None:
 
 
 async def test_a_token_has_the_scopes_asked_for(sandbox: Sandbox) -> None:
-    reply = (await refresh(sandbox, scope=video_tokens.READ_SCOPE)).json()
+    reply = (await refresh(sandbox, scope=tokens.READ_SCOPE)).json()
     refused = await sandbox.post(
         "/video/v3/activities",
         params={"part": "snippet"},
@@ -102,5 +102,5 @@ async def test_a_token_has_the_scopes_asked_for(sandbox: Sandbox) -> None:
         headers={"Authorization": f"Bearer {reply['access_token']}"},
     )
 
-    assert reply["scope"] == video_tokens.READ_SCOPE
+    assert reply["scope"] == tokens.READ_SCOPE
     assert refused.json()["error"]["errors"][0]["reason"] == "insufficientPermissions"

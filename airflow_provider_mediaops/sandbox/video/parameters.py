@@ -1,30 +1,40 @@
-"""What the video platform takes: the parameters of its two operations and the body of a bulletin."""
+"""The query parameters of the video platform: those of each operation, and those common to all."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
-from airflow_provider_mediaops.sandbox.refusals import RefusedError, video_refusal
+from airflow_provider_mediaops.sandbox.refusals import video_refusal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from starlette.datastructures import QueryParams
+
 WRITE_PARTS = ("snippet", "contentDetails")
 READ_PARTS = ("id", "snippet", "contentDetails")
+#: Parameters that may be repeated; their values are joined.
+REPEATED = frozenset({"part", "id"})
 
-_REASONS = {
-    "missing": "missingRequiredParameter",
-    "extra_forbidden": "unexpectedParameter",
-    "json_invalid": "parseError",
-    "incompatibleParameters": "incompatibleParameters",
-    "missingRequiredParameter": "missingRequiredParameter",
-    "unknownPart": "unknownPart",
-}
+
+def joined(query: QueryParams) -> Mapping[str, str]:
+    """Return one value for each parameter: a repeated ``part`` or ``id`` means all its values.
+
+    :param query: the parameters as they came.
+    :returns: the values by name.
+    :raises RefusedError: if another parameter is repeated.
+    """
+    values: dict[str, str] = {}
+    for name, value in query.multi_items():
+        if name in values and name not in REPEATED:
+            raise video_refusal(400, "invalidParameter", f"'{name}' may be given once only.", location=name)
+        values[name] = f"{values[name]},{value}" if name in values else value
+    return values
 
 
 def _known_parts(value: str, known: Sequence[str]) -> str:
@@ -50,12 +60,39 @@ def _read_parts(value: str) -> str:
     return _known_parts(value, READ_PARTS)
 
 
-class _CamelCase(BaseModel):
+def _refuse_callback(_: str) -> NoReturn:
+    message = "Replies are not wrapped in a call (JSONP): every web page could read them."
+    raise PydanticCustomError("callback", message)
+
+
+class CommonParameters(BaseModel):
+    """The parameters that every operation of a Google-like API takes."""
+
     model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True)
 
+    alt: Literal["json"] = Field(default="json", description="Format of the reply; only `json` is here.")
+    fields: str | None = Field(
+        default=None, min_length=1, description="Which fields the reply has: `nextPageToken,items(id,snippet/title)`."
+    )
+    pretty_print: Literal["true", "false"] = Field(
+        default="true", description="Whether the reply is indented, a line for each value."
+    )
+    quota_user: str | None = Field(default=None, description="Any text; each value has a rate of its own.")
+    key: str | None = Field(default=None, description="An API key: good alone for public data.")
+    access_token: str | None = Field(
+        default=None, alias="access_token", description="An access token, instead of the `Authorization` header."
+    )
+    oauth_token: str | None = Field(default=None, alias="oauth_token", description="The same as `access_token`.")
+    error_format: Literal["1"] = Field(
+        default="1", alias="$.xgafv", description="Format of errors; only the first is here."
+    )
+    callback: Annotated[str, AfterValidator(_refuse_callback)] | None = Field(
+        default=None, description="Refused: replies are not wrapped in a call (JSONP)."
+    )
 
-class InsertParameters(_CamelCase):
-    """Parameters of a bulletin's insertion (video specification, section 4.1)."""
+
+class InsertParameters(CommonParameters):
+    """Parameters of posting a bulletin."""
 
     part: Annotated[str, AfterValidator(_write_parts)] = Field(
         description="Names exactly the top-level properties of the body: `snippet`, `contentDetails`, or both."
@@ -67,8 +104,8 @@ class InsertParameters(_CamelCase):
         return frozenset(self.part.split(","))
 
 
-class ListParameters(_CamelCase):
-    """Parameters of a subscriptions list (video specification, section 4.2)."""
+class ListParameters(CommonParameters):
+    """Parameters of listing subscriptions."""
 
     part: Annotated[str, AfterValidator(_read_parts)] = Field(
         description="What each subscription shows: `id`, `snippet`, `contentDetails`, separated by commas."
@@ -76,7 +113,7 @@ class ListParameters(_CamelCase):
     channel_id: str | None = Field(default=None, min_length=1, description="Filter: the subscriber's channel.")
     id: str | None = Field(default=None, min_length=1, description="Filter: subscription ids, separated by commas.")
     mine: Literal["true", "false"] | None = Field(
-        default=None, description="Filter: `true` for the user's own, with a bearer token only."
+        default=None, description="Filter: `true` for the user's own, with an access token only."
     )
     for_channel_id: str | None = Field(
         default=None, min_length=1, description="Only subscriptions to these channels, separated by commas."
@@ -88,7 +125,6 @@ class ListParameters(_CamelCase):
         default="SUBSCRIPTION_ORDER_RELEVANCE", description="How they are sorted."
     )
     page_token: str | None = Field(default=None, min_length=1, description="From an earlier reply.")
-    key: str | None = Field(default=None, description="An API key, for public data.")
 
     @property
     def parts(self) -> frozenset[str]:
@@ -110,53 +146,7 @@ class ListParameters(_CamelCase):
         return self
 
 
-class Snippet(_CamelCase):
-    """A bulletin's text."""
-
-    description: str | None = None
-
-
-class ResourceId(_CamelCase):
-    """The video or playlist that a bulletin carries."""
-
-    kind: str
-    video_id: str | None = None
-    playlist_id: str | None = None
-
-
-class Bulletin(_CamelCase):
-    """What a bulletin carries besides its text."""
-
-    resource_id: ResourceId
-
-
-class ContentDetails(_CamelCase):
-    """The bulletin within an activity."""
-
-    bulletin: Bulletin
-
-
-class Activity(_CamelCase):
-    """An activity as it is written (video specification, section 2)."""
-
-    snippet: Snippet | None = None
-    content_details: ContentDetails | None = None
-
-    @property
-    def properties(self) -> frozenset[str]:
-        """The top-level properties that are present, by their names in JSON; null is as good as absent."""
-        return frozenset(self.model_dump(by_alias=True, exclude_none=True))
-
-
-def refusal_of_invalid(error: Mapping[str, Any]) -> RefusedError:
-    """Say what is wrong with a request that does not fit its model.
-
-    :param error: the first of pydantic's errors; its ``loc`` begins with ``query`` or ``body``.
-    :returns: the refusal.
-    """
-    whole, *rest = error["loc"]
-    place = ".".join(str(name) for name in rest) or None
-    reason = _REASONS.get(error["type"], "invalidParameter")
-    if whole == "body" and reason != "parseError":
-        reason = "required" if error["type"] == "missing" else "badRequest"
-    return video_refusal(400, reason, f"{place or whole}: {error['msg']}", location=place)
+def shown_names() -> set[str]:
+    """Return the names of the parameters whose values are worth seeing and never secret."""
+    secret = {"key", "access_token", "oauth_token"}
+    return {field.alias or name for name, field in ListParameters.model_fields.items() if name not in secret}

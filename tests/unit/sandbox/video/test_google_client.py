@@ -1,0 +1,265 @@
+"""Google's own client for Python talks to the sandbox, with the description of the public service that it brings."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import closing
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import google_auth_httplib2
+import googleapiclient
+import httplib2
+import pytest
+from google.auth.exceptions import RefreshError
+from google.oauth2.credentials import Credentials
+from googleapiclient.discovery import build_from_document
+from googleapiclient.errors import HttpError
+
+from airflow_provider_mediaops.sandbox.faults import ExpireTokenFault, LimitFault, StatusFault
+from airflow_provider_mediaops.sandbox.server import SandboxServer
+from airflow_provider_mediaops.sandbox.services import TOKEN_PATH
+from airflow_provider_mediaops.sandbox.state import Settings
+from airflow_provider_mediaops.sandbox.video import bulletins, subscriptions, tokens
+from airflow_provider_mediaops.sandbox.video.replies import BULLETIN, SUBSCRIPTION_PAGE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+DOCUMENT = Path(googleapiclient.__file__).parent / "discovery_cache" / "documents" / "youtube.v3.json"
+# The public service no longer posts bulletins, so its description has the resource and not the operation.
+INSERT = {
+    "id": "youtube.activities.insert",
+    "path": "v3/activities",
+    "httpMethod": "POST",
+    "parameterOrder": ["part"],
+    "parameters": {"part": {"location": "query", "type": "string", "required": True, "repeated": True}},
+    "request": {"$ref": "Activity"},
+    "response": {"$ref": "Activity"},
+}
+ALL_PARTS = "id,snippet,contentDetails"
+SUBSCRIPTIONS = 107
+
+
+@pytest.fixture
+def server() -> Iterator[SandboxServer]:
+    with SandboxServer(settings=Settings(subscriptions=SUBSCRIPTIONS, kind_prefix="youtube")) as server:
+        yield server
+
+
+def document() -> dict[str, Any]:
+    text = DOCUMENT.read_text(encoding="utf-8").replace('"youtube/v3/', '"v3/')
+    described: dict[str, Any] = json.loads(text)
+    described["resources"]["activities"]["methods"]["insert"] = INSERT
+    return described
+
+
+class Google:
+    """Google's client for a sandbox, with credentials of one kind or another.
+
+    :param server: the sandbox.
+    """
+
+    def __init__(self, server: SandboxServer) -> None:
+        self._server = server
+        self._opened: list[Any] = []
+
+    def by_token(self) -> Any:
+        return self._platform(Credentials(tokens.BEARER_TOKEN))
+
+    def by_refresh(self, refresh_token: str = tokens.REFRESH_TOKEN) -> Any:
+        credentials = Credentials(
+            None,
+            refresh_token=refresh_token,
+            token_uri=f"{self._server.url}{TOKEN_PATH}",
+            client_id=tokens.CLIENT_ID,
+            client_secret=tokens.CLIENT_SECRET,
+            scopes=[tokens.WRITE_SCOPE],
+        )
+        return self._platform(credentials)
+
+    def by_key(self) -> Any:
+        return self._platform(None, key=tokens.API_KEY)
+
+    def _platform(self, credentials: Credentials | None, *, key: str | None = None) -> Any:
+        http = httplib2.Http(proxy_info=None, timeout=240)
+        if credentials is not None:
+            http = google_auth_httplib2.AuthorizedHttp(credentials, http=http)
+        described = {**document(), "rootUrl": f"{self._server.url}/video/"}
+        self._opened.append(build_from_document(described, http=http, developerKey=key))
+        return self._opened[-1]
+
+    def close(self) -> None:
+        for platform in self._opened:
+            platform.close()
+
+
+@pytest.fixture
+def google(server: SandboxServer) -> Iterator[Google]:
+    with closing(Google(server)) as google:
+        yield google
+
+
+def pages(listing: Any, **query: Any) -> list[dict[str, Any]]:
+    """Ask for every page, as the client does it."""
+    found = []
+    request = listing.list(**query)
+    while request is not None:
+        found.append(request.execute())
+        request = listing.list_next(request, found[-1])
+    return found
+
+
+def ids(found: list[dict[str, Any]]) -> list[str]:
+    return [item["id"] for page in found for item in page["items"]]
+
+
+@pytest.mark.parametrize("order", ["alphabetical", "relevance", "unread"])
+def test_it_reads_every_page_in_every_order(google: Google, order: str) -> None:
+    found = pages(google.by_token().subscriptions(), part=ALL_PARTS, mine=True, maxResults=50, order=order)
+
+    assert [len(page["items"]) for page in found] == [50, 50, 7]
+    assert len(set(ids(found))) == SUBSCRIPTIONS
+    assert found[0]["pageInfo"] == {"totalResults": SUBSCRIPTIONS, "resultsPerPage": 50}
+
+
+def test_it_goes_back_by_the_token_of_the_previous_page(google: Google) -> None:
+    listing = google.by_token().subscriptions()
+    first, second, *_ = pages(listing, part="id", channelId=subscriptions.FEW, maxResults=3)
+
+    again = listing.list(part="id", channelId=subscriptions.FEW, maxResults=3, pageToken=second["prevPageToken"])
+    assert again.execute() == first
+
+
+@pytest.mark.parametrize("part", ["id,contentDetails", ["id", "contentDetails"]])
+def test_it_names_parts_and_ids_as_a_list_or_with_commas(google: Google, part: str | list[str]) -> None:
+    listing = google.by_token().subscriptions()
+    wanted = ids([listing.list(part="id", mine=True, maxResults=3).execute()])
+
+    found = listing.list(part=part, id=wanted if isinstance(part, list) else ",".join(wanted)).execute()["items"]
+    assert sorted(item["id"] for item in found) == sorted(wanted)
+    assert {frozenset(item) for item in found} == {frozenset({"kind", "etag", "id", "contentDetails"})}
+
+
+def test_it_filters_by_the_channels_subscribed_to(google: Google) -> None:
+    query = {"part": "snippet", "mine": True, "forChannelId": "UCtopic-000002,UCtopic-000005"}
+
+    (page,) = pages(google.by_token().subscriptions(), **query)
+    assert {item["snippet"]["resourceId"]["channelId"] for item in page["items"]} == {
+        "UCtopic-000002",
+        "UCtopic-000005",
+    }
+
+
+def test_it_reads_public_data_with_a_key(google: Google) -> None:
+    listing = google.by_key().subscriptions()
+
+    assert len(ids(pages(listing, part="id", channelId=subscriptions.FEW))) == 7
+    with pytest.raises(HttpError) as refused:
+        listing.list(part="id", mine=True).execute()
+    assert refused.value.status_code == 401
+
+
+def test_it_asks_for_some_fields_in_one_line_for_one_user(google: Google) -> None:
+    fields = "nextPageToken,items(id,snippet/title)"
+    listing = google.by_token().subscriptions()
+
+    found = pages(listing, part=ALL_PARTS, mine=True, maxResults=50, fields=fields, prettyPrint=False, quotaUser="a b")
+    assert found[0].keys() == {"nextPageToken", "items"}
+    assert {json.dumps([sorted(item), *item["snippet"]]) for item in found[0]["items"]} == {
+        '[["id", "snippet"], "title"]'
+    }
+    assert len(set(ids(found))) == SUBSCRIPTIONS
+
+
+@pytest.mark.parametrize(
+    ("body", "part"),
+    [
+        ({"snippet": {"description": "Hello"}}, "snippet"),
+        (
+            {
+                "snippet": {"description": "Look"},
+                "contentDetails": {
+                    "bulletin": {"resourceId": {"kind": "youtube#video", "videoId": bulletins.VIDEOS[0]}}
+                },
+            },
+            ["snippet", "contentDetails"],
+        ),
+    ],
+)
+def test_it_posts_bulletins(server: SandboxServer, google: Google, body: dict[str, Any], part: str | list[str]) -> None:
+    posted = google.by_token().activities().insert(part=part, body=body).execute()
+
+    assert posted["snippet"]["description"] == body["snippet"]["description"]
+    assert posted == server.state.bulletins[0]
+
+
+def test_it_reads_name_and_reason_of_a_refused_bulletin(google: Google) -> None:
+    body = {"contentDetails": {"bulletin": {"resourceId": {"kind": "youtube#video", "videoId": "nowhere"}}}}
+
+    with pytest.raises(HttpError) as refused:
+        google.by_token().activities().insert(part="contentDetails", body=body).execute()
+    assert refused.value.status_code == 404
+    assert refused.value.reason == "There is no such video."
+    (details,) = refused.value.error_details
+    assert (details["name"], details["reason"]) == ("notFound", "videoNotFound")
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 429, 500, 503])
+def test_it_understands_every_error(server: SandboxServer, google: Google, status: int) -> None:
+    # A refused token is asked for anew and tried again, by default twice.
+    server.state.faults.arm(StatusFault(service="video", status=status, count=3))
+
+    with pytest.raises(HttpError) as refused:
+        google.by_refresh().subscriptions().list(part="id", mine=True).execute()
+    assert refused.value.status_code == status
+    assert "a fault armed at the sandbox's switchboard" in refused.value.reason
+
+
+@pytest.mark.parametrize("fault", [LimitFault(service="video"), StatusFault(service="video", status=503)])
+def test_it_repeats_what_the_limit_or_a_failure_refused(
+    server: SandboxServer, google: Google, fault: LimitFault | StatusFault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("googleapiclient.http.time", SimpleNamespace(sleep=lambda _: None, time=time.time))
+    server.state.faults.arm(fault)
+
+    listed = google.by_token().subscriptions().list(part="id", mine=True).execute(num_retries=1)
+    assert len(listed["items"]) == 5
+
+
+def test_it_gets_a_token_and_another_when_that_has_expired(server: SandboxServer, google: Google) -> None:
+    listing = google.by_refresh().subscriptions()
+    server.state.faults.arm(ExpireTokenFault(service="video", after=1))
+
+    assert len(set(ids(pages(listing, part="id", mine=True, maxResults=50)))) == SUBSCRIPTIONS
+    asked = [(record.service, record.status) for record in server.state.requests]
+    assert asked == [("token", 200), ("video", 200), ("video", 401), ("token", 200), ("video", 200), ("video", 200)]
+
+
+def test_it_understands_that_a_refresh_token_is_refused(google: Google) -> None:
+    with pytest.raises(RefreshError, match="invalid_grant"):
+        google.by_refresh("revoked").subscriptions().list(part="id", mine=True).execute()
+
+
+def test_it_understands_which_field_does_not_exist(google: Google) -> None:
+    with pytest.raises(HttpError) as refused:
+        google.by_token().subscriptions().list(part="id", mine=True, fields="items/nothing").execute()
+
+    assert refused.value.status_code == 400
+    assert "Cannot find matching fields for path 'items/nothing'" in str(refused.value)
+
+
+@pytest.mark.parametrize(("schema", "tree"), [("SubscriptionListResponse", SUBSCRIPTION_PAGE), ("Activity", BULLETIN)])
+def test_the_fields_that_can_be_selected_are_those_of_the_public_service(schema: str, tree: Mapping[str, Any]) -> None:
+    schemas = document()["schemas"]
+
+    def check(name: str, fields: Mapping[str, Any]) -> None:
+        properties = schemas[name]["properties"]
+        for field, below in fields.items():
+            described = properties[field].get("items", properties[field])
+            if below:
+                check(described["$ref"], below)
+
+    check(schema, tree)
