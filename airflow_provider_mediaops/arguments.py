@@ -71,7 +71,8 @@ def read_text(name: str, value: object) -> str:
         with suppress(ValueError):  # thousands of digits
             return str(value)
     if not isinstance(value, str):
-        raise refused(name, value, "is a text")
+        hint = " A template with native objects needs quotes inside: \"'{{ … }}'\"." if value is not None else ""
+        raise InvalidArgumentError(f"{name} is a text; not {shown(value)}.{hint}")
     return value
 
 

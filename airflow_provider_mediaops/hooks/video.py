@@ -37,14 +37,15 @@ class SubscriptionArguments(TypedDict, total=False):
     """
     The arguments of a listing; see :class:`~airflow_provider_mediaops.video.api.SubscriptionQuery`.
 
-    Exactly one of ``channel_id``, ``ids`` and ``mine=True`` selects the subscriptions.
+    Exactly one of ``channel_id``, ``ids`` and ``mine=True`` selects the subscriptions. A list may also be one text with
+    commas.
     """
 
     channel_id: str
-    ids: Sequence[str]
+    ids: str | Sequence[str]
     mine: bool
-    part: Sequence[str]
-    for_channel_ids: Sequence[str]
+    part: str | Sequence[str]
+    for_channel_ids: str | Sequence[str]
     order: str
     max_results: int
 
@@ -284,8 +285,9 @@ def _counted_by(fields: ConnectionFields, auth: Auth, urls: Sequence[str]) -> st
 
 
 def _whole_walk(query: SubscriptionArguments, page_token: str | None, warn: Callable[[str], None]) -> Walk:
-    from airflow_provider_mediaops.video.api import LARGEST_PAGE, SubscriptionQuery
+    from airflow_provider_mediaops.video.api import LARGEST_PAGE, SubscriptionQuery, read_page_size
     from airflow_provider_mediaops.video.paging import Walk
 
-    with_size: SubscriptionArguments = {"max_results": LARGEST_PAGE, **query}
+    size = read_page_size("max_results", query.get("max_results", LARGEST_PAGE), minimum=1)
+    with_size: SubscriptionArguments = {**query, "max_results": size}
     return Walk(SubscriptionQuery(**with_size), page_token, warn)

@@ -43,10 +43,9 @@ class PostBulletinNotifier(ServiceNotifier):
         self.video_id = video_id
         self.playlist_id = playlist_id
         self.video_conn_id = video_conn_id
-        if not is_templated(text, video_id, playlist_id):
-            from airflow_provider_mediaops.video.api import Bulletin
+        from airflow_provider_mediaops.video.api import Bulletin
 
-            Bulletin(text, video_id, playlist_id)
+        Bulletin.check({"text": text, "video_id": video_id, "playlist_id": playlist_id}, is_templated)
 
     def send(self, context: Context) -> None:
         """Post the bulletin."""

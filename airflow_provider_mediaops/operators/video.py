@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, cast
 
 from airflow.providers.common.compat.sdk import BaseOperator
 
-from airflow_provider_mediaops.exceptions import InvalidArgumentError, TemporaryError, UncertainDeliveryError
+from airflow_provider_mediaops.arguments import read_choice, read_flag
+from airflow_provider_mediaops.exceptions import TemporaryError, UncertainDeliveryError
 from airflow_provider_mediaops.task_failure import ending_task, is_end_templated, is_templated, use_retry_policy
 
 if TYPE_CHECKING:
@@ -14,7 +16,6 @@ if TYPE_CHECKING:
 
     from airflow.sdk import Context, ObjectStoragePath
 
-    from airflow_provider_mediaops.hooks.video import SubscriptionArguments
     from airflow_provider_mediaops.storage.dataset import Staging
     from airflow_provider_mediaops.storage.formats import CsvFormulas
     from airflow_provider_mediaops.video.api import SubscriptionQuery
@@ -40,7 +41,14 @@ class PostBulletinOperator(BaseOperator):
     :raises ValueError: for a bulletin that breaks the rules of section 2: here, unless an argument is templated.
     """
 
-    template_fields: Sequence[str] = ("text", "video_id", "playlist_id", "video_conn_id")
+    template_fields: Sequence[str] = (
+        "text",
+        "video_id",
+        "playlist_id",
+        "on_uncertain",
+        "post_again_on_clear",
+        "video_conn_id",
+    )
 
     def __init__(
         self,
@@ -49,7 +57,7 @@ class PostBulletinOperator(BaseOperator):
         video_id: str | None = None,
         playlist_id: str | None = None,
         on_uncertain: OnUncertain = "fail",
-        post_again_on_clear: bool = False,
+        post_again_on_clear: bool | str = False,
         video_conn_id: str = "mediaops_video_default",
         **kwargs: Any,
     ) -> None:
@@ -60,12 +68,13 @@ class PostBulletinOperator(BaseOperator):
         self.on_uncertain = on_uncertain
         self.post_again_on_clear = post_again_on_clear
         self.video_conn_id = video_conn_id
-        if on_uncertain not in ("fail", "retry"):
-            raise InvalidArgumentError(f"on_uncertain is fail or retry; not {on_uncertain!r}.")
-        if not is_templated(text, video_id, playlist_id):
-            from airflow_provider_mediaops.video.api import Bulletin
+        from airflow_provider_mediaops.video.api import Bulletin
 
-            Bulletin(text, video_id, playlist_id)
+        if not is_templated(on_uncertain):
+            self._on_uncertain()
+        if not is_templated(post_again_on_clear):
+            read_flag("post_again_on_clear", post_again_on_clear)
+        Bulletin.check({"text": text, "video_id": video_id, "playlist_id": playlist_id}, is_templated)
         use_retry_policy(self)
 
     def execute(self, context: Context) -> dict[str, Any]:
@@ -78,7 +87,12 @@ class PostBulletinOperator(BaseOperator):
                 return self._posted_before(delivery)
             return self._post(delivery)
 
+    def _on_uncertain(self) -> OnUncertain:
+        return cast("OnUncertain", read_choice("on_uncertain", self.on_uncertain, ("fail", "retry")))
+
     def _begin(self, context: Context) -> Delivery | AlreadyPosted | None:
+        on_uncertain = self._on_uncertain()
+        post_again_on_clear = read_flag("post_again_on_clear", self.post_again_on_clear)
         store = context.get("task_state_store")
         if store is None:  # Airflow below 3.3
             return None
@@ -92,8 +106,8 @@ class PostBulletinOperator(BaseOperator):
             store,
             Try(context["ti"].try_number, context["ti"].max_tries, contents),
             tell=self.log.warning,
-            on_uncertain=self.on_uncertain,
-            post_again_on_clear=self.post_again_on_clear,
+            on_uncertain=on_uncertain,
+            post_again_on_clear=post_again_on_clear,
             # The task can be cleared as long as its run is there, and the record goes with the run.
             retention=NEVER_EXPIRE,
         )
@@ -111,7 +125,7 @@ class PostBulletinOperator(BaseOperator):
             try:
                 activity = hook.post_bulletin(self.text, self.video_id, self.playlist_id, delivery=delivery)
             except UncertainDeliveryError as error:
-                if self.on_uncertain == "fail":
+                if self._on_uncertain() == "fail":
                     raise
                 raise TemporaryError(f"on_uncertain='retry': {error}", service=error.service) from error
         self.log.info("Posted bulletin %s.", activity.id)
@@ -158,10 +172,14 @@ class ExportSubscriptionsOperator(BaseOperator):
         "destination",
         "channel_id",
         "ids",
+        "mine",
         "part",
         "for_channel_ids",
         "order",
+        "page_size",
         "format",
+        "csv_formulas",
+        "if_changed",
         "video_conn_id",
     )
 
@@ -170,15 +188,15 @@ class ExportSubscriptionsOperator(BaseOperator):
         *,
         destination: str | ObjectStoragePath,
         channel_id: str | None = None,
-        ids: Sequence[str] | None = None,
-        mine: bool = False,
-        part: Sequence[str] = ("id", "snippet", "contentDetails"),
-        for_channel_ids: Sequence[str] | None = None,
+        ids: str | Sequence[str] | None = None,
+        mine: bool | str = False,
+        part: str | Sequence[str] = ("id", "snippet", "contentDetails"),
+        for_channel_ids: str | Sequence[str] | None = None,
         order: str | None = "alphabetical",
-        page_size: int = 50,
+        page_size: int | str = 50,
         format: str | None = None,
         csv_formulas: CsvFormulas = "keep",
-        if_changed: bool = False,
+        if_changed: bool | str = False,
         video_conn_id: str = "mediaops_video_default",
         **kwargs: Any,
     ) -> None:
@@ -195,21 +213,20 @@ class ExportSubscriptionsOperator(BaseOperator):
         self.csv_formulas = csv_formulas
         self.if_changed = if_changed
         self.video_conn_id = video_conn_id
-        if type(page_size) is not int or page_size not in range(1, 51):
-            raise InvalidArgumentError(f"page_size is 1 to 50; not {page_size!r}.")
         self._check_known()
         use_retry_policy(self)
 
     def _check_known(self) -> None:
         from airflow_provider_mediaops.storage.formats import check_csv_formulas, format_of
-        from airflow_provider_mediaops.video.api import SubscriptionQuery
+        from airflow_provider_mediaops.video.api import SubscriptionQuery, read_page_size
 
-        check_csv_formulas(self.csv_formulas)
-        known = {name: value for name, value in self._query().items() if not is_templated(value)}
-        if is_templated(self.channel_id, self.ids):
-            # Whose subscriptions they are is known when the task runs; what else is wrong, now.
-            known = {**known, "channel_id": "any", "ids": None, "mine": False}
-        SubscriptionQuery(**cast("SubscriptionArguments", known))
+        if not is_templated(self.csv_formulas):
+            check_csv_formulas(self.csv_formulas)
+        if not is_templated(self.if_changed):
+            read_flag("if_changed", self.if_changed)
+        if not is_templated(self.page_size):
+            read_page_size("page_size", self.page_size, minimum=1)
+        SubscriptionQuery.check(self._filter(), is_templated)
         if not is_templated(self.format) and (self.format is not None or not is_end_templated(self.destination)):
             format_of(self.destination, self.format)
 
@@ -217,25 +234,25 @@ class ExportSubscriptionsOperator(BaseOperator):
         """Walk all pages that are left, publish the dataset, and return the summary."""
         from airflow_provider_mediaops.operators.owner import owner_of
         from airflow_provider_mediaops.storage.dataset import Dataset
-        from airflow_provider_mediaops.video.api import SubscriptionQuery
         from airflow_provider_mediaops.video.export import SUBSCRIPTIONS
 
         with ending_task():
-            query = SubscriptionQuery(**self._query())
+            query, if_changed = self._query(), read_flag("if_changed", self.if_changed)
             dataset = Dataset(self.destination, view=SUBSCRIPTIONS, format=self.format, csv_formulas=self.csv_formulas)
-            owner = owner_of(context, self._parameters())
+            owner = owner_of(context, self._parameters(query))
             published = dataset.published(owner)
             if published is not None:
                 self.log.info("An earlier attempt of this task has written %s already.", self.destination)
                 return published
             with dataset.staging(owner) as staging:
-                self._export(query, staging)
+                self._export(query, staging, if_changed=if_changed)
         self._tell(staging.summary)
         return staging.summary
 
-    def _parameters(self) -> dict[str, Any]:
+    def _parameters(self, query: SubscriptionQuery) -> dict[str, Any]:
         """Return everything that decides what the dataset holds."""
-        parameters = {**self._query(), "format": self.format, "connection": self.video_conn_id}
+        listed = {name: value for name, value in asdict(query).items() if value is not None}
+        parameters = {**listed, "format": self.format, "connection": self.video_conn_id}
         # Without it, the digest of the parameters stays as earlier versions have it.
         return parameters if self.csv_formulas == "keep" else {**parameters, "csv_formulas": self.csv_formulas}
 
@@ -245,7 +262,7 @@ class ExportSubscriptionsOperator(BaseOperator):
             line = "Nothing has changed in %d subscriptions of %d pages: %s stays as it is."
         self.log.info(line, summary["rows"], summary["pages"], self.destination)
 
-    def _export(self, query: SubscriptionQuery, staging: Staging) -> None:
+    def _export(self, query: SubscriptionQuery, staging: Staging, *, if_changed: bool) -> None:
         from airflow_provider_mediaops.hooks.video import VideoPlatformHook
         from airflow_provider_mediaops.video.export import Progress, content_digest, export_pages, resumed_walk
 
@@ -259,7 +276,7 @@ class ExportSubscriptionsOperator(BaseOperator):
             except Exception:
                 self.log.info("Kept %d subscriptions of %d pages for the next attempt.", staging.rows, walk.pages)
                 raise
-        if self.if_changed:
+        if if_changed:
             staging.digest = content_digest(staging.records())
         staging.summary = {
             "pages": walk.pages,
@@ -268,14 +285,12 @@ class ExportSubscriptionsOperator(BaseOperator):
             "resumed": staging.resumed,
         }
 
-    def _query(self) -> SubscriptionArguments:
-        query = {
-            "channel_id": self.channel_id,
-            "ids": self.ids,
-            "mine": self.mine,
-            "part": self.part,
-            "for_channel_ids": self.for_channel_ids,
-            "order": self.order,
-            "max_results": self.page_size,
-        }
-        return cast("SubscriptionArguments", {name: value for name, value in query.items() if value is not None})
+    def _query(self) -> SubscriptionQuery:
+        from airflow_provider_mediaops.video.api import SubscriptionQuery, read_page_size
+
+        size = read_page_size("page_size", self.page_size, minimum=1)
+        return SubscriptionQuery(**self._filter(), max_results=size)
+
+    def _filter(self) -> dict[str, Any]:
+        names = ("channel_id", "ids", "mine", "part", "for_channel_ids", "order")
+        return {name: value for name in names if (value := getattr(self, name)) is not None}

@@ -9,6 +9,16 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
+from airflow_provider_mediaops.arguments import (
+    optional,
+    read_choice,
+    read_flag,
+    read_identifier,
+    read_text,
+    read_texts,
+    read_whole_number,
+    shown,
+)
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
     BadRequestError,
@@ -25,7 +35,7 @@ from airflow_provider_mediaops.http.exchange import Call, Request, Response
 from airflow_provider_mediaops.http.reply import ErrorDetails, read_json
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from airflow_provider_mediaops.video.models import Activity, SubscriptionPage
 
@@ -53,6 +63,11 @@ class Bulletin:
     playlist_id: str | None = None
 
     def __post_init__(self) -> None:
+        _set(self, text=optional(read_text, "text", self.text))
+        for name in ("video_id", "playlist_id"):
+            # A template that renders to nothing attaches nothing; blanks are a mistake.
+            identifier = getattr(self, name)
+            _set(self, **{name: None if identifier == "" else optional(read_identifier, name, identifier)})
         if self.video_id and self.playlist_id:
             raise InvalidArgumentError(
                 "A bulletin carries a video or a playlist, not both: leave out video_id or playlist_id."
@@ -63,9 +78,22 @@ class Bulletin:
                 "give text, video_id or playlist_id."
             )
 
+    @classmethod
+    def check(cls, arguments: Mapping[str, Any], is_templated: Callable[[object], bool]) -> None:
+        """
+        Check what is known of a bulletin before templates are rendered.
+
+        :param arguments: the arguments of the constructor.
+        :param is_templated: whether an argument is a template.
+        :raises InvalidArgumentError: for an argument that is known and cannot be used.
+        """
+        known = {name: value for name, value in arguments.items() if not is_templated(value)}
+        # A template may render to anything or nothing, but at least to one of the three.
+        cls(**known if len(known) == len(arguments) else {"text": "rendered later", **known})
+
     def resource(self, kind_prefix: str) -> dict[str, Any]:
         """
-        Give the activity resource that the service takes.
+        Return the activity resource that the service takes.
 
         :param kind_prefix: what stands before ``#`` in kinds, for example ``svc``.
         :returns: the body, holding only the properties that are set.
@@ -121,6 +149,8 @@ class SubscriptionQuery:
     """
     Which subscriptions to list: exactly one of ``channel_id``, ``ids`` and ``mine``, and how (section 4.2).
 
+    A list may also be one text with commas. After the construction, each list is a tuple of texts.
+
     :param channel_id: the channel whose subscriptions are listed.
     :param ids: the identifiers of the subscriptions.
     :param mine: the authenticated user's own.
@@ -133,41 +163,57 @@ class SubscriptionQuery:
     """
 
     channel_id: str | None = None
-    ids: Sequence[str] | None = None
+    ids: str | Sequence[str] | None = None
     mine: bool = False
-    part: Sequence[str] = SUBSCRIPTION_PARTS
-    for_channel_ids: Sequence[str] | None = None
+    part: str | Sequence[str] = SUBSCRIPTION_PARTS
+    for_channel_ids: str | Sequence[str] | None = None
     order: str | None = None
     max_results: int | None = None
 
     def __post_init__(self) -> None:
-        if self.mine not in (True, False):
-            raise InvalidArgumentError(f"mine is True or False; not {self.mine!r}.")
+        _set(
+            self,
+            channel_id=optional(read_identifier, "channel_id", self.channel_id),
+            ids=optional(read_texts, "ids", self.ids),
+            mine=read_flag("mine", self.mine),
+            part=read_texts("part", self.part),
+            for_channel_ids=optional(read_texts, "for_channel_ids", self.for_channel_ids),
+            order=optional(read_choice, "order", self.order, choices=ORDERS),
+            max_results=optional(read_page_size, "max_results", self.max_results),
+        )
         filters = {"channel_id": self.channel_id, "ids": self.ids, "mine": self.mine or None}
         given = [name for name, value in filters.items() if value is not None]
         if len(given) != 1:
             raise InvalidArgumentError(
                 f"Give exactly one of channel_id, ids and mine=True, not {' and '.join(given) or 'none of them'}."
             )
-        for name in ("ids", "part", "for_channel_ids"):
-            _check_list(name, getattr(self, name))
-        if self.channel_id is not None and not self.channel_id.strip():
-            raise InvalidArgumentError("channel_id is empty: give the channel's identifier.")
         unknown = [part for part in self.part if part not in SUBSCRIPTION_PARTS]
         if unknown:
             raise InvalidArgumentError(
-                f"part knows {', '.join(SUBSCRIPTION_PARTS)}; not {', '.join(map(repr, unknown))}."
+                f"part knows {', '.join(SUBSCRIPTION_PARTS)}; not {', '.join(map(shown, unknown))}."
             )
-        if self.order is not None and self.order not in ORDERS:
-            raise InvalidArgumentError(f"order is one of {', '.join(ORDERS)}; not {self.order!r}.")
-        if self.max_results is not None and (
-            type(self.max_results) is not int or self.max_results not in range(LARGEST_PAGE + 1)
-        ):
-            raise InvalidArgumentError(f"max_results is 0 to {LARGEST_PAGE}; not {self.max_results!r}.")
+
+    @classmethod
+    def check(cls, arguments: Mapping[str, Any], is_templated: Callable[[object], bool]) -> None:
+        """
+        Check what is known of a query before templates are rendered.
+
+        :param arguments: the arguments of the constructor.
+        :param is_templated: whether an argument is a template.
+        :raises InvalidArgumentError: for an argument that is known and cannot be used.
+        """
+        known = {name: value for name, value in arguments.items() if not is_templated(value)}
+        if any(is_templated(arguments.get(name)) for name in ("channel_id", "ids", "mine")):
+            # Whose subscriptions are meant is known when the task runs; but each one that is given must be right.
+            optional(read_identifier, "channel_id", known.pop("channel_id", None))
+            optional(read_texts, "ids", known.pop("ids", None))
+            optional(read_flag, "mine", known.pop("mine", None))
+            known["mine"] = True
+        cls(**known)
 
     def page(self, token: str | None = None) -> Call[SubscriptionPage]:
         """
-        Give the call for one page.
+        Return the call for one page.
 
         :param token: the ``next_page_token`` or ``prev_page_token`` of another page of this query; None for the first.
         :returns: the call.
@@ -190,13 +236,22 @@ class SubscriptionQuery:
         return Call(Request("GET", "/v3/subscriptions", params=tuple(params)), _read_page)
 
 
-def _check_list(name: str, value: Any) -> None:
-    if value is None:
-        return
-    if not isinstance(value, (list, tuple)):
-        raise InvalidArgumentError(f"{name} is a list of texts, not {value!r}.")
-    if not value or not all(isinstance(item, str) and item.strip() for item in value):
-        raise InvalidArgumentError(f"{name} needs at least one entry, all of them texts and none empty.")
+def read_page_size(name: str, value: object, *, minimum: int = 0) -> int:
+    """
+    Read the number of records a page.
+
+    :param name: the argument, for the message.
+    :param value: the number, or its text.
+    :param minimum: the smallest that will do; 1 if all pages are listed, because 0 never comes to an end.
+    :returns: the number.
+    :raises InvalidArgumentError: if it is none, or beyond 50.
+    """
+    return read_whole_number(name, value, minimum=minimum, maximum=LARGEST_PAGE)
+
+
+def _set(record: object, **values: object) -> None:
+    for name, value in values.items():
+        object.__setattr__(record, name, value)
 
 
 def _read_page(response: Response) -> SubscriptionPage:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.video.api import LARGEST_PAGE, SubscriptionQuery
@@ -28,12 +28,15 @@ class SubscriptionWatch:
     """
 
     channel_id: str | None = None
-    ids: Sequence[str] | None = None
+    ids: str | Sequence[str] | None = None
     mine: bool = False
-    for_channel_ids: Sequence[str] | None = None
+    for_channel_ids: str | Sequence[str] | None = None
 
     def __post_init__(self) -> None:
-        self._query()
+        # Plain values: a trigger's row in the database holds them.
+        query = self._query()
+        for field in fields(self):
+            object.__setattr__(self, field.name, getattr(query, field.name))
 
     def _query(self) -> SubscriptionQuery:
         return SubscriptionQuery(

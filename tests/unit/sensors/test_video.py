@@ -95,4 +95,4 @@ def test_the_trigger_gets_plain_values() -> None:
     path, arguments = trigger.serialize()
     assert path == "airflow_provider_mediaops.triggers.video.SubscriptionTrigger"
     assert arguments["conn_id"] == "studio"
-    assert arguments["watch"] == {"channel_id": None, "ids": ["a", "b"], "mine": False, "for_channel_ids": None}
+    assert arguments["watch"] == {"channel_id": None, "ids": ("a", "b"), "mine": False, "for_channel_ids": None}

@@ -105,11 +105,20 @@ def test_the_kind_prefix_is_the_connections() -> None:
         ({"text": " \n"}, "bulletinTextRequired"),
         ({"video_id": "", "playlist_id": ""}, "bulletinTextRequired"),
         ({"text": "Hello", "video_id": "v1", "playlist_id": "p1"}, "not both"),
+        ({"text": "Hello", "video_id": " "}, "video_id is empty"),
+        ({"text": "Hello", "playlist_id": "\t"}, "playlist_id is empty"),
+        ({"text": 1.5}, "text is a text; not 1.5. A template with native objects needs quotes inside"),
+        ({"text": "Hello", "video_id": ["v1"]}, "video_id is a text"),
     ],
 )
-def test_a_bulletin_that_breaks_the_rules_is_none(arguments: dict[str, str], why: str) -> None:
+def test_a_bulletin_that_breaks_the_rules_is_none(arguments: dict[str, Any], why: str) -> None:
     with pytest.raises(ValueError, match=why):
         Bulletin(**arguments)
+
+
+def test_a_bulletin_reads_texts_that_native_templates_made_integers() -> None:
+    assert Bulletin(5, 6) == Bulletin("5", " 6 ")  # type: ignore[arg-type]
+    assert Bulletin("Hello", "", None) == Bulletin("Hello")
 
 
 def test_a_posted_bulletin_is_read() -> None:
@@ -163,6 +172,13 @@ def test_a_query_has_every_parameter(query: SubscriptionQuery, token: str | None
     assert len(request.params) == len(params)
 
 
+def test_a_query_reads_arguments_as_templates_render_them() -> None:
+    query = SubscriptionQuery(ids="s1, s2", part="id,snippet", for_channel_ids=7, mine="no", max_results="5")  # type: ignore[arg-type]
+    assert query == SubscriptionQuery(ids=["s1", "s2"], part=["id", "snippet"], for_channel_ids=["7"], max_results=5)
+    assert SubscriptionQuery(mine="True").mine is True  # type: ignore[arg-type]
+    assert SubscriptionQuery(channel_id=123).channel_id == "123"  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("order", ORDERS)
 def test_every_listed_order_and_the_stated_default_are_taken(order: str) -> None:
     assert ("order", order) in SubscriptionQuery(mine=True, order=order).page().request.params
@@ -176,23 +192,25 @@ def test_the_listed_orders() -> None:
     ("arguments", "why"),
     [
         ({}, "exactly one of channel_id, ids and mine=True, not none"),
-        ({"mine": False}, "not none"),
+        ({"mine": False}, "not none of them"),
         ({"channel_id": "UC1", "mine": True}, "not channel_id and mine"),
         ({"channel_id": "UC1", "ids": ["s1"]}, "not channel_id and ids"),
-        ({"mine": "false"}, "mine is True or False"),
+        ({"mine": "false"}, "none of them"),
+        ({"mine": "perhaps"}, "mine is True or False; not 'perhaps'"),
+        ({"mine": "{{ x }}"}, "Templates are not rendered in this argument"),
         ({"channel_id": " "}, "channel_id is empty"),
         ({"ids": []}, "ids needs at least one"),
         ({"ids": ["s1", ""]}, "ids needs"),
-        ({"ids": ["s1", 5]}, "all of them texts"),
-        ({"ids": "s1"}, "ids is a list of texts, not 's1'"),
-        ({"ids": 5}, "ids is a list of texts, not 5"),
+        ({"ids": "s1,"}, "ids needs"),
+        ({"ids": "['s1']"}, r"join\(','\)"),
+        ({"ids": {"s1": 1}}, "ids is a list of texts, or one text with commas"),
         ({"mine": True, "part": []}, "part needs"),
         ({"mine": True, "part": ["id", "status"]}, "not 'status'"),
         ({"mine": True, "for_channel_ids": []}, "for_channel_ids needs"),
         ({"mine": True, "order": "Alphabetical"}, "not 'Alphabetical'"),
         ({"mine": True, "max_results": -1}, "0 to 50; not -1"),
         ({"mine": True, "max_results": 51}, "0 to 50; not 51"),
-        ({"mine": True, "max_results": "5"}, "not '5'"),
+        ({"mine": True, "max_results": "51"}, "0 to 50; not '51'"),
         ({"mine": True, "max_results": True}, "not True"),
     ],
 )
