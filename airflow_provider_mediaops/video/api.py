@@ -32,7 +32,7 @@ from airflow_provider_mediaops.exceptions import (
 )
 from airflow_provider_mediaops.http.errors import ErrorClass, ErrorRules
 from airflow_provider_mediaops.http.exchange import Call, Request, Response
-from airflow_provider_mediaops.http.reply import ErrorDetails, read_json
+from airflow_provider_mediaops.http.reply import ErrorDetails, is_of_search_cluster, read_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -264,7 +264,7 @@ def _read_page(response: Response) -> SubscriptionPage:
     # Replies are seen with a capital S too, and services that share this interface have prefixes of their own.
     is_list = kind.lower().endswith("#subscriptionlistresponse") if kind else "items" in body
     if not is_list:
-        raise InvalidReplyError(f"The reply is no subscription list (its kind is {kind!r}).")
+        raise InvalidReplyError(f"The reply is no subscription list (its kind is {shown(kind)}).")
     try:
         return SubscriptionPage.model_validate(body)
     except ValidationError as error:
@@ -287,6 +287,12 @@ def _refine(response: Response, _details: ErrorDetails, found: ErrorClass) -> Er
     if issubclass(found, BadRequestError) and b"API_KEY_INVALID" in response.body:
         return AuthenticationError
     return found
+
+
+def _foreign_reply(response: Response, details: ErrorDetails) -> str:
+    if not is_of_search_cluster(response, details):
+        return ""
+    return "A search cluster answers there: put the video platform's base address into the connection."
 
 
 def _next_reset(now: datetime) -> datetime:
@@ -319,13 +325,10 @@ VIDEO_RULES = ErrorRules(
         "userratelimitexceeded": RateLimitedError,
         "quotaexceeded": QuotaExceededError,
         "dailylimitexceeded": QuotaExceededError,
-        "autherror": AuthenticationError,
-        "required": AuthenticationError,
         "keyinvalid": AuthenticationError,
         "invalid_grant": AuthenticationError,
         "invalid_client": AuthenticationError,
         "unauthorized_client": AuthenticationError,
-        "unauthenticated": AuthenticationError,
         "youtubesignuprequired": PermissionDeniedError,
         "svcsignuprequired": PermissionDeniedError,
         "insufficientpermissions": PermissionDeniedError,
@@ -346,8 +349,6 @@ VIDEO_RULES = ErrorRules(
         "invalidpagetoken": "The page token is not one of this listing, or has expired: start from the first page.",
         "invalid_grant": "The refresh token was revoked or is too old: have the user grant access again.",
         "invalid_client": "Check the client id (Login) and client secret (Password) in the connection.",
-        "required": _LOOK_AT_TOKEN,
-        "autherror": _LOOK_AT_TOKEN,
         "svcsignuprequired": "The account has no channel: sign it up at the service; another token does not help.",
         "youtubesignuprequired": "The account has no channel: sign it up at the service; another token does not help.",
         "insufficientpermissions": _LOOK_AT_SCOPE,
@@ -358,8 +359,10 @@ VIDEO_RULES = ErrorRules(
     },
     advice_by_class={
         AuthenticationError: _LOOK_AT_TOKEN,
+        NotFoundError: "Check the identifier, and the base address in the connection: it ends before /v3.",
         QuotaExceededError: "The day's quota is used up: nothing succeeds until midnight Pacific time.",
     },
     refine=_refine,
     quota_reset=_next_reset,
+    foreign_reply=_foreign_reply,
 )

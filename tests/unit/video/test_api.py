@@ -306,6 +306,18 @@ def test_every_recorded_refusal_means_what_it_should(data: Path) -> None:
         (400, {"error": "invalid_grant"}, AuthenticationError),
         (401, {"error": "invalid_client"}, AuthenticationError),
         (403, reason("neverHeardOf"), PermissionDeniedError),
+        # The document shows names and reasons, and no form of the body (section 7).
+        (403, {"error": {"name": "userRateLimitExceeded", "reason": "rateLimitExceeded"}}, RateLimitedError),
+        (403, {"name": "userRateLimitExceeded", "reason": "rateLimitExceeded"}, RateLimitedError),
+        (403, {"errors": [{"name": "userRateLimitExceeded", "reason": "rateLimitExceeded"}]}, RateLimitedError),
+        (403, {"error": {"name": "userRateLimitExceeded"}}, RateLimitedError),
+        (404, {"errors": [{"name": "notFound", "reason": "videoNotFound"}]}, NotFoundError),
+        (400, {"name": "notFound", "reason": "playlistNotFound"}, NotFoundError),
+        (400, {"error": {"name": "badRequest", "reason": "bulletinTextRequired"}}, BadRequestError),
+        # `required` is a missing login with 401, and a missing parameter with 400.
+        (401, reason("required"), AuthenticationError),
+        (400, reason("required"), BadRequestError),
+        (503, reason("forbidden"), ServiceUnavailableError),
     ],
 )
 def test_a_documented_refusal_means_what_it_should(status: int, body: object, cls: type[MediaOpsError]) -> None:
@@ -321,7 +333,12 @@ def test_a_documented_refusal_means_what_it_should(status: int, body: object, cl
         (401, {}, "auth=refresh_token"),
         (400, {"error": "invalid_grant"}, "grant access again"),
         (400, reason("invalidMetadata"), "kind_prefix"),
-        (404, {}, "base address"),
+        (404, {}, "base address in the connection: it ends before /v3"),
+        (400, reason("required", "Missing: part"), "Missing: part. Correct what the request asks for."),
+        (404, {"error": {"errors": [{"message": "Only here."}]}}, "with 404: Only here. Check"),
+        (404, {"error": {"type": "index_not_found_exception", "reason": "no such index [v3]"}}, "A search cluster"),
+        (400, {"error": "no handler found for uri [/v3/subscriptions] and method [GET]"}, "A search cluster answers"),
+        (401, {"error": {"type": "security_exception", "reason": "missing"}}, "A search cluster answers there"),
     ],
 )
 def test_a_refusal_says_what_to_do(status: int, body: object, advice: str) -> None:
