@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import aclosing
 from typing import TYPE_CHECKING, TypedDict
 
+from airflow_provider_mediaops.arguments import read_flag
 from airflow_provider_mediaops.connection_fields import VIDEO
 from airflow_provider_mediaops.hooks.connection_form import connection_form
 from airflow_provider_mediaops.hooks.service import Service, ServiceHook
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.video.paging import Walk, WalkedPage
 
 _AUTH_KINDS = ("bearer", "refresh_token", "api_key", "none")
+# What these may ask is public.
+_WITHOUT_USER = (ParameterAuth, NoAuth)
 
 
 class SubscriptionArguments(TypedDict, total=False):
@@ -138,70 +141,82 @@ class VideoPlatformHook(ServiceHook):
         return await self.aask(SubscriptionQuery(**query).page(page_token))
 
     def walk_subscriptions(
-        self, *, page_token: str | None = None, **query: Unpack[SubscriptionArguments]
+        self, *, page_token: str | None = None, require_complete: bool = False, **query: Unpack[SubscriptionArguments]
     ) -> Iterator[WalkedPage]:
         """
         Walk all pages and mark the new records of each; see :mod:`airflow_provider_mediaops.video.paging`.
 
         :param page_token: the token of the first page to fetch; None for the first of all.
+        :param require_complete: whether a listing that the service cuts short ends with an ``InvalidReplyError``.
+            Otherwise the log warns.
         :param query: whose subscriptions, and how; without ``max_results`` the largest pages are asked for.
         :returns: the pages, fetched as they are asked for.
         """
         from airflow_provider_mediaops.video.paging import walk_subscriptions
 
-        walk = _whole_walk(query, page_token, self.log.warning)
+        walk = _whole_walk(query, page_token, require_complete, self.log.warning)
         return self.stream(walk_subscriptions(self.service.client.ask, walk))
 
     async def awalk_subscriptions(
-        self, *, page_token: str | None = None, **query: Unpack[SubscriptionArguments]
+        self, *, page_token: str | None = None, require_complete: bool = False, **query: Unpack[SubscriptionArguments]
     ) -> AsyncGenerator[WalkedPage, None]:
         """Walk all pages; the asynchronous twin of :meth:`walk_subscriptions`."""
         from airflow_provider_mediaops.video.paging import walk_subscriptions
 
-        walk = _whole_walk(query, page_token, self.log.warning)
+        walk = _whole_walk(query, page_token, require_complete, self.log.warning)
         client = (await self.aservice()).client
         async with aclosing(self.astream(walk_subscriptions(client.ask, walk))) as pages:
             async for walked in pages:
                 yield walked
 
     def iter_subscription_pages(
-        self, *, page_token: str | None = None, **query: Unpack[SubscriptionArguments]
+        self, *, page_token: str | None = None, require_complete: bool = False, **query: Unpack[SubscriptionArguments]
     ) -> Iterator[SubscriptionPage]:
         """
         Yield all pages, lazily and as they came; a record that the service sends twice is in two of them.
 
         :param page_token: the token of the first page to fetch; None for the first of all.
+        :param require_complete: whether a listing that the service cuts short ends with an ``InvalidReplyError``.
+            Otherwise the log warns.
         :param query: whose subscriptions, and how; without ``max_results`` the largest pages are asked for.
         :returns: the pages.
         """
-        for walked in self.walk_subscriptions(page_token=page_token, **query):
+        for walked in self.walk_subscriptions(page_token=page_token, require_complete=require_complete, **query):
             yield walked.page
 
     async def aiter_subscription_pages(
-        self, *, page_token: str | None = None, **query: Unpack[SubscriptionArguments]
+        self, *, page_token: str | None = None, require_complete: bool = False, **query: Unpack[SubscriptionArguments]
     ) -> AsyncGenerator[SubscriptionPage, None]:
         """Yield all pages; the asynchronous twin of :meth:`iter_subscription_pages`."""
-        async with aclosing(self.awalk_subscriptions(page_token=page_token, **query)) as pages:
+        async with aclosing(
+            self.awalk_subscriptions(page_token=page_token, require_complete=require_complete, **query)
+        ) as pages:
             async for walked in pages:
                 yield walked.page
 
-    def iter_subscriptions(self, **query: Unpack[SubscriptionArguments]) -> Iterator[Subscription]:
+    def iter_subscriptions(
+        self, *, require_complete: bool = False, **query: Unpack[SubscriptionArguments]
+    ) -> Iterator[Subscription]:
         """
         Yield all subscriptions, lazily and each once.
 
+        :param require_complete: whether a listing that the service cuts short ends with an ``InvalidReplyError``.
+            Otherwise the log warns.
         :param query: whose subscriptions, and how; without ``max_results`` the largest pages are asked for.
         :returns: the subscriptions, in the service's order.
         """
         from airflow_provider_mediaops.video.models import Subscription
 
-        for walked in self.walk_subscriptions(**query):
+        for walked in self.walk_subscriptions(require_complete=require_complete, **query):
             yield from map(Subscription.model_validate, walked.fresh)
 
-    async def aiter_subscriptions(self, **query: Unpack[SubscriptionArguments]) -> AsyncGenerator[Subscription, None]:
+    async def aiter_subscriptions(
+        self, *, require_complete: bool = False, **query: Unpack[SubscriptionArguments]
+    ) -> AsyncGenerator[Subscription, None]:
         """Yield all subscriptions; the asynchronous twin of :meth:`iter_subscriptions`."""
         from airflow_provider_mediaops.video.models import Subscription
 
-        async with aclosing(self.awalk_subscriptions(**query)) as pages:
+        async with aclosing(self.awalk_subscriptions(require_complete=require_complete, **query)) as pages:
             async for walked in pages:
                 for item in walked.fresh:
                     yield Subscription.model_validate(item)
@@ -209,6 +224,7 @@ class VideoPlatformHook(ServiceHook):
     def _configure(self, fields: ConnectionFields) -> Service:
         from airflow_provider_mediaops.http.client import Client
         from airflow_provider_mediaops.video.api import VIDEO_RULES
+        from airflow_provider_mediaops.video.public_access import PublicClient
 
         self._kind_prefix = fields.text("kind_prefix", "svc")
         urls, auth = base_urls(fields), self._auth(fields)
@@ -216,6 +232,9 @@ class VideoPlatformHook(ServiceHook):
         if limiter:
             self._new_secrets += limiter.store.secrets
         client = Client(urls, VIDEO_RULES, auth=auth, retry=retry_policy(fields), limiter=limiter)
+        if isinstance(auth, _WITHOUT_USER):
+            credentials = f"connection {self.conn_id!r} has auth={fields.choice('auth', _AUTH_KINDS, 'bearer')}"
+            client = PublicClient(urls, VIDEO_RULES, auth, client.retry, limiter, credentials=credentials)
         return Service(client, transport_settings(fields))
 
     def _auth(self, fields: ConnectionFields) -> Auth:
@@ -265,7 +284,7 @@ class VideoPlatformHook(ServiceHook):
         from airflow_provider_mediaops.video.api import SubscriptionQuery
 
         # One unit of quota; an API key may not ask for "mine", and any channel will do for it.
-        mine = not isinstance(client.auth, (ParameterAuth, NoAuth))
+        mine = not isinstance(client.auth, _WITHOUT_USER)
         query = (
             SubscriptionQuery(mine=True, part=("id",), max_results=1)
             if mine
@@ -284,10 +303,16 @@ def _counted_by(fields: ConnectionFields, auth: Auth, urls: Sequence[str]) -> st
     return auth.client_id if isinstance(auth, RefreshTokenAuth) else fields.password
 
 
-def _whole_walk(query: SubscriptionArguments, page_token: str | None, warn: Callable[[str], None]) -> Walk:
+def _whole_walk(
+    query: SubscriptionArguments,
+    page_token: str | None,
+    require_complete: object,
+    warn: Callable[[str], None],
+) -> Walk:
     from airflow_provider_mediaops.video.api import LARGEST_PAGE, SubscriptionQuery, read_page_size
     from airflow_provider_mediaops.video.paging import Walk
 
     size = read_page_size("max_results", query.get("max_results", LARGEST_PAGE), minimum=1)
     with_size: SubscriptionArguments = {**query, "max_results": size}
-    return Walk(SubscriptionQuery(**with_size), page_token, warn)
+    required = read_flag("require_complete", require_complete)
+    return Walk(SubscriptionQuery(**with_size), page_token, warn, require_complete=required)

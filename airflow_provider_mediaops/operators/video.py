@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, cast
 
-from airflow.providers.common.compat.sdk import BaseOperator
+from airflow.providers.common.compat.sdk import Asset, BaseOperator
 
 from airflow_provider_mediaops.arguments import read_choice, read_flag
 from airflow_provider_mediaops.exceptions import TemporaryError, UncertainDeliveryError
@@ -146,8 +146,9 @@ class ExportSubscriptionsOperator(BaseOperator):
     each, for example with ``{{ ti.map_index }}`` in it.
 
     The summary holds ``path``, ``rows``, ``pages``, ``duplicates`` (records that came again and were left out),
-    ``restarts`` (how often the service no longer took a page token, so that the walk began again), ``resumed`` and
-    ``bytes``; with ``if_changed`` also ``changed``.
+    ``restarts`` (how often the listing started over at its first page), ``complete`` (False if the service cut the
+    listing short), ``resumed`` and ``bytes``; with ``if_changed`` also ``changed``. The events of the task's outlets
+    have ``complete`` in their ``extra``.
 
     :param destination: where the dataset goes, on any object storage; folders are made.
     :param channel_id: the channel whose subscriptions are exported.
@@ -164,6 +165,9 @@ class ExportSubscriptionsOperator(BaseOperator):
         with ``'``.
     :param if_changed: whether to leave the file as it is where an export with the same arguments has written it, and
         the ids and etags are the same; the summary then says ``changed: False``.
+    :param require_complete: whether the task fails with an ``InvalidReplyError`` if the service cuts the listing short.
+        What it has listed stays saved; a cleared task starts over at the first page and adds what is new. Otherwise the
+        log warns.
     :param video_conn_id: the connection's id.
     :raises ValueError: for arguments that cannot be used: here, unless they are templated.
     """
@@ -180,6 +184,7 @@ class ExportSubscriptionsOperator(BaseOperator):
         "format",
         "csv_formulas",
         "if_changed",
+        "require_complete",
         "video_conn_id",
     )
 
@@ -197,6 +202,7 @@ class ExportSubscriptionsOperator(BaseOperator):
         format: str | None = None,
         csv_formulas: CsvFormulas = "keep",
         if_changed: bool | str = False,
+        require_complete: bool | str = False,
         video_conn_id: str = "mediaops_video_default",
         **kwargs: Any,
     ) -> None:
@@ -212,6 +218,7 @@ class ExportSubscriptionsOperator(BaseOperator):
         self.format = format
         self.csv_formulas = csv_formulas
         self.if_changed = if_changed
+        self.require_complete = require_complete
         self.video_conn_id = video_conn_id
         self._check_known()
         use_retry_policy(self)
@@ -222,8 +229,9 @@ class ExportSubscriptionsOperator(BaseOperator):
 
         if not is_templated(self.csv_formulas):
             check_csv_formulas(self.csv_formulas)
-        if not is_templated(self.if_changed):
-            read_flag("if_changed", self.if_changed)
+        for flag in ("if_changed", "require_complete"):
+            if not is_templated(getattr(self, flag)):
+                read_flag(flag, getattr(self, flag))
         if not is_templated(self.page_size):
             read_page_size("page_size", self.page_size, minimum=1)
         SubscriptionQuery.check(self._filter(), is_templated)
@@ -237,17 +245,27 @@ class ExportSubscriptionsOperator(BaseOperator):
         from airflow_provider_mediaops.video.export import SUBSCRIPTIONS
 
         with ending_task():
-            query, if_changed = self._query(), read_flag("if_changed", self.if_changed)
+            query = self._query()
+            flags = {name: read_flag(name, getattr(self, name)) for name in ("if_changed", "require_complete")}
             dataset = Dataset(self.destination, view=SUBSCRIPTIONS, format=self.format, csv_formulas=self.csv_formulas)
             owner = owner_of(context, self._parameters(query))
             published = dataset.published(owner)
             if published is not None:
                 self.log.info("An earlier attempt of this task has written %s already.", self.destination)
+                self._note_in_events(context, published)
                 return published
             with dataset.staging(owner) as staging:
-                self._export(query, staging, if_changed=if_changed)
-        self._tell(staging.summary)
+                self._export(query, staging, **flags)
+        self._log_end(staging.summary)
+        self._note_in_events(context, staging.summary)
         return staging.summary
+
+    def _note_in_events(self, context: Context, summary: dict[str, Any]) -> None:
+        # A summary of version 0.1 does not say it.
+        if "complete" in summary:
+            for asset in self.outlets:
+                if isinstance(asset, Asset):
+                    context["outlet_events"][asset].extra["complete"] = summary["complete"]
 
     def _parameters(self, query: SubscriptionQuery) -> dict[str, Any]:
         """Return everything that decides what the dataset holds."""
@@ -256,17 +274,19 @@ class ExportSubscriptionsOperator(BaseOperator):
         # Without it, the digest of the parameters stays as earlier versions have it.
         return parameters if self.csv_formulas == "keep" else {**parameters, "csv_formulas": self.csv_formulas}
 
-    def _tell(self, summary: dict[str, Any]) -> None:
+    def _log_end(self, summary: dict[str, Any]) -> None:
         line = "Wrote %d subscriptions of %d pages to %s."
         if not summary.get("changed", True):
             line = "Nothing has changed in %d subscriptions of %d pages: %s stays as it is."
         self.log.info(line, summary["rows"], summary["pages"], self.destination)
 
-    def _export(self, query: SubscriptionQuery, staging: Staging, *, if_changed: bool) -> None:
+    def _export(self, query: SubscriptionQuery, staging: Staging, *, if_changed: bool, require_complete: bool) -> None:
         from airflow_provider_mediaops.hooks.video import VideoPlatformHook
         from airflow_provider_mediaops.video.export import Progress, content_digest, export_pages, resumed_walk
 
-        walk = resumed_walk(query, staging.state, staging.records(), self.log.warning)
+        walk = resumed_walk(
+            query, staging.state, staging.records(), self.log.warning, require_complete=require_complete
+        )
         if staging.resumed:
             self.log.info("Going on after %d subscriptions of %d pages.", staging.rows, walk.pages)
         progress = Progress(walk, self.log.info, staging.rows)
@@ -282,6 +302,7 @@ class ExportSubscriptionsOperator(BaseOperator):
             "pages": walk.pages,
             "duplicates": walk.duplicates,
             "restarts": walk.restarts,
+            "complete": walk.complete,
             "resumed": staging.resumed,
         }
 

@@ -138,8 +138,15 @@ def _read_activity(response: Response) -> Activity:
 
     from airflow_provider_mediaops.video.models import Activity
 
+    body = read_json(response)
+    kind = str(body.get("kind") or "")
+    # The document does not show that an activity has an id, so its kind will do; but one of the two it must have.
+    if not (kind.lower().endswith("#activity") if kind else body.get("id") and not body.get("error")):
+        raise InvalidReplyError(
+            f"The reply is no activity (its kind is {shown(kind)}, its id {shown(body.get('id'))})."
+        )
     try:
-        return Activity.model_validate(read_json(response))
+        return Activity.model_validate(body)
     except ValidationError as error:
         raise InvalidReplyError(f"The reply is no activity: {_first_fault(error)}.") from None
 

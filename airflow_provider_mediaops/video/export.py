@@ -35,6 +35,7 @@ def state_of(walk: Walk) -> dict[str, Any]:
         "duplicates": walk.duplicates,
         "restarts": walk.restarts,
         "ended": walk.ended,
+        "complete": walk.complete,
     }
 
 
@@ -43,6 +44,8 @@ def resumed_walk(
     state: Mapping[str, Any] | None,
     records: Iterable[Mapping[str, Any]],
     warn: Callable[[str], None],
+    *,
+    require_complete: bool = False,
 ) -> Walk:
     """
     Go on with a walk; where the service no longer takes its token, it starts over at the first page.
@@ -51,9 +54,14 @@ def resumed_walk(
     :param state: what :func:`state_of` gave; None to begin.
     :param records: the records that it has given so far, which it will leave out.
     :param warn: told what a person should know of a service that stumbles.
+    :param require_complete: whether a listing that the service cuts short ends with an error. One that was cut short
+        before starts over at the first page.
     :returns: the walk.
     """
-    walk = Walk(query, warn=warn, **(state or {}))
+    kept = dict(state or {})
+    if require_complete and not kept.get("complete", True):
+        kept |= {"token": None, "restarts": kept["restarts"] + 1, "ended": False, "complete": True}
+    walk = Walk(query, warn=warn, require_complete=require_complete, **kept)
     walk.knows(records)
     return walk
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.exceptions import BadRequestError
+from airflow_provider_mediaops.exceptions import BadRequestError, InvalidReplyError
 from airflow_provider_mediaops.http.exchange import Ask, Conversation, Emit, Wait
 from airflow_provider_mediaops.storage.seen_set import SeenSet
 
@@ -56,6 +56,8 @@ class Walk:
     :param duplicates: records that came again and were left out of ``fresh``.
     :param restarts: how often it started over because its token was refused for good; it does so once by itself.
     :param ended: whether there is no page left.
+    :param complete: whether the service has not cut the listing short.
+    :param require_complete: whether a listing that the service cuts short ends with an error.
     :param known: the ids of the records that came before.
     """
 
@@ -67,6 +69,8 @@ class Walk:
     duplicates: int = 0
     restarts: int = 0
     ended: bool = False
+    complete: bool = True
+    require_complete: bool = False
     known: SeenSet = field(default_factory=SeenSet, repr=False)
     _known_this_round: SeenSet = field(init=False, repr=False)
     _tokens: SeenSet = field(default_factory=SeenSet, repr=False)
@@ -98,7 +102,8 @@ class Walk:
 
         :param ask: makes a conversation of a call.
         :returns: a conversation whose result is the page, or None at the end.
-        :raises MediaOpsError: what the service refuses for good.
+        :raises InvalidReplyError: at the end of a listing that the service cut short, if it is required complete.
+        :raises MediaOpsError: if the service refuses for good.
         """
         while not self.ended:
             try:
@@ -112,6 +117,12 @@ class Walk:
                 self.token = page.next_page_token
                 self.ended = not self.token or self._circles(self.token)
                 return walked
+        if self.require_complete and not self.complete:
+            raise InvalidReplyError(
+                f"The service cut the listing short after {self.pages} pages, and require_complete is set: try it "
+                "again later, or in another order; without require_complete it ends with what there is.",
+                service="video platform",
+            )
         return None
 
     def _take(self, page: SubscriptionPage) -> WalkedPage:
@@ -141,7 +152,8 @@ class Walk:
             why = f"{self._empty} pages in a row were empty"
         else:
             return False
-        self.warn(f"The walk ends after {self.pages} pages, because {why}.")
+        self.complete = False
+        self.warn(f"The service cut the listing short: it ends after {self.pages} pages, because {why}.")
         return True
 
     def _start_over(self) -> None:

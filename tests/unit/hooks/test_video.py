@@ -9,6 +9,8 @@ import pytest
 from airflow.sdk import Connection
 
 from airflow_provider_mediaops.exceptions import (
+    InvalidConnectionError,
+    InvalidReplyError,
     NotFoundError,
     QuotaExceededError,
     UncertainDeliveryError,
@@ -69,6 +71,27 @@ class TestPosting:
         with Loopback(hang_up) as server:
             connect_video(server.base, max_attempts=5)
             with pytest.raises(UncertainDeliveryError, match="not known whether POST /v3/activities took effect"):
+                carry_out(form, "post_bulletin", "Hello")
+            assert server.accepted == 1
+
+    @pytest.mark.parametrize("auth", ["api_key", "none"])
+    def test_a_bulletin_needs_a_user(self, connect_video: Callable[..., None], form: str, auth: str) -> None:
+        store = KeptState()
+        with Loopback(answering(http({"id": "a1"}))) as server:
+            connect_video(server.base, auth=auth)
+            delivery = begin(store, Try(1, 0, "digest"), tell=pytest.fail)
+            with pytest.raises(InvalidConnectionError, match="Posting a bulletin needs an authorised user"):
+                carry_out(form, "post_bulletin", "Hello", delivery=delivery)
+            assert server.accepted == 0
+        assert store.values == {}
+
+    @pytest.mark.parametrize("reply", [{}, {"error": {"code": 7}}, {"kind": "svc#subscription", "id": "s1"}])
+    def test_a_reply_that_is_no_activity_is_uncertain(
+        self, connect_video: Callable[..., None], form: str, reply: dict[str, object]
+    ) -> None:
+        with Loopback(answering(http(reply))) as server:
+            connect_video(server.base, max_attempts=5)
+            with pytest.raises(UncertainDeliveryError, match="The reply is no activity"):
                 carry_out(form, "post_bulletin", "Hello")
             assert server.accepted == 1
 
@@ -156,9 +179,35 @@ class TestListing:
         with Loopback(answering(http(page(1, next_token="T1")), http(page(2, next_token="T1")))) as server:
             connect_video(server.base)
             assert len(carry_out(form, "iter_subscriptions", mine=True)) == 2
-        assert lines == [
-            "WARNING: The walk ends after 2 pages, because the service gave a page token for the second time."
-        ]
+        (warning,) = lines
+        assert warning.startswith("WARNING: The service cut the listing short: it ends after 2 pages, because ")
+
+    @pytest.mark.parametrize("method", ["iter_subscriptions", "iter_subscription_pages", "walk_subscriptions"])
+    def test_a_listing_that_is_cut_short_can_be_an_error(
+        self, connect_video: Callable[..., None], form: str, method: str
+    ) -> None:
+        replies = [http(page(1, next_token="T1")), http(page(2, next_token="T1"))]
+        with Loopback(answering(*replies, *replies)) as server:
+            connect_video(server.base)
+            assert len(carry_out(form, method, mine=True)) == 2
+            with pytest.raises(InvalidReplyError, match="cut the listing short after 2 pages"):
+                carry_out(form, method, mine=True, require_complete="yes")
+
+    def test_arguments_are_read_as_templates_render_them(self, connect_video: Callable[..., None], form: str) -> None:
+        seen: list[bytes] = []
+        with Loopback(answering(http(page(1)), seen=seen)) as server:
+            connect_video(server.base)
+            carry_out(form, "iter_subscriptions", mine="no", ids="s1, s2", part="id", max_results="7")
+        assert queries(seen) == [{"part": ["id"], "id": ["s1,s2"], "maxResults": ["7"]}]
+
+    @pytest.mark.parametrize("method", ["list_subscriptions", "iter_subscriptions"])
+    @pytest.mark.parametrize("auth", ["api_key", "none"])
+    def test_mine_needs_a_user(self, connect_video: Callable[..., None], form: str, method: str, auth: str) -> None:
+        with Loopback(answering(http(page(1)))) as server:
+            connect_video(server.base, auth=auth)
+            with pytest.raises(InvalidConnectionError, match=f"mine=True needs .* has auth={auth}; nothing was sent"):
+                carry_out(form, method, mine=True)
+            assert server.accepted == 0
 
 
 class TestWaiting:

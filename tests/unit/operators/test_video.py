@@ -14,6 +14,7 @@ from airflow.sdk import DAG
 
 from airflow_provider_mediaops.exceptions import (
     BadRequestError,
+    InvalidConnectionError,
     PermissionDeniedError,
     QuotaExceededError,
     TemporaryError,
@@ -124,7 +125,16 @@ class TestPostBulletin:
         assert platform.last_request.json()["snippet"] == {"description": "5"}
 
     @pytest.mark.parametrize(
-        "loss", [{"exc": requests.ConnectionError}, {"exc": requests.ReadTimeout}, {"text": "<html>"}]
+        "loss",
+        [
+            {"exc": requests.ConnectionError},
+            {"exc": requests.ReadTimeout},
+            {"text": "<html>"},
+            # What is no activity proves no post.
+            {"json": {}},
+            {"json": {"error": {"code": 500}}},
+            {"json": {"kind": "svc#subscription", "id": "s1"}},
+        ],
     )
     def test_a_lost_reply_ends_the_task_and_is_sent_once(
         self, platform: requests_mock.Mocker, loss: dict[str, Any]
@@ -136,13 +146,26 @@ class TestPostBulletin:
 
         assert platform.call_count == 1
 
-    def test_a_lost_reply_can_be_left_to_the_tasks_retries(self, platform: requests_mock.Mocker) -> None:
-        platform.post(ACTIVITIES, exc=requests.ReadTimeout)
+    @pytest.mark.parametrize("loss", [{"exc": requests.ReadTimeout}, {"json": {}}])
+    def test_a_lost_reply_can_be_left_to_the_tasks_retries(
+        self, platform: requests_mock.Mocker, loss: dict[str, Any]
+    ) -> None:
+        platform.post(ACTIVITIES, **loss)
 
         with pytest.raises(TemporaryError, match="on_uncertain='retry'"):
             self.post(text="Hi", on_uncertain="retry")
 
         assert platform.call_count == 1
+
+    @pytest.mark.parametrize("auth", ["api_key", "none"])
+    def test_it_needs_a_user(self, platform: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch, auth: str) -> None:
+        monkeypatch.setenv("AIRFLOW_CONN_MEDIAOPS_VIDEO_DEFAULT", connection(BASE, auth=auth))
+        needs = f"Posting a bulletin needs an authorised user, but connection 'mediaops_video_default' has auth={auth}"
+
+        with pytest.raises(permanent(InvalidConnectionError), match=needs):
+            self.post(text="Hi")
+
+        assert not platform.called
 
     def test_a_refusal_is_typed(self, platform: requests_mock.Mocker) -> None:
         platform.post(ACTIVITIES, status_code=400, json=error(400, "bulletinTextRequired"))
@@ -186,11 +209,24 @@ class TestExport:
             "pages": 3,
             "duplicates": 1,
             "restarts": 0,
+            "complete": True,
             "resumed": False,
             "bytes": file.stat().st_size,
         }
         tokens = [request.qs.get("pagetoken") for request in platform.request_history]
         assert tokens == [None, ["t2"], ["t3"]]
+
+    @pytest.mark.parametrize("auth", ["api_key", "none"])
+    def test_mine_needs_a_user(
+        self, tmp_path: Path, platform: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch, auth: str
+    ) -> None:
+        monkeypatch.setenv("AIRFLOW_CONN_MEDIAOPS_VIDEO_DEFAULT", connection(BASE, auth=auth))
+
+        with pytest.raises(permanent(InvalidConnectionError), match="mine=True needs an authorised user"):
+            export(tmp_path / "subs.jsonl")
+
+        assert not platform.called
+        assert export(tmp_path / "subs.jsonl", mine=False, channel_id="UC1")["rows"] == 4
 
     def test_unknown_fields_are_kept(self, tmp_path: Path, platform: requests_mock.Mocker) -> None:
         item = subscription(1, subscriberSnippet={"title": "✓", "deep": [None]}, etag="x")
@@ -286,6 +322,7 @@ class TestExport:
             ({"page_size": "many"}, "page_size is a whole number, 1 to 50; not 'many'"),
             ({"mine": "perhaps"}, "mine is True or False"),
             ({"if_changed": "perhaps"}, "if_changed is True or False"),
+            ({"require_complete": "perhaps"}, "require_complete is True or False"),
             ({"mine": "{{ x }}", "ids": "a,"}, "ids needs at least one entry"),
             ({"mine": False, "channel_id": "{{ x }}", "ids": []}, "ids needs at least one entry"),
             ({"destination": "subs.xml"}, "ends in none of"),

@@ -125,12 +125,32 @@ def test_a_posted_bulletin_is_read() -> None:
     parse = insert_bulletin(Bulletin("Hello"), "svc").parse
     assert parse(Response(200, {}, b'{"id": "a1", "snippet": {"description": "Hello"}}')).id == "a1"
     assert parse(Response(200, {}, b'{"id": "a1", "snippet": null, "contentDetails": null}')).text is None
+    # The document does not show that an activity has an id.
+    assert parse(Response(200, {}, b'{"kind": "svc#Activity", "snippet": {"description": "Hello"}}')).text == "Hello"
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b"<html>", b'{"id": ["a1"]}', b'{"snippet": "text"}'])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b"<html>",
+        b'{"id": ["a1"]}',
+        b'{"snippet": "text"}',
+        b"{}",
+        b'{"id": ""}',
+        b'{"error": {"code": 500}}',
+        b'{"id": "a1", "error": {"code": 500}}',
+        b'{"login": "required"}',
+        b'{"kind": "svc#subscription", "id": "s1"}',
+        b'{"snippet": {"description": "Hello"}}',
+        b'{"kind": "' + b"x" * 10_000_000 + b'"}',
+    ],
+)
 def test_a_reply_that_is_no_activity_is_refused(body: bytes) -> None:
-    with pytest.raises(InvalidReplyError, match="The reply is"):
+    with pytest.raises(InvalidReplyError, match="The reply is") as caught:
         insert_bulletin(Bulletin("Hello"), "svc").parse(Response(200, {}, body))
+    assert len(str(caught.value)) < 400
 
 
 # Subscriptions.
@@ -251,11 +271,14 @@ def test_a_page_may_hold_no_items() -> None:
         (b'{"kind": "svc#channelListResponse", "items": []}', "its kind is 'svc#channelListResponse'"),
         (b'{"items": {"0": {}}}', "items: "),
         (b'{"items": ["s1"]}', "items.0: "),
+        (b'{"items": [], "pageInfo": {"totalResults": 1e999}}', "a number that is too large"),
+        (b'{"items": [], "kind": "&#' + b"9" * 5_000 + b';"}', "no subscription list"),
     ],
 )
 def test_a_reply_that_is_no_page_is_refused(body: bytes, why: str) -> None:
-    with pytest.raises(InvalidReplyError, match=why):
+    with pytest.raises(InvalidReplyError, match=why) as caught:
         SubscriptionQuery(mine=True).page().parse(Response(200, {}, body))
+    assert len(str(caught.value)) < 400
 
 
 # Refusals.

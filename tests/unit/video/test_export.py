@@ -54,7 +54,14 @@ def test_each_page_is_saved_before_the_next_is_asked_for() -> None:
 
     assert [type(step) for step in steps] == [Request, Blocking] * 3
     assert saved.ids == ["sub-1", "sub-2", "sub-3", "sub-4"]
-    assert saved.states[1] == {"token": "T3", "pages": 2, "duplicates": 1, "restarts": 0, "ended": False}
+    assert saved.states[1] == {
+        "token": "T3",
+        "pages": 2,
+        "duplicates": 1,
+        "restarts": 0,
+        "ended": False,
+        "complete": True,
+    }
     assert saved.states[2]["ended"] is True
 
 
