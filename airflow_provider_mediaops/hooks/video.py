@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.video.api import Bulletin
     from airflow_provider_mediaops.video.at_most_once import Delivery
     from airflow_provider_mediaops.video.models import Activity, Subscription, SubscriptionPage
-    from airflow_provider_mediaops.video.paging import Walk, WalkedPage
+    from airflow_provider_mediaops.video.paging import ListedPage, Listing
 
 _AUTH_KINDS = ("bearer", "refresh_token", "api_key", "none")
 # What these may ask is public.
@@ -140,11 +140,11 @@ class VideoPlatformHook(ServiceHook):
 
         return await self.aask(SubscriptionQuery(**query).page(page_token))
 
-    def walk_subscriptions(
+    def iter_deduplicated_pages(
         self, *, page_token: str | None = None, require_complete: bool = False, **query: Unpack[SubscriptionArguments]
-    ) -> Iterator[WalkedPage]:
+    ) -> Iterator[ListedPage]:
         """
-        Walk all pages and mark the new records of each; see :mod:`airflow_provider_mediaops.video.paging`.
+        Listing all pages and mark the new records of each; see :mod:`airflow_provider_mediaops.video.paging`.
 
         :param page_token: the token of the first page to fetch; None for the first of all.
         :param require_complete: whether a listing that the service cuts short ends with an ``InvalidReplyError``.
@@ -152,22 +152,22 @@ class VideoPlatformHook(ServiceHook):
         :param query: whose subscriptions, and how; without ``max_results`` the largest pages are asked for.
         :returns: the pages, fetched as they are asked for.
         """
-        from airflow_provider_mediaops.video.paging import walk_subscriptions
+        from airflow_provider_mediaops.video.paging import list_pages
 
-        walk = _whole_walk(query, page_token, require_complete, self.log.warning)
-        return self.stream(walk_subscriptions(self.service.client.ask, walk))
+        listing = _listing_of(query, page_token, require_complete, self.log.warning)
+        return self.stream(list_pages(self.service.client.ask, listing))
 
-    async def awalk_subscriptions(
+    async def aiter_deduplicated_pages(
         self, *, page_token: str | None = None, require_complete: bool = False, **query: Unpack[SubscriptionArguments]
-    ) -> AsyncGenerator[WalkedPage, None]:
-        """Walk all pages; the asynchronous twin of :meth:`walk_subscriptions`."""
-        from airflow_provider_mediaops.video.paging import walk_subscriptions
+    ) -> AsyncGenerator[ListedPage, None]:
+        """Listing all pages; the asynchronous twin of :meth:`iter_deduplicated_pages`."""
+        from airflow_provider_mediaops.video.paging import list_pages
 
-        walk = _whole_walk(query, page_token, require_complete, self.log.warning)
+        listing = _listing_of(query, page_token, require_complete, self.log.warning)
         client = (await self.aservice()).client
-        async with aclosing(self.astream(walk_subscriptions(client.ask, walk))) as pages:
-            async for walked in pages:
-                yield walked
+        async with aclosing(self.astream(list_pages(client.ask, listing))) as pages:
+            async for listed in pages:
+                yield listed
 
     def iter_subscription_pages(
         self, *, page_token: str | None = None, require_complete: bool = False, **query: Unpack[SubscriptionArguments]
@@ -181,18 +181,18 @@ class VideoPlatformHook(ServiceHook):
         :param query: whose subscriptions, and how; without ``max_results`` the largest pages are asked for.
         :returns: the pages.
         """
-        for walked in self.walk_subscriptions(page_token=page_token, require_complete=require_complete, **query):
-            yield walked.page
+        for listed in self.iter_deduplicated_pages(page_token=page_token, require_complete=require_complete, **query):
+            yield listed.page
 
     async def aiter_subscription_pages(
         self, *, page_token: str | None = None, require_complete: bool = False, **query: Unpack[SubscriptionArguments]
     ) -> AsyncGenerator[SubscriptionPage, None]:
         """Yield all pages; the asynchronous twin of :meth:`iter_subscription_pages`."""
         async with aclosing(
-            self.awalk_subscriptions(page_token=page_token, require_complete=require_complete, **query)
+            self.aiter_deduplicated_pages(page_token=page_token, require_complete=require_complete, **query)
         ) as pages:
-            async for walked in pages:
-                yield walked.page
+            async for listed in pages:
+                yield listed.page
 
     def iter_subscriptions(
         self, *, require_complete: bool = False, **query: Unpack[SubscriptionArguments]
@@ -207,8 +207,8 @@ class VideoPlatformHook(ServiceHook):
         """
         from airflow_provider_mediaops.video.models import Subscription
 
-        for walked in self.walk_subscriptions(require_complete=require_complete, **query):
-            yield from map(Subscription.model_validate, walked.fresh)
+        for listed in self.iter_deduplicated_pages(require_complete=require_complete, **query):
+            yield from map(Subscription.model_validate, listed.fresh)
 
     async def aiter_subscriptions(
         self, *, require_complete: bool = False, **query: Unpack[SubscriptionArguments]
@@ -216,9 +216,9 @@ class VideoPlatformHook(ServiceHook):
         """Yield all subscriptions; the asynchronous twin of :meth:`iter_subscriptions`."""
         from airflow_provider_mediaops.video.models import Subscription
 
-        async with aclosing(self.awalk_subscriptions(require_complete=require_complete, **query)) as pages:
-            async for walked in pages:
-                for item in walked.fresh:
+        async with aclosing(self.aiter_deduplicated_pages(require_complete=require_complete, **query)) as pages:
+            async for listed in pages:
+                for item in listed.fresh:
                     yield Subscription.model_validate(item)
 
     def _configure(self, fields: ConnectionFields) -> Service:
@@ -303,16 +303,16 @@ def _counted_by(fields: ConnectionFields, auth: Auth, urls: Sequence[str]) -> st
     return auth.client_id if isinstance(auth, RefreshTokenAuth) else fields.password
 
 
-def _whole_walk(
+def _listing_of(
     query: SubscriptionArguments,
     page_token: str | None,
     require_complete: object,
     warn: Callable[[str], None],
-) -> Walk:
+) -> Listing:
     from airflow_provider_mediaops.video.api import LARGEST_PAGE, SubscriptionQuery, read_page_size
-    from airflow_provider_mediaops.video.paging import Walk
+    from airflow_provider_mediaops.video.paging import Listing
 
     size = read_page_size("max_results", query.get("max_results", LARGEST_PAGE), minimum=1)
     with_size: SubscriptionArguments = {**query, "max_results": size}
     required = read_flag("require_complete", require_complete)
-    return Walk(SubscriptionQuery(**with_size), page_token, warn, require_complete=required)
+    return Listing(SubscriptionQuery(**with_size), page_token, warn, require_complete=required)

@@ -105,7 +105,7 @@ class PostBulletinOperator(BaseOperator):
         return begin(
             store,
             Try(context["ti"].try_number, context["ti"].max_tries, contents),
-            tell=self.log.warning,
+            warn=self.log.warning,
             on_uncertain=on_uncertain,
             post_again_on_clear=post_again_on_clear,
             # The task can be cleared as long as its run is there, and the record goes with the run.
@@ -239,7 +239,7 @@ class ExportSubscriptionsOperator(BaseOperator):
             format_of(self.destination, self.format)
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Walk all pages that are left, publish the dataset, and return the summary."""
+        """Listing all pages that are left, publish the dataset, and return the summary."""
         from airflow_provider_mediaops.operators.owner import owner_of
         from airflow_provider_mediaops.storage.dataset import Dataset
         from airflow_provider_mediaops.video.export import SUBSCRIPTIONS
@@ -282,27 +282,34 @@ class ExportSubscriptionsOperator(BaseOperator):
 
     def _export(self, query: SubscriptionQuery, staging: Staging, *, if_changed: bool, require_complete: bool) -> None:
         from airflow_provider_mediaops.hooks.video import VideoPlatformHook
-        from airflow_provider_mediaops.video.export import Progress, content_digest, export_pages, resumed_walk
+        from airflow_provider_mediaops.video.export import (
+            Progress,
+            content_digest,
+            export_pages,
+            resumed_listing,
+            start_line,
+        )
 
-        walk = resumed_walk(
+        listing = resumed_listing(
             query, staging.state, staging.records(), self.log.warning, require_complete=require_complete
         )
-        if staging.resumed:
-            self.log.info("Going on after %d subscriptions of %d pages.", staging.rows, walk.pages)
-        progress = Progress(walk, self.log.info, staging.rows)
+        progress = Progress(listing, self.log.info, staging.rows)
         with VideoPlatformHook(self.video_conn_id) as hook:
+            client = hook.service.client
+            per_second = client.limiter.per_second if client.limiter else None
+            self.log.info("%s", start_line(listing, self.destination, per_second, staging.rows))
             try:
-                hook.run(export_pages(hook.service.client.ask, walk, staging.commit, progress))
+                hook.run(export_pages(client.ask, listing, staging.commit, progress))
             except Exception:
-                self.log.info("Kept %d subscriptions of %d pages for the next attempt.", staging.rows, walk.pages)
+                self.log.info("Kept %d subscriptions of %d pages for the next attempt.", staging.rows, listing.pages)
                 raise
         if if_changed:
             staging.digest = content_digest(staging.records())
         staging.summary = {
-            "pages": walk.pages,
-            "duplicates": walk.duplicates,
-            "restarts": walk.restarts,
-            "complete": walk.complete,
+            "pages": listing.pages,
+            "duplicates": listing.duplicates,
+            "restarts": listing.restarts,
+            "complete": listing.complete,
             "resumed": staging.resumed,
         }
 

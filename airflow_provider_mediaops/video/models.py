@@ -16,7 +16,7 @@ class _Record(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="allow", frozen=True)
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the record under the service's own field names, with every field that it sent."""
+        """Return the record under the service's own field names, with every field that it sent."""
         return self.model_dump(by_alias=True, exclude_unset=True, mode="json")
 
 
@@ -50,8 +50,8 @@ class Subscription(_Resource):
     One subscription (video-platform.md, section 2).
 
     :param id: the subscription's identifier.
-    :param snippet: its properties, among them ``title`` and ``resourceId``; empty where ``part`` left it out.
-    :param content_details: figures of the channel; empty where ``part`` left it out.
+    :param snippet: its properties, among them ``title`` and ``resourceId``; empty if ``part`` left it out.
+    :param content_details: figures of the channel; empty if ``part`` left it out.
     """
 
     @property
@@ -70,7 +70,7 @@ class Subscription(_Resource):
 
 class PageInfo(_Record):
     """
-    The service's own count, which is known to be wrong in both directions: for people, never a stop condition.
+    The service's own count. It is known to be wrong in both directions, so nothing depends on it.
 
     :param total_results: results in the whole set.
     :param results_per_page: results in this reply.
@@ -94,7 +94,7 @@ class SubscriptionPage(_Record):
     page_info: PageInfo = Field(default_factory=PageInfo)
     next_page_token: str | None = None
     prev_page_token: str | None = None
-    # Not copied: a walk reads thousands of pages.
+    # Not copied: a listing has thousands of pages.
     items: list[InstanceOf[dict[str, Any]]] = Field(default_factory=list)
 
     @property

@@ -56,11 +56,11 @@ class SubscriptionWatch:
         :returns: a conversation; done with the ``id`` and ``title`` of the first record.
         """
         from airflow_provider_mediaops.video.models import Subscription
-        from airflow_provider_mediaops.video.paging import Walk
+        from airflow_provider_mediaops.video.paging import Listing
 
-        walk = Walk(self._query())
-        while (walked := (yield from walk.next_page(ask))) is not None:
-            if walked.fresh:
-                found = Subscription.model_validate(walked.fresh[0])
+        listing = Listing(self._query())
+        while (listed := (yield from listing.next_page(ask))) is not None:
+            if listed.fresh:
+                found = Subscription.model_validate(listed.fresh[0])
                 return Done({"id": found.id, "title": found.title})
         return Waiting("no subscription matches")

@@ -79,7 +79,7 @@ class TestPosting:
         store = KeptState()
         with Loopback(answering(http({"id": "a1"}))) as server:
             connect_video(server.base, auth=auth)
-            delivery = begin(store, Try(1, 0, "digest"), tell=pytest.fail)
+            delivery = begin(store, Try(1, 0, "digest"), warn=pytest.fail)
             with pytest.raises(InvalidConnectionError, match="Posting a bulletin needs an authorised user"):
                 carry_out(form, "post_bulletin", "Hello", delivery=delivery)
             assert server.accepted == 0
@@ -112,7 +112,7 @@ class TestPosting:
 
         with Loopback(answer) as server:
             connect_video(server.base)
-            delivery = begin(store, Try(1, 0, "digest"), tell=pytest.fail)
+            delivery = begin(store, Try(1, 0, "digest"), warn=pytest.fail)
             carry_out(form, "post_bulletin", "Hello", delivery=delivery)
         assert states == ["intended"]
         assert store.values[RECORD_KEY]["activity"] == {"id": "a1"}
@@ -142,7 +142,7 @@ class TestListing:
             assert server.accepted == 1
         assert [len(each.items) for each in got] == [2, 2, 2, 2, 2, 1]
         assert [query.get("pageToken") for query in queries(seen)] == [None, ["T1"], ["T2"], ["T3"], ["T4"], ["T5"]]
-        # The page size never changes during a walk, and is the largest.
+        # The page size never changes during a listing, and is the largest.
         assert {query["maxResults"][0] for query in queries(seen)} == {"50"}
 
     def test_each_subscription_once(self, connect_video: Callable[..., None], form: str) -> None:
@@ -158,11 +158,11 @@ class TestListing:
         seen: list[bytes] = []
         with Loopback(answering(http(page(1)), seen=seen)) as server:
             connect_video(server.base)
-            walked = carry_out(form, "walk_subscriptions", mine=True, max_results=7, page_token="T9")
-        assert [len(each.fresh) for each in walked] == [1]
+            listed = carry_out(form, "iter_deduplicated_pages", mine=True, max_results=7, page_token="T9")
+        assert [len(each.fresh) for each in listed] == [1]
         assert (queries(seen)[0]["pageToken"], queries(seen)[0]["maxResults"]) == (["T9"], ["7"])
 
-    @pytest.mark.parametrize("method", ["list_subscriptions", "iter_subscriptions", "walk_subscriptions"])
+    @pytest.mark.parametrize("method", ["list_subscriptions", "iter_subscriptions", "iter_deduplicated_pages"])
     def test_a_query_that_breaks_the_rules_is_not_sent(
         self, connect_video: Callable[..., None], form: str, method: str
     ) -> None:
@@ -182,7 +182,7 @@ class TestListing:
         (warning,) = lines
         assert warning.startswith("WARNING: The service cut the listing short: it ends after 2 pages, because ")
 
-    @pytest.mark.parametrize("method", ["iter_subscriptions", "iter_subscription_pages", "walk_subscriptions"])
+    @pytest.mark.parametrize("method", ["iter_subscriptions", "iter_subscription_pages", "iter_deduplicated_pages"])
     def test_a_listing_that_is_cut_short_can_be_an_error(
         self, connect_video: Callable[..., None], form: str, method: str
     ) -> None:

@@ -310,6 +310,6 @@ def test_the_beginning_tells_why_it_is_posted_again() -> None:
 def test_the_beginning_finds_what_was_posted() -> None:
     store = KeptState({RECORD_KEY: write_record(POSTED)})
 
-    found = begin(store, RETRY, tell=pytest.fail)
+    found = begin(store, RETRY, warn=pytest.fail)
 
     assert found == AlreadyPosted(ACTIVITY, 1, changed=False)
