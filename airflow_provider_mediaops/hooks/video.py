@@ -56,7 +56,7 @@ class SubscriptionArguments(TypedDict, total=False):
 @connection_form
 class VideoPlatformHook(ServiceHook):
     """
-    Post bulletins and list subscriptions (video-platform.md).
+    Post bulletins and list subscriptions.
 
     :param video_conn_id: the connection's id, of type ``mediaops_video``.
     """
@@ -80,14 +80,14 @@ class VideoPlatformHook(ServiceHook):
         delivery: Delivery | None = None,
     ) -> Activity:
         """
-        Post a bulletin to the channel of the authorised user (section 4.1).
+        Post a bulletin to the channel of the authorised user.
 
         :param text: its message; may stand alone or with a video or playlist.
         :param video_id: a video to attach.
         :param playlist_id: a playlist to attach, instead of a video.
         :param delivery: keeps a record for later tries; see :mod:`airflow_provider_mediaops.video.at_most_once`.
-        :returns: the activity that the service made of it.
-        :raises ValueError: for a bulletin that breaks the rules of section 2, before anything is sent.
+        :returns: the activity that the service returned.
+        :raises ValueError: for a bulletin that the service would refuse, before anything is sent.
         :raises UncertainDeliveryError: if it may have been posted although no reply says so; it is not repeated.
         :raises MediaOpsError: if the service refuses it, or the record cannot be kept.
         """
@@ -120,12 +120,12 @@ class VideoPlatformHook(ServiceHook):
         self, *, page_token: str | None = None, **query: Unpack[SubscriptionArguments]
     ) -> SubscriptionPage:
         """
-        Fetch one page of subscriptions (section 4.2).
+        Fetch one page of subscriptions.
 
         :param page_token: the ``next_page_token`` or ``prev_page_token`` of another page of the same listing.
         :param query: whose subscriptions, and how; see :class:`SubscriptionArguments`.
         :returns: the page, its records as they came.
-        :raises ValueError: if the arguments break a rule of the section, before anything is sent.
+        :raises ValueError: if an argument cannot be used, before anything is sent.
         :raises MediaOpsError: if the service refuses.
         """
         from airflow_provider_mediaops.video.api import SubscriptionQuery
@@ -144,13 +144,13 @@ class VideoPlatformHook(ServiceHook):
         self, *, page_token: str | None = None, require_complete: bool = False, **query: Unpack[SubscriptionArguments]
     ) -> Iterator[ListedPage]:
         """
-        Listing all pages and mark the new records of each; see :mod:`airflow_provider_mediaops.video.paging`.
+        Yield all pages, each with its new records; see :mod:`airflow_provider_mediaops.video.paging`.
 
         :param page_token: the token of the first page to fetch; None for the first of all.
         :param require_complete: whether a listing that the service cuts short ends with an ``InvalidReplyError``.
             Otherwise the log warns.
-        :param query: whose subscriptions, and how; without ``max_results`` the largest pages are asked for.
-        :returns: the pages, fetched as they are asked for.
+        :param query: whose subscriptions, and how; without ``max_results``, the largest pages.
+        :returns: the pages, each fetched when it is requested.
         """
         from airflow_provider_mediaops.video.paging import list_pages
 
@@ -160,7 +160,7 @@ class VideoPlatformHook(ServiceHook):
     async def aiter_deduplicated_pages(
         self, *, page_token: str | None = None, require_complete: bool = False, **query: Unpack[SubscriptionArguments]
     ) -> AsyncGenerator[ListedPage, None]:
-        """Listing all pages; the asynchronous twin of :meth:`iter_deduplicated_pages`."""
+        """Yield all pages; the asynchronous twin of :meth:`iter_deduplicated_pages`."""
         from airflow_provider_mediaops.video.paging import list_pages
 
         listing = _listing_of(query, page_token, require_complete, self.log.warning)
@@ -178,7 +178,7 @@ class VideoPlatformHook(ServiceHook):
         :param page_token: the token of the first page to fetch; None for the first of all.
         :param require_complete: whether a listing that the service cuts short ends with an ``InvalidReplyError``.
             Otherwise the log warns.
-        :param query: whose subscriptions, and how; without ``max_results`` the largest pages are asked for.
+        :param query: whose subscriptions, and how; without ``max_results``, the largest pages.
         :returns: the pages.
         """
         for listed in self.iter_deduplicated_pages(page_token=page_token, require_complete=require_complete, **query):
@@ -202,7 +202,7 @@ class VideoPlatformHook(ServiceHook):
 
         :param require_complete: whether a listing that the service cuts short ends with an ``InvalidReplyError``.
             Otherwise the log warns.
-        :param query: whose subscriptions, and how; without ``max_results`` the largest pages are asked for.
+        :param query: whose subscriptions, and how; without ``max_results``, the largest pages.
         :returns: the subscriptions, in the service's order.
         """
         from airflow_provider_mediaops.video.models import Subscription

@@ -24,21 +24,21 @@ if TYPE_CHECKING:
 
 class PostBulletinOperator(BaseOperator):
     """
-    Post a bulletin to the channel of the connection's user, and return the activity (video-platform.md, section 4.1).
+    Post a bulletin to the channel of the connection's user, and return the activity.
 
-    It is posted at most once a task instance: what a try is about to do and what it has done stands in the task's state
-    store, so that a later try returns the same activity, or knows that it cannot know. Below Airflow 3.3, which has no
-    such store, this holds within one try.
+    It is posted at most once for each task instance. A try writes into the task's state store what it is about to do and
+    what it has done. A later try then returns the same activity, or knows that the delivery is uncertain. Below Airflow
+    3.3, which has no such store, this holds within one try.
 
     :param text: its message; may stand alone or with a video or playlist.
     :param video_id: a video to attach.
     :param playlist_id: a playlist to attach, instead of a video.
-    :param on_uncertain: what to do where the reply was lost, or an earlier try has ended before it came, so that the
-        bulletin may or may not be posted: ``fail`` ends the task at once; ``retry`` lets the task's retries post it
-        again, perhaps for the second time.
+    :param on_uncertain: what to do if it is not known whether the bulletin was posted, because the reply was lost or is
+        no activity, or an earlier try ended before it came: ``fail`` ends the task at once; ``retry`` lets the task's
+        retries post it again, perhaps for the second time.
     :param post_again_on_clear: whether a task that somebody clears posts once more, whatever its earlier tries did.
     :param video_conn_id: the connection's id.
-    :raises ValueError: for a bulletin that breaks the rules of section 2: here, unless an argument is templated.
+    :raises ValueError: for an argument that cannot be used: here, or, if it is templated, before anything is sent.
     """
 
     template_fields: Sequence[str] = (
@@ -134,15 +134,16 @@ class PostBulletinOperator(BaseOperator):
 
 class ExportSubscriptionsOperator(BaseOperator):
     """
-    Write all subscriptions of a channel, or those of a list, to a dataset (video-platform.md, section 4.2).
+    Write all subscriptions of a channel, or those of a list, to a dataset.
 
-    Exactly one of ``channel_id``, ``ids`` and ``mine`` says whose subscriptions are meant. Each is in the dataset once,
+    Exactly one of ``channel_id``, ``ids`` and ``mine`` selects the subscriptions. A list may also be one text with
+    commas. Each subscription is in the dataset once,
     however often the service lists it: as it came in JSON lines, as columns in CSV and Parquet. The dataset appears
     whole when the last page is there; until then an older one stays.
 
-    Each page is saved beside the destination before the next is asked for. A retry, or a cleared task that had failed,
-    goes on with the page after the last one saved; a retry of one that had published returns the same summary. Another
-    run, or other arguments, start anew. Two tasks cannot write one destination at the same time: mapped tasks need one
+    Each page is saved beside the destination before the next is requested. A retry, or a cleared task that had failed,
+    resumes after the last page saved; a retry of one that had published returns the same summary. Another run, or other
+    arguments, start anew. Two tasks cannot write one destination at the same time: mapped tasks need one
     each, for example with ``{{ ti.map_index }}`` in it.
 
     The summary holds ``path``, ``rows``, ``pages``, ``duplicates`` (records that came again and were left out),
@@ -150,7 +151,7 @@ class ExportSubscriptionsOperator(BaseOperator):
     listing short), ``resumed`` and ``bytes``; with ``if_changed`` also ``changed``. The events of the task's outlets
     have ``complete`` in their ``extra``.
 
-    :param destination: where the dataset goes, on any object storage; folders are made.
+    :param destination: the path of the dataset, on any object storage; folders are made.
     :param channel_id: the channel whose subscriptions are exported.
     :param ids: the identifiers of the subscriptions.
     :param mine: the authenticated user's own.
@@ -163,7 +164,7 @@ class ExportSubscriptionsOperator(BaseOperator):
     :param csv_formulas: what to do with a text that a spreadsheet would take for a formula when it opens the CSV,
         because it begins with ``=``, ``+``, ``-``, ``@``, a tab or a line break: ``keep`` it as data, or ``escape`` it
         with ``'``.
-    :param if_changed: whether to leave the file as it is where an export with the same arguments has written it, and
+    :param if_changed: whether to leave the file as it is if an export with the same arguments has written it, and
         the ids and etags are the same; the summary then says ``changed: False``.
     :param require_complete: whether the task fails with an ``InvalidReplyError`` if the service cuts the listing short.
         What it has listed stays saved; a cleared task starts over at the first page and adds what is new. Otherwise the

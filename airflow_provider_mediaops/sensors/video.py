@@ -19,10 +19,9 @@ class SubscriptionSensor(ServiceSensor):
     """
     Wait until a subscription that matches exists, and return its ``id`` and ``title``.
 
-    Exactly one of ``channel_id``, ``ids`` and ``mine`` says whose subscriptions are meant (video-platform.md,
-    section 4.2).
+    Exactly one of ``channel_id``, ``ids`` and ``mine`` selects the subscriptions.
 
-    :param channel_id: the channel whose subscriptions are looked through.
+    :param channel_id: the channel whose subscriptions are listed.
     :param ids: the identifiers of the subscriptions: a list, or one text with commas.
     :param mine: the authenticated user's own.
     :param for_channel_ids: only subscriptions to these channels count: a list, or one text with commas.

@@ -1,4 +1,4 @@
-"""The video platform's calls and errors, as values (video-platform.md)."""
+"""The calls and errors of the video platform, as values."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ LARGEST_PAGE = 50
 @dataclass(frozen=True, slots=True)
 class Bulletin:
     """
-    What is to be posted: a text, a video or a playlist; a text with either; never both of the others.
+    A bulletin: a text, a video or a playlist; a text with either; never both of the others.
 
     :param text: the message.
     :param video_id: the video to attach.
     :param playlist_id: the playlist to attach.
-    :raises ValueError: for a bulletin that the service would refuse (section 2, rules 1 to 3).
+    :raises ValueError: for a bulletin that the service would refuse.
     """
 
     text: str | None = None
@@ -95,7 +95,7 @@ class Bulletin:
         """
         Return the activity resource that the service takes.
 
-        :param kind_prefix: what stands before ``#`` in kinds, for example ``svc``.
+        :param kind_prefix: the text before ``#`` in kinds, for example ``svc``.
         :returns: the body, holding only the properties that are set.
         """
         body: dict[str, Any] = {}
@@ -115,10 +115,10 @@ class Bulletin:
 
 def insert_bulletin(bulletin: Bulletin, kind_prefix: str) -> Call[Activity]:
     """
-    Post a bulletin (section 4.1); ``part`` names exactly what the body holds.
+    Return the call that posts a bulletin. Its ``part`` names exactly the properties of the body.
 
-    :param bulletin: what to post.
-    :param kind_prefix: what stands before ``#`` in kinds.
+    :param bulletin: the bulletin.
+    :param kind_prefix: the text before ``#`` in kinds.
     :returns: the call; it is not idempotent.
     """
     body = bulletin.resource(kind_prefix)
@@ -154,7 +154,7 @@ def _read_activity(response: Response) -> Activity:
 @dataclass(frozen=True, slots=True)
 class SubscriptionQuery:
     """
-    Which subscriptions to list: exactly one of ``channel_id``, ``ids`` and ``mine``, and how (section 4.2).
+    Which subscriptions to list: exactly one of ``channel_id``, ``ids`` and ``mine``, and how.
 
     A list may also be one text with commas. After the construction, each list is a tuple of texts.
 
@@ -166,7 +166,7 @@ class SubscriptionQuery:
     :param order: ``alphabetical`` (the only stable one beyond a page), ``relevance`` or ``unread``; None leaves it
         to the service.
     :param max_results: records a page, 0 to 50; None leaves it to the service (5).
-    :raises ValueError: where a rule of the section is broken.
+    :raises ValueError: if an argument cannot be used.
     """
 
     channel_id: str | None = None
@@ -287,10 +287,10 @@ _PER_DAY = re.compile(rb"per[\s_-]?day", re.IGNORECASE)
 
 
 def _refine(response: Response, _details: ErrorDetails, found: ErrorClass) -> ErrorClass:
-    # The same reason is used for the rate, which passes, and for the day's quota, which does not: the text tells.
+    # The same reason is used for the rate, which passes, and for the day's quota, which does not; the text decides.
     if issubclass(found, RateLimitedError) and _PER_DAY.search(response.body):
         return QuotaExceededError
-    # A wrong API key is told in the second place only; the first says badRequest.
+    # For a wrong API key, the first reason is badRequest; only the second one says it.
     if issubclass(found, BadRequestError) and b"API_KEY_INVALID" in response.body:
         return AuthenticationError
     return found
@@ -315,7 +315,7 @@ _LOOK_AT_TOKEN = (
 )
 _LOOK_AT_SCOPE = "The token lacks the scope for this: have the user grant it and use the new token."
 
-#: How the video platform says no (section 7, and the refusals documented for the public service).
+#: The errors of the video platform: those of its document, and those documented for the public service.
 VIDEO_RULES = ErrorRules(
     service="video platform",
     by_reason={

@@ -7,12 +7,12 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, InstanceOf
 from pydantic.alias_generators import to_camel
 
-# A property that is null says no more than one that is absent.
+# A property that is null counts as absent.
 _Properties = Annotated[dict[str, Any], BeforeValidator(lambda value: {} if value is None else value)]
 
 
 class _Record(BaseModel):
-    # Unknown fields stay: what the service adds tomorrow is not lost today.
+    # Unknown fields are kept, so that what the service adds later is not lost.
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="allow", frozen=True)
 
     def to_dict(self) -> dict[str, Any]:
@@ -30,9 +30,9 @@ class _Resource(_Record):
 
 class Activity(_Resource):
     """
-    A posted bulletin (video-platform.md, section 2).
+    A posted bulletin.
 
-    :param id: the activity's identifier, where the service gives one.
+    :param id: the activity's identifier, if the service sends one.
     :param kind: for example ``svc#activity``.
     :param snippet: its properties, among them ``description``.
     :param content_details: the attached video or playlist.
@@ -47,7 +47,7 @@ class Activity(_Resource):
 
 class Subscription(_Resource):
     """
-    One subscription (video-platform.md, section 2).
+    One subscription.
 
     :param id: the subscription's identifier.
     :param snippet: its properties, among them ``title`` and ``resourceId``; empty if ``part`` left it out.
@@ -82,7 +82,7 @@ class PageInfo(_Record):
 
 class SubscriptionPage(_Record):
     """
-    One page of subscriptions (video-platform.md, section 2).
+    One page of subscriptions.
 
     :param items: the records as they came.
     :param next_page_token: leads to the next page; None on the last.

@@ -175,7 +175,7 @@ def _key(item: Mapping[str, Any]) -> str:
 
 
 def _is_bare(item: Mapping[str, Any]) -> bool:
-    # A record without an id cannot be told from another, so all of them are kept.
+    # Records without an id cannot be compared, so all of them are kept.
     return not isinstance(item.get("id"), str)
 
 

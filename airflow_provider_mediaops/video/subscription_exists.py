@@ -1,4 +1,4 @@
-"""Waiting for a subscription to exist."""
+"""Wait for a subscription to exist."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class SubscriptionWatch:
     """
     A subscription that matches a filter.
 
-    :param channel_id: the channel whose subscriptions are looked through.
+    :param channel_id: the channel whose subscriptions are listed.
     :param ids: the identifiers of the subscriptions.
     :param mine: the authenticated user's own.
     :param for_channel_ids: only subscriptions to these channels count.
-    :raises ValueError: where not exactly one of the first three is given.
+    :raises ValueError: unless exactly one of the first three is given.
     """
 
     channel_id: str | None = None
@@ -50,7 +50,7 @@ class SubscriptionWatch:
 
     def look(self, ask: Ask) -> Conversation[Verdict]:
         """
-        Look through the listing until a page holds a record.
+        List pages until one holds a record.
 
         :param ask: makes a conversation of a call.
         :returns: a conversation; done with the ``id`` and ``title`` of the first record.
