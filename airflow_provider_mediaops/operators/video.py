@@ -26,7 +26,7 @@ class PostBulletinOperator(BaseOperator):
     """
     Post a bulletin to the channel of the connection's user, and return the activity.
 
-    It is posted at most once for each task instance. A try writes into the task's state store what it is about to do and
+    It is posted at most once for each task instance. A try records in the task's state store what it is about to do and
     what it has done. A later try then returns the same activity, or knows that the delivery is uncertain. Below Airflow
     3.3, which has no such store, this holds within one try.
 
@@ -137,14 +137,13 @@ class ExportSubscriptionsOperator(BaseOperator):
     Write all subscriptions of a channel, or those of a list, to a dataset.
 
     Exactly one of ``channel_id``, ``ids`` and ``mine`` selects the subscriptions. A list may also be one text with
-    commas. Each subscription is in the dataset once,
-    however often the service lists it: as it came in JSON lines, as columns in CSV and Parquet. The dataset appears
-    whole when the last page is there; until then an older one stays.
+    commas. Each subscription is in the dataset once, however often the service lists it: as it came in JSON lines, as
+    columns in CSV and Parquet. The dataset appears whole when the last page is there; until then an older one stays.
 
     Each page is saved beside the destination before the next is requested. A retry, or a cleared task that had failed,
     resumes after the last page saved; a retry of one that had published returns the same summary. Another run, or other
-    arguments, start anew. Two tasks cannot write one destination at the same time: mapped tasks need one
-    each, for example with ``{{ ti.map_index }}`` in it.
+    arguments, start anew. Two tasks cannot write one destination at the same time: mapped tasks need one each, for
+    example with ``{{ ti.map_index }}`` in it.
 
     The summary holds ``path``, ``rows``, ``pages``, ``duplicates`` (records that came again and were left out),
     ``restarts`` (how often the listing started over at its first page), ``complete`` (False if the service cut the
@@ -240,7 +239,7 @@ class ExportSubscriptionsOperator(BaseOperator):
             format_of(self.destination, self.format)
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Listing all pages that are left, publish the dataset, and return the summary."""
+        """Fetch all pages that are left, publish the dataset, and return the summary."""
         from airflow_provider_mediaops.operators.owner import owner_of
         from airflow_provider_mediaops.storage.dataset import Dataset
         from airflow_provider_mediaops.video.export import SUBSCRIPTIONS

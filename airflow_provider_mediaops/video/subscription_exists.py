@@ -63,4 +63,5 @@ class SubscriptionWatch:
             if listed.fresh:
                 found = Subscription.model_validate(listed.fresh[0])
                 return Done({"id": found.id, "title": found.title})
-        return Waiting("no subscription matches")
+        cut = "" if listing.complete else ", but the service cut its listing short"
+        return Waiting(f"no subscription matches{cut}")
