@@ -107,7 +107,7 @@ def start_line(listing: Listing, destination: object, per_second: float | None, 
     else:
         whose = "Exporting the subscriptions of the authorised user"
     rate = "no rate set" if per_second is None else f"{per_second:g} requests a second, shared"
-    resumed = f"resumed after {rows:,} subscriptions of {listing.pages:,} pages" if listing.pages else "from the start"
+    resumed = f"resumed after {rows} subscriptions of {listing.pages} pages" if listing.pages else "from the start"
     return f"{whose} to {destination}: pages of {query.max_results}, {rate}, {resumed}."
 
 

@@ -120,7 +120,7 @@ def test_the_first_line_says_what_is_exported_how_and_from_where(query: Subscrip
     line = start_line(Listing(query), "/out/a.csv", 5.0, 0)
     assert line == f"Exporting {whose} to /out/a.csv: pages of 7, 5 requests a second, shared, from the start."
     resumed = start_line(Listing(query, pages=20), "/out/a.csv", None, 1_000)
-    assert resumed.endswith(": pages of 7, no rate set, resumed after 1,000 subscriptions of 20 pages.")
+    assert resumed.endswith(": pages of 7, no rate set, resumed after 1000 subscriptions of 20 pages.")
 
 
 def test_progress_is_told_every_30_seconds() -> None:
