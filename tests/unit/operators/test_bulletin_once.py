@@ -137,11 +137,3 @@ def test_a_store_that_fails_keeps_it_from_being_sent(platform: requests_mock.Moc
         attempt(KeptState(failing=("set",)), 1)
 
     assert not platform.called
-
-
-@pytest.mark.usefixtures("posts")
-def test_a_store_that_fails_after_it_was_sent_keeps_nothing_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = log_lines(monkeypatch, PostBulletinOperator)
-
-    assert attempt(KeptState(failing=("set posted",)), 1)["id"] == "act-1"
-    assert [line for line in lines if line.startswith("WARNING: Bulletin act-1 was posted, but")]

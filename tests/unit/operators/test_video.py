@@ -14,6 +14,7 @@ from airflow.sdk import DAG
 
 from airflow_provider_mediaops.exceptions import (
     BadRequestError,
+    InvalidArgumentError,
     InvalidConnectionError,
     PermissionDeniedError,
     QuotaExceededError,
@@ -338,21 +339,6 @@ class TestExport:
         with pytest.raises(ValueError, match=message):
             ExportSubscriptionsOperator(task_id="export", **{"destination": "subs.csv", "mine": True, **arguments})
 
-    def test_what_is_templated_is_checked_before_the_first_request(
-        self, tmp_path: Path, platform: requests_mock.Mocker
-    ) -> None:
-        for rendered in ({"channel_id": ""}, {"destination": "subs.xml"}):
-            operator = ExportSubscriptionsOperator(
-                task_id="export", destination="{{ path }}.csv", channel_id="{{ channel }}"
-            )
-            for name, value in {"destination": str(tmp_path / "subs.csv"), "channel_id": "UC-1", **rendered}.items():
-                setattr(operator, name, value)
-            with pytest.raises(permanent(ValueError)):
-                operator.execute({})
-
-        assert not platform.called
-        assert list(tmp_path.iterdir()) == []
-
     @pytest.mark.parametrize(("csv_formulas", "title"), [("keep", "=1+1"), ("escape", "'=1+1")])
     def test_formulas_are_escaped_if_asked_for(
         self, tmp_path: Path, platform: requests_mock.Mocker, csv_formulas: str, title: str
@@ -389,16 +375,26 @@ class TestExport:
 
     @pytest.mark.parametrize(
         ("name", "rendered"),
-        [("mine", "perhaps"), ("if_changed", ""), ("page_size", "0"), ("part", "['id']"), ("csv_formulas", "no")],
+        [
+            ("destination", "subs.xml"),
+            ("channel_id", " "),
+            ("mine", "perhaps"),
+            ("if_changed", ""),
+            ("require_complete", "None"),
+            ("page_size", "0"),
+            ("part", "['id']"),
+            ("csv_formulas", "no"),
+        ],
     )
-    def test_what_a_template_makes_of_them_is_checked_before_the_first_request(
+    def test_what_is_templated_is_checked_before_the_first_request(
         self, tmp_path: Path, platform: requests_mock.Mocker, name: str, rendered: str
     ) -> None:
-        arguments: dict[str, Any] = {"destination": str(tmp_path / "subs.csv"), "mine": True, name: "{{ x }}"}
+        known = {"destination": str(tmp_path / "subs.csv"), **({} if name == "channel_id" else {"mine": True})}
+        arguments: dict[str, Any] = {**known, name: "{{ x }}"}
         operator = ExportSubscriptionsOperator(task_id="export", **arguments)
         render(operator, x=rendered)
 
-        with pytest.raises(permanent(ValueError), match=f"^{name} is "):
+        with pytest.raises(permanent(InvalidArgumentError), match=f"{name} "):
             operator.execute({})
 
         assert not platform.called
