@@ -13,6 +13,7 @@ from airflow_provider_mediaops.exceptions import (
     InvalidReplyError,
     NotFoundError,
     QuotaExceededError,
+    RateLimitedError,
     UncertainDeliveryError,
 )
 from airflow_provider_mediaops.hooks.video import VideoPlatformHook
@@ -208,6 +209,28 @@ class TestListing:
             with pytest.raises(InvalidConnectionError, match=f"mine=True needs .* has auth={auth}; nothing was sent"):
                 carry_out(form, method, mine=True)
             assert server.accepted == 0
+
+
+@both_forms
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"error": {"name": "userRateLimitExceeded", "reason": "rateLimitExceeded"}},
+        {"name": "userRateLimitExceeded", "reason": "rateLimitExceeded"},
+        {"errors": [{"name": "userRateLimitExceeded", "reason": "rateLimitExceeded"}]},
+    ],
+)
+@pytest.mark.parametrize(
+    ("method", "arguments"), [("list_subscriptions", {"mine": True}), ("post_bulletin", {"text": "Hi"})]
+)
+def test_a_limit_is_known_by_its_name_wherever_that_stands(
+    connect_video: Callable[..., None], form: str, body: object, method: str, arguments: dict[str, object]
+) -> None:
+    with Loopback(answering(http(body, 403))) as server:
+        connect_video(server.base)
+        with pytest.raises(RateLimitedError) as caught:
+            carry_out(form, method, **arguments)
+    assert caught.value.reason == "rateLimitExceeded"
 
 
 class TestWaiting:
