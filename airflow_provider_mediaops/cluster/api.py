@@ -137,7 +137,7 @@ class HotThreadsQuery:
             raise InvalidReplyError(f"The report is empty. {self._why_empty}", reason=EMPTY_REPORT)
         raise NotFoundError(
             f"The {_SERVICE} knows no node {_names(node_list(self.nodes))}, or they cannot measure their threads: it "
-            f"answered GET {request.path} with an empty report. {self._why_empty}",
+            f"answered with an empty report. {self._why_empty}",
             reason=EMPTY_REPORT,
             **_about(request, response),
         )

@@ -184,7 +184,9 @@ class ErrorRules:
         finding = plain_text(error.message, request.secrets, _MAX_FINDING_LENGTH)
         shown = {name: value and plain_text(value, request.secrets) for name, value in _quotes(error).items()}
         if not isinstance(error, InvalidReplyError):
-            return type(error)(finding, **{**error.context(), **shown})
+            # A parser knows the path of its request, but not of the base address.
+            path = error.path and whole_path(request)
+            return type(error)(finding, **{**error.context(), **shown, "path": path})
         advice = self._advice_for(InvalidReplyError, ErrorDetails(), request, response)
         return InvalidReplyError(
             f"The {self.service} at {request.host} answered {request.method} {whole_path(request)} with "

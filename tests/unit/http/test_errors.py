@@ -214,6 +214,13 @@ def test_a_reply_of_another_service_is_said_to_be_one() -> None:
         assert error.message.endswith(advice)
 
 
+def test_a_parsers_own_error_has_the_whole_path() -> None:
+    own = NotFoundError("There is none.", service="s", method="GET", path="/thing", status=200)
+    error = RULES.unusable(REQUEST, Response(200), own)
+    assert (type(error), error.message, error.path) == (NotFoundError, "There is none.", WHOLE)
+    assert RULES.unusable(REQUEST, Response(200), NotFoundError("None.")).path is None
+
+
 def test_a_lost_write_is_uncertain() -> None:
     lost = ReplyTimeoutError("Nothing came.", service="thing service", method="POST", path="/thing", excerpt="x")
     error = uncertain(lost)
