@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_mediaops.arguments import read_flag, read_texts, read_whole_number, shown
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
     InvalidArgumentError,
@@ -53,15 +54,10 @@ def node_list(nodes: str | Sequence[str] | None) -> tuple[str, ...] | None:
     """
     if nodes is None:
         return None
-    entries = nodes.split(",") if isinstance(nodes, str) else nodes
-    if not all(isinstance(entry, str) for entry in entries):
-        raise InvalidArgumentError("nodes holds names or ids of nodes, as texts.")
-    named = tuple(entry.strip() for entry in entries)
-    # "." and ".." would lead the request to another path.
-    if not named or any(entry in ("", ".", "..") for entry in named):
-        raise InvalidArgumentError(
-            "nodes needs at least one id or name, and none of them empty; leave it out for all nodes."
-        )
+    named = read_texts("nodes", nodes)
+    # They would lead the request to another path.
+    if {".", ".."} & set(named):
+        raise InvalidArgumentError(f"nodes holds names or ids of nodes; not {shown(nodes)}.")
     return named
 
 
@@ -96,12 +92,9 @@ class HotThreadsQuery:
 
     def __post_init__(self) -> None:
         node_list(self.nodes)
-        if not isinstance(self.ignore_idle_threads, bool):
-            raise InvalidArgumentError(f"ignore_idle_threads is True or False; not {self.ignore_idle_threads!r}.")
+        object.__setattr__(self, "ignore_idle_threads", read_flag("ignore_idle_threads", self.ignore_idle_threads))
         for name in ("snapshots", "threads"):
-            number = getattr(self, name)
-            if not isinstance(number, int) or isinstance(number, bool) or number < 1:
-                raise InvalidArgumentError(f"{name} is a whole number, 1 or more; not {number!r}.")
+            object.__setattr__(self, name, read_whole_number(name, getattr(self, name), minimum=1))
         for name in ("interval", "master_timeout", "timeout"):
             _seconds(name, getattr(self, name))
         if self.type not in SAMPLING_TYPES:
@@ -144,7 +137,7 @@ class HotThreadsQuery:
             raise InvalidReplyError(f"The report is empty. {self._why_empty}", reason=EMPTY_REPORT)
         raise NotFoundError(
             f"The {_SERVICE} knows no node {_names(node_list(self.nodes))}, or they cannot measure their threads: it "
-            f"answered GET {request.path} with an empty report. {self._why_empty}",
+            f"answered with an empty report. {self._why_empty}",
             reason=EMPTY_REPORT,
             **_about(request, response),
         )

@@ -9,6 +9,7 @@ from datetime import datetime, timezone
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_mediaops.arguments import read_texts, refused
 from airflow_provider_mediaops.cluster.api import EMPTY_REPORT, HotThreadsQuery, node_list, node_stats
 from airflow_provider_mediaops.cluster.watch import name_some
 from airflow_provider_mediaops.exceptions import (
@@ -43,25 +44,37 @@ _NO_CHARACTER = re.compile("[\0\ud800-\udfff]")
 _LONGEST_NAME = 200
 
 
-def capture_paths(destination: str, formats: Sequence[str], number: int | None = None) -> dict[str, str]:
+def capture_paths(destination: str, formats: str | Sequence[str], number: int | None = None) -> dict[str, str]:
     """
     Name the files of a capture: the destination, its suffix exchanged for each format's own.
 
     :param destination: the path of the text; where it ends in no known suffix, one is appended.
-    :param formats: any of :data:`FORMATS`, each once.
+    :param formats: any of :data:`FORMATS`, each once, in a list or in one text with commas.
     :param number: which of several captures this is; None where there is one only. The page is one for all.
     :returns: a path for each format, in the order in which they are written.
     :raises ValueError: for an unknown format, none at all, or a destination that names no file.
     """
-    unknown = [name for name in formats if name not in FORMATS]
-    if unknown or not formats or isinstance(formats, str) or len(set(formats)) != len(formats):
-        raise InvalidArgumentError(f"formats lists one or more of {', '.join(FORMATS)}, each once; not {formats!r}.")
+    wanted = read_formats(formats)
     stem, dot, suffix = destination.rpartition(".")
     stem = stem if dot and suffix in FORMATS else destination
     if not stem or stem.endswith("/"):
         raise InvalidArgumentError(f"destination is the path of a file; not {destination!r}.")
     own = stem if number is None else f"{stem}.{number}"
-    return {name: f"{stem if name == 'html' else own}.{name}" for name in FORMATS if name in formats}
+    return {name: f"{stem if name == 'html' else own}.{name}" for name in FORMATS if name in wanted}
+
+
+def read_formats(formats: object) -> tuple[str, ...]:
+    """
+    Read the formats of a capture.
+
+    :param formats: any of :data:`FORMATS`, each once, in a list or in one text with commas.
+    :returns: the formats.
+    :raises InvalidArgumentError: for an unknown format, or none at all.
+    """
+    wanted = read_texts("formats", formats)
+    if not set(wanted) <= set(FORMATS) or len(set(wanted)) != len(wanted):
+        raise refused("formats", formats, f"lists one or more of {', '.join(FORMATS)}, each once")
+    return wanted
 
 
 @dataclass(frozen=True)
@@ -199,7 +212,7 @@ class CaptureDestination:
     """
 
     path: str
-    formats: Sequence[str]
+    formats: str | Sequence[str]
     captures: int = 1
 
     def __post_init__(self) -> None:

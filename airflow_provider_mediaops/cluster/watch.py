@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
+from airflow_provider_mediaops.arguments import read_choice, read_number, read_seconds, shown
 from airflow_provider_mediaops.cluster.api import node_list, node_stats
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, TemporaryError
 from airflow_provider_mediaops.http.exchange import Wait
@@ -50,15 +50,12 @@ class CpuWatch:
 
     def __post_init__(self) -> None:
         node_list(self.nodes)
-        check_percentage("threshold", self.threshold)
-        if not 0 <= self.sustained_for < float("inf"):
-            raise InvalidArgumentError(f"sustained_for is a number of seconds, 0 or more; not {self.sustained_for!r}.")
-        if not 0 < self.reading_interval < float("inf"):
-            raise InvalidArgumentError(
-                f"reading_interval is a number of seconds above 0; not {self.reading_interval!r}."
-            )
-        if self.require not in ("any", "all"):
-            raise InvalidArgumentError(f"require is any or all; not {self.require!r}.")
+        object.__setattr__(self, "threshold", read_percentage("threshold", self.threshold))
+        for name in ("sustained_for", "reading_interval"):
+            object.__setattr__(self, name, read_seconds(name, getattr(self, name)))
+        if not self.reading_interval:
+            raise InvalidArgumentError("reading_interval is a number of seconds above 0; not 0.")
+        object.__setattr__(self, "require", read_choice("require", self.require, ("any", "all")))
 
     def look(self, ask: Ask, monotonic: Callable[[], float] = time.monotonic) -> Conversation[Verdict]:
         """
@@ -221,30 +218,19 @@ def name_some(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMED]) + more
 
 
-def check_percentage(name: str, value: float) -> None:
+def read_percentage(name: str, value: object) -> float:
     """
-    Refuse what is no percentage.
+    Read a percentage.
 
-    :param name: what it is, for the error.
-    :param value: a number.
-    :raises ValueError: for one that is not 0 to 100.
+    :param name: the argument, for the message.
+    :param value: a number, or the text of one.
+    :returns: the percentage.
+    :raises InvalidArgumentError: if it is none from 0 to 100, or a share of 1, such as 0.85.
     """
-    if not 0 <= value <= _HIGHEST:
-        raise InvalidArgumentError(f"{name} is a percentage, 0 to {_HIGHEST}; not {value!r}.")
-
-
-def read_number(name: str, value: float | str | timedelta) -> float:
-    """
-    Read a number as DAG authors write it.
-
-    :param name: what it is, for the error.
-    :param value: a number; the text of one, as templates give it; or a time, which counts in seconds.
-    :returns: the number.
-    :raises ValueError: for anything else.
-    """
-    if isinstance(value, timedelta):
-        return value.total_seconds()
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        raise InvalidArgumentError(f"{name} is a number; not {value!r}.") from None
+    percentage = read_number(name, value, minimum=0, maximum=_HIGHEST)
+    if 0 < percentage < 1:
+        raise InvalidArgumentError(
+            f"{name} is in percent, 0 or 1 to {_HIGHEST}; not {shown(value)}: if that is a share of 1, write "
+            f"{percentage * 100:g}."
+        )
+    return percentage

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import aclosing
 from typing import TYPE_CHECKING, TypedDict
 
+from airflow_provider_mediaops.arguments import read_flag
 from airflow_provider_mediaops.connection_fields import VIDEO
 from airflow_provider_mediaops.hooks.connection_form import connection_form
 from airflow_provider_mediaops.hooks.service import Service, ServiceHook
@@ -28,23 +29,26 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.video.api import Bulletin
     from airflow_provider_mediaops.video.at_most_once import Delivery
     from airflow_provider_mediaops.video.models import Activity, Subscription, SubscriptionPage
-    from airflow_provider_mediaops.video.paging import Walk, WalkedPage
+    from airflow_provider_mediaops.video.paging import ListedPage, Listing
 
 _AUTH_KINDS = ("bearer", "refresh_token", "api_key", "none")
+# What these may ask is public.
+_WITHOUT_USER = (ParameterAuth, NoAuth)
 
 
 class SubscriptionArguments(TypedDict, total=False):
     """
     The arguments of a listing; see :class:`~airflow_provider_mediaops.video.api.SubscriptionQuery`.
 
-    Exactly one of ``channel_id``, ``ids`` and ``mine=True`` selects the subscriptions.
+    Exactly one of ``channel_id``, ``ids`` and ``mine=True`` selects the subscriptions. A list may also be one text with
+    commas.
     """
 
     channel_id: str
-    ids: Sequence[str]
+    ids: str | Sequence[str]
     mine: bool
-    part: Sequence[str]
-    for_channel_ids: Sequence[str]
+    part: str | Sequence[str]
+    for_channel_ids: str | Sequence[str]
     order: str
     max_results: int
 
@@ -52,7 +56,7 @@ class SubscriptionArguments(TypedDict, total=False):
 @connection_form
 class VideoPlatformHook(ServiceHook):
     """
-    Post bulletins and list subscriptions (video-platform.md).
+    Post bulletins and list subscriptions.
 
     :param video_conn_id: the connection's id, of type ``mediaops_video``.
     """
@@ -76,14 +80,14 @@ class VideoPlatformHook(ServiceHook):
         delivery: Delivery | None = None,
     ) -> Activity:
         """
-        Post a bulletin to the channel of the authorised user (section 4.1).
+        Post a bulletin to the channel of the authorised user.
 
         :param text: its message; may stand alone or with a video or playlist.
         :param video_id: a video to attach.
         :param playlist_id: a playlist to attach, instead of a video.
         :param delivery: keeps a record for later tries; see :mod:`airflow_provider_mediaops.video.at_most_once`.
-        :returns: the activity that the service made of it.
-        :raises ValueError: for a bulletin that breaks the rules of section 2, before anything is sent.
+        :returns: the activity that the service returned.
+        :raises ValueError: for a bulletin that the service would refuse, before anything is sent.
         :raises UncertainDeliveryError: if it may have been posted although no reply says so; it is not repeated.
         :raises MediaOpsError: if the service refuses it, or the record cannot be kept.
         """
@@ -116,12 +120,12 @@ class VideoPlatformHook(ServiceHook):
         self, *, page_token: str | None = None, **query: Unpack[SubscriptionArguments]
     ) -> SubscriptionPage:
         """
-        Fetch one page of subscriptions (section 4.2).
+        Fetch one page of subscriptions.
 
         :param page_token: the ``next_page_token`` or ``prev_page_token`` of another page of the same listing.
         :param query: whose subscriptions, and how; see :class:`SubscriptionArguments`.
         :returns: the page, its records as they came.
-        :raises ValueError: if the arguments break a rule of the section, before anything is sent.
+        :raises ValueError: if an argument cannot be used, before anything is sent.
         :raises MediaOpsError: if the service refuses.
         """
         from airflow_provider_mediaops.video.api import SubscriptionQuery
@@ -136,78 +140,91 @@ class VideoPlatformHook(ServiceHook):
 
         return await self.aask(SubscriptionQuery(**query).page(page_token))
 
-    def walk_subscriptions(
-        self, *, page_token: str | None = None, **query: Unpack[SubscriptionArguments]
-    ) -> Iterator[WalkedPage]:
+    def iter_deduplicated_pages(
+        self, *, page_token: str | None = None, require_complete: bool = False, **query: Unpack[SubscriptionArguments]
+    ) -> Iterator[ListedPage]:
         """
-        Walk all pages and mark the new records of each; see :mod:`airflow_provider_mediaops.video.paging`.
+        Yield all pages, each with its new records; see :mod:`airflow_provider_mediaops.video.paging`.
 
         :param page_token: the token of the first page to fetch; None for the first of all.
-        :param query: whose subscriptions, and how; without ``max_results`` the largest pages are asked for.
-        :returns: the pages, fetched as they are asked for.
+        :param require_complete: whether a listing that the service cuts short ends with an ``InvalidReplyError``.
+            Otherwise the log warns.
+        :param query: whose subscriptions, and how; without ``max_results``, the largest pages.
+        :returns: the pages, each fetched when it is requested.
         """
-        from airflow_provider_mediaops.video.paging import walk_subscriptions
+        from airflow_provider_mediaops.video.paging import list_pages
 
-        walk = _whole_walk(query, page_token, self.log.warning)
-        return self.stream(walk_subscriptions(self.service.client.ask, walk))
+        listing = _listing_of(query, page_token, require_complete, self.log.warning)
+        return self.stream(list_pages(self.service.client.ask, listing))
 
-    async def awalk_subscriptions(
-        self, *, page_token: str | None = None, **query: Unpack[SubscriptionArguments]
-    ) -> AsyncGenerator[WalkedPage, None]:
-        """Walk all pages; the asynchronous twin of :meth:`walk_subscriptions`."""
-        from airflow_provider_mediaops.video.paging import walk_subscriptions
+    async def aiter_deduplicated_pages(
+        self, *, page_token: str | None = None, require_complete: bool = False, **query: Unpack[SubscriptionArguments]
+    ) -> AsyncGenerator[ListedPage, None]:
+        """Yield all pages; the asynchronous twin of :meth:`iter_deduplicated_pages`."""
+        from airflow_provider_mediaops.video.paging import list_pages
 
-        walk = _whole_walk(query, page_token, self.log.warning)
+        listing = _listing_of(query, page_token, require_complete, self.log.warning)
         client = (await self.aservice()).client
-        async with aclosing(self.astream(walk_subscriptions(client.ask, walk))) as pages:
-            async for walked in pages:
-                yield walked
+        async with aclosing(self.astream(list_pages(client.ask, listing))) as pages:
+            async for listed in pages:
+                yield listed
 
     def iter_subscription_pages(
-        self, *, page_token: str | None = None, **query: Unpack[SubscriptionArguments]
+        self, *, page_token: str | None = None, require_complete: bool = False, **query: Unpack[SubscriptionArguments]
     ) -> Iterator[SubscriptionPage]:
         """
         Yield all pages, lazily and as they came; a record that the service sends twice is in two of them.
 
         :param page_token: the token of the first page to fetch; None for the first of all.
-        :param query: whose subscriptions, and how; without ``max_results`` the largest pages are asked for.
+        :param require_complete: whether a listing that the service cuts short ends with an ``InvalidReplyError``.
+            Otherwise the log warns.
+        :param query: whose subscriptions, and how; without ``max_results``, the largest pages.
         :returns: the pages.
         """
-        for walked in self.walk_subscriptions(page_token=page_token, **query):
-            yield walked.page
+        for listed in self.iter_deduplicated_pages(page_token=page_token, require_complete=require_complete, **query):
+            yield listed.page
 
     async def aiter_subscription_pages(
-        self, *, page_token: str | None = None, **query: Unpack[SubscriptionArguments]
+        self, *, page_token: str | None = None, require_complete: bool = False, **query: Unpack[SubscriptionArguments]
     ) -> AsyncGenerator[SubscriptionPage, None]:
         """Yield all pages; the asynchronous twin of :meth:`iter_subscription_pages`."""
-        async with aclosing(self.awalk_subscriptions(page_token=page_token, **query)) as pages:
-            async for walked in pages:
-                yield walked.page
+        async with aclosing(
+            self.aiter_deduplicated_pages(page_token=page_token, require_complete=require_complete, **query)
+        ) as pages:
+            async for listed in pages:
+                yield listed.page
 
-    def iter_subscriptions(self, **query: Unpack[SubscriptionArguments]) -> Iterator[Subscription]:
+    def iter_subscriptions(
+        self, *, require_complete: bool = False, **query: Unpack[SubscriptionArguments]
+    ) -> Iterator[Subscription]:
         """
         Yield all subscriptions, lazily and each once.
 
-        :param query: whose subscriptions, and how; without ``max_results`` the largest pages are asked for.
+        :param require_complete: whether a listing that the service cuts short ends with an ``InvalidReplyError``.
+            Otherwise the log warns.
+        :param query: whose subscriptions, and how; without ``max_results``, the largest pages.
         :returns: the subscriptions, in the service's order.
         """
         from airflow_provider_mediaops.video.models import Subscription
 
-        for walked in self.walk_subscriptions(**query):
-            yield from map(Subscription.model_validate, walked.fresh)
+        for listed in self.iter_deduplicated_pages(require_complete=require_complete, **query):
+            yield from map(Subscription.model_validate, listed.fresh)
 
-    async def aiter_subscriptions(self, **query: Unpack[SubscriptionArguments]) -> AsyncGenerator[Subscription, None]:
+    async def aiter_subscriptions(
+        self, *, require_complete: bool = False, **query: Unpack[SubscriptionArguments]
+    ) -> AsyncGenerator[Subscription, None]:
         """Yield all subscriptions; the asynchronous twin of :meth:`iter_subscriptions`."""
         from airflow_provider_mediaops.video.models import Subscription
 
-        async with aclosing(self.awalk_subscriptions(**query)) as pages:
-            async for walked in pages:
-                for item in walked.fresh:
+        async with aclosing(self.aiter_deduplicated_pages(require_complete=require_complete, **query)) as pages:
+            async for listed in pages:
+                for item in listed.fresh:
                     yield Subscription.model_validate(item)
 
     def _configure(self, fields: ConnectionFields) -> Service:
         from airflow_provider_mediaops.http.client import Client
         from airflow_provider_mediaops.video.api import VIDEO_RULES
+        from airflow_provider_mediaops.video.public_access import PublicClient
 
         self._kind_prefix = fields.text("kind_prefix", "svc")
         urls, auth = base_urls(fields), self._auth(fields)
@@ -215,6 +232,9 @@ class VideoPlatformHook(ServiceHook):
         if limiter:
             self._new_secrets += limiter.store.secrets
         client = Client(urls, VIDEO_RULES, auth=auth, retry=retry_policy(fields), limiter=limiter)
+        if isinstance(auth, _WITHOUT_USER):
+            credentials = f"connection {self.conn_id!r} has auth={fields.choice('auth', _AUTH_KINDS, 'bearer')}"
+            client = PublicClient(urls, VIDEO_RULES, auth, client.retry, limiter, credentials=credentials)
         return Service(client, transport_settings(fields))
 
     def _auth(self, fields: ConnectionFields) -> Auth:
@@ -264,7 +284,7 @@ class VideoPlatformHook(ServiceHook):
         from airflow_provider_mediaops.video.api import SubscriptionQuery
 
         # One unit of quota; an API key may not ask for "mine", and any channel will do for it.
-        mine = not isinstance(client.auth, (ParameterAuth, NoAuth))
+        mine = not isinstance(client.auth, _WITHOUT_USER)
         query = (
             SubscriptionQuery(mine=True, part=("id",), max_results=1)
             if mine
@@ -283,9 +303,16 @@ def _counted_by(fields: ConnectionFields, auth: Auth, urls: Sequence[str]) -> st
     return auth.client_id if isinstance(auth, RefreshTokenAuth) else fields.password
 
 
-def _whole_walk(query: SubscriptionArguments, page_token: str | None, warn: Callable[[str], None]) -> Walk:
-    from airflow_provider_mediaops.video.api import LARGEST_PAGE, SubscriptionQuery
-    from airflow_provider_mediaops.video.paging import Walk
+def _listing_of(
+    query: SubscriptionArguments,
+    page_token: str | None,
+    require_complete: object,
+    warn: Callable[[str], None],
+) -> Listing:
+    from airflow_provider_mediaops.video.api import LARGEST_PAGE, SubscriptionQuery, read_page_size
+    from airflow_provider_mediaops.video.paging import Listing
 
-    with_size: SubscriptionArguments = {"max_results": LARGEST_PAGE, **query}
-    return Walk(SubscriptionQuery(**with_size), page_token, warn)
+    size = read_page_size("max_results", query.get("max_results", LARGEST_PAGE), minimum=1)
+    with_size: SubscriptionArguments = {**query, "max_results": size}
+    required = read_flag("require_complete", require_complete)
+    return Listing(SubscriptionQuery(**with_size), page_token, warn, require_complete=required)

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from http import HTTPStatus
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
@@ -27,6 +29,7 @@ from airflow_provider_mediaops.exceptions import (
     UncertainDeliveryError,
 )
 from airflow_provider_mediaops.http.exchange import Failure, Request, Response, TransportError
+from airflow_provider_mediaops.http.redaction import redacted
 from airflow_provider_mediaops.http.reply import ErrorDetails, excerpt, plain_text, read_error
 from airflow_provider_mediaops.http.retry import retry_after_seconds
 
@@ -57,6 +60,8 @@ _ADVICE: dict[ErrorClass, str] = {
     ServiceUnavailableError: "The fault is on the service's side; it is tried again after a pause.",
     ReplyTimeoutError: "Raise the time limit if the service needs longer.",
 }
+# What becomes of requests to a wrong address.
+_OF_A_WRONG_ADDRESS = (BadRequestError, NotFoundError, InvalidReplyError)
 SUCCESS = range(200, 300)
 _REDIRECTS = range(300, 400)
 _REFUSALS = range(400, 500)
@@ -75,6 +80,7 @@ class ErrorRules:
     :param advice_by_class: what to do, by error class, in this service's words.
     :param refine: corrects the class by the service's own conventions.
     :param quota_reset: returns when a quota that ran out at the given time is reset.
+    :param foreign_reply: returns what to do if a reply shows that another service answers; else an empty text.
     """
 
     service: str
@@ -83,10 +89,13 @@ class ErrorRules:
     advice_by_class: Mapping[ErrorClass, str] = field(default_factory=dict)
     refine: Callable[[Response, ErrorDetails, ErrorClass], ErrorClass] = lambda _reply, _details, found: found
     quota_reset: Callable[[datetime], datetime] = lambda now: now + timedelta(days=1)
+    foreign_reply: Callable[[Response, ErrorDetails], str] = lambda _reply, _details: ""
 
     def refusal(self, request: Request, response: Response, now: datetime) -> MediaOpsError | None:
         """
-        Make the typed error of a reply that refuses: by reason, then by name, then by status.
+        Make the typed error of a reply that refuses: by reason, by name or by status.
+
+        A reason or name counts before the status, unless the two contradict each other.
 
         :param request: the request, with the secrets to redact.
         :param response: the reply.
@@ -104,8 +113,9 @@ class ErrorRules:
             retry_after = (self.quota_reset(now) - now).total_seconds()
         said = details.message or start or "no explanation"
         word = f" {details.reason}" if details.reason else ""
+        path = whole_path(request)
         message = (
-            f"The {self.service} at {request.host} answered {request.method} {request.path} with "
+            f"The {self.service} at {request.host} answered {request.method} {path} with "
             f"{status}{word}: {said}{'' if said.endswith(('.', '!', '?', '…')) else '.'} "
             f"{self._advice_for(cls, details, request, response)}"
         )
@@ -113,7 +123,7 @@ class ErrorRules:
             message,
             service=self.service,
             method=request.method,
-            path=request.path,
+            path=path,
             status=status,
             reason=details.reason,
             retry_after=retry_after,
@@ -122,7 +132,8 @@ class ErrorRules:
 
     def _class_of(self, status: int, details: ErrorDetails) -> ErrorClass:
         for word in (details.reason, details.name):
-            if word and (found := self.by_reason.get(word.lower())):
+            found = self.by_reason.get(word.lower()) if word else None
+            if found and _may_go_with(status, found):
                 return found
         if status in _BY_STATUS:
             return _BY_STATUS[status]
@@ -137,6 +148,11 @@ class ErrorRules:
                 f"The service redirects to {target}; redirects are not followed, so that no "
                 "credential reaches another host. Put the right base address into the connection."
             )
+        mistake = self.foreign_reply(response, details)
+        if not mistake and issubclass(cls, _OF_A_WRONG_ADDRESS):
+            mistake = _repeated_segment(request)
+        if mistake:
+            return mistake
         own = self.advice.get((details.reason or "").lower()) or self.advice_by_class.get(cls)
         return own or _ADVICE[cls]
 
@@ -150,10 +166,10 @@ class ErrorRules:
         """
         cls, advice = _NO_REPLY[error.failure]
         message = (
-            f"The {self.service} at {request.host} gave no whole reply to {request.method} {request.path}: "
+            f"The {self.service} at {request.host} gave no whole reply to {request.method} {whole_path(request)}: "
             f"{plain_text(error.detail, request.secrets)}. {advice}"
         )
-        return cls(message, service=self.service, method=request.method, path=request.path)
+        return cls(message, service=self.service, method=request.method, path=whole_path(request))
 
     def unusable(self, request: Request, response: Response, error: MediaOpsError) -> MediaOpsError:
         """
@@ -168,14 +184,16 @@ class ErrorRules:
         finding = plain_text(error.message, request.secrets, _MAX_FINDING_LENGTH)
         shown = {name: value and plain_text(value, request.secrets) for name, value in _quotes(error).items()}
         if not isinstance(error, InvalidReplyError):
-            return type(error)(finding, **{**error.context(), **shown})
-        advice = self.advice_by_class.get(InvalidReplyError, _ADVICE[InvalidReplyError])
+            # A parser knows the path of its request, but not of the base address.
+            path = error.path and whole_path(request)
+            return type(error)(finding, **{**error.context(), **shown, "path": path})
+        advice = self._advice_for(InvalidReplyError, ErrorDetails(), request, response)
         return InvalidReplyError(
-            f"The {self.service} at {request.host} answered {request.method} {request.path} with "
+            f"The {self.service} at {request.host} answered {request.method} {whole_path(request)} with "
             f"{response.status}, but: {finding} {advice}",
             service=self.service,
             method=request.method,
-            path=request.path,
+            path=whole_path(request),
             status=response.status,
             reason=shown["reason"],
             excerpt=excerpt(response, request.secrets) or None,
@@ -220,6 +238,34 @@ def quota_error(request: Request, service: str, exhausted: QuotaExhausted, now: 
         path=request.path,
         retry_after=exhausted.seconds,
     )
+
+
+def whole_path(request: Request) -> str:
+    """
+    Return the path of a request as the service sees it, without its query.
+
+    :param request: the request.
+    :returns: the path of the base address and that of the request, redacted.
+    """
+    return redacted(f"{urlsplit(request.base).path}{request.path}", request.secrets)
+
+
+def _repeated_segment(request: Request) -> str:
+    # The base address ends with what every path of the service begins with, for example /v3.
+    last, first = urlsplit(request.base).path.rpartition("/")[2], request.path.split("/")[1]
+    if last != first:
+        return ""
+    return f"The base address in the connection ends in /{last}, which is added to it: take /{last} off."
+
+
+def _may_go_with(status: int, cls: ErrorClass) -> bool:
+    # A service that fails may quote any reason, and 401 is about the credentials, whatever else is said. Limits and
+    # failures are reported with many statuses.
+    if cls.temporary:
+        return True
+    if status == HTTPStatus.UNAUTHORIZED:
+        return issubclass(cls, (AuthenticationError, PermissionDeniedError))
+    return status < _REFUSALS.stop
 
 
 def _redirect_target(request: Request, response: Response) -> str:

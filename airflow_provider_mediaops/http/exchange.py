@@ -249,20 +249,24 @@ def relay(
 
 
 def observed(
-    conversation: Conversation[T], on_step: Callable[[Step], None], inspect: Callable[[object], None] | None = None
+    conversation: Conversation[T],
+    on_step: Callable[[Step], Conversation[None] | None],
+    inspect: Callable[[object], None] | None = None,
 ) -> Conversation[T]:
     """
     Show each step of a conversation as it passes.
 
     :param conversation: the conversation, passed on unchanged.
-    :param on_step: called with each step before it is carried out; an exception from it ends the conversation.
+    :param on_step: called with each step before it is carried out; an exception from it ends the conversation. If it
+        returns a conversation, that is carried out first.
     :param inspect: called with each reply or error before the conversation gets it; likewise.
     :returns: the same conversation.
     """
     try:
         step = advance(conversation)
         while not isinstance(step, Returned):
-            on_step(step)
+            if (first := on_step(step)) is not None:
+                yield from first
             step = yield from relay(conversation, step, inspect)
         return step.value
     finally:

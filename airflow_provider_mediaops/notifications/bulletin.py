@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 class PostBulletinNotifier(ServiceNotifier):
     """
-    Post a bulletin to the channel of the connection's user (video-platform.md, section 4.1).
+    Post a bulletin to the channel of the connection's user.
 
-    It is posted at most once: where the reply is lost, the log says that it may have been posted.
+    It is posted at most once. If the reply is lost, the log says that it may have been posted.
 
     :param text: its message; may stand alone or with a video or playlist.
     :param video_id: a video to attach.
     :param playlist_id: a playlist to attach, instead of a video.
     :param video_conn_id: the connection's id.
     :param context: see :class:`~airflow_provider_mediaops.notifications.service.ServiceNotifier`.
-    :raises ValueError: for a bulletin that breaks the rules of section 2, unless an argument is templated.
+    :raises ValueError: for an argument that cannot be used: here, or, if it is templated, before anything is sent.
     """
 
     template_fields: Sequence[str] = ("text", "video_id", "playlist_id", "video_conn_id")
@@ -43,10 +43,9 @@ class PostBulletinNotifier(ServiceNotifier):
         self.video_id = video_id
         self.playlist_id = playlist_id
         self.video_conn_id = video_conn_id
-        if not is_templated(text, video_id, playlist_id):
-            from airflow_provider_mediaops.video.api import Bulletin
+        from airflow_provider_mediaops.video.api import Bulletin
 
-            Bulletin(text, video_id, playlist_id)
+        Bulletin.check({"text": text, "video_id": video_id, "playlist_id": playlist_id}, is_templated)
 
     def send(self, context: Context) -> None:
         """Post the bulletin."""

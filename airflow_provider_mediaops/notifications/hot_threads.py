@@ -31,21 +31,22 @@ class CaptureHotThreadsNotifier(ServiceNotifier):
         ``s3://conn_id@bucket/{{ run_id }}/{{ ti.task_id }}-{{ ti.try_number }}.txt``; None writes below Airflow's own
         log folder, with one file for each try of each task.
     :param nodes: ids or names of nodes, in a list or in one text with commas; None for all.
-    :param formats: what is written: any of ``txt``, ``json``, ``folded`` and ``html``.
+    :param formats: what is written: any of ``txt``, ``json``, ``folded`` and ``html``, in a list or in one text with
+        commas.
     :param cluster_conn_id: the connection's id.
     :param context: see :class:`~airflow_provider_mediaops.notifications.service.ServiceNotifier`.
     :param query: the parameters of ``SearchClusterHook.hot_threads``: ``interval``, ``snapshots``, ``threads``, …
     :raises ValueError: for what the service would refuse, unless an argument is templated.
     """
 
-    template_fields: Sequence[str] = ("destination", "nodes", "cluster_conn_id")
+    template_fields: Sequence[str] = ("destination", "nodes", "formats", "cluster_conn_id")
 
     def __init__(
         self,
         *,
         destination: str | None = None,
         nodes: str | Sequence[str] | None = None,
-        formats: Sequence[str] = ("txt", "json"),
+        formats: str | Sequence[str] = ("txt", "json"),
         cluster_conn_id: str = "mediaops_cluster_default",
         context: Context | None = None,
         **query: Unpack[HotThreadsArguments],
@@ -60,7 +61,8 @@ class CaptureHotThreadsNotifier(ServiceNotifier):
         self.cluster_conn_id = cluster_conn_id
         self.query = query
         HotThreadsQuery(None if is_templated(nodes) else nodes, **query)
-        capture_paths("any" if destination is None or is_templated(destination) else destination, formats)
+        known_formats = ("txt",) if is_templated(formats) else formats
+        capture_paths("any" if destination is None or is_templated(destination) else destination, known_formats)
 
     def send(self, context: Context) -> None:
         """Capture, and write the files."""

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from airflow.providers.common.compat.sdk import AirflowSensorTimeout, AirflowSkipException, BaseOperator, conf
 
+from airflow_provider_mediaops.arguments import read_seconds, read_whole_number
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.task_failure import ending_task, is_templated, use_retry_policy
+from airflow_provider_mediaops.triggers.deferral import read_deferrable
 from airflow_provider_mediaops.triggers.event import value_of
 
 if TYPE_CHECKING:
@@ -80,7 +82,7 @@ class CaptureHotThreadsOperator(BaseOperator):
     :param type: ``cpu``, ``wait`` or ``block``.
     :param master_timeout: how long the cluster may look for its master.
     :param timeout: how long the cluster may wait for its nodes.
-    :param when_cpu_above: the CPU in percent, 0 to 100, from which on a node is hot; None captures at once.
+    :param when_cpu_above: the CPU in percent, from which on a node is hot: 0, or 1 to 100; None captures at once.
     :param sustained_for: for how long, in seconds or as a ``timedelta``, every reading must be at or above it; 0 is
         content with one, but single readings spike.
     :param require: ``any``: one node suffices; ``all``: all nodes at the same time.
@@ -91,7 +93,8 @@ class CaptureHotThreadsOperator(BaseOperator):
         without retries; ``capture`` captures all of the nodes, hot or not.
     :param captures: how many captures are taken of one spike, so that they can be compared.
     :param every: the time from one of them to the next, in seconds or as a ``timedelta``.
-    :param formats: what is written: any of ``txt``, ``json``, ``folded`` and ``html``.
+    :param formats: what is written: any of ``txt``, ``json``, ``folded`` and ``html``, in a list or in one text with
+        commas.
     :param deferrable: whether to wait in the triggerer, be it for a spike or between several captures; the default is
         that of ``[operators] default_deferrable``. A single capture at once never goes there.
     :param cluster_conn_id: the connection's id.
@@ -101,6 +104,7 @@ class CaptureHotThreadsOperator(BaseOperator):
     template_fields: Sequence[str] = (
         "destination",
         "nodes",
+        "ignore_idle_threads",
         "interval",
         "snapshots",
         "threads",
@@ -124,7 +128,7 @@ class CaptureHotThreadsOperator(BaseOperator):
         *,
         destination: str,
         nodes: str | Sequence[str] | None = None,
-        ignore_idle_threads: bool = True,
+        ignore_idle_threads: bool | str = True,
         interval: str = "500ms",
         snapshots: int | str = 10,
         threads: int | str = 3,
@@ -139,8 +143,8 @@ class CaptureHotThreadsOperator(BaseOperator):
         on_timeout: Literal["skip", "fail", "capture"] = "skip",
         captures: int | str = 1,
         every: float | str | timedelta = 10,
-        formats: Sequence[str] = ("txt", "json", "folded", "html"),
-        deferrable: bool | None = None,
+        formats: str | Sequence[str] = ("txt", "json", "folded", "html"),
+        deferrable: bool | str | None = None,
         cluster_conn_id: str = "mediaops_cluster_default",
         **kwargs: Any,
     ) -> None:
@@ -163,9 +167,7 @@ class CaptureHotThreadsOperator(BaseOperator):
         self.captures = captures
         self.every = every
         self.formats = formats
-        if deferrable is None:
-            deferrable = conf.getboolean("operators", "default_deferrable", fallback=False)
-        self.deferrable = deferrable
+        self.deferrable = read_deferrable(deferrable)
         self.cluster_conn_id = cluster_conn_id
         known = {name: value for name, value in self._arguments().items() if not is_templated(value)}
         _plan({**_HARMLESS, **known})
@@ -222,6 +224,7 @@ class CaptureHotThreadsOperator(BaseOperator):
             return hook.run(capture_at_once(ask, plan, files, tell=self._tell, timed_out=timed_out))
 
     def _defer(self, plan: CapturePlan, limit: float, files: CaptureFiles) -> None:
+        from airflow_provider_mediaops.cluster.capture import read_formats
         from airflow_provider_mediaops.triggers.hot_threads import CaptureHotThreadsTrigger
 
         # There it is found out again, for the triggerer; here it costs no wait.
@@ -231,7 +234,7 @@ class CaptureHotThreadsOperator(BaseOperator):
                 conn_id=self.cluster_conn_id,
                 plan=plan.to_dict(),
                 destination=self.destination,
-                formats=list(self.formats),
+                formats=list(read_formats(self.formats)),
                 deadline=time.time() + limit,
             ),
             method_name="execute_complete",
@@ -265,37 +268,32 @@ def _plan(arguments: Mapping[str, Any]) -> tuple[CapturePlan, float]:
     """Make the plan of the rendered arguments, and the seconds to wait at most."""
     from airflow_provider_mediaops.cluster.api import HotThreadsQuery
     from airflow_provider_mediaops.cluster.detection import CapturePlan
-    from airflow_provider_mediaops.cluster.watch import CpuWatch, check_percentage, read_number
+    from airflow_provider_mediaops.cluster.watch import CpuWatch, read_percentage
 
-    counts = {name: _count(name, arguments[name]) for name in ("snapshots", "threads", "captures")}
-    query = HotThreadsQuery(**{name: counts.get(name, arguments[name]) for name in _QUERY})
+    query = HotThreadsQuery(**{name: arguments[name] for name in _QUERY})
     watch = None
     if arguments["when_cpu_above"] is not None:
-        threshold = read_number("when_cpu_above", arguments["when_cpu_above"])
-        check_percentage("when_cpu_above", threshold)
-        sustained_for = read_number("sustained_for", arguments["sustained_for"])
-        watch = CpuWatch(threshold, sustained_for, query.nodes, arguments["require"])
+        threshold = read_percentage("when_cpu_above", arguments["when_cpu_above"])
+        watch = CpuWatch(threshold, arguments["sustained_for"], query.nodes, arguments["require"])
     elif given := [name for name, default in _WAIT.items() if arguments[name] != default]:
         raise InvalidArgumentError(f"{' and '.join(given)} are about the wait for a spike: give when_cpu_above, too.")
     plan = CapturePlan(
         query,
         watch,
-        poll_interval=read_number("poll_interval", arguments["poll_interval"]),
+        poll_interval=read_seconds("poll_interval", arguments["poll_interval"]),
         on_timeout=arguments["on_timeout"],
-        captures=counts["captures"],
-        every=read_number("every", arguments["every"]),
+        captures=read_whole_number("captures", arguments["captures"]),
+        every=read_seconds("every", arguments["every"]),
     )
     return plan, _limit(arguments["wait_timeout"], watch)
 
 
 def _limit(wait_timeout: float | str | timedelta | None, watch: CpuWatch | None) -> float:
-    from airflow_provider_mediaops.cluster.watch import read_number
-
     if watch is None:
         return 0.0
     if wait_timeout is None:
         wait_timeout = conf.getfloat("sensors", "default_timeout", fallback=_WEEK)
-    limit = read_number("wait_timeout", wait_timeout)
+    limit = read_seconds("wait_timeout", wait_timeout)
     if not 0 < limit < _LONGEST:
         raise InvalidArgumentError(f"wait_timeout is a number of seconds above 0; not {wait_timeout!r}.")
     if watch.sustained_for >= limit:
@@ -310,13 +308,5 @@ def _files(arguments: Mapping[str, Any], log: Any) -> CaptureFiles:
     from airflow_provider_mediaops.cluster.capture import CaptureDestination
     from airflow_provider_mediaops.cluster.capture_files import CaptureFiles
 
-    captures = _count("captures", arguments["captures"])
+    captures = read_whole_number("captures", arguments["captures"])
     return CaptureFiles(CaptureDestination(arguments["destination"], arguments["formats"], captures), log)
-
-
-def _count(name: str, value: int | str) -> int:
-    # A template gives a text.
-    try:
-        return int(value) if isinstance(value, str) else value
-    except ValueError:
-        raise InvalidArgumentError(f"{name} is a whole number, 1 or more; not {value!r}.") from None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, cast
 
-from airflow.providers.common.compat.sdk import BaseOperator
+from airflow.providers.common.compat.sdk import Asset, BaseOperator
 
-from airflow_provider_mediaops.exceptions import InvalidArgumentError, TemporaryError, UncertainDeliveryError
+from airflow_provider_mediaops.arguments import read_choice, read_flag
+from airflow_provider_mediaops.exceptions import TemporaryError, UncertainDeliveryError
 from airflow_provider_mediaops.task_failure import ending_task, is_end_templated, is_templated, use_retry_policy
 
 if TYPE_CHECKING:
@@ -14,7 +16,6 @@ if TYPE_CHECKING:
 
     from airflow.sdk import Context, ObjectStoragePath
 
-    from airflow_provider_mediaops.hooks.video import SubscriptionArguments
     from airflow_provider_mediaops.storage.dataset import Staging
     from airflow_provider_mediaops.storage.formats import CsvFormulas
     from airflow_provider_mediaops.video.api import SubscriptionQuery
@@ -23,24 +24,31 @@ if TYPE_CHECKING:
 
 class PostBulletinOperator(BaseOperator):
     """
-    Post a bulletin to the channel of the connection's user, and return the activity (video-platform.md, section 4.1).
+    Post a bulletin to the channel of the connection's user, and return the activity.
 
-    It is posted at most once a task instance: what a try is about to do and what it has done stands in the task's state
-    store, so that a later try returns the same activity, or knows that it cannot know. Below Airflow 3.3, which has no
-    such store, this holds within one try.
+    It is posted at most once for each task instance. A try records in the task's state store what it is about to do and
+    what it has done. A later try then returns the same activity, or knows that the delivery is uncertain. Below Airflow
+    3.3, which has no such store, this holds within one try.
 
     :param text: its message; may stand alone or with a video or playlist.
     :param video_id: a video to attach.
     :param playlist_id: a playlist to attach, instead of a video.
-    :param on_uncertain: what to do where the reply was lost, or an earlier try has ended before it came, so that the
-        bulletin may or may not be posted: ``fail`` ends the task at once; ``retry`` lets the task's retries post it
-        again, perhaps for the second time.
+    :param on_uncertain: what to do if it is not known whether the bulletin was posted, because the reply was lost or is
+        no activity, or an earlier try ended before it came: ``fail`` ends the task at once; ``retry`` lets the task's
+        retries post it again, perhaps for the second time.
     :param post_again_on_clear: whether a task that somebody clears posts once more, whatever its earlier tries did.
     :param video_conn_id: the connection's id.
-    :raises ValueError: for a bulletin that breaks the rules of section 2: here, unless an argument is templated.
+    :raises ValueError: for an argument that cannot be used: here, or, if it is templated, before anything is sent.
     """
 
-    template_fields: Sequence[str] = ("text", "video_id", "playlist_id", "video_conn_id")
+    template_fields: Sequence[str] = (
+        "text",
+        "video_id",
+        "playlist_id",
+        "on_uncertain",
+        "post_again_on_clear",
+        "video_conn_id",
+    )
 
     def __init__(
         self,
@@ -49,7 +57,7 @@ class PostBulletinOperator(BaseOperator):
         video_id: str | None = None,
         playlist_id: str | None = None,
         on_uncertain: OnUncertain = "fail",
-        post_again_on_clear: bool = False,
+        post_again_on_clear: bool | str = False,
         video_conn_id: str = "mediaops_video_default",
         **kwargs: Any,
     ) -> None:
@@ -60,12 +68,13 @@ class PostBulletinOperator(BaseOperator):
         self.on_uncertain = on_uncertain
         self.post_again_on_clear = post_again_on_clear
         self.video_conn_id = video_conn_id
-        if on_uncertain not in ("fail", "retry"):
-            raise InvalidArgumentError(f"on_uncertain is fail or retry; not {on_uncertain!r}.")
-        if not is_templated(text, video_id, playlist_id):
-            from airflow_provider_mediaops.video.api import Bulletin
+        from airflow_provider_mediaops.video.api import Bulletin
 
-            Bulletin(text, video_id, playlist_id)
+        if not is_templated(on_uncertain):
+            self._on_uncertain()
+        if not is_templated(post_again_on_clear):
+            read_flag("post_again_on_clear", post_again_on_clear)
+        Bulletin.check({"text": text, "video_id": video_id, "playlist_id": playlist_id}, is_templated)
         use_retry_policy(self)
 
     def execute(self, context: Context) -> dict[str, Any]:
@@ -78,7 +87,12 @@ class PostBulletinOperator(BaseOperator):
                 return self._posted_before(delivery)
             return self._post(delivery)
 
+    def _on_uncertain(self) -> OnUncertain:
+        return cast("OnUncertain", read_choice("on_uncertain", self.on_uncertain, ("fail", "retry")))
+
     def _begin(self, context: Context) -> Delivery | AlreadyPosted | None:
+        on_uncertain = self._on_uncertain()
+        post_again_on_clear = read_flag("post_again_on_clear", self.post_again_on_clear)
         store = context.get("task_state_store")
         if store is None:  # Airflow below 3.3
             return None
@@ -91,9 +105,9 @@ class PostBulletinOperator(BaseOperator):
         return begin(
             store,
             Try(context["ti"].try_number, context["ti"].max_tries, contents),
-            tell=self.log.warning,
-            on_uncertain=self.on_uncertain,
-            post_again_on_clear=self.post_again_on_clear,
+            warn=self.log.warning,
+            on_uncertain=on_uncertain,
+            post_again_on_clear=post_again_on_clear,
             # The task can be cleared as long as its run is there, and the record goes with the run.
             retention=NEVER_EXPIRE,
         )
@@ -111,7 +125,7 @@ class PostBulletinOperator(BaseOperator):
             try:
                 activity = hook.post_bulletin(self.text, self.video_id, self.playlist_id, delivery=delivery)
             except UncertainDeliveryError as error:
-                if self.on_uncertain == "fail":
+                if self._on_uncertain() == "fail":
                     raise
                 raise TemporaryError(f"on_uncertain='retry': {error}", service=error.service) from error
         self.log.info("Posted bulletin %s.", activity.id)
@@ -120,22 +134,23 @@ class PostBulletinOperator(BaseOperator):
 
 class ExportSubscriptionsOperator(BaseOperator):
     """
-    Write all subscriptions of a channel, or those of a list, to a dataset (video-platform.md, section 4.2).
+    Write all subscriptions of a channel, or those of a list, to a dataset.
 
-    Exactly one of ``channel_id``, ``ids`` and ``mine`` says whose subscriptions are meant. Each is in the dataset once,
-    however often the service lists it: as it came in JSON lines, as columns in CSV and Parquet. The dataset appears
-    whole when the last page is there; until then an older one stays.
+    Exactly one of ``channel_id``, ``ids`` and ``mine`` selects the subscriptions. A list may also be one text with
+    commas. Each subscription is in the dataset once, however often the service lists it: as it came in JSON lines, as
+    columns in CSV and Parquet. The dataset appears whole when the last page is there; until then an older one stays.
 
-    Each page is saved beside the destination before the next is asked for. A retry, or a cleared task that had failed,
-    goes on with the page after the last one saved; a retry of one that had published returns the same summary. Another
-    run, or other arguments, start anew. Two tasks cannot write one destination at the same time: mapped tasks need one
-    each, for example with ``{{ ti.map_index }}`` in it.
+    Each page is saved beside the destination before the next is requested. A retry, or a cleared task that had failed,
+    resumes after the last page saved; a retry of one that had published returns the same summary. Another run, or other
+    arguments, start anew. Two tasks cannot write one destination at the same time: mapped tasks need one each, for
+    example with ``{{ ti.map_index }}`` in it.
 
     The summary holds ``path``, ``rows``, ``pages``, ``duplicates`` (records that came again and were left out),
-    ``restarts`` (how often the service no longer took a page token, so that the walk began again), ``resumed`` and
-    ``bytes``; with ``if_changed`` also ``changed``.
+    ``restarts`` (how often the listing started over at its first page), ``complete`` (False if the service cut the
+    listing short), ``resumed`` and ``bytes``; with ``if_changed`` also ``changed``. The events of the task's outlets
+    have ``complete`` in their ``extra``.
 
-    :param destination: where the dataset goes, on any object storage; folders are made.
+    :param destination: the path of the dataset, on any object storage; folders are made.
     :param channel_id: the channel whose subscriptions are exported.
     :param ids: the identifiers of the subscriptions.
     :param mine: the authenticated user's own.
@@ -148,8 +163,11 @@ class ExportSubscriptionsOperator(BaseOperator):
     :param csv_formulas: what to do with a text that a spreadsheet would take for a formula when it opens the CSV,
         because it begins with ``=``, ``+``, ``-``, ``@``, a tab or a line break: ``keep`` it as data, or ``escape`` it
         with ``'``.
-    :param if_changed: whether to leave the file as it is where an export with the same arguments has written it, and
+    :param if_changed: whether to leave the file as it is if an export with the same arguments has written it, and
         the ids and etags are the same; the summary then says ``changed: False``.
+    :param require_complete: whether the task fails with an ``InvalidReplyError`` if the service cuts the listing short.
+        What it has listed stays saved; a cleared task starts over at the first page and adds what is new. Otherwise the
+        log warns.
     :param video_conn_id: the connection's id.
     :raises ValueError: for arguments that cannot be used: here, unless they are templated.
     """
@@ -158,10 +176,15 @@ class ExportSubscriptionsOperator(BaseOperator):
         "destination",
         "channel_id",
         "ids",
+        "mine",
         "part",
         "for_channel_ids",
         "order",
+        "page_size",
         "format",
+        "csv_formulas",
+        "if_changed",
+        "require_complete",
         "video_conn_id",
     )
 
@@ -170,15 +193,16 @@ class ExportSubscriptionsOperator(BaseOperator):
         *,
         destination: str | ObjectStoragePath,
         channel_id: str | None = None,
-        ids: Sequence[str] | None = None,
-        mine: bool = False,
-        part: Sequence[str] = ("id", "snippet", "contentDetails"),
-        for_channel_ids: Sequence[str] | None = None,
+        ids: str | Sequence[str] | None = None,
+        mine: bool | str = False,
+        part: str | Sequence[str] = ("id", "snippet", "contentDetails"),
+        for_channel_ids: str | Sequence[str] | None = None,
         order: str | None = "alphabetical",
-        page_size: int = 50,
+        page_size: int | str = 50,
         format: str | None = None,
         csv_formulas: CsvFormulas = "keep",
-        if_changed: bool = False,
+        if_changed: bool | str = False,
+        require_complete: bool | str = False,
         video_conn_id: str = "mediaops_video_default",
         **kwargs: Any,
     ) -> None:
@@ -194,88 +218,107 @@ class ExportSubscriptionsOperator(BaseOperator):
         self.format = format
         self.csv_formulas = csv_formulas
         self.if_changed = if_changed
+        self.require_complete = require_complete
         self.video_conn_id = video_conn_id
-        if type(page_size) is not int or page_size not in range(1, 51):
-            raise InvalidArgumentError(f"page_size is 1 to 50; not {page_size!r}.")
         self._check_known()
         use_retry_policy(self)
 
     def _check_known(self) -> None:
         from airflow_provider_mediaops.storage.formats import check_csv_formulas, format_of
-        from airflow_provider_mediaops.video.api import SubscriptionQuery
+        from airflow_provider_mediaops.video.api import SubscriptionQuery, read_page_size
 
-        check_csv_formulas(self.csv_formulas)
-        known = {name: value for name, value in self._query().items() if not is_templated(value)}
-        if is_templated(self.channel_id, self.ids):
-            # Whose subscriptions they are is known when the task runs; what else is wrong, now.
-            known = {**known, "channel_id": "any", "ids": None, "mine": False}
-        SubscriptionQuery(**cast("SubscriptionArguments", known))
+        if not is_templated(self.csv_formulas):
+            check_csv_formulas(self.csv_formulas)
+        for flag in ("if_changed", "require_complete"):
+            if not is_templated(getattr(self, flag)):
+                read_flag(flag, getattr(self, flag))
+        if not is_templated(self.page_size):
+            read_page_size("page_size", self.page_size, minimum=1)
+        SubscriptionQuery.check(self._filter(), is_templated)
         if not is_templated(self.format) and (self.format is not None or not is_end_templated(self.destination)):
             format_of(self.destination, self.format)
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Walk all pages that are left, publish the dataset, and return the summary."""
+        """Fetch all pages that are left, publish the dataset, and return the summary."""
         from airflow_provider_mediaops.operators.owner import owner_of
         from airflow_provider_mediaops.storage.dataset import Dataset
-        from airflow_provider_mediaops.video.api import SubscriptionQuery
         from airflow_provider_mediaops.video.export import SUBSCRIPTIONS
 
         with ending_task():
-            query = SubscriptionQuery(**self._query())
+            query = self._query()
+            flags = {name: read_flag(name, getattr(self, name)) for name in ("if_changed", "require_complete")}
             dataset = Dataset(self.destination, view=SUBSCRIPTIONS, format=self.format, csv_formulas=self.csv_formulas)
-            owner = owner_of(context, self._parameters())
+            owner = owner_of(context, self._parameters(query))
             published = dataset.published(owner)
             if published is not None:
                 self.log.info("An earlier attempt of this task has written %s already.", self.destination)
+                self._note_in_events(context, published)
                 return published
             with dataset.staging(owner) as staging:
-                self._export(query, staging)
-        self._tell(staging.summary)
+                self._export(query, staging, **flags)
+        self._log_end(staging.summary)
+        self._note_in_events(context, staging.summary)
         return staging.summary
 
-    def _parameters(self) -> dict[str, Any]:
+    def _note_in_events(self, context: Context, summary: dict[str, Any]) -> None:
+        # A summary of version 0.1 does not say it.
+        if "complete" in summary:
+            for asset in self.outlets:
+                if isinstance(asset, Asset):
+                    context["outlet_events"][asset].extra["complete"] = summary["complete"]
+
+    def _parameters(self, query: SubscriptionQuery) -> dict[str, Any]:
         """Return everything that decides what the dataset holds."""
-        parameters = {**self._query(), "format": self.format, "connection": self.video_conn_id}
+        listed = {name: value for name, value in asdict(query).items() if value is not None}
+        parameters = {**listed, "format": self.format, "connection": self.video_conn_id}
         # Without it, the digest of the parameters stays as earlier versions have it.
         return parameters if self.csv_formulas == "keep" else {**parameters, "csv_formulas": self.csv_formulas}
 
-    def _tell(self, summary: dict[str, Any]) -> None:
+    def _log_end(self, summary: dict[str, Any]) -> None:
         line = "Wrote %d subscriptions of %d pages to %s."
         if not summary.get("changed", True):
             line = "Nothing has changed in %d subscriptions of %d pages: %s stays as it is."
         self.log.info(line, summary["rows"], summary["pages"], self.destination)
 
-    def _export(self, query: SubscriptionQuery, staging: Staging) -> None:
+    def _export(self, query: SubscriptionQuery, staging: Staging, *, if_changed: bool, require_complete: bool) -> None:
         from airflow_provider_mediaops.hooks.video import VideoPlatformHook
-        from airflow_provider_mediaops.video.export import Progress, content_digest, export_pages, resumed_walk
+        from airflow_provider_mediaops.video.export import (
+            Progress,
+            content_digest,
+            export_pages,
+            resumed_listing,
+            start_line,
+        )
 
-        walk = resumed_walk(query, staging.state, staging.records(), self.log.warning)
-        if staging.resumed:
-            self.log.info("Going on after %d subscriptions of %d pages.", staging.rows, walk.pages)
-        progress = Progress(walk, self.log.info, staging.rows)
+        listing = resumed_listing(
+            query, staging.state, staging.records(), self.log.warning, require_complete=require_complete
+        )
+        progress = Progress(listing, self.log.info, staging.rows)
         with VideoPlatformHook(self.video_conn_id) as hook:
+            client = hook.service.client
+            per_second = client.limiter.per_second if client.limiter else None
+            self.log.info("%s", start_line(listing, self.destination, per_second, staging.rows))
             try:
-                hook.run(export_pages(hook.service.client.ask, walk, staging.commit, progress))
+                hook.run(export_pages(client.ask, listing, staging.commit, progress))
             except Exception:
-                self.log.info("Kept %d subscriptions of %d pages for the next attempt.", staging.rows, walk.pages)
+                self.log.info("Kept %d subscriptions of %d pages for the next attempt.", staging.rows, listing.pages)
                 raise
-        if self.if_changed:
+        if if_changed:
             staging.digest = content_digest(staging.records())
         staging.summary = {
-            "pages": walk.pages,
-            "duplicates": walk.duplicates,
-            "restarts": walk.restarts,
+            "pages": listing.pages,
+            "duplicates": listing.duplicates,
+            "restarts": listing.restarts,
+            "complete": listing.complete,
             "resumed": staging.resumed,
         }
 
-    def _query(self) -> SubscriptionArguments:
-        query = {
-            "channel_id": self.channel_id,
-            "ids": self.ids,
-            "mine": self.mine,
-            "part": self.part,
-            "for_channel_ids": self.for_channel_ids,
-            "order": self.order,
-            "max_results": self.page_size,
-        }
-        return cast("SubscriptionArguments", {name: value for name, value in query.items() if value is not None})
+    def _query(self) -> SubscriptionQuery:
+        from airflow_provider_mediaops.video.api import SubscriptionQuery, read_page_size
+
+        size = read_page_size("page_size", self.page_size, minimum=1)
+        return SubscriptionQuery(**self._filter(), max_results=size)
+
+    def _filter(self) -> dict[str, Any]:
+        names = ("channel_id", "ids", "mine", "part", "for_channel_ids", "order")
+        return {name: value for name in names if (value := getattr(self, name)) is not None}

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
     from airflow_provider_mediaops.triggers.cluster import HighCpuTrigger
 
+_ARGUMENTS = ("threshold", "sustained_for", "nodes", "require", "reading_interval")
+
 
 class ClusterCpuSensor(ServiceSensor):
     """
@@ -26,18 +28,18 @@ class ClusterCpuSensor(ServiceSensor):
     at rest. From the first high reading on, the sensor stays with the cluster until it is sure, also with
     ``mode="reschedule"``: one poke then takes up to ``sustained_for``.
 
-    :param threshold: CPU in percent, 0 to 100.
+    :param threshold: CPU in percent: 0, or 1 to 100.
     :param sustained_for: for how long, in seconds or as a ``timedelta``, every reading must be at or above it; 0 is
         content with one, but single readings spike.
     :param nodes: ids or names of the nodes to look at, in a list or in one text with commas; None for all.
     :param require: ``any``: one node suffices; ``all``: all nodes at the same time.
-    :param reading_interval: the most seconds between two readings while nodes are hot.
+    :param reading_interval: the most seconds between two readings while nodes are hot, or a ``timedelta``.
     :param cluster_conn_id: the connection's id.
     :param kwargs: those of :class:`~airflow_provider_mediaops.sensors.service.ServiceSensor`.
     :raises ValueError: for what can never be: here, unless an argument is templated.
     """
 
-    template_fields: Sequence[str] = ("threshold", "sustained_for", "nodes", "conn_id")
+    template_fields: Sequence[str] = ("threshold", "sustained_for", "nodes", "require", "reading_interval", "conn_id")
 
     def __init__(
         self,
@@ -46,7 +48,7 @@ class ClusterCpuSensor(ServiceSensor):
         sustained_for: float | str | timedelta = 0,
         nodes: str | Sequence[str] | None = None,
         require: Literal["any", "all"] = "any",
-        reading_interval: float = 10.0,
+        reading_interval: float | str | timedelta = 10.0,
         cluster_conn_id: str = "mediaops_cluster_default",
         **kwargs: Any,
     ) -> None:
@@ -56,8 +58,7 @@ class ClusterCpuSensor(ServiceSensor):
         self.nodes = nodes
         self.require = require
         self.reading_interval = reading_interval
-        if not is_templated(threshold, sustained_for, nodes):
-            self.make_watch()
+        self._check_known()
 
     def make_hook(self) -> SearchClusterHook:
         """Make the hook of the connection."""
@@ -67,21 +68,28 @@ class ClusterCpuSensor(ServiceSensor):
 
     def make_watch(self) -> CpuWatch:
         """Make what is waited for of the rendered arguments."""
-        from airflow_provider_mediaops.cluster.watch import CpuWatch, read_number
+        from airflow_provider_mediaops.cluster.watch import CpuWatch
 
-        watch = CpuWatch(
-            threshold=read_number("threshold", self.threshold),
-            sustained_for=read_number("sustained_for", self.sustained_for),
-            nodes=self.nodes,
-            require=self.require,
-            reading_interval=self.reading_interval,
-        )
+        watch = CpuWatch(**self._arguments())
         if watch.sustained_for and watch.sustained_for >= self.timeout:
             raise InvalidArgumentError(
                 f"sustained_for ({watch.sustained_for:g} s) must be shorter than the sensor's timeout "
                 f"({self.timeout:g} s), or the wait can only time out."
             )
         return watch
+
+    def _arguments(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in _ARGUMENTS}
+
+    def _check_known(self) -> None:
+        from airflow_provider_mediaops.cluster.watch import CpuWatch
+
+        arguments = self._arguments()
+        known = {name: value for name, value in arguments.items() if not is_templated(value)}
+        if known.keys() == arguments.keys():
+            self.make_watch()
+        else:
+            CpuWatch(**{"threshold": 0, **known})
 
     def looks_first(self) -> bool:
         """Say whether the deferrable form looks once before it defers: where a single reading decides."""

@@ -16,11 +16,11 @@ from airflow.providers.common.compat.sdk import (
     AirflowSkipException,
     BaseSensorOperator,
     PokeReturnValue,
-    conf,
 )
 
 from airflow_provider_mediaops.exceptions import TemporaryError
 from airflow_provider_mediaops.task_failure import PERMANENT, ending_task, use_retry_policy
+from airflow_provider_mediaops.triggers.deferral import read_deferrable
 from airflow_provider_mediaops.triggers.event import value_of
 from airflow_provider_mediaops.waiting import Done, Pace, Waiting, until
 
@@ -61,12 +61,10 @@ class ServiceSensor(BaseSensorOperator):
     :param kwargs: those of ``BaseSensorOperator``: ``poke_interval``, ``timeout``, ``mode``, ``soft_fail``, …
     """
 
-    def __init__(self, *, conn_id: str, deferrable: bool | None = None, **kwargs: Any) -> None:
+    def __init__(self, *, conn_id: str, deferrable: bool | str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.conn_id = conn_id
-        if deferrable is None:
-            deferrable = conf.getboolean("operators", "default_deferrable", fallback=False)
-        self.deferrable = deferrable
+        self.deferrable = read_deferrable(deferrable)
         self._hook: ServiceHook | None = None
         self._failures = 0
         self._pause = 0.0

@@ -19,37 +19,37 @@ class SubscriptionSensor(ServiceSensor):
     """
     Wait until a subscription that matches exists, and return its ``id`` and ``title``.
 
-    Exactly one of ``channel_id``, ``ids`` and ``mine`` says whose subscriptions are meant (video-platform.md,
-    section 4.2).
+    Exactly one of ``channel_id``, ``ids`` and ``mine`` selects the subscriptions.
 
-    :param channel_id: the channel whose subscriptions are looked through.
-    :param ids: the identifiers of the subscriptions.
+    :param channel_id: the channel whose subscriptions are listed.
+    :param ids: the identifiers of the subscriptions: a list, or one text with commas.
     :param mine: the authenticated user's own.
-    :param for_channel_ids: only subscriptions to these channels count.
+    :param for_channel_ids: only subscriptions to these channels count: a list, or one text with commas.
     :param video_conn_id: the connection's id.
     :param kwargs: those of :class:`~airflow_provider_mediaops.sensors.service.ServiceSensor`.
-    :raises ValueError: where the arguments break the rule, unless they are templated.
+    :raises ValueError: if an argument cannot be used: here, or, if it is templated, before the first request.
     """
 
-    template_fields: Sequence[str] = ("channel_id", "ids", "for_channel_ids", "conn_id")
+    template_fields: Sequence[str] = ("channel_id", "ids", "mine", "for_channel_ids", "conn_id")
 
     def __init__(
         self,
         *,
         channel_id: str | None = None,
-        ids: Sequence[str] | None = None,
-        mine: bool = False,
-        for_channel_ids: Sequence[str] | None = None,
+        ids: str | Sequence[str] | None = None,
+        mine: bool | str = False,
+        for_channel_ids: str | Sequence[str] | None = None,
         video_conn_id: str = "mediaops_video_default",
         **kwargs: Any,
     ) -> None:
+        from airflow_provider_mediaops.video.api import SubscriptionQuery
+
         super().__init__(conn_id=video_conn_id, **kwargs)
         self.channel_id = channel_id
         self.ids = ids
         self.mine = mine
         self.for_channel_ids = for_channel_ids
-        if not is_templated(channel_id, ids, for_channel_ids):
-            self.make_watch()
+        SubscriptionQuery.check(self._filter(), is_templated)
 
     def make_hook(self) -> VideoPlatformHook:
         """Make the hook of the connection."""
@@ -58,12 +58,13 @@ class SubscriptionSensor(ServiceSensor):
         return VideoPlatformHook(self.conn_id)
 
     def make_watch(self) -> SubscriptionWatch:
-        """Make what is waited for of the rendered arguments."""
+        """Return the condition that the rendered arguments describe."""
         from airflow_provider_mediaops.video.subscription_exists import SubscriptionWatch
 
-        return SubscriptionWatch(
-            channel_id=self.channel_id, ids=self.ids, mine=self.mine, for_channel_ids=self.for_channel_ids
-        )
+        return SubscriptionWatch(**self._filter())
+
+    def _filter(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("channel_id", "ids", "mine", "for_channel_ids")}
 
     def make_trigger(self) -> SubscriptionTrigger:
         """Make the trigger that waits in this sensor's place."""

@@ -99,7 +99,7 @@ def check_csv_formulas(csv_formulas: CsvFormulas) -> None:
     :raises ValueError: if it is neither.
     """
     if csv_formulas not in CSV_FORMULAS:
-        raise ValueError(f"csv_formulas is {' or '.join(CSV_FORMULAS)}; not {csv_formulas!r}.")
+        raise InvalidArgumentError(f"csv_formulas is {' or '.join(CSV_FORMULAS)}; not {csv_formulas!r}.")
 
 
 def write_table(

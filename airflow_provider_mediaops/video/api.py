@@ -1,4 +1,4 @@
-"""The video platform's calls and errors, as values (video-platform.md)."""
+"""The calls and errors of the video platform, as values."""
 
 from __future__ import annotations
 
@@ -9,6 +9,16 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
+from airflow_provider_mediaops.arguments import (
+    optional,
+    read_choice,
+    read_flag,
+    read_identifier,
+    read_text,
+    read_texts,
+    read_whole_number,
+    shown,
+)
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
     BadRequestError,
@@ -22,10 +32,10 @@ from airflow_provider_mediaops.exceptions import (
 )
 from airflow_provider_mediaops.http.errors import ErrorClass, ErrorRules
 from airflow_provider_mediaops.http.exchange import Call, Request, Response
-from airflow_provider_mediaops.http.reply import ErrorDetails, read_json
+from airflow_provider_mediaops.http.reply import ErrorDetails, is_of_search_cluster, read_json
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from airflow_provider_mediaops.video.models import Activity, SubscriptionPage
 
@@ -40,12 +50,12 @@ LARGEST_PAGE = 50
 @dataclass(frozen=True, slots=True)
 class Bulletin:
     """
-    What is to be posted: a text, a video or a playlist; a text with either; never both of the others.
+    A bulletin: a text, a video or a playlist; a text with either; never both of the others.
 
     :param text: the message.
     :param video_id: the video to attach.
     :param playlist_id: the playlist to attach.
-    :raises ValueError: for a bulletin that the service would refuse (section 2, rules 1 to 3).
+    :raises ValueError: for a bulletin that the service would refuse.
     """
 
     text: str | None = None
@@ -53,6 +63,11 @@ class Bulletin:
     playlist_id: str | None = None
 
     def __post_init__(self) -> None:
+        _set(self, text=optional(read_text, "text", self.text))
+        for name in ("video_id", "playlist_id"):
+            # A template that renders to nothing attaches nothing; blanks are a mistake.
+            identifier = getattr(self, name)
+            _set(self, **{name: None if identifier == "" else optional(read_identifier, name, identifier)})
         if self.video_id and self.playlist_id:
             raise InvalidArgumentError(
                 "A bulletin carries a video or a playlist, not both: leave out video_id or playlist_id."
@@ -63,11 +78,24 @@ class Bulletin:
                 "give text, video_id or playlist_id."
             )
 
+    @classmethod
+    def check(cls, arguments: Mapping[str, Any], is_templated: Callable[[object], bool]) -> None:
+        """
+        Check what is known of a bulletin before templates are rendered.
+
+        :param arguments: the arguments of the constructor.
+        :param is_templated: whether an argument is a template.
+        :raises InvalidArgumentError: for an argument that is known and cannot be used.
+        """
+        known = {name: value for name, value in arguments.items() if not is_templated(value)}
+        # A template may render to anything or nothing, but at least to one of the three.
+        cls(**known if len(known) == len(arguments) else {"text": "rendered later", **known})
+
     def resource(self, kind_prefix: str) -> dict[str, Any]:
         """
-        Give the activity resource that the service takes.
+        Return the activity resource that the service takes.
 
-        :param kind_prefix: what stands before ``#`` in kinds, for example ``svc``.
+        :param kind_prefix: the text before ``#`` in kinds, for example ``svc``.
         :returns: the body, holding only the properties that are set.
         """
         body: dict[str, Any] = {}
@@ -87,10 +115,10 @@ class Bulletin:
 
 def insert_bulletin(bulletin: Bulletin, kind_prefix: str) -> Call[Activity]:
     """
-    Post a bulletin (section 4.1); ``part`` names exactly what the body holds.
+    Return the call that posts a bulletin. Its ``part`` names exactly the properties of the body.
 
-    :param bulletin: what to post.
-    :param kind_prefix: what stands before ``#`` in kinds.
+    :param bulletin: the bulletin.
+    :param kind_prefix: the text before ``#`` in kinds.
     :returns: the call; it is not idempotent.
     """
     body = bulletin.resource(kind_prefix)
@@ -110,8 +138,15 @@ def _read_activity(response: Response) -> Activity:
 
     from airflow_provider_mediaops.video.models import Activity
 
+    body = read_json(response)
+    kind = str(body.get("kind") or "")
+    # The document does not show that an activity has an id, so its kind will do; but one of the two it must have.
+    if not (kind.lower().endswith("#activity") if kind else body.get("id") and not body.get("error")):
+        raise InvalidReplyError(
+            f"The reply is no activity (its kind is {shown(kind)}, its id {shown(body.get('id'))})."
+        )
     try:
-        return Activity.model_validate(read_json(response))
+        return Activity.model_validate(body)
     except ValidationError as error:
         raise InvalidReplyError(f"The reply is no activity: {_first_fault(error)}.") from None
 
@@ -119,7 +154,9 @@ def _read_activity(response: Response) -> Activity:
 @dataclass(frozen=True, slots=True)
 class SubscriptionQuery:
     """
-    Which subscriptions to list: exactly one of ``channel_id``, ``ids`` and ``mine``, and how (section 4.2).
+    Which subscriptions to list: exactly one of ``channel_id``, ``ids`` and ``mine``, and how.
+
+    A list may also be one text with commas. After the construction, each list is a tuple of texts.
 
     :param channel_id: the channel whose subscriptions are listed.
     :param ids: the identifiers of the subscriptions.
@@ -129,45 +166,61 @@ class SubscriptionQuery:
     :param order: ``alphabetical`` (the only stable one beyond a page), ``relevance`` or ``unread``; None leaves it
         to the service.
     :param max_results: records a page, 0 to 50; None leaves it to the service (5).
-    :raises ValueError: where a rule of the section is broken.
+    :raises ValueError: if an argument cannot be used.
     """
 
     channel_id: str | None = None
-    ids: Sequence[str] | None = None
+    ids: str | Sequence[str] | None = None
     mine: bool = False
-    part: Sequence[str] = SUBSCRIPTION_PARTS
-    for_channel_ids: Sequence[str] | None = None
+    part: str | Sequence[str] = SUBSCRIPTION_PARTS
+    for_channel_ids: str | Sequence[str] | None = None
     order: str | None = None
     max_results: int | None = None
 
     def __post_init__(self) -> None:
-        if self.mine not in (True, False):
-            raise InvalidArgumentError(f"mine is True or False; not {self.mine!r}.")
+        _set(
+            self,
+            channel_id=optional(read_identifier, "channel_id", self.channel_id),
+            ids=optional(read_texts, "ids", self.ids),
+            mine=read_flag("mine", self.mine),
+            part=read_texts("part", self.part),
+            for_channel_ids=optional(read_texts, "for_channel_ids", self.for_channel_ids),
+            order=optional(read_choice, "order", self.order, choices=ORDERS),
+            max_results=optional(read_page_size, "max_results", self.max_results),
+        )
         filters = {"channel_id": self.channel_id, "ids": self.ids, "mine": self.mine or None}
         given = [name for name, value in filters.items() if value is not None]
         if len(given) != 1:
             raise InvalidArgumentError(
                 f"Give exactly one of channel_id, ids and mine=True, not {' and '.join(given) or 'none of them'}."
             )
-        for name in ("ids", "part", "for_channel_ids"):
-            _check_list(name, getattr(self, name))
-        if self.channel_id is not None and not self.channel_id.strip():
-            raise InvalidArgumentError("channel_id is empty: give the channel's identifier.")
         unknown = [part for part in self.part if part not in SUBSCRIPTION_PARTS]
         if unknown:
             raise InvalidArgumentError(
-                f"part knows {', '.join(SUBSCRIPTION_PARTS)}; not {', '.join(map(repr, unknown))}."
+                f"part knows {', '.join(SUBSCRIPTION_PARTS)}; not {', '.join(map(shown, unknown))}."
             )
-        if self.order is not None and self.order not in ORDERS:
-            raise InvalidArgumentError(f"order is one of {', '.join(ORDERS)}; not {self.order!r}.")
-        if self.max_results is not None and (
-            type(self.max_results) is not int or self.max_results not in range(LARGEST_PAGE + 1)
-        ):
-            raise InvalidArgumentError(f"max_results is 0 to {LARGEST_PAGE}; not {self.max_results!r}.")
+
+    @classmethod
+    def check(cls, arguments: Mapping[str, Any], is_templated: Callable[[object], bool]) -> None:
+        """
+        Check what is known of a query before templates are rendered.
+
+        :param arguments: the arguments of the constructor.
+        :param is_templated: whether an argument is a template.
+        :raises InvalidArgumentError: for an argument that is known and cannot be used.
+        """
+        known = {name: value for name, value in arguments.items() if not is_templated(value)}
+        if any(is_templated(arguments.get(name)) for name in ("channel_id", "ids", "mine")):
+            # Whose subscriptions are meant is known when the task runs; but each one that is given must be right.
+            optional(read_identifier, "channel_id", known.pop("channel_id", None))
+            optional(read_texts, "ids", known.pop("ids", None))
+            optional(read_flag, "mine", known.pop("mine", None))
+            known["mine"] = True
+        cls(**known)
 
     def page(self, token: str | None = None) -> Call[SubscriptionPage]:
         """
-        Give the call for one page.
+        Return the call for one page.
 
         :param token: the ``next_page_token`` or ``prev_page_token`` of another page of this query; None for the first.
         :returns: the call.
@@ -190,13 +243,22 @@ class SubscriptionQuery:
         return Call(Request("GET", "/v3/subscriptions", params=tuple(params)), _read_page)
 
 
-def _check_list(name: str, value: Any) -> None:
-    if value is None:
-        return
-    if not isinstance(value, (list, tuple)):
-        raise InvalidArgumentError(f"{name} is a list of texts, not {value!r}.")
-    if not value or not all(isinstance(item, str) and item.strip() for item in value):
-        raise InvalidArgumentError(f"{name} needs at least one entry, all of them texts and none empty.")
+def read_page_size(name: str, value: object, *, minimum: int = 0) -> int:
+    """
+    Read the number of records a page.
+
+    :param name: the argument, for the message.
+    :param value: the number, or its text.
+    :param minimum: the smallest that will do; 1 if all pages are listed, because 0 never comes to an end.
+    :returns: the number.
+    :raises InvalidArgumentError: if it is none, or beyond 50.
+    """
+    return read_whole_number(name, value, minimum=minimum, maximum=LARGEST_PAGE)
+
+
+def _set(record: object, **values: object) -> None:
+    for name, value in values.items():
+        object.__setattr__(record, name, value)
 
 
 def _read_page(response: Response) -> SubscriptionPage:
@@ -209,7 +271,7 @@ def _read_page(response: Response) -> SubscriptionPage:
     # Replies are seen with a capital S too, and services that share this interface have prefixes of their own.
     is_list = kind.lower().endswith("#subscriptionlistresponse") if kind else "items" in body
     if not is_list:
-        raise InvalidReplyError(f"The reply is no subscription list (its kind is {kind!r}).")
+        raise InvalidReplyError(f"The reply is no subscription list (its kind is {shown(kind)}).")
     try:
         return SubscriptionPage.model_validate(body)
     except ValidationError as error:
@@ -225,13 +287,19 @@ _PER_DAY = re.compile(rb"per[\s_-]?day", re.IGNORECASE)
 
 
 def _refine(response: Response, _details: ErrorDetails, found: ErrorClass) -> ErrorClass:
-    # The same reason is used for the rate, which passes, and for the day's quota, which does not: the text tells.
+    # The same reason is used for the rate, which passes, and for the day's quota, which does not; the text decides.
     if issubclass(found, RateLimitedError) and _PER_DAY.search(response.body):
         return QuotaExceededError
-    # A wrong API key is told in the second place only; the first says badRequest.
+    # For a wrong API key, the first reason is badRequest; only the second one says it.
     if issubclass(found, BadRequestError) and b"API_KEY_INVALID" in response.body:
         return AuthenticationError
     return found
+
+
+def _foreign_reply(response: Response, details: ErrorDetails) -> str:
+    if not is_of_search_cluster(response, details):
+        return ""
+    return "A search cluster answers there: put the video platform's base address into the connection."
 
 
 def _next_reset(now: datetime) -> datetime:
@@ -247,7 +315,7 @@ _LOOK_AT_TOKEN = (
 )
 _LOOK_AT_SCOPE = "The token lacks the scope for this: have the user grant it and use the new token."
 
-#: How the video platform says no (section 7, and the refusals documented for the public service).
+#: The errors of the video platform: those of its document, and those documented for the public service.
 VIDEO_RULES = ErrorRules(
     service="video platform",
     by_reason={
@@ -264,13 +332,10 @@ VIDEO_RULES = ErrorRules(
         "userratelimitexceeded": RateLimitedError,
         "quotaexceeded": QuotaExceededError,
         "dailylimitexceeded": QuotaExceededError,
-        "autherror": AuthenticationError,
-        "required": AuthenticationError,
         "keyinvalid": AuthenticationError,
         "invalid_grant": AuthenticationError,
         "invalid_client": AuthenticationError,
         "unauthorized_client": AuthenticationError,
-        "unauthenticated": AuthenticationError,
         "youtubesignuprequired": PermissionDeniedError,
         "svcsignuprequired": PermissionDeniedError,
         "insufficientpermissions": PermissionDeniedError,
@@ -291,8 +356,6 @@ VIDEO_RULES = ErrorRules(
         "invalidpagetoken": "The page token is not one of this listing, or has expired: start from the first page.",
         "invalid_grant": "The refresh token was revoked or is too old: have the user grant access again.",
         "invalid_client": "Check the client id (Login) and client secret (Password) in the connection.",
-        "required": _LOOK_AT_TOKEN,
-        "autherror": _LOOK_AT_TOKEN,
         "svcsignuprequired": "The account has no channel: sign it up at the service; another token does not help.",
         "youtubesignuprequired": "The account has no channel: sign it up at the service; another token does not help.",
         "insufficientpermissions": _LOOK_AT_SCOPE,
@@ -303,8 +366,10 @@ VIDEO_RULES = ErrorRules(
     },
     advice_by_class={
         AuthenticationError: _LOOK_AT_TOKEN,
+        NotFoundError: "Check the identifier, and the base address in the connection: it ends before /v3.",
         QuotaExceededError: "The day's quota is used up: nothing succeeds until midnight Pacific time.",
     },
     refine=_refine,
     quota_reset=_next_reset,
+    foreign_reply=_foreign_reply,
 )

@@ -1,10 +1,10 @@
 """
-Posting a bulletin at most once: what is written down around the post, and what a later try makes of it.
+Post a bulletin at most once: the record that a try keeps around the post, and what a later try does by it.
 
-The platform takes no key by which it could tell a repeated post from a new one. So a try keeps a *record* where it
-outlives the worker: before each post it says that the bulletin is *intended*, and after it that it is *posted*, with
-the activity. A refusal takes the intent back, for then nothing was posted. A later try that finds an intent without a
-result cannot know whether there is a bulletin: the delivery is *uncertain*.
+The platform has no idempotency key, so it cannot distinguish a repeated post from a new one. A try therefore keeps a
+*record* where it outlives the worker. Before each post it writes that the bulletin is *intended*, and after it that it
+is *posted*, with the activity. After a refusal it deletes the intent, because nothing was posted. A later try that
+finds an intent without a result cannot know whether there is a bulletin: the delivery is *uncertain*.
 """
 
 from __future__ import annotations
@@ -17,48 +17,48 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from airflow_provider_mediaops.exceptions import MediaOpsError, PermanentError, TemporaryError, UncertainDeliveryError
 from airflow_provider_mediaops.http.clock import Clock
-from airflow_provider_mediaops.http.exchange import Blocking, Request, Returned, advance, relay
+from airflow_provider_mediaops.http.exchange import Blocking, Request, observed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import timedelta
 
-    from airflow_provider_mediaops.http.exchange import Conversation
+    from airflow_provider_mediaops.http.exchange import Conversation, Step
     from airflow_provider_mediaops.video.api import Bulletin
     from airflow_provider_mediaops.video.models import Activity
 
 #: The key under which a task's record is kept.
 RECORD_KEY = "mediaops_bulletin"
-#: What follows where a bulletin may or may not be posted: the task fails, or its next try posts again.
+#: What happens if it is not known whether a bulletin was posted: the task fails, or its next try posts again.
 OnUncertain = Literal["fail", "retry"]
 _SERVICE = "video platform"
 
 
 class Store(Protocol):
-    """What keeps JSON values from one try of a task to the next; Airflow's task state store is one."""
+    """A store of JSON values that the tries of a task share, such as Airflow's task state store."""
 
     def get(self, key: str, /) -> Any:
-        """Give the value, or None where there is none."""
+        """Return a value; None if there is none."""
         ...
 
     def set(self, key: str, value: Any, /, *, retention: timedelta | None = None) -> None:
-        """Keep a value for so long, or as long as the store thinks right."""
+        """Store a value for a time; None leaves the time to the store."""
         ...
 
     def delete(self, key: str, /) -> None:
-        """Forget a value, if there is one."""
+        """Delete a value, if there is one."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Try:
     """
-    One try of a task, and what it is to post.
+    One try of a task, and the contents that it posts.
 
-    :param number: which try it is, from 1.
-    :param max_tries: up to which number the task may be tried. A retry finds it as it was; Airflow raises it when the
-        task is cleared, and that tells the two apart.
-    :param contents: a digest of what is posted, and to where; see :func:`digest_of`.
+    :param number: the number of the try, from 1.
+    :param max_tries: the number of the last try that the task may have. Airflow raises it when the task is cleared, and
+        not for a retry.
+    :param contents: the digest of the bulletin and its connection; see :func:`digest_of`.
     """
 
     number: int
@@ -72,7 +72,7 @@ class Intended:
     The record of a try that was about to post.
 
     :param by: the try.
-    :param at: when, in ISO 8601.
+    :param at: the time, in ISO 8601.
     """
 
     by: Try
@@ -85,7 +85,7 @@ class Posted:
     The record of a try that has posted.
 
     :param by: the try.
-    :param activity: what the service made of the bulletin.
+    :param activity: the activity that the service returned.
     """
 
     by: Try
@@ -94,7 +94,7 @@ class Posted:
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A record that this version does not understand: of another version, or changed by hand."""
+    """A record that this version cannot read: another version wrote it, or somebody changed it."""
 
 
 Record = Intended | Posted | Unreadable
@@ -105,7 +105,7 @@ class Post:
     """
     The decision to post.
 
-    :param remark: why, where that is worth a line in the log.
+    :param remark: the reason, if the log needs it.
     """
 
     remark: str = ""
@@ -116,9 +116,9 @@ class AlreadyPosted:
     """
     The decision to post nothing, because an earlier try has posted.
 
-    :param activity: what the service made of the bulletin then.
-    :param by: which try posted it.
-    :param changed: whether it was posted with other contents, or to another connection, than this try would.
+    :param activity: the activity that the service returned then.
+    :param by: the number of the try that posted it.
+    :param changed: whether it was posted with other contents, or over another connection, than this try has.
     """
 
     activity: dict[str, Any]
@@ -128,9 +128,9 @@ class AlreadyPosted:
 
 def digest_of(bulletin: Bulletin, conn_id: str) -> str:
     """
-    Tell one bulletin from another without keeping its text.
+    Return a digest that identifies a bulletin without holding its text.
 
-    :param bulletin: what is posted.
+    :param bulletin: the bulletin.
     :param conn_id: the connection over which it is posted.
     :returns: a digest of both.
     """
@@ -140,10 +140,10 @@ def digest_of(bulletin: Bulletin, conn_id: str) -> str:
 
 def write_record(record: Intended | Posted) -> dict[str, Any]:
     """
-    Put a record into the plain values that a store keeps.
+    Return a record as the plain values that a store keeps.
 
     :param record: the record.
-    :returns: what :func:`read_record` reads.
+    :returns: the values, for :func:`read_record`.
     """
     by = {"try": record.by.number, "max_tries": record.by.max_tries, "contents": record.by.contents}
     if isinstance(record, Intended):
@@ -153,10 +153,10 @@ def write_record(record: Intended | Posted) -> dict[str, Any]:
 
 def read_record(value: Any) -> Record | None:
     """
-    Read what a store keeps.
+    Parse the record that a store keeps.
 
-    :param value: what :func:`write_record` gave, by this version or another.
-    :returns: the record; None where nothing is kept.
+    :param value: the result of :func:`write_record`, of this version or another.
+    :returns: the record; None if there is none.
     """
     match value:
         case None:
@@ -183,15 +183,15 @@ def decide(
     post_again_on_clear: bool = False,
 ) -> Post | AlreadyPosted:
     """
-    Say what a try has to do, by what earlier ones have written down.
+    Decide what a try does, by the record of the earlier ones.
 
     :param record: the record.
     :param this: the try.
-    :param on_uncertain: what follows from an intent without a result: ``fail``, or ``retry``, which posts.
-    :param post_again_on_clear: whether a task that was cleared since posts in any case.
+    :param on_uncertain: what to do with an intent without a result: ``fail``, or ``retry``, which posts.
+    :param post_again_on_clear: whether a task posts in any case if it was cleared since.
     :returns: the decision.
-    :raises UncertainDeliveryError: where the bulletin may have been posted, and ``on_uncertain`` is ``fail``.
-    :raises PermanentError: where a cleared task has other contents now than those it has posted.
+    :raises UncertainDeliveryError: if the bulletin may have been posted, and ``on_uncertain`` is ``fail``.
+    :raises PermanentError: if a cleared task has other contents now than those it has posted.
     """
     if record is None:
         return Post()
@@ -233,20 +233,20 @@ def _other_contents(record: Posted) -> PermanentError:
 @dataclass(frozen=True, slots=True)
 class Delivery:
     """
-    One try's delivery, and the record that it keeps for later tries.
+    The delivery of one try, and the record that it keeps for later tries.
 
-    :param store: where the record is kept.
+    :param store: the store of the record.
     :param this: the try.
-    :param retention: how long the record is kept.
-    :param tell: takes what the log should say.
-    :param clock: where time comes from.
-    :param before: the record as this try found it, which a refusal puts back.
+    :param retention: the time for which the record is kept.
+    :param warn: logs a warning.
+    :param clock: the source of time.
+    :param before: the record that this try found; it is restored after a refusal.
     """
 
     store: Store
     this: Try
     retention: timedelta | None
-    tell: Callable[[str], None]
+    warn: Callable[[str], None]
     clock: Clock = field(default_factory=Clock)
     before: Any = None
 
@@ -254,33 +254,33 @@ class Delivery:
         """
         Keep the record around each request that posts.
 
-        :param posting: posts the bulletin, and again only where it is certain that nothing was posted.
-        :returns: the same conversation, with the record written down in between.
-        :raises TemporaryError: where the intent cannot be written down; then nothing is sent.
+        :param posting: posts the bulletin, and again only if it is certain that nothing was posted.
+        :returns: the same conversation, which also writes the record.
+        :raises TemporaryError: if the intent cannot be written; nothing is sent then.
         """
         intended = False
+
+        def keep_record(step: Step) -> Conversation[None]:
+            nonlocal intended
+            if intended and not isinstance(step, Blocking):
+                # It continues after a post, so that one was refused. Steps of the rate store follow every post; they
+                # are blocking.
+                intended = False
+                yield Blocking(self._withdraw)
+            if isinstance(step, Request) and not step.idempotent:
+                intended = True
+                yield Blocking(self._intend)
+
         try:
-            step = advance(posting)
-            while not isinstance(step, Returned):
-                if intended and not isinstance(step, Blocking):
-                    # It goes on after a post: so that one was refused. What is done beside the service, in the store of
-                    # the key's rate, follows every post and tells nothing of it.
-                    intended = False
-                    yield Blocking(self._withdraw)
-                if isinstance(step, Request) and not step.idempotent:
-                    intended = True
-                    yield Blocking(self._intend)
-                step = yield from relay(posting, step)
+            activity = yield from observed(posting, keep_record)
         except UncertainDeliveryError:
             raise
         except MediaOpsError:
             if intended:
                 yield Blocking(self._withdraw)
             raise
-        finally:
-            posting.close()
-        yield Blocking(partial(self._settle, step.value))
-        return step.value
+        yield Blocking(partial(self._settle, activity))
+        return activity
 
     def _intend(self) -> None:
         try:
@@ -295,7 +295,7 @@ class Delivery:
             else:
                 self.store.set(RECORD_KEY, self.before, retention=self.retention)
         except Exception as error:  # noqa: BLE001 what the service said matters more
-            self.tell(
+            self.warn(
                 "Nothing was posted, but that could not be written to the task's state store "
                 f"({type(error).__name__}): another try of this task may take the bulletin for uncertain."
             )
@@ -304,7 +304,7 @@ class Delivery:
         try:
             self._keep(Posted(self.this, activity.to_dict()))
         except Exception as error:  # noqa: BLE001 it is posted, whether that can be written down or not
-            self.tell(
+            self.warn(
                 f"Bulletin {activity.id} was posted, but that could not be written to the task's state store "
                 f"({type(error).__name__}): another try of this task will take it for uncertain."
             )
@@ -317,26 +317,26 @@ def begin(
     store: Store,
     this: Try,
     *,
-    tell: Callable[[str], None],
+    warn: Callable[[str], None],
     on_uncertain: OnUncertain = "fail",
     post_again_on_clear: bool = False,
     retention: timedelta | None = None,
     clock: Clock | None = None,
 ) -> Delivery | AlreadyPosted:
     """
-    Look up what earlier tries have written down, and begin the delivery where it is to be made.
+    Read the record of earlier tries, and begin the delivery unless one of them has posted.
 
-    :param store: where the record is kept.
+    :param store: the store of the record.
     :param this: the try.
-    :param tell: takes what the log should say.
+    :param warn: logs a warning.
     :param on_uncertain: see :func:`decide`.
     :param post_again_on_clear: see :func:`decide`.
-    :param retention: how long the record is kept; None leaves it to the store.
-    :param clock: where time comes from.
-    :returns: the delivery, or what an earlier one has made.
+    :param retention: the time for which the record is kept; None leaves it to the store.
+    :param clock: the source of time.
+    :returns: the delivery, or the activity of an earlier one.
     :raises UncertainDeliveryError: as :func:`decide` does.
     :raises PermanentError: as :func:`decide` does.
-    :raises TemporaryError: where the store cannot be read.
+    :raises TemporaryError: if the store cannot be read.
     """
     try:
         before = store.get(RECORD_KEY)
@@ -346,8 +346,8 @@ def begin(
     if isinstance(decision, AlreadyPosted):
         return decision
     if decision.remark:
-        tell(decision.remark)
-    return Delivery(store, this, retention=retention, tell=tell, clock=clock or Clock(), before=before)
+        warn(decision.remark)
+    return Delivery(store, this, retention=retention, warn=warn, clock=clock or Clock(), before=before)
 
 
 def _unsent(what: str, error: Exception) -> TemporaryError:

@@ -1,4 +1,4 @@
-"""An export of subscriptions: a walk that saves each page, goes on where another stopped, and tells how far it is."""
+"""Export subscriptions: save each page of a listing, resume it after an interruption, and log its progress."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from airflow_provider_mediaops.http.exchange import Blocking
+from airflow_provider_mediaops.progress import ProgressLog
 from airflow_provider_mediaops.storage.formats import FlatView, json_line
-from airflow_provider_mediaops.video.paging import Walk
+from airflow_provider_mediaops.video.paging import Listing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -19,113 +20,145 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import Ask, Conversation
     from airflow_provider_mediaops.video.api import SubscriptionQuery
 
-_PROGRESS_EVERY = 30.0
+
+class Commit(Protocol):
+    """Saves the new records of a page and the state of the listing: both or neither."""
+
+    def __call__(self, records: Sequence[Mapping[str, Any]], state: dict[str, Any], /) -> None:
+        """Save them."""
+        ...
 
 
-def state_of(walk: Walk) -> dict[str, Any]:
+def state_of(listing: Listing) -> dict[str, Any]:
     """
-    Give what another attempt needs to go on with a walk, besides the records.
+    Return what another attempt needs to resume a listing, besides the records.
 
-    :param walk: the walk after a page.
+    :param listing: the listing after a page.
     :returns: plain values.
     """
     return {
-        "token": walk.token,
-        "pages": walk.pages,
-        "duplicates": walk.duplicates,
-        "restarts": walk.restarts,
-        "ended": walk.ended,
+        "token": listing.token,
+        "pages": listing.pages,
+        "duplicates": listing.duplicates,
+        "restarts": listing.restarts,
+        "ended": listing.ended,
+        "complete": listing.complete,
     }
 
 
-def resumed_walk(
+def resumed_listing(
     query: SubscriptionQuery,
     state: Mapping[str, Any] | None,
     records: Iterable[Mapping[str, Any]],
     warn: Callable[[str], None],
-) -> Walk:
+    *,
+    require_complete: bool = False,
+) -> Listing:
     """
-    Go on with a walk; where the service no longer takes its token, it starts over at the first page.
+    Resume a listing. If the service no longer accepts its token, it starts over at the first page.
 
-    :param query: what is listed, with the same page size.
-    :param state: what :func:`state_of` gave; None to begin.
-    :param records: the records that it has given so far, which it will leave out.
-    :param warn: told what a person should know of a service that stumbles.
-    :returns: the walk.
+    :param query: the query, with the same page size.
+    :param state: the result of :func:`state_of`; None to begin.
+    :param records: the records that are saved, which it leaves out.
+    :param warn: logs a warning about the service.
+    :param require_complete: whether a listing that the service cuts short ends with an error. One that was cut short
+        before starts over at the first page.
+    :returns: the listing.
     """
-    walk = Walk(query, warn=warn, **(state or {}))
-    walk.knows(records)
-    return walk
+    kept = dict(state or {})
+    if require_complete and not kept.get("complete", True):
+        kept |= {"token": None, "restarts": kept["restarts"] + 1, "ended": False, "complete": True}
+    listing = Listing(query, warn=warn, require_complete=require_complete, **kept)
+    listing.knows(records)
+    return listing
 
 
-def export_pages(
-    ask: Ask, walk: Walk, commit: Callable[[Sequence[Mapping[str, Any]], dict[str, Any]], None], progress: Progress
-) -> Conversation[None]:
+def export_pages(ask: Ask, listing: Listing, commit: Commit, progress: Progress) -> Conversation[None]:
     """
-    Walk all pages that are left, and save each with the state of the walk before the next is asked for.
+    Fetch all pages that are left, and save each with the state of the listing before the next is requested.
 
     :param ask: makes a conversation of a call.
-    :param walk: where to begin, and what is counted.
-    :param commit: saves the new records of a page and the state of the walk, both or neither.
-    :param progress: tells how far it is.
+    :param listing: the listing.
+    :param commit: saves a page.
+    :param progress: logs the progress.
     :returns: a conversation.
-    :raises MediaOpsError: what the service refuses for good.
+    :raises MediaOpsError: if the service refuses for good, or cuts short what is required complete.
     """
-    while (walked := (yield from walk.next_page(ask))) is not None:
-        yield Blocking(partial(commit, walked.fresh, state_of(walk)))
-        progress.count(len(walked.fresh))
+    while (listed := (yield from listing.next_page(ask))) is not None:
+        yield Blocking(partial(commit, listed.fresh, state_of(listing)))
+        progress.count(len(listed.fresh))
+
+
+def start_line(listing: Listing, destination: object, per_second: float | None, rows: int) -> str:
+    """
+    Return the first line that the log has of an export.
+
+    :param listing: the listing.
+    :param destination: the path of the file.
+    :param per_second: the requests a second that all who use the credential share; None if the connection has no rate.
+    :param rows: the subscriptions that an earlier attempt has saved.
+    :returns: a sentence with all of it.
+    """
+    query = listing.query
+    if query.channel_id is not None:
+        whose = f"Exporting the subscriptions of channel {query.channel_id}"
+    elif query.ids is not None:
+        whose = f"Exporting {len(query.ids):,} subscriptions by their ids"
+    else:
+        whose = "Exporting the subscriptions of the authorised user"
+    rate = "no rate set" if per_second is None else f"{per_second:g} requests a second, shared"
+    resumed = f"resumed after {rows} subscriptions of {listing.pages} pages" if listing.pages else "from the start"
+    return f"{whose} to {destination}: pages of {query.max_results}, {rate}, {resumed}."
 
 
 @dataclass(slots=True)
 class Progress:
     """
-    How far an export is, in a line every 30 seconds.
+    Counts the subscriptions of an export, and logs a line every 30 seconds.
 
-    :param walk: the walk.
-    :param tell: takes a line for people.
-    :param rows: records that an earlier attempt has saved.
-    :param clock: seconds that never run backwards.
+    :param listing: the listing.
+    :param log: logs a line.
+    :param rows: the subscriptions that an earlier attempt has saved.
+    :param clock: returns seconds that never run backwards.
     """
 
-    walk: Walk
-    tell: Callable[[str], None]
+    listing: Listing
+    log: Callable[[str], None]
     rows: int = 0
     clock: Callable[[], float] = time.monotonic
-    _fresh: int = field(default=0, init=False)
-    _started: float = field(init=False)
-    _told: float = field(init=False)
+    _attempt: ProgressLog = field(init=False)
 
     def __post_init__(self) -> None:
-        self._started = self._told = self.clock()
+        self._attempt = ProgressLog(self.log, self.clock)
 
     def count(self, rows: int) -> None:
         """
-        Count the records of a page, and tell if it is time.
+        Count the subscriptions of a page, and log a line if it is time.
 
-        :param rows: how many were saved.
+        :param rows: the number of those that were saved.
         """
-        self._fresh += rows
-        now = self.clock()
-        if now - self._told >= _PROGRESS_EVERY:
-            self._told = now
-            self.tell(
-                f"{self.rows + self._fresh:,} subscriptions of {self.walk.pages:,} pages so far; "
-                f"{self._fresh / (now - self._started):,.0f} a second."
-            )
+        self._attempt.count(rows)
+        self._attempt.log_if_due(self._line)
+
+    def _line(self) -> str:
+        return (
+            f"{self.rows + self._attempt.rows:,} subscriptions of {self.listing.pages:,} pages so far; "
+            f"{self._attempt.per_second:,.0f} a second."
+        )
 
 
 def content_digest(records: Iterable[Mapping[str, Any]]) -> str:
     """
-    Give a digest of what records there are, in whichever order.
+    Return a digest of a set of records; their order does not matter.
 
     :param records: the records as they came.
-    :returns: a digest of the id and etag of each; of the whole record where it lacks either.
+    :returns: a digest of the id and etag of each; of the whole record if it lacks either.
     """
     total = 0
     for record in records:
         identifier, etag = record.get("id"), record.get("etag")
-        told = isinstance(identifier, str) and isinstance(etag, str)
-        text = json_line([identifier, etag]) if told else json_line(record)
+        identified = isinstance(identifier, str) and isinstance(etag, str)
+        text = json_line([identifier, etag]) if identified else json_line(record)
         total += int.from_bytes(hashlib.blake2b(text, digest_size=16).digest(), "big")
     return f"{total:x}"
 
@@ -150,7 +183,7 @@ def _object(fields: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-#: The table of subscriptions (video-platform.md, section 2): the documented fields, and the whole record as JSON.
+#: The columns of a subscription: the fields that are known, and the whole record as JSON.
 SUBSCRIPTIONS = FlatView(
     columns={
         "id": str,

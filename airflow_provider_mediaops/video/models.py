@@ -7,16 +7,16 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, InstanceOf
 from pydantic.alias_generators import to_camel
 
-# A property that is null says no more than one that is absent.
+# A property that is null counts as absent.
 _Properties = Annotated[dict[str, Any], BeforeValidator(lambda value: {} if value is None else value)]
 
 
 class _Record(BaseModel):
-    # Unknown fields stay: what the service adds tomorrow is not lost today.
+    # Unknown fields are kept, so that what the service adds later is not lost.
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="allow", frozen=True)
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the record under the service's own field names, with every field that it sent."""
+        """Return the record under the service's own field names, with every field that it sent."""
         return self.model_dump(by_alias=True, exclude_unset=True, mode="json")
 
 
@@ -30,9 +30,9 @@ class _Resource(_Record):
 
 class Activity(_Resource):
     """
-    A posted bulletin (video-platform.md, section 2).
+    A posted bulletin.
 
-    :param id: the activity's identifier, where the service gives one.
+    :param id: the activity's identifier, if the service sends one.
     :param kind: for example ``svc#activity``.
     :param snippet: its properties, among them ``description``.
     :param content_details: the attached video or playlist.
@@ -47,11 +47,11 @@ class Activity(_Resource):
 
 class Subscription(_Resource):
     """
-    One subscription (video-platform.md, section 2).
+    One subscription.
 
     :param id: the subscription's identifier.
-    :param snippet: its properties, among them ``title`` and ``resourceId``; empty where ``part`` left it out.
-    :param content_details: figures of the channel; empty where ``part`` left it out.
+    :param snippet: its properties, among them ``title`` and ``resourceId``; empty if ``part`` left it out.
+    :param content_details: figures of the channel; empty if ``part`` left it out.
     """
 
     @property
@@ -70,7 +70,7 @@ class Subscription(_Resource):
 
 class PageInfo(_Record):
     """
-    The service's own count, which is known to be wrong in both directions: for people, never a stop condition.
+    The service's own count. It is known to be wrong in both directions, so nothing depends on it.
 
     :param total_results: results in the whole set.
     :param results_per_page: results in this reply.
@@ -82,7 +82,7 @@ class PageInfo(_Record):
 
 class SubscriptionPage(_Record):
     """
-    One page of subscriptions (video-platform.md, section 2).
+    One page of subscriptions.
 
     :param items: the records as they came.
     :param next_page_token: leads to the next page; None on the last.
@@ -94,7 +94,7 @@ class SubscriptionPage(_Record):
     page_info: PageInfo = Field(default_factory=PageInfo)
     next_page_token: str | None = None
     prev_page_token: str | None = None
-    # Not copied: a walk reads thousands of pages.
+    # Not copied: a listing has thousands of pages.
     items: list[InstanceOf[dict[str, Any]]] = Field(default_factory=list)
 
     @property

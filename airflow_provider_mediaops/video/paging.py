@@ -1,4 +1,4 @@
-"""The walk over all pages of a listing, on a service whose paging is known to stumble."""
+"""List all pages of subscriptions, on a service whose paging is known to fail."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.exceptions import BadRequestError
+from airflow_provider_mediaops.exceptions import BadRequestError, InvalidReplyError
 from airflow_provider_mediaops.http.exchange import Ask, Conversation, Emit, Wait
 from airflow_provider_mediaops.storage.seen_set import SeenSet
 
@@ -17,23 +17,23 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.video.api import SubscriptionQuery
     from airflow_provider_mediaops.video.models import SubscriptionPage
 
-# A good token is refused in bursts: the same page is asked again after these pauses, then the walk starts over, once.
+# A good token is refused in bursts: the page is requested again after these pauses, then the listing starts over, once.
 _TOKEN_PAUSES = (1.0, 2.0, 4.0)
-# One page of nothing but known records happens when the order shifts; several in a row are a circle.
+# A page of known records only happens when the order shifts; several in a row are a circle.
 _STALE_PAGES = 3
-# Empty pages that name a next one are part of a listing, but an endless row of them is not.
+# An empty page with a token of a next one is part of a listing, but an endless row of them is not.
 _EMPTY_PAGES = 200
-# Records that came before are learned of so many at a time, however many there are.
+# Known records are added in batches of this size, however many there are.
 _AT_ONCE = 50
 
 
 @dataclass(frozen=True, slots=True)
-class WalkedPage:
+class ListedPage:
     """
-    One page and what of it had not been seen before.
+    One page, and its new records.
 
     :param page: the page as it came.
-    :param fresh: those of its records that no earlier page of this walk held.
+    :param fresh: those of its records that no earlier page of the listing held.
     """
 
     page: SubscriptionPage
@@ -41,21 +41,23 @@ class WalkedPage:
 
 
 @dataclass(slots=True)
-class Walk:
+class Listing:
     """
-    A walk over all pages of a listing, and what it has done so far.
+    A listing of all pages, and its state.
 
-    An empty page that names a next one is not the end, and the service's total is not believed. A walk that would go
-    in a circle ends, with everything that came before, and says so.
+    An empty page with a token of a next one is not the end, and the service's total counts for nothing: it is known to
+    be wrong. A listing that would go in a circle ends with what came before, and is not ``complete``.
 
-    :param query: what to list; its page size must not change during the walk.
-    :param start: leads to the page where the walk begins, or has to start over; None for the first.
-    :param warn: told what a person should know of a service that stumbles.
-    :param token: leads to the page to fetch next; None for that of ``start``.
-    :param pages: pages received.
-    :param duplicates: records that came again and were left out of ``fresh``.
-    :param restarts: how often it started over because its token was refused for good; it does so once by itself.
+    :param query: the query; its page size must not change during the listing.
+    :param start: the token of the page where the listing begins, and starts over; None for the first.
+    :param warn: logs a warning about the service.
+    :param token: the token of the page to fetch next; None for ``start``.
+    :param pages: the number of pages received.
+    :param duplicates: the number of records that came again and were left out of ``fresh``.
+    :param restarts: the number of times it started over. It does so once by itself, if its token is refused for good.
     :param ended: whether there is no page left.
+    :param complete: whether the service has not cut the listing short.
+    :param require_complete: whether a listing that the service cuts short ends with an error.
     :param known: the ids of the records that came before.
     """
 
@@ -67,6 +69,8 @@ class Walk:
     duplicates: int = 0
     restarts: int = 0
     ended: bool = False
+    complete: bool = True
+    require_complete: bool = False
     known: SeenSet = field(default_factory=SeenSet, repr=False)
     _known_this_round: SeenSet = field(init=False, repr=False)
     _tokens: SeenSet = field(default_factory=SeenSet, repr=False)
@@ -79,26 +83,27 @@ class Walk:
         # Until it starts over, what came before came in this round.
         self._known_this_round = SeenSet() if self.restarts else self.known
         if "id" not in self.query.part:
-            # Records are told apart by their id.
+            # Records are identified by their id.
             self.query = replace(self.query, part=("id", *self.query.part))
 
     def knows(self, items: Iterable[Mapping[str, Any]]) -> None:
         """
-        Learn of records that came before.
+        Add records that came before, so that they are left out.
 
-        :param items: records, which it will leave out.
+        :param items: the records.
         """
         keys = map(_key, items)
         while self.known.add(islice(keys, _AT_ONCE)):
             pass
 
-    def next_page(self, ask: Ask) -> Conversation[WalkedPage | None]:
+    def next_page(self, ask: Ask) -> Conversation[ListedPage | None]:
         """
         Fetch the next page.
 
         :param ask: makes a conversation of a call.
         :returns: a conversation whose result is the page, or None at the end.
-        :raises MediaOpsError: what the service refuses for good.
+        :raises InvalidReplyError: at the end of a listing that the service cut short, if it is required complete.
+        :raises MediaOpsError: if the service refuses for good.
         """
         while not self.ended:
             try:
@@ -108,13 +113,19 @@ class Walk:
                     raise
                 self._start_over()
             else:
-                walked = self._take(page)
+                listed = self._take(page)
                 self.token = page.next_page_token
                 self.ended = not self.token or self._circles(self.token)
-                return walked
+                return listed
+        if self.require_complete and not self.complete:
+            raise InvalidReplyError(
+                f"The service cut the listing short after {self.pages} pages, and require_complete is set: try it "
+                "again later, or in another order; without require_complete it ends with what there is.",
+                service="video platform",
+            )
         return None
 
-    def _take(self, page: SubscriptionPage) -> WalkedPage:
+    def _take(self, page: SubscriptionPage) -> ListedPage:
         items = page.items
         # Nearly every record has an id; a call for each would take as long as all the rest of this.
         keys = [known if type(known := item.get("id")) is str else _key(item) for item in items]
@@ -131,7 +142,7 @@ class Walk:
             self._stale += 1
         else:
             self._empty += 1
-        return WalkedPage(page, fresh)
+        return ListedPage(page, fresh)
 
     def _circles(self, token: str) -> bool:
         if not self._tokens.add([token])[0]:
@@ -142,11 +153,12 @@ class Walk:
             why = f"{self._empty} pages in a row were empty"
         else:
             return False
-        self.warn(f"The walk ends after {self.pages} pages, because {why}.")
+        self.complete = False
+        self.warn(f"The service cut the listing short: it ends after {self.pages} pages, because {why}.")
         return True
 
     def _start_over(self) -> None:
-        self.warn("The service no longer accepts the page token: the walk starts over, leaving out what it has.")
+        self.warn("The service no longer accepts the page token: the listing starts over, leaving out what it has.")
         self.restarts += 1
         self._started_over = True
         self.token = self.start
@@ -164,22 +176,22 @@ def _key(item: Mapping[str, Any]) -> str:
 
 
 def _is_bare(item: Mapping[str, Any]) -> bool:
-    # A record without an id cannot be told from another, so all of them are kept.
+    # Records without an id cannot be compared, so all of them are kept.
     return not isinstance(item.get("id"), str)
 
 
-def walk_subscriptions(ask: Ask, walk: Walk) -> Conversation[Walk]:
+def list_pages(ask: Ask, listing: Listing) -> Conversation[Listing]:
     """
-    Walk all pages that are left.
+    Fetch all pages that are left.
 
     :param ask: makes a conversation of a call.
-    :param walk: where to begin, and what is counted.
-    :returns: a conversation that emits a :class:`WalkedPage` a page and returns the walk.
-    :raises MediaOpsError: what the service refuses for good.
+    :param listing: the listing.
+    :returns: a conversation that emits each page as a :class:`ListedPage` and returns the listing.
+    :raises MediaOpsError: if the service refuses for good, or cuts short what is required complete.
     """
-    while (walked := (yield from walk.next_page(ask))) is not None:
-        yield Emit(walked)
-    return walk
+    while (listed := (yield from listing.next_page(ask))) is not None:
+        yield Emit(listed)
+    return listing
 
 
 def _ask_patiently(ask: Ask, query: SubscriptionQuery, token: str | None) -> Conversation[SubscriptionPage]:

@@ -1,8 +1,8 @@
-"""Waiting for a subscription to exist."""
+"""Wait for a subscription to exist."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.video.api import LARGEST_PAGE, SubscriptionQuery
@@ -20,20 +20,23 @@ class SubscriptionWatch:
     """
     A subscription that matches a filter.
 
-    :param channel_id: the channel whose subscriptions are looked through.
+    :param channel_id: the channel whose subscriptions are listed.
     :param ids: the identifiers of the subscriptions.
     :param mine: the authenticated user's own.
     :param for_channel_ids: only subscriptions to these channels count.
-    :raises ValueError: where not exactly one of the first three is given.
+    :raises ValueError: unless exactly one of the first three is given.
     """
 
     channel_id: str | None = None
-    ids: Sequence[str] | None = None
+    ids: str | Sequence[str] | None = None
     mine: bool = False
-    for_channel_ids: Sequence[str] | None = None
+    for_channel_ids: str | Sequence[str] | None = None
 
     def __post_init__(self) -> None:
-        self._query()
+        # Plain values: a trigger's row in the database holds them.
+        query = self._query()
+        for field in fields(self):
+            object.__setattr__(self, field.name, getattr(query, field.name))
 
     def _query(self) -> SubscriptionQuery:
         return SubscriptionQuery(
@@ -47,17 +50,18 @@ class SubscriptionWatch:
 
     def look(self, ask: Ask) -> Conversation[Verdict]:
         """
-        Look through the listing until a page holds a record.
+        List pages until one holds a record.
 
         :param ask: makes a conversation of a call.
         :returns: a conversation; done with the ``id`` and ``title`` of the first record.
         """
         from airflow_provider_mediaops.video.models import Subscription
-        from airflow_provider_mediaops.video.paging import Walk
+        from airflow_provider_mediaops.video.paging import Listing
 
-        walk = Walk(self._query())
-        while (walked := (yield from walk.next_page(ask))) is not None:
-            if walked.fresh:
-                found = Subscription.model_validate(walked.fresh[0])
+        listing = Listing(self._query())
+        while (listed := (yield from listing.next_page(ask))) is not None:
+            if listed.fresh:
+                found = Subscription.model_validate(listed.fresh[0])
                 return Done({"id": found.id, "title": found.title})
-        return Waiting("no subscription matches")
+        cut = "" if listing.complete else ", but the service cut its listing short"
+        return Waiting(f"no subscription matches{cut}")

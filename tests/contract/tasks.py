@@ -95,7 +95,7 @@ SENSORS = [
         ClusterCpuSensor,
         {"threshold": 80, "sustained_for": 1, "nodes": "sandbox-2", "require": "all"},
         "cluster_conn_id",
-        {"threshold": [0.01, 0.02]},
+        {"threshold": [0, "0"]},
     ),
     Task(
         BookSensor,

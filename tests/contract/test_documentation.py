@@ -27,7 +27,7 @@ PRINTED = {
     "video_hook": "SUB-mine-000001 .+",
 }
 # The tasks of each DAG file.
-TASKS = {"capture": ["capture"], "notifier": ["enrich"]}
+TASKS = {"capture": ["capture"], "notifier": ["enrich"], "subscriptions": ["wait", "export", "post"]}
 
 
 @pytest.fixture

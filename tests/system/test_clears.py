@@ -243,7 +243,7 @@ class TestExports:
         assert second.rows(name) == listed(SUBSCRIPTIONS)
         summary = second.summaries[name]
         assert (summary["resumed"], summary["pages"], summary["duplicates"]) == (True, PAGES, 0)
-        assert f"Going on after {50 * PAGES_BEFORE} subscriptions" in second.run.log(name)
+        assert f"resumed after {50 * PAGES_BEFORE} subscriptions" in second.run.log(name)
 
 
 class TestEnrichments:

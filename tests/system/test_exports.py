@@ -149,6 +149,7 @@ def test_after_a_broken_connection_the_retry_goes_on_with_that_page(first: Expor
         "pages": PAGES[DROPPED],
         "duplicates": 0,
         "restarts": 0,
+        "complete": True,
         "resumed": True,
         "changed": True,
     }
@@ -159,7 +160,7 @@ def test_the_logs_of_both_tries_say_where_it_stopped_and_went_on(first: Exported
     failed, went_on = (first.run.log(TASKS[DROPPED], number) for number in (1, 2))
     assert "\nConnectionFailedError: " in failed
     assert f"Kept {kept} for the next attempt." in failed
-    assert f"Going on after {kept}." in went_on
+    assert f"resumed after {kept}." in went_on
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])

@@ -72,6 +72,8 @@ class TestHotThreadsRequest:
             (["node-1", "node-2"], "node-1,node-2"),
             ("node-1, node-2", "node-1,node-2"),
             (("_local",), "_local"),
+            ([7, "8"], "7,8"),
+            (7, "7"),
             (["rack:r1?x=/.."], "rack%3Ar1%3Fx%3D%2F.."),
             (["Knoten 1", "ü#*"], "Knoten%201,%C3%BC%23%2A"),
         ],
@@ -80,7 +82,13 @@ class TestHotThreadsRequest:
         assert HotThreadsQuery(nodes).call().request.path == f"/_nodes/{segment}/hot_threads"
         assert node_stats(nodes).request.path == f"/_nodes/{segment}/stats/os,process"
 
-    @pytest.mark.parametrize("nodes", [[], (), "", " ", ["a", ""], ["."], [".."], "a,,b", [7]])
+    def test_arguments_are_read_as_templates_render_them(self) -> None:
+        arguments: dict[str, Any] = {"ignore_idle_threads": "False", "snapshots": "4", "threads": "5"}
+        query = HotThreadsQuery(**arguments)
+        assert query == HotThreadsQuery(ignore_idle_threads=False, snapshots=4, threads=5)
+        assert ("ignore_idle_threads", "false") in query.call().request.params
+
+    @pytest.mark.parametrize("nodes", [[], (), "", " ", ["a", ""], ["."], [".."], "a,,b", "['a']"])
     def test_a_list_that_names_no_node_is_not_taken_for_all_nodes(self, nodes: Any) -> None:
         with pytest.raises(ValueError, match="nodes"):
             HotThreadsQuery(nodes)
@@ -103,12 +111,12 @@ class TestHotThreadsRequest:
             ("master_timeout", "1w"),
             ("snapshots", 0),
             ("snapshots", True),
-            ("snapshots", "10"),
+            ("snapshots", "0"),
             ("threads", -1),
             ("threads", 1.5),
             ("type", "mem"),
             ("type", "CPU"),
-            ("ignore_idle_threads", "false"),
+            ("ignore_idle_threads", "perhaps"),
         ],
     )
     def test_what_the_service_would_refuse_is_refused_before(self, name: str, value: Any) -> None:

@@ -289,7 +289,7 @@ class TestFiles:
             ("/out/r.txt", [], "formats"),
             ("/out/r.txt", ["svg"], "formats"),
             ("/out/r.txt", ["txt", "txt"], "formats"),
-            ("/out/r.txt", "txt", "formats"),
+            ("/out/r.txt", "txt,", "formats"),
         ],
     )
     def test_what_names_no_file_is_refused(self, destination: str, formats: Any, word: str) -> None:

@@ -337,6 +337,17 @@ class TestTrust:
 class TestTestConnection:
     PROBE = f"{BASE}/_nodes/_local/stats/os,process"
 
+    def test_a_base_address_with_the_path_of_the_nodes_in_it(
+        self, connect: Any, requests_mock: requests_mock.Mocker
+    ) -> None:
+        connect(f"{BASE}/_nodes")
+        body = {"error": "no handler found for uri [/_nodes/_nodes/_local/stats/os,process] and method [GET]"}
+        requests_mock.get(f"{BASE}/_nodes/_nodes/_local/stats/os,process", status_code=400, json=body)
+        worked, said = SearchClusterHook().test_connection()
+        assert not worked
+        assert "answered GET /_nodes/_nodes/_local/stats/os,process with 400" in said
+        assert "The base address in the connection ends in /_nodes, which is added to it: take /_nodes off." in said
+
     def test_a_working_connection(self, requests_mock: requests_mock.Mocker, connect: Any) -> None:
         connect(login="elastic", password="secret-1")
         requests_mock.get(self.PROBE, json=stats({"a": 1}))

@@ -9,8 +9,11 @@ import pytest
 from airflow.sdk import Connection
 
 from airflow_provider_mediaops.exceptions import (
+    InvalidConnectionError,
+    InvalidReplyError,
     NotFoundError,
     QuotaExceededError,
+    RateLimitedError,
     UncertainDeliveryError,
 )
 from airflow_provider_mediaops.hooks.video import VideoPlatformHook
@@ -72,6 +75,27 @@ class TestPosting:
                 carry_out(form, "post_bulletin", "Hello")
             assert server.accepted == 1
 
+    @pytest.mark.parametrize("auth", ["api_key", "none"])
+    def test_a_bulletin_needs_a_user(self, connect_video: Callable[..., None], form: str, auth: str) -> None:
+        store = KeptState()
+        with Loopback(answering(http({"id": "a1"}))) as server:
+            connect_video(server.base, auth=auth)
+            delivery = begin(store, Try(1, 0, "digest"), warn=pytest.fail)
+            with pytest.raises(InvalidConnectionError, match="Posting a bulletin needs an authorised user"):
+                carry_out(form, "post_bulletin", "Hello", delivery=delivery)
+            assert server.accepted == 0
+        assert store.values == {}
+
+    @pytest.mark.parametrize("reply", [{}, {"error": {"code": 7}}, {"kind": "svc#subscription", "id": "s1"}])
+    def test_a_reply_that_is_no_activity_is_uncertain(
+        self, connect_video: Callable[..., None], form: str, reply: dict[str, object]
+    ) -> None:
+        with Loopback(answering(http(reply))) as server:
+            connect_video(server.base, max_attempts=5)
+            with pytest.raises(UncertainDeliveryError, match="The reply is no activity"):
+                carry_out(form, "post_bulletin", "Hello")
+            assert server.accepted == 1
+
     def test_a_refusal_is_typed(self, connect_video: Callable[..., None], form: str) -> None:
         with Loopback(answering(http(error(404, "videoNotFound"), 404))) as server:
             connect_video(server.base)
@@ -89,7 +113,7 @@ class TestPosting:
 
         with Loopback(answer) as server:
             connect_video(server.base)
-            delivery = begin(store, Try(1, 0, "digest"), tell=pytest.fail)
+            delivery = begin(store, Try(1, 0, "digest"), warn=pytest.fail)
             carry_out(form, "post_bulletin", "Hello", delivery=delivery)
         assert states == ["intended"]
         assert store.values[RECORD_KEY]["activity"] == {"id": "a1"}
@@ -119,7 +143,7 @@ class TestListing:
             assert server.accepted == 1
         assert [len(each.items) for each in got] == [2, 2, 2, 2, 2, 1]
         assert [query.get("pageToken") for query in queries(seen)] == [None, ["T1"], ["T2"], ["T3"], ["T4"], ["T5"]]
-        # The page size never changes during a walk, and is the largest.
+        # The page size never changes during a listing, and is the largest.
         assert {query["maxResults"][0] for query in queries(seen)} == {"50"}
 
     def test_each_subscription_once(self, connect_video: Callable[..., None], form: str) -> None:
@@ -135,11 +159,11 @@ class TestListing:
         seen: list[bytes] = []
         with Loopback(answering(http(page(1)), seen=seen)) as server:
             connect_video(server.base)
-            walked = carry_out(form, "walk_subscriptions", mine=True, max_results=7, page_token="T9")
-        assert [len(each.fresh) for each in walked] == [1]
+            listed = carry_out(form, "iter_deduplicated_pages", mine=True, max_results=7, page_token="T9")
+        assert [len(each.fresh) for each in listed] == [1]
         assert (queries(seen)[0]["pageToken"], queries(seen)[0]["maxResults"]) == (["T9"], ["7"])
 
-    @pytest.mark.parametrize("method", ["list_subscriptions", "iter_subscriptions", "walk_subscriptions"])
+    @pytest.mark.parametrize("method", ["list_subscriptions", "iter_subscriptions", "iter_deduplicated_pages"])
     def test_a_query_that_breaks_the_rules_is_not_sent(
         self, connect_video: Callable[..., None], form: str, method: str
     ) -> None:
@@ -156,9 +180,57 @@ class TestListing:
         with Loopback(answering(http(page(1, next_token="T1")), http(page(2, next_token="T1")))) as server:
             connect_video(server.base)
             assert len(carry_out(form, "iter_subscriptions", mine=True)) == 2
-        assert lines == [
-            "WARNING: The walk ends after 2 pages, because the service gave a page token for the second time."
-        ]
+        (warning,) = lines
+        assert warning.startswith("WARNING: The service cut the listing short: it ends after 2 pages, because ")
+
+    @pytest.mark.parametrize("method", ["iter_subscriptions", "iter_subscription_pages", "iter_deduplicated_pages"])
+    def test_a_listing_that_is_cut_short_can_be_an_error(
+        self, connect_video: Callable[..., None], form: str, method: str
+    ) -> None:
+        replies = [http(page(1, next_token="T1")), http(page(2, next_token="T1"))]
+        with Loopback(answering(*replies, *replies)) as server:
+            connect_video(server.base)
+            assert len(carry_out(form, method, mine=True)) == 2
+            with pytest.raises(InvalidReplyError, match="cut the listing short after 2 pages"):
+                carry_out(form, method, mine=True, require_complete="yes")
+
+    def test_arguments_are_read_as_templates_render_them(self, connect_video: Callable[..., None], form: str) -> None:
+        seen: list[bytes] = []
+        with Loopback(answering(http(page(1)), seen=seen)) as server:
+            connect_video(server.base)
+            carry_out(form, "iter_subscriptions", mine="no", ids="s1, s2", part="id", max_results="7")
+        assert queries(seen) == [{"part": ["id"], "id": ["s1,s2"], "maxResults": ["7"]}]
+
+    @pytest.mark.parametrize("method", ["list_subscriptions", "iter_subscriptions"])
+    @pytest.mark.parametrize("auth", ["api_key", "none"])
+    def test_mine_needs_a_user(self, connect_video: Callable[..., None], form: str, method: str, auth: str) -> None:
+        with Loopback(answering(http(page(1)))) as server:
+            connect_video(server.base, auth=auth)
+            with pytest.raises(InvalidConnectionError, match=f"mine=True needs .* has auth={auth}; nothing was sent"):
+                carry_out(form, method, mine=True)
+            assert server.accepted == 0
+
+
+@both_forms
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"error": {"name": "userRateLimitExceeded", "reason": "rateLimitExceeded"}},
+        {"name": "userRateLimitExceeded", "reason": "rateLimitExceeded"},
+        {"errors": [{"name": "userRateLimitExceeded", "reason": "rateLimitExceeded"}]},
+    ],
+)
+@pytest.mark.parametrize(
+    ("method", "arguments"), [("list_subscriptions", {"mine": True}), ("post_bulletin", {"text": "Hi"})]
+)
+def test_a_limit_is_known_by_its_name_wherever_that_stands(
+    connect_video: Callable[..., None], form: str, body: object, method: str, arguments: dict[str, object]
+) -> None:
+    with Loopback(answering(http(body, 403))) as server:
+        connect_video(server.base)
+        with pytest.raises(RateLimitedError) as caught:
+            carry_out(form, method, **arguments)
+    assert caught.value.reason == "rateLimitExceeded"
 
 
 class TestWaiting:

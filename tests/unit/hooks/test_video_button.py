@@ -113,6 +113,21 @@ class TestTheButton:
         assert sentence in self.outcome()
         assert requests_mock.call_count == 1
 
+    def test_a_base_address_with_the_version_in_it(
+        self, connect_video: Callable[..., None], requests_mock: Mocker
+    ) -> None:
+        connect_video("https://video.example/video/v3/")
+        requests_mock.get("https://video.example/video/v3/v3/subscriptions", status_code=404)
+        sentence = self.outcome()
+        assert "answered GET /video/v3/v3/subscriptions with 404" in sentence
+        assert "The base address in the connection ends in /v3, which is added to it: take /v3 off." in sentence
+
+    def test_the_address_of_a_search_cluster(self, connect_video: Callable[..., None], requests_mock: Mocker) -> None:
+        connect_video()
+        body = {"error": {"root_cause": [{"type": "index_not_found_exception", "reason": "no such index [v3]"}]}}
+        requests_mock.get(SUBSCRIPTIONS, status_code=404, json=body)
+        assert "A search cluster answers there: put the video platform's base address" in self.outcome()
+
     def test_a_wrong_api_key(self, connect_video: Callable[..., None], requests_mock: Mocker) -> None:
         connect_video(auth="api_key")
         body = error(400, "badRequest", f"API key {KEY} not valid.")

@@ -25,6 +25,7 @@ from airflow_provider_mediaops.http.exchange import Failure, Request, Response, 
 from tests.unit.conversations import START
 
 REQUEST = Request("GET", "/thing", base="https://me@host:9200/base")
+WHOLE = "/base/thing"
 RULES = ErrorRules(
     service="thing service",
     by_reason={"quotaspent": QuotaExceededError, "gone_for_good": NotFoundError, "late": ReplyTimeoutError},
@@ -68,8 +69,8 @@ def test_success_is_no_refusal(status: int) -> None:
 def test_without_a_known_reason_the_status_tells(status: int, cls: type[MediaOpsError], body: bytes) -> None:
     error = refusal(status, body)
     assert type(error) is cls
-    assert (error.service, error.method, error.path, error.status) == ("thing service", "GET", "/thing", status)
-    assert f"The thing service at host:9200 answered GET /thing with {status}" in error.message
+    assert (error.service, error.method, error.path, error.status) == ("thing service", "GET", WHOLE, status)
+    assert f"The thing service at host:9200 answered GET /base/thing with {status}" in error.message
 
 
 @pytest.mark.parametrize("status", [400, 403, 404, 429, 500])
@@ -83,6 +84,46 @@ def test_the_reason_goes_before_the_status(status: int) -> None:
 def test_the_name_goes_before_the_status() -> None:
     body = {"error": {"errors": [{"reason": "unheardOf", "name": "gone_for_good"}]}}
     assert type(refusal(403, body)) is NotFoundError
+
+
+@pytest.mark.parametrize(
+    ("status", "word", "cls"),
+    [
+        # A failure stays one whatever it quotes, and 401 is about the credentials.
+        (500, "gone_for_good", ServiceUnavailableError),
+        (503, "gone_for_good", ServiceUnavailableError),
+        (401, "gone_for_good", AuthenticationError),
+        (400, "gone_for_good", NotFoundError),
+        (500, "late", ReplyTimeoutError),
+        (401, "quotaSpent", QuotaExceededError),
+    ],
+)
+def test_the_status_goes_before_a_reason_that_contradicts_it(status: int, word: str, cls: type[MediaOpsError]) -> None:
+    assert type(refusal(status, {"error": {"errors": [{"reason": word}]}})) is cls
+
+
+@pytest.mark.parametrize(
+    ("base", "status", "advice"),
+    [
+        ("https://host/a/thing", 404, "ends in /thing, which is added to it: take /thing off"),
+        ("https://host/a/thing", 400, "take /thing off"),
+        ("https://host/a/thing", 401, "Check the credentials"),
+        ("https://host/thing/a", 404, "Check the identifier"),
+        ("https://host", 404, "Check the identifier"),
+    ],
+)
+def test_a_base_address_that_ends_with_the_paths_start_is_said_to(base: str, status: int, advice: str) -> None:
+    request = Request("GET", "/thing/7", base=base)
+    error = RULES.refusal(request, Response(status), START)
+    assert error is not None
+    assert advice in error.message
+
+
+def test_a_base_address_that_holds_a_credential_does_not_tell_it() -> None:
+    request = Request("GET", "/thing", base="https://host/k3y-s3cr3t", secrets=("k3y-s3cr3t",))
+    error = RULES.refusal(request, Response(404), START)
+    assert error is not None
+    assert (error.path, "k3y" in error.message) == ("/***/thing", False)
 
 
 def test_advice_of_the_service_goes_before_general_advice() -> None:
@@ -151,18 +192,33 @@ def test_a_redirect_says_where_to_without_its_query(location: str, shown: str) -
 def test_no_reply_says_where_the_connection_was_to_go(failure: Failure, cls: type[MediaOpsError], advice: str) -> None:
     error = RULES.no_reply(REQUEST, TransportError(failure, "the cause"))
     assert type(error) is cls
-    assert "The thing service at host:9200 gave no whole reply to GET /thing: the cause." in error.message
+    assert "The thing service at host:9200 gave no whole reply to GET /base/thing: the cause." in error.message
     assert advice in error.message
-    assert (error.service, error.method, error.path, error.status) == ("thing service", "GET", "/thing", None)
+    assert (error.service, error.method, error.path, error.status) == ("thing service", "GET", WHOLE, None)
 
 
 def test_a_reply_that_cannot_be_read_is_told_with_where_it_came_from() -> None:
     page = Response(200, {}, b"<html>Sign in</html>")
     error = RULES.unusable(REQUEST, page, InvalidReplyError("It is odd.", reason="odd"))
-    assert "at host:9200 answered GET /thing with 200, but: It is odd. Check that" in error.message
+    assert "at host:9200 answered GET /base/thing with 200, but: It is odd. Check that" in error.message
     assert (error.status, error.reason, error.excerpt) == (200, "odd", "Sign in")
     own = ErrorRules(service="s", advice_by_class={InvalidReplyError: "Look here."})
     assert own.unusable(REQUEST, Response(200), error).message.endswith("Look here.")
+
+
+def test_a_reply_of_another_service_is_said_to_be_one() -> None:
+    rules = ErrorRules(service="s", foreign_reply=lambda _reply, details: "Mistaken." if details.reason == "x" else "")
+    for reason, advice in (("x", "Mistaken."), ("y", "Correct what the request asks for.")):
+        error = rules.refusal(REQUEST, Response(400, {}, json.dumps({"reason": reason}).encode()), START)
+        assert error is not None
+        assert error.message.endswith(advice)
+
+
+def test_a_parsers_own_error_has_the_whole_path() -> None:
+    own = NotFoundError("There is none.", service="s", method="GET", path="/thing", status=200)
+    error = RULES.unusable(REQUEST, Response(200), own)
+    assert (type(error), error.message, error.path) == (NotFoundError, "There is none.", WHOLE)
+    assert RULES.unusable(REQUEST, Response(200), NotFoundError("None.")).path is None
 
 
 def test_a_lost_write_is_uncertain() -> None:

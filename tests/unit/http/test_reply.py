@@ -67,6 +67,9 @@ def test_a_byte_order_mark_does_no_harm() -> None:
         (b'{"a": "\xff"}', "is no valid JSON"),
         (b"[" * 100_000, "is no valid JSON"),
         (b"[1]", "is a JSON list"),
+        (b'{"a": [1, 1e999]}', "holds a number that is too large: 1e999."),
+        (b'{"a": -1E+400}', "holds a number that is too large: -1E.400."),
+        (b'{"a": ' + b"9" * 400 + b".0}", "holds a number that is too large: 9{20}."),
         (b'"text"', "is a JSON str"),
         (b"null", "is a JSON NoneType"),
     ],
@@ -74,6 +77,11 @@ def test_a_byte_order_mark_does_no_harm() -> None:
 def test_what_is_no_json_object_is_said(body: bytes, what: str) -> None:
     with pytest.raises(InvalidReplyError, match=f"^The reply {what}"):
         read_json(of(body))
+
+
+def test_numbers_that_are_no_more_than_large_are_read() -> None:
+    body = b'{"a": [1e308, 1e+300, 0.0001e0311], "text": "7e999", "whole": ' + b"9" * 400 + b"}"
+    assert read_json(of(body)) == {"a": [1e308, 1e300, 1e307], "text": "7e999", "whole": 10**400 - 1}
 
 
 @pytest.mark.parametrize(
@@ -165,6 +173,17 @@ def test_any_text_becomes_one_short_line(text: str) -> None:
         ({"error": {"type": "timeout_exception", "reason": "late"}}, "timeout_exception", None, "late"),
         ({"error": "invalid_grant", "error_description": "Revoked."}, "invalid_grant", None, "Revoked."),
         ({"error": "no handler found for uri [/x]", "status": 400}, None, None, "no handler found for uri [/x]"),
+        # The names and reasons of the video platform's document, whose form of an error is not shown.
+        ({"error": {"name": "notFound", "reason": "videoNotFound"}}, "videoNotFound", "notFound", None),
+        ({"name": "notFound", "reason": "videoNotFound", "message": "No."}, "videoNotFound", "notFound", "No."),
+        ({"errors": [{"name": "notFound", "reason": "videoNotFound"}]}, "videoNotFound", "notFound", None),
+        ({"error": {"code": 404}, "errors": [{"reason": "videoNotFound"}]}, "videoNotFound", None, None),
+        ({"error": {"name": "notFound"}}, "notFound", "notFound", None),
+        ({"name": "notFound", "status": 404}, "notFound", "notFound", None),
+        ({"error": "forbidden", "errors": [{"name": "other"}]}, "forbidden", "other", None),
+        # The message for people may stand in the list only.
+        ({"error": {"errors": [{"reason": "late", "message": "Too <b>late</b>."}]}}, "late", None, "Too late."),
+        ({"errors": [{"message": "No."}, {"message": "Never."}]}, None, None, "No."),
         ({"errorMessage": "Not Found"}, None, None, "Not Found"),
         ({"message": "Limit Exceeded"}, None, None, "Limit Exceeded"),
         ({"message": "gone", "error_message": "other"}, None, None, "gone"),

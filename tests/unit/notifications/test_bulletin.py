@@ -126,11 +126,27 @@ class TestAsDeadlineAlert:
         assert line.startswith("ERROR: PostBulletinNotifier failed, and the run goes on: ")
 
 
-def test_a_bulletin_that_can_never_be_posted_is_refused_when_the_dag_is_parsed() -> None:
-    with pytest.raises(ValueError, match="bulletinTextRequired"):
-        PostBulletinNotifier()
-    with pytest.raises(ValueError, match="not both"):
-        PostBulletinNotifier(video_id="v-1", playlist_id="p-1")
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ({}, "bulletinTextRequired"),
+        ({"video_id": "v-1", "playlist_id": "p-1"}, "not both"),
+        ({"text": "{{ run_id }}", "video_id": " "}, "video_id is empty"),
+        ({"text": 1.5}, "text is a text; not 1.5"),
+    ],
+)
+def test_a_bulletin_that_can_never_be_posted_is_refused_when_the_dag_is_parsed(
+    arguments: dict[str, Any], why: str
+) -> None:
+    with pytest.raises(ValueError, match=why):
+        PostBulletinNotifier(**arguments)
+
+
+def test_an_integer_is_the_text_of_its_digits(requests_mock: requests_mock.Mocker) -> None:
+    requests_mock.post(ACTIVITIES, json=ACTIVITY)
+    five: Any = 5
+    PostBulletinNotifier(text=five)({})
+    assert posted(requests_mock) == ["5"]
 
 
 def test_a_failure_that_nobody_foresaw_comes_with_its_traceback(

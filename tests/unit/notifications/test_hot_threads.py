@@ -81,7 +81,7 @@ class TestAsCallback:
     def test_no_name_leads_out_of_that_place(self, logs: Path, name: str) -> None:
         ti = TaskInstance()
         ti.run_id = name
-        CaptureHotThreadsNotifier(formats=["txt"])({"ti": ti})
+        CaptureHotThreadsNotifier(formats="txt")({"ti": ti})
         (written,) = files(logs)
         assert written.startswith("hot_threads/dag_id=nightly/run_id=")
         assert len(Path(written).parts) == 5

@@ -117,16 +117,19 @@ def test_a_retry_after_a_refusal_posts(state: KeptState, platform: requests_mock
     assert attempt(state, 2)["id"] == "act-1"
 
 
-def test_a_cleared_task_posts_again_only_where_that_is_asked_for(state: KeptState, posts: requests_mock.Mocker) -> None:
+@pytest.mark.parametrize(("no", "yes"), [(False, True), ("false", "true")])
+def test_a_cleared_task_posts_again_only_where_that_is_asked_for(
+    state: KeptState, posts: requests_mock.Mocker, no: object, yes: object
+) -> None:
     first = attempt(state, 1, max_tries=0)
 
-    assert attempt(state, 2, max_tries=1) == first
+    assert attempt(state, 2, max_tries=1, post_again_on_clear=no) == first
     with pytest.raises(PermanentError, match="nothing was posted"):
         attempt(state, 2, max_tries=1, text="Ho")
     assert posts.call_count == 1
-    assert attempt(state, 2, max_tries=1, text="Ho", post_again_on_clear=True)["id"] == "act-2"
+    assert attempt(state, 2, max_tries=1, text="Ho", post_again_on_clear=yes)["id"] == "act-2"
     # And the retry that follows this clear is a retry.
-    assert attempt(state, 3, max_tries=1, text="Ho", post_again_on_clear=True)["id"] == "act-2"
+    assert attempt(state, 3, max_tries=1, text="Ho", post_again_on_clear=yes)["id"] == "act-2"
 
 
 def test_a_store_that_fails_keeps_it_from_being_sent(platform: requests_mock.Mocker) -> None:
@@ -134,11 +137,3 @@ def test_a_store_that_fails_keeps_it_from_being_sent(platform: requests_mock.Moc
         attempt(KeptState(failing=("set",)), 1)
 
     assert not platform.called
-
-
-@pytest.mark.usefixtures("posts")
-def test_a_store_that_fails_after_it_was_sent_keeps_nothing_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = log_lines(monkeypatch, PostBulletinOperator)
-
-    assert attempt(KeptState(failing=("set posted",)), 1)["id"] == "act-1"
-    assert [line for line in lines if line.startswith("WARNING: Bulletin act-1 was posted, but")]

@@ -196,6 +196,21 @@ class TestDeferral:
         result = Task(tmp_path, supervisor, "triggerer", **arguments).run([COOL])
         assert len(result["captures"]) == 2
 
+    def test_texts_of_templates_reach_the_triggerer_as_what_they_mean(
+        self, tmp_path: Path, supervisor: Supervisor
+    ) -> None:
+        texts = {
+            "when_cpu_above": "85",
+            "formats": "txt, json",
+            "nodes": "node-1, node-2",
+            "ignore_idle_threads": "no",
+            "captures": "1",
+            "sustained_for": "0",
+            "poll_interval": "0.01",
+        }
+        result = Task(tmp_path, supervisor, "triggerer", **texts).run([COOL, HOT])
+        assert list(result["paths"]) == ["txt", "json"]
+
     def test_airflows_own_limit_leaves_time_for_the_captures(self, tmp_path: Path, supervisor: Supervisor) -> None:
         task = Task(tmp_path, supervisor, "triggerer", wait_timeout=timedelta(hours=1), captures=3, every=10)
         with pytest.raises(TaskDeferred) as caught:

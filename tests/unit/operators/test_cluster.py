@@ -227,7 +227,12 @@ class TestArguments:
             ({"type": "mem"}, "type"),
             ({"master_timeout": "30"}, "master_timeout"),
             ({"timeout": 30}, "timeout"),
-            ({"ignore_idle_threads": "no"}, "ignore_idle_threads"),
+            ({"ignore_idle_threads": "perhaps"}, "ignore_idle_threads"),
+            ({"deferrable": "perhaps"}, "deferrable"),
+            ({"when_cpu_above": 0.85}, "when_cpu_above"),
+            ({"when_cpu_above": "0.85", "nodes": "{{ x }}"}, "when_cpu_above"),
+            ({"when_cpu_above": 85, "sustained_for": "long"}, "sustained_for"),
+            ({"formats": "txt,pdf"}, "formats"),
         ],
     )
     def test_what_the_service_would_refuse_is_refused_when_the_dag_is_parsed(
@@ -243,7 +248,8 @@ class TestArguments:
             task_id="capture",
             destination=f"{tmp_path}/{{{{ params.name }}}}.txt",
             nodes="{{ params.nodes | join(',') }}",
-            ignore_idle_threads=False,
+            ignore_idle_threads="{{ not params.idle }}",
+            formats="{{ params.formats | join(', ') }}",
             interval="{{ params.seconds }}s",
             snapshots="{{ params.snapshots }}",
             threads="{{ params.threads }}",
@@ -254,6 +260,8 @@ class TestArguments:
         )
         params = {
             "name": "wait",
+            "idle": True,
+            "formats": ["json", "txt"],
             "nodes": ["a", "b"],
             "seconds": 2,
             "snapshots": 4,
@@ -263,7 +271,8 @@ class TestArguments:
         }
         operator.render_template_fields({"params": params})
         serve(requests_mock, report("a", "b"), {"a": 1, "b": 2}, nodes="a,b")
-        assert operator.execute({})["paths"]["txt"] == f"{tmp_path}/wait.txt"
+        paths = operator.execute({})["paths"]
+        assert paths == {"txt": f"{tmp_path}/wait.txt", "json": f"{tmp_path}/wait.json"}
         request = requests_mock.last_request
         assert request is not None
         assert request.qs == {

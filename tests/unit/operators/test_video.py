@@ -10,9 +10,12 @@ import pyarrow.parquet as pq
 import pytest
 import requests
 from airflow.providers.common.compat.sdk import AirflowFailException, ObjectStoragePath
+from airflow.sdk import DAG
 
 from airflow_provider_mediaops.exceptions import (
     BadRequestError,
+    InvalidArgumentError,
+    InvalidConnectionError,
     PermissionDeniedError,
     QuotaExceededError,
     TemporaryError,
@@ -38,6 +41,10 @@ SUBSCRIPTIONS = f"{BASE}/v3/subscriptions"
 def permanent(cls: type[Exception]) -> type[Exception]:
     """What a permanent error ends the task as."""
     return cls if HAS_RETRY_POLICY else AirflowFailException
+
+
+def render(operator: Any, **context: Any) -> None:
+    operator.render_template_fields(context)
 
 
 @pytest.fixture(autouse=True)
@@ -71,7 +78,11 @@ class TestPostBulletin:
             ({}, "needs a text"),
             ({"text": "  "}, "needs a text"),
             ({"video_id": "v", "playlist_id": "p"}, "not both"),
+            ({"text": "Hi", "video_id": " "}, "video_id is empty"),
+            ({"text": "{{ x }}", "video_id": " "}, "video_id is empty"),
+            ({"text": "{{ x }}", "video_id": "v", "playlist_id": "p"}, "not both"),
             ({"text": "Hi", "on_uncertain": "guess"}, "on_uncertain is fail or retry"),
+            ({"text": "Hi", "post_again_on_clear": "perhaps"}, "post_again_on_clear is True or False"),
         ],
     )
     def test_a_bulletin_against_the_rules_is_refused_at_parse_time(
@@ -80,17 +91,51 @@ class TestPostBulletin:
         with pytest.raises(ValueError, match=message):
             self.post(**arguments)
 
-    def test_a_templated_one_is_refused_before_it_is_sent(self, platform: requests_mock.Mocker) -> None:
-        operator = PostBulletinOperator(task_id="post", text="{{ x }}")
-        operator.text = ""
+    @pytest.mark.parametrize(
+        ("name", "rendered", "message"),
+        [
+            ("text", "", "needs a text"),
+            ("video_id", " ", "video_id is empty"),
+            ("on_uncertain", "guess", "on_uncertain is fail or retry"),
+            ("post_again_on_clear", "None", "post_again_on_clear is True or False; not 'None'"),
+        ],
+    )
+    def test_what_is_templated_is_checked_before_it_is_sent(
+        self, platform: requests_mock.Mocker, name: str, rendered: str, message: str
+    ) -> None:
+        arguments: dict[str, Any] = {} if name == "text" else {"text": "Hi"}
+        operator = PostBulletinOperator(task_id="post", **arguments | {name: "{{ x }}"})
+        render(operator, x=rendered)
 
-        with pytest.raises(permanent(ValueError), match="needs a text"):
+        with pytest.raises(permanent(ValueError), match=message):
             operator.execute({})
 
         assert not platform.called
 
+    def test_an_integer_that_a_native_template_gives_is_the_text_that_was_meant(
+        self, platform: requests_mock.Mocker
+    ) -> None:
+        platform.post(ACTIVITIES, json={"id": "act-1"})
+        with DAG("native", schedule=None, render_template_as_native_obj=True):
+            operator = PostBulletinOperator(task_id="post", text="{{ x }}", video_id="{{ x }}")
+        render(operator, x="5")
+        assert operator.text == 5  # type: ignore[comparison-overlap]
+
+        operator.execute({})
+        assert platform.last_request is not None
+        assert platform.last_request.json()["snippet"] == {"description": "5"}
+
     @pytest.mark.parametrize(
-        "loss", [{"exc": requests.ConnectionError}, {"exc": requests.ReadTimeout}, {"text": "<html>"}]
+        "loss",
+        [
+            {"exc": requests.ConnectionError},
+            {"exc": requests.ReadTimeout},
+            {"text": "<html>"},
+            # What is no activity proves no post.
+            {"json": {}},
+            {"json": {"error": {"code": 500}}},
+            {"json": {"kind": "svc#subscription", "id": "s1"}},
+        ],
     )
     def test_a_lost_reply_ends_the_task_and_is_sent_once(
         self, platform: requests_mock.Mocker, loss: dict[str, Any]
@@ -102,13 +147,26 @@ class TestPostBulletin:
 
         assert platform.call_count == 1
 
-    def test_a_lost_reply_can_be_left_to_the_tasks_retries(self, platform: requests_mock.Mocker) -> None:
-        platform.post(ACTIVITIES, exc=requests.ReadTimeout)
+    @pytest.mark.parametrize("loss", [{"exc": requests.ReadTimeout}, {"json": {}}])
+    def test_a_lost_reply_can_be_left_to_the_tasks_retries(
+        self, platform: requests_mock.Mocker, loss: dict[str, Any]
+    ) -> None:
+        platform.post(ACTIVITIES, **loss)
 
         with pytest.raises(TemporaryError, match="on_uncertain='retry'"):
             self.post(text="Hi", on_uncertain="retry")
 
         assert platform.call_count == 1
+
+    @pytest.mark.parametrize("auth", ["api_key", "none"])
+    def test_it_needs_a_user(self, platform: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch, auth: str) -> None:
+        monkeypatch.setenv("AIRFLOW_CONN_MEDIAOPS_VIDEO_DEFAULT", connection(BASE, auth=auth))
+        needs = f"Posting a bulletin needs an authorised user, but connection 'mediaops_video_default' has auth={auth}"
+
+        with pytest.raises(permanent(InvalidConnectionError), match=needs):
+            self.post(text="Hi")
+
+        assert not platform.called
 
     def test_a_refusal_is_typed(self, platform: requests_mock.Mocker) -> None:
         platform.post(ACTIVITIES, status_code=400, json=error(400, "bulletinTextRequired"))
@@ -152,11 +210,24 @@ class TestExport:
             "pages": 3,
             "duplicates": 1,
             "restarts": 0,
+            "complete": True,
             "resumed": False,
             "bytes": file.stat().st_size,
         }
         tokens = [request.qs.get("pagetoken") for request in platform.request_history]
         assert tokens == [None, ["t2"], ["t3"]]
+
+    @pytest.mark.parametrize("auth", ["api_key", "none"])
+    def test_mine_needs_a_user(
+        self, tmp_path: Path, platform: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch, auth: str
+    ) -> None:
+        monkeypatch.setenv("AIRFLOW_CONN_MEDIAOPS_VIDEO_DEFAULT", connection(BASE, auth=auth))
+
+        with pytest.raises(permanent(InvalidConnectionError), match="mine=True needs an authorised user"):
+            export(tmp_path / "subs.jsonl")
+
+        assert not platform.called
+        assert export(tmp_path / "subs.jsonl", mine=False, channel_id="UC1")["rows"] == 4
 
     def test_unknown_fields_are_kept(self, tmp_path: Path, platform: requests_mock.Mocker) -> None:
         item = subscription(1, subscriberSnippet={"title": "✓", "deep": [None]}, etag="x")
@@ -245,15 +316,20 @@ class TestExport:
         [
             ({"mine": False}, "exactly one of channel_id, ids and mine"),
             ({"channel_id": "UC-1"}, "exactly one"),
-            ({"order": "newest"}, "order is one of"),
+            ({"order": "newest"}, "order is alphabetical"),
             ({"part": ["subscriberSnippet"]}, "part knows"),
-            ({"page_size": 51}, "page_size is 1 to 50"),
-            ({"page_size": 0}, "page_size is 1 to 50"),
-            ({"page_size": "50"}, "page_size is 1 to 50; not '50'"),
+            ({"page_size": 51}, "page_size is a whole number, 1 to 50"),
+            ({"page_size": 0}, "page_size is a whole number, 1 to 50"),
+            ({"page_size": "many"}, "page_size is a whole number, 1 to 50; not 'many'"),
+            ({"mine": "perhaps"}, "mine is True or False"),
+            ({"if_changed": "perhaps"}, "if_changed is True or False"),
+            ({"require_complete": "perhaps"}, "require_complete is True or False"),
+            ({"mine": "{{ x }}", "ids": "a,"}, "ids needs at least one entry"),
+            ({"mine": False, "channel_id": "{{ x }}", "ids": []}, "ids needs at least one entry"),
             ({"destination": "subs.xml"}, "ends in none of"),
             ({"destination": "{{ run_id }}/subs.xml"}, "ends in none of"),
             ({"destination": "{{ run_id }}", "format": "xml"}, "format is one of"),
-            ({"mine": False, "channel_id": "{{ channel }}", "order": "newest"}, "order is one of"),
+            ({"mine": False, "channel_id": "{{ channel }}", "order": "newest"}, "order is alphabetical"),
             ({"mine": False, "ids": ["{{ id }}"], "part": ["subscriberSnippet"]}, "part knows"),
             ({"format": "xml"}, "format is one of"),
             ({"csv_formulas": "drop"}, "csv_formulas is keep or escape; not 'drop'"),
@@ -262,21 +338,6 @@ class TestExport:
     def test_what_cannot_be_used_is_refused_at_parse_time(self, arguments: dict[str, Any], message: str) -> None:
         with pytest.raises(ValueError, match=message):
             ExportSubscriptionsOperator(task_id="export", **{"destination": "subs.csv", "mine": True, **arguments})
-
-    def test_what_is_templated_is_checked_before_the_first_request(
-        self, tmp_path: Path, platform: requests_mock.Mocker
-    ) -> None:
-        for rendered in ({"channel_id": ""}, {"destination": "subs.xml"}):
-            operator = ExportSubscriptionsOperator(
-                task_id="export", destination="{{ path }}.csv", channel_id="{{ channel }}"
-            )
-            for name, value in {"destination": str(tmp_path / "subs.csv"), "channel_id": "UC-1", **rendered}.items():
-                setattr(operator, name, value)
-            with pytest.raises(permanent(ValueError)):
-                operator.execute({})
-
-        assert not platform.called
-        assert list(tmp_path.iterdir()) == []
 
     @pytest.mark.parametrize(("csv_formulas", "title"), [("keep", "=1+1"), ("escape", "'=1+1")])
     def test_formulas_are_escaped_if_asked_for(
@@ -289,6 +350,55 @@ class TestExport:
 
         with (tmp_path / "subs.csv").open(encoding="utf-8", newline="") as file:
             assert [row["title"] for row in csv.DictReader(file)] == [title]
+
+    def test_flags_lists_and_numbers_may_be_templates(self, tmp_path: Path, platform: requests_mock.Mocker) -> None:
+        arguments: dict[str, Any] = {
+            "destination": f"{tmp_path}/{{{{ name }}}}.csv",
+            "mine": "{{ name == 'day' }}",
+            "part": "{{ parts | join(',') }}",
+            "for_channel_ids": "{{ channels | join(', ') }}",
+            "page_size": "{{ 10 + 5 }}",
+            "if_changed": "{{ 'yes' }}",
+            "csv_formulas": "{{ 'escape' }}",
+        }
+        operator = ExportSubscriptionsOperator(task_id="export", **arguments)
+        render(operator, name="day", parts=["id", "snippet"], channels=["UC1", "UC2"])
+
+        assert operator.execute({})["changed"] is True
+        assert platform.request_history[0].qs == {
+            "mine": ["true"],
+            "part": ["id,snippet"],
+            "forchannelid": ["uc1,uc2"],
+            "maxresults": ["15"],
+            "order": ["alphabetical"],
+        }
+
+    @pytest.mark.parametrize(
+        ("name", "rendered"),
+        [
+            ("destination", "subs.xml"),
+            ("channel_id", " "),
+            ("mine", "perhaps"),
+            ("if_changed", ""),
+            ("require_complete", "None"),
+            ("page_size", "0"),
+            ("part", "['id']"),
+            ("csv_formulas", "no"),
+        ],
+    )
+    def test_what_is_templated_is_checked_before_the_first_request(
+        self, tmp_path: Path, platform: requests_mock.Mocker, name: str, rendered: str
+    ) -> None:
+        known = {"destination": str(tmp_path / "subs.csv"), **({} if name == "channel_id" else {"mine": True})}
+        arguments: dict[str, Any] = {**known, name: "{{ x }}"}
+        operator = ExportSubscriptionsOperator(task_id="export", **arguments)
+        render(operator, x=rendered)
+
+        with pytest.raises(permanent(InvalidArgumentError), match=f"{name} "):
+            operator.execute({})
+
+        assert not platform.called
+        assert list(tmp_path.iterdir()) == []
 
     def test_a_destination_that_cannot_be_written_is_found_before_the_first_request(
         self, tmp_path: Path, platform: requests_mock.Mocker

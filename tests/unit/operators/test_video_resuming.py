@@ -7,9 +7,12 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException, Asset, AssetAlias
+from airflow.sdk.execution_time.context import OutletEventAccessors
 
-from airflow_provider_mediaops.exceptions import DestinationInUseError, QuotaExceededError
+from airflow_provider_mediaops.exceptions import DestinationInUseError, InvalidReplyError, QuotaExceededError
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator
+from airflow_provider_mediaops.task_failure import HAS_RETRY_POLICY
 from tests.unit.log_lines import log_lines
 from tests.unit.video_platform import connection, error, page, subscription
 
@@ -50,6 +53,11 @@ def instance(run: str = "today", map_index: int = -1, max_tries: int = 2) -> dic
 def export(file: Path, context: dict[str, Any] | None = None, **arguments: Any) -> dict[str, Any]:
     operator = ExportSubscriptionsOperator(task_id="export", destination=str(file), **({"mine": True} | arguments))
     return operator.execute(context or instance())  # type: ignore[arg-type]
+
+
+def permanent(cls: type[Exception]) -> type[Exception]:
+    """What a permanent error ends the task as."""
+    return cls if HAS_RETRY_POLICY else AirflowFailException
 
 
 def answers(platform: requests_mock.Mocker, *replies: dict[str, Any]) -> None:
@@ -93,6 +101,7 @@ class TestGoingOn:
             "pages": 4,
             "duplicates": 2,
             "restarts": 0,
+            "complete": True,
             "resumed": True,
             "bytes": file.stat().st_size,
         }
@@ -230,6 +239,73 @@ class TestGoingOn:
         assert ids(file) == ["sub-1"]
 
 
+class TestCutShort:
+    """A listing that goes in a circle: the service does not say what is beyond."""
+
+    CIRCLE = (page(1, next_token="t1"), page(2, next_token="t1"))
+
+    def test_the_summary_says_so_and_the_log_warns_once(
+        self, tmp_path: Path, platform: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        lines = log_lines(monkeypatch, ExportSubscriptionsOperator)
+        answers(platform, *self.CIRCLE)
+
+        summary = export(tmp_path / "subs.jsonl")
+
+        assert (summary["complete"], summary["rows"]) == (False, 2)
+        (warning,) = [line for line in lines if line.startswith("WARNING")]
+        assert "cut the listing short: it ends after 2 pages" in warning
+        assert export(tmp_path / "subs.jsonl") == summary
+
+    @pytest.mark.parametrize(("pages", "complete"), [([page(1)], True), (CIRCLE, False)])
+    def test_the_event_of_an_asset_says_so(
+        self, tmp_path: Path, platform: requests_mock.Mocker, pages: list[dict[str, Any]], complete: object
+    ) -> None:
+        asset, other = Asset("subscriptions"), Asset("other")
+        answers(platform, *pages)
+        # The retry of a task that has published makes the events.
+        for _ in range(2):
+            events = OutletEventAccessors()
+            context = {**instance(), "outlet_events": events}
+            export(tmp_path / "subs.jsonl", context, outlets=[asset, AssetAlias("alias")])
+            assert events[asset].extra == {"complete": complete}
+            assert events[other].extra == {}
+
+    def test_the_total_of_the_service_counts_for_nothing(self, tmp_path: Path, platform: requests_mock.Mocker) -> None:
+        answers(platform, {**page(1), "pageInfo": {"totalResults": 1_000}})
+
+        assert export(tmp_path / "subs.jsonl", require_complete=True)["complete"] is True
+
+    def test_an_attempt_that_died_before_the_file_was_there_knows_it(
+        self, tmp_path: Path, platform: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        answers(platform, *self.CIRCLE)
+        with monkeypatch.context() as patch:
+            patch.setattr("airflow_provider_mediaops.storage.dataset.write_table", None)
+            with pytest.raises(TypeError):
+                export(tmp_path / "subs.csv")
+
+        assert export(tmp_path / "subs.csv")["complete"] is False
+
+    @pytest.mark.parametrize("required", [True, "true"])
+    def test_a_task_that_requires_it_whole_fails_and_keeps_what_there_is(
+        self, tmp_path: Path, platform: requests_mock.Mocker, required: object
+    ) -> None:
+        file = tmp_path / "subs.jsonl"
+        answers(platform, *self.CIRCLE)
+
+        with pytest.raises(permanent(InvalidReplyError), match="cut the listing short after 2 pages"):
+            export(file, require_complete=required)
+
+        assert not file.exists()
+        # Cleared, it starts over, for the service may list all of it now.
+        answers(platform, page(2, next_token="n1"), page(3, next_token="n2"), page(1))
+        summary = export(file, instance(max_tries=3), require_complete=required)
+        assert tokens(platform) == [None, "n1", "n2"]
+        assert ids(file) == ["sub-1", "sub-2", "sub-3"]
+        assert (summary["complete"], summary["restarts"], summary["resumed"]) == (True, 1, True)
+
+
 class TestIfChanged:
     def run(self, file: Path, platform: requests_mock.Mocker, run: str, *items: dict[str, Any], **more: Any) -> Any:
         answers(platform, {"items": list(items)})
@@ -291,7 +367,7 @@ class TestIfChanged:
         self.run(file, platform, "one", self.item(1))
         self.run(file, platform, "two", self.item(1))
 
-        assert lines == [
+        assert [line for line in lines if " Exporting " not in line] == [
             f"INFO: Wrote 1 subscriptions of 1 pages to {file}.",
             f"INFO: Nothing has changed in 1 subscriptions of 1 pages: {file} stays as it is.",
         ]
@@ -307,9 +383,11 @@ def test_the_log_tells_what_is_kept_and_gone_on_with(
     export(file)
     export(file)
 
+    start = f"INFO: Exporting the subscriptions of the authorised user to {file}: pages of 50, no rate set,"
     assert lines == [
+        f"{start} from the start.",
         "INFO: Kept 3 subscriptions of 2 pages for the next attempt.",
-        "INFO: Going on after 3 subscriptions of 2 pages.",
+        f"{start} resumed after 3 subscriptions of 2 pages.",
         f"INFO: Wrote 4 subscriptions of 3 pages to {file}.",
         f"INFO: An earlier attempt of this task has written {file} already.",
     ]

@@ -65,6 +65,10 @@ class TestArguments:
         [
             ({"threshold": 101}, "threshold"),
             ({"threshold": "high"}, "threshold"),
+            ({"threshold": 0.85}, "threshold"),
+            ({"threshold": 0.85, "nodes": "{{ x }}"}, "threshold"),
+            ({"deferrable": "perhaps"}, "deferrable"),
+            ({"reading_interval": "often"}, "reading_interval"),
             ({"sustained_for": -1}, "sustained_for"),
             ({"sustained_for": timedelta(hours=2), "timeout": 3600}, "sustained_for"),
             ({"sustained_for": 60, "timeout": 60}, "sustained_for"),
@@ -78,6 +82,17 @@ class TestArguments:
     ) -> None:
         with pytest.raises(ValueError, match=f"^{word} "):
             ClusterCpuSensor(task_id="watch", **arguments)
+
+    def test_numbers_may_be_texts(self) -> None:
+        arguments: dict[str, Any] = {
+            "threshold": "85",
+            "sustained_for": "60",
+            "reading_interval": "5",
+            "deferrable": "yes",
+        }
+        wait = ClusterCpuSensor(task_id="watch", **arguments)
+        assert wait.make_watch() == ClusterCpuSensor(task_id="t", sustained_for=60, reading_interval=5).make_watch()
+        assert wait.deferrable is True
 
     def test_one_look_without_waiting_is_possible(self) -> None:
         assert ClusterCpuSensor(task_id="watch", timeout=0).make_watch().threshold == 85
@@ -93,7 +108,7 @@ class TestArguments:
         watch = wait.make_watch()
         assert (watch.threshold, watch.sustained_for, watch.nodes) == (90.0, 120.0, "a,b")
         wait.threshold = "much"
-        with pytest.raises(ValueError, match="threshold is a number; not 'much'"):
+        with pytest.raises(ValueError, match="threshold is a number, 0 to 100; not 'much'"):
             wait.make_watch()
 
     def test_a_rendered_argument_that_is_wrong_spends_no_request(self, requests_mock: requests_mock.Mocker) -> None:

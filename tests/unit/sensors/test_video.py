@@ -8,9 +8,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
+from airflow_provider_mediaops.exceptions import InvalidConnectionError
+from airflow_provider_mediaops.http.exchange import Response, ask_once
 from airflow_provider_mediaops.sensors.video import SubscriptionSensor
 from airflow_provider_mediaops.task_failure import HAS_RETRY_POLICY
 from airflow_provider_mediaops.triggers.video import SubscriptionTrigger
+from airflow_provider_mediaops.video.subscription_exists import SubscriptionWatch
+from airflow_provider_mediaops.waiting import Waiting
+from tests.unit.conversations import replay
 from tests.unit.loopback import http_reply
 from tests.unit.sensor_forms import FORMS, run
 from tests.unit.video_platform import KEY, connection, page
@@ -28,11 +33,11 @@ every_form = pytest.mark.parametrize("form", FORMS)
 def platform(monkeypatch: pytest.MonkeyPatch, start_service: StartService) -> Callable[..., list[bytes]]:
     """Start the platform of the default connection, which gives these answers in turn and the last for ever."""
 
-    def start(*answers: dict[str, Any]) -> list[bytes]:
+    def start(*answers: dict[str, Any], **fields: str) -> list[bytes]:
         status = [answer.get("error", {}).get("code", 200) for answer in answers]
         replies = [http_reply(*pair) for pair in zip(status, (json.dumps(a).encode() for a in answers), strict=True)]
         base, seen = start_service(*replies)
-        monkeypatch.setenv("AIRFLOW_CONN_MEDIAOPS_VIDEO_DEFAULT", connection(base))
+        monkeypatch.setenv("AIRFLOW_CONN_MEDIAOPS_VIDEO_DEFAULT", connection(base, **fields))
         return seen
 
     return start
@@ -88,6 +93,41 @@ def test_a_templated_filter_is_refused_when_it_is_known(platform: Any, form: str
     assert seen == []
 
 
+@every_form
+def test_every_argument_may_be_a_template(platform: Any, form: str) -> None:
+    seen = platform(page(1))
+
+    def make(**arguments: Any) -> SubscriptionSensor:
+        wait = sensor(mine="{{ mine }}", ids="{{ ids | join(',') }}", for_channel_ids="{{ ids | join(',') }}")(
+            **arguments
+        )
+        context: Any = {"mine": False, "ids": ["a", "b"]}
+        wait.render_template_fields(context)
+        return wait
+
+    assert run(make, form)["id"] == "sub-1"
+    assert b"id=a%2Cb&forChannelId=a%2Cb&" in seen[0]
+    assert b"mine" not in seen[0]
+
+
+@every_form
+@pytest.mark.parametrize("auth", ["api_key", "none"])
+def test_mine_needs_a_user(platform: Any, form: str, auth: str) -> None:
+    seen = platform(page(1), auth=auth)
+    permanent = InvalidConnectionError if HAS_RETRY_POLICY else AirflowFailException
+
+    with pytest.raises(permanent, match=f"mine=True needs an authorised user, but .* has auth={auth}"):
+        run(sensor(), form)
+
+    assert seen == []
+
+
+def test_a_listing_that_is_cut_short_is_said_to_be() -> None:
+    replies = [Response(200, {}, json.dumps(page(next_token="T1")).encode())] * 2
+    verdict = replay(SubscriptionWatch(mine=True).look(ask_once), replies)
+    assert verdict == Waiting("no subscription matches, but the service cut its listing short")
+
+
 def test_the_trigger_gets_plain_values() -> None:
     trigger = sensor(mine=False, ids=["a", "b"], video_conn_id="studio")().make_trigger()
 
@@ -95,4 +135,4 @@ def test_the_trigger_gets_plain_values() -> None:
     path, arguments = trigger.serialize()
     assert path == "airflow_provider_mediaops.triggers.video.SubscriptionTrigger"
     assert arguments["conn_id"] == "studio"
-    assert arguments["watch"] == {"channel_id": None, "ids": ["a", "b"], "mine": False, "for_channel_ids": None}
+    assert arguments["watch"] == {"channel_id": None, "ids": ("a", "b"), "mine": False, "for_channel_ids": None}

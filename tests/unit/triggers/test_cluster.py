@@ -165,7 +165,8 @@ class TestPace:
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"threshold": -1.0}, "threshold is a number, 0 or more"),
-    ({"threshold": 101}, "threshold is a percentage"),
+    ({"threshold": 101}, "threshold is a number, 0 to 100"),
+    ({"threshold": 0.85}, "threshold is in percent, 0 or 1 to 100; not 0.85: if that is a share of 1, write 85"),
     ({"threshold": "85"}, "threshold is a number"),
     ({"threshold": True}, "threshold is a number"),
     ({"threshold": float("nan")}, "threshold is a number"),
@@ -173,7 +174,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"sustained_for": float("inf")}, "sustained_for is a number"),
     ({"nodes": []}, "nodes needs at least one"),
     ({"nodes": {"a": 1}}, "nodes is ids or names"),
-    ({"nodes": [1]}, "nodes holds names or ids"),
+    ({"nodes": [None]}, "an entry of nodes is a text"),
     ({"require": "most"}, "require is any or all"),
     ({"require": ["any"]}, "require is any or all"),
     ({"reading_interval": 0}, "reading_interval is a number of seconds above 0"),

@@ -29,7 +29,7 @@ async def test_it_sends_the_id_and_title_of_what_matches(monkeypatch: pytest.Mon
     assert value_of(event) == {"id": "sub-5", "title": "Channel 5"}
 
 
-@pytest.mark.parametrize("watch", [{"mine": False}, {"mine": True, "ids": ["a"]}, {"ids": "a"}])
+@pytest.mark.parametrize("watch", [{"mine": False}, {"mine": True, "ids": ["a"]}, {"ids": []}])
 async def test_what_cannot_be_waited_for_is_an_event_and_no_exception(watch: dict[str, object]) -> None:
     event = await first_event(trigger(**watch))
 

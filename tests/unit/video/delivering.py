@@ -55,7 +55,7 @@ class Platform:
 
 def begun(store: KeptState, this: Try = FIRST, *, told: list[str] | None = None, **rules: Any) -> Delivery:
     lines: list[str] = [] if told is None else told
-    delivery = begin(store, this, tell=lines.append, clock=FakeClock().clock, **rules)
+    delivery = begin(store, this, warn=lines.append, clock=FakeClock().clock, **rules)
     assert isinstance(delivery, Delivery)
     return delivery
 

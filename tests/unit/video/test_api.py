@@ -20,7 +20,6 @@ from airflow_provider_mediaops.exceptions import (
 )
 from airflow_provider_mediaops.http.exchange import Request, Response
 from airflow_provider_mediaops.video.api import (
-    ORDERS,
     VIDEO_RULES,
     Bulletin,
     SubscriptionQuery,
@@ -105,23 +104,52 @@ def test_the_kind_prefix_is_the_connections() -> None:
         ({"text": " \n"}, "bulletinTextRequired"),
         ({"video_id": "", "playlist_id": ""}, "bulletinTextRequired"),
         ({"text": "Hello", "video_id": "v1", "playlist_id": "p1"}, "not both"),
+        ({"text": "Hello", "video_id": " "}, "video_id is empty"),
+        ({"text": "Hello", "playlist_id": "\t"}, "playlist_id is empty"),
+        ({"text": 1.5}, "text is a text; not 1.5. A template with native objects needs quotes inside"),
+        ({"text": "Hello", "video_id": ["v1"]}, "video_id is a text"),
     ],
 )
-def test_a_bulletin_that_breaks_the_rules_is_none(arguments: dict[str, str], why: str) -> None:
+def test_a_bulletin_that_breaks_the_rules_is_none(arguments: dict[str, Any], why: str) -> None:
     with pytest.raises(ValueError, match=why):
         Bulletin(**arguments)
+
+
+def test_a_bulletin_reads_texts_that_native_templates_made_integers() -> None:
+    assert Bulletin(5, 6) == Bulletin("5", " 6 ")  # type: ignore[arg-type]
+    assert Bulletin("Hello", "", None) == Bulletin("Hello")
 
 
 def test_a_posted_bulletin_is_read() -> None:
     parse = insert_bulletin(Bulletin("Hello"), "svc").parse
     assert parse(Response(200, {}, b'{"id": "a1", "snippet": {"description": "Hello"}}')).id == "a1"
     assert parse(Response(200, {}, b'{"id": "a1", "snippet": null, "contentDetails": null}')).text is None
+    # The document does not show that an activity has an id.
+    assert parse(Response(200, {}, b'{"kind": "svc#Activity", "snippet": {"description": "Hello"}}')).text == "Hello"
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b"<html>", b'{"id": ["a1"]}', b'{"snippet": "text"}'])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b"<html>",
+        b'{"id": ["a1"]}',
+        b'{"snippet": "text"}',
+        b"{}",
+        b'{"id": ""}',
+        b'{"error": {"code": 500}}',
+        b'{"id": "a1", "error": {"code": 500}}',
+        b'{"login": "required"}',
+        b'{"kind": "svc#subscription", "id": "s1"}',
+        b'{"snippet": {"description": "Hello"}}',
+        b'{"kind": "' + b"x" * 10_000_000 + b'"}',
+    ],
+)
 def test_a_reply_that_is_no_activity_is_refused(body: bytes) -> None:
-    with pytest.raises(InvalidReplyError, match="The reply is"):
+    with pytest.raises(InvalidReplyError, match="The reply is") as caught:
         insert_bulletin(Bulletin("Hello"), "svc").parse(Response(200, {}, body))
+    assert len(str(caught.value)) < 400
 
 
 # Subscriptions.
@@ -163,36 +191,41 @@ def test_a_query_has_every_parameter(query: SubscriptionQuery, token: str | None
     assert len(request.params) == len(params)
 
 
-@pytest.mark.parametrize("order", ORDERS)
+def test_a_query_reads_arguments_as_templates_render_them() -> None:
+    query = SubscriptionQuery(ids="s1, s2", part="id,snippet", for_channel_ids=7, mine="no", max_results="5")  # type: ignore[arg-type]
+    assert query == SubscriptionQuery(ids=["s1", "s2"], part=["id", "snippet"], for_channel_ids=["7"], max_results=5)
+    assert SubscriptionQuery(mine="True").mine is True  # type: ignore[arg-type]
+    assert SubscriptionQuery(channel_id=123).channel_id == "123"  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("order", ["alphabetical", "relevance", "unread", "SUBSCRIPTION_ORDER_RELEVANCE"])
 def test_every_listed_order_and_the_stated_default_are_taken(order: str) -> None:
     assert ("order", order) in SubscriptionQuery(mine=True, order=order).page().request.params
-
-
-def test_the_listed_orders() -> None:
-    assert set(ORDERS) == {"alphabetical", "relevance", "unread", "SUBSCRIPTION_ORDER_RELEVANCE"}
 
 
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
         ({}, "exactly one of channel_id, ids and mine=True, not none"),
-        ({"mine": False}, "not none"),
+        ({"mine": False}, "not none of them"),
         ({"channel_id": "UC1", "mine": True}, "not channel_id and mine"),
         ({"channel_id": "UC1", "ids": ["s1"]}, "not channel_id and ids"),
-        ({"mine": "false"}, "mine is True or False"),
+        ({"mine": "false"}, "none of them"),
+        ({"mine": "perhaps"}, "mine is True or False; not 'perhaps'"),
+        ({"mine": "{{ x }}"}, "Templates are not rendered in this argument"),
         ({"channel_id": " "}, "channel_id is empty"),
         ({"ids": []}, "ids needs at least one"),
         ({"ids": ["s1", ""]}, "ids needs"),
-        ({"ids": ["s1", 5]}, "all of them texts"),
-        ({"ids": "s1"}, "ids is a list of texts, not 's1'"),
-        ({"ids": 5}, "ids is a list of texts, not 5"),
+        ({"ids": "s1,"}, "ids needs"),
+        ({"ids": "['s1']"}, r"join\(','\)"),
+        ({"ids": {"s1": 1}}, "ids is a list of texts, or one text with commas"),
         ({"mine": True, "part": []}, "part needs"),
         ({"mine": True, "part": ["id", "status"]}, "not 'status'"),
         ({"mine": True, "for_channel_ids": []}, "for_channel_ids needs"),
         ({"mine": True, "order": "Alphabetical"}, "not 'Alphabetical'"),
         ({"mine": True, "max_results": -1}, "0 to 50; not -1"),
         ({"mine": True, "max_results": 51}, "0 to 50; not 51"),
-        ({"mine": True, "max_results": "5"}, "not '5'"),
+        ({"mine": True, "max_results": "51"}, "0 to 50; not '51'"),
         ({"mine": True, "max_results": True}, "not True"),
     ],
 )
@@ -233,11 +266,14 @@ def test_a_page_may_hold_no_items() -> None:
         (b'{"kind": "svc#channelListResponse", "items": []}', "its kind is 'svc#channelListResponse'"),
         (b'{"items": {"0": {}}}', "items: "),
         (b'{"items": ["s1"]}', "items.0: "),
+        (b'{"items": [], "pageInfo": {"totalResults": 1e999}}', "a number that is too large"),
+        (b'{"items": [], "kind": "&#' + b"9" * 5_000 + b';"}', "no subscription list"),
     ],
 )
 def test_a_reply_that_is_no_page_is_refused(body: bytes, why: str) -> None:
-    with pytest.raises(InvalidReplyError, match=why):
+    with pytest.raises(InvalidReplyError, match=why) as caught:
         SubscriptionQuery(mine=True).page().parse(Response(200, {}, body))
+    assert len(str(caught.value)) < 400
 
 
 # Refusals.
@@ -288,6 +324,18 @@ def test_every_recorded_refusal_means_what_it_should(data: Path) -> None:
         (400, {"error": "invalid_grant"}, AuthenticationError),
         (401, {"error": "invalid_client"}, AuthenticationError),
         (403, reason("neverHeardOf"), PermissionDeniedError),
+        # The document shows names and reasons, and no form of the body (section 7).
+        (403, {"error": {"name": "userRateLimitExceeded", "reason": "rateLimitExceeded"}}, RateLimitedError),
+        (403, {"name": "userRateLimitExceeded", "reason": "rateLimitExceeded"}, RateLimitedError),
+        (403, {"errors": [{"name": "userRateLimitExceeded", "reason": "rateLimitExceeded"}]}, RateLimitedError),
+        (403, {"error": {"name": "userRateLimitExceeded"}}, RateLimitedError),
+        (404, {"errors": [{"name": "notFound", "reason": "videoNotFound"}]}, NotFoundError),
+        (400, {"name": "notFound", "reason": "playlistNotFound"}, NotFoundError),
+        (400, {"error": {"name": "badRequest", "reason": "bulletinTextRequired"}}, BadRequestError),
+        # `required` is a missing login with 401, and a missing parameter with 400.
+        (401, reason("required"), AuthenticationError),
+        (400, reason("required"), BadRequestError),
+        (503, reason("forbidden"), ServiceUnavailableError),
     ],
 )
 def test_a_documented_refusal_means_what_it_should(status: int, body: object, cls: type[MediaOpsError]) -> None:
@@ -303,7 +351,12 @@ def test_a_documented_refusal_means_what_it_should(status: int, body: object, cl
         (401, {}, "auth=refresh_token"),
         (400, {"error": "invalid_grant"}, "grant access again"),
         (400, reason("invalidMetadata"), "kind_prefix"),
-        (404, {}, "base address"),
+        (404, {}, "base address in the connection: it ends before /v3"),
+        (400, reason("required", "Missing: part"), "Missing: part. Correct what the request asks for."),
+        (404, {"error": {"errors": [{"message": "Only here."}]}}, "with 404: Only here. Check"),
+        (404, {"error": {"type": "index_not_found_exception", "reason": "no such index [v3]"}}, "A search cluster"),
+        (400, {"error": "no handler found for uri [/v3/subscriptions] and method [GET]"}, "A search cluster answers"),
+        (401, {"error": {"type": "security_exception", "reason": "missing"}}, "A search cluster answers there"),
     ],
 )
 def test_a_refusal_says_what_to_do(status: int, body: object, advice: str) -> None:

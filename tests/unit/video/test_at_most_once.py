@@ -30,7 +30,6 @@ from airflow_provider_mediaops.video.at_most_once import (
     Posted,
     Try,
     Unreadable,
-    begin,
     decide,
     digest_of,
     read_record,
@@ -298,19 +297,3 @@ class TestAStoreThatFails:
             begun(KeptState(failing=("get",)))
 
         assert "open-sesame" not in f"{told} {caught.value}"
-
-
-def test_the_beginning_tells_why_it_is_posted_again() -> None:
-    told: list[str] = []
-
-    begun(KeptState({RECORD_KEY: write_record(INTENDED)}), RETRY, told=told, on_uncertain="retry")
-
-    assert ["perhaps for the second time" in line for line in told] == [True]
-
-
-def test_the_beginning_finds_what_was_posted() -> None:
-    store = KeptState({RECORD_KEY: write_record(POSTED)})
-
-    found = begin(store, RETRY, tell=pytest.fail)
-
-    assert found == AlreadyPosted(ACTIVITY, 1, changed=False)

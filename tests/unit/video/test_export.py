@@ -12,8 +12,15 @@ from hypothesis import strategies as st
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.exchange import Blocking, Request, Response
 from airflow_provider_mediaops.video.api import VIDEO_RULES, SubscriptionQuery
-from airflow_provider_mediaops.video.export import Progress, content_digest, export_pages, resumed_walk, state_of
-from airflow_provider_mediaops.video.paging import Walk
+from airflow_provider_mediaops.video.export import (
+    Progress,
+    content_digest,
+    export_pages,
+    resumed_listing,
+    start_line,
+    state_of,
+)
+from airflow_provider_mediaops.video.paging import Listing
 from tests.unit.conversations import FakeClock, replay, requests_of
 from tests.unit.video_platform import page, subscription
 
@@ -42,25 +49,32 @@ class Saved:
         self.states.append(state)
 
 
-def export(walk: Walk, saved: Saved, replies: list[Response]) -> list[Step]:
+def export(listing: Listing, saved: Saved, replies: list[Response]) -> list[Step]:
     steps: list[Step] = []
-    replay(export_pages(CLIENT.ask, walk, saved.commit, Progress(walk, print)), replies, steps=steps)
+    replay(export_pages(CLIENT.ask, listing, saved.commit, Progress(listing, print)), replies, steps=steps)
     return steps
 
 
 def test_each_page_is_saved_before_the_next_is_asked_for() -> None:
     saved = Saved()
-    steps = export(Walk(QUERY), saved, [reply(1, 2, token="T2"), reply(2, 3, token="T3"), reply(4)])
+    steps = export(Listing(QUERY), saved, [reply(1, 2, token="T2"), reply(2, 3, token="T3"), reply(4)])
 
     assert [type(step) for step in steps] == [Request, Blocking] * 3
     assert saved.ids == ["sub-1", "sub-2", "sub-3", "sub-4"]
-    assert saved.states[1] == {"token": "T3", "pages": 2, "duplicates": 1, "restarts": 0, "ended": False}
+    assert saved.states[1] == {
+        "token": "T3",
+        "pages": 2,
+        "duplicates": 1,
+        "restarts": 0,
+        "ended": False,
+        "complete": True,
+    }
     assert saved.states[2]["ended"] is True
 
 
 def test_a_page_of_nothing_new_is_saved_for_its_token() -> None:
     saved = Saved()
-    export(Walk(QUERY), saved, [reply(1, token="T2"), reply(1, token="T3"), reply(token="T4"), reply(2)])
+    export(Listing(QUERY), saved, [reply(1, token="T2"), reply(1, token="T3"), reply(token="T4"), reply(2)])
 
     assert [state["token"] for state in saved.states] == ["T2", "T3", "T4", None]
 
@@ -69,16 +83,16 @@ def test_a_page_of_nothing_new_is_saved_for_its_token() -> None:
 def test_it_goes_on_from_what_was_saved_wherever_that_was(stop: int) -> None:
     pages = [reply(1, 2, token="T2"), reply(2, 3, token="T3"), reply(4)]
     whole, first, second = Saved(), Saved(), Saved()
-    export(Walk(QUERY), whole, pages)
+    export(Listing(QUERY), whole, pages)
 
-    walk = Walk(QUERY)
+    listing = Listing(QUERY)
     for each in pages[:stop]:
-        walked = replay(walk.next_page(CLIENT.ask), [each])
-        assert walked
-        first.commit(walked.fresh, json.loads(json.dumps(state_of(walk))))
+        listed = replay(listing.next_page(CLIENT.ask), [each])
+        assert listed
+        first.commit(listed.fresh, json.loads(json.dumps(state_of(listing))))
     records = [{"id": each} for each in first.ids]
-    walk = resumed_walk(QUERY, first.states[-1] if first.states else None, records, print)
-    steps = export(walk, second, pages[stop:])
+    listing = resumed_listing(QUERY, first.states[-1] if first.states else None, records, print)
+    steps = export(listing, second, pages[stop:])
 
     assert first.ids + second.ids == whole.ids
     assert first.states + second.states == whole.states
@@ -89,17 +103,32 @@ def test_what_cannot_be_saved_ends_the_export() -> None:
     def refuse(*_: Any) -> None:
         raise OSError("the disk is full")
 
-    walk = Walk(QUERY)
+    listing = Listing(QUERY)
     with pytest.raises(OSError, match="the disk is full"):
-        replay(export_pages(CLIENT.ask, walk, refuse, Progress(walk, print)), [reply(1, token="T2")])
+        replay(export_pages(CLIENT.ask, listing, refuse, Progress(listing, print)), [reply(1, token="T2")])
+
+
+@pytest.mark.parametrize(
+    ("query", "whose"),
+    [
+        (SubscriptionQuery(channel_id="UC1", max_results=7), "the subscriptions of channel UC1"),
+        (SubscriptionQuery(ids="a,b", max_results=7), "2 subscriptions by their ids"),
+        (SubscriptionQuery(mine=True, max_results=7), "the subscriptions of the authorised user"),
+    ],
+)
+def test_the_first_line_says_what_is_exported_how_and_from_where(query: SubscriptionQuery, whose: str) -> None:
+    line = start_line(Listing(query), "/out/a.csv", 5.0, 0)
+    assert line == f"Exporting {whose} to /out/a.csv: pages of 7, 5 requests a second, shared, from the start."
+    resumed = start_line(Listing(query, pages=20), "/out/a.csv", None, 1_000)
+    assert resumed.endswith(": pages of 7, no rate set, resumed after 1000 subscriptions of 20 pages.")
 
 
 def test_progress_is_told_every_30_seconds() -> None:
     fake, lines = FakeClock(), list[str]()
-    walk = Walk(QUERY, pages=40)
-    progress = Progress(walk, lines.append, rows=2_000, clock=fake.clock.monotonic)
+    listing = Listing(QUERY, pages=40)
+    progress = Progress(listing, lines.append, rows=2_000, clock=fake.clock.monotonic)
     for _ in range(125):
-        walk.pages += 1
+        listing.pages += 1
         fake.wait(1.0)
         progress.count(50)
 

@@ -12,7 +12,7 @@ from airflow_provider_mediaops.exceptions import BadRequestError, NotFoundError
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.exchange import Request, Response, Wait
 from airflow_provider_mediaops.video.api import VIDEO_RULES, SubscriptionQuery
-from airflow_provider_mediaops.video.paging import Walk, walk_subscriptions
+from airflow_provider_mediaops.video.paging import Listing, list_pages
 from tests.unit.conversations import items_of, pauses_of, replay, requests_of
 
 if TYPE_CHECKING:
@@ -31,10 +31,10 @@ def page(*ids: str | None, token: str | None = None) -> Response:
 
 
 @dataclass
-class Walked:
-    """What a walk over canned pages did."""
+class Listed:
+    """What a listing over canned pages did."""
 
-    walk: Walk
+    listing: Listing
     fresh: list[str | None] = field(default_factory=list)
     tokens: list[str | None] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -42,206 +42,206 @@ class Walked:
     parts: set[str] = field(default_factory=set)
 
 
-def walk_over(replies: list[Response], *, query: SubscriptionQuery = QUERY, token: str | None = None) -> Walked:
+def list_over(replies: list[Response], *, query: SubscriptionQuery = QUERY, token: str | None = None) -> Listed:
     steps: list[Step] = []
     warnings: list[str] = []
-    walk = Walk(query, token, warnings.append)
+    listing = Listing(query, token, warnings.append)
     client = Client(("http://video",), VIDEO_RULES)
     try:
-        assert replay(walk_subscriptions(client.ask, walk), replies, steps=steps) is walk
+        assert replay(list_pages(client.ask, listing), replies, steps=steps) is listing
     finally:
-        walked = Walked(walk, warnings=warnings, pauses=pauses_of(steps))
-        walked.fresh = [item.get("id") for each in items_of(steps) for item in each.fresh]
+        listed = Listed(listing, warnings=warnings, pauses=pauses_of(steps))
+        listed.fresh = [item.get("id") for each in items_of(steps) for item in each.fresh]
         sent = [dict(request.params) for request in requests_of(steps)]
-        walked.tokens = [params.get("pageToken") for params in sent]
-        walked.parts = {params["part"] for params in sent}
-    return walked
+        listed.tokens = [params.get("pageToken") for params in sent]
+        listed.parts = {params["part"] for params in sent}
+    return listed
 
 
 def test_pages_are_walked_to_the_last() -> None:
-    walked = walk_over([page("a", "b", token="T1"), page("c", token="T2"), page("d")])
-    assert walked.fresh == ["a", "b", "c", "d"]
-    assert walked.tokens == [None, "T1", "T2"]
-    assert (walked.walk.pages, walked.walk.duplicates, walked.walk.restarts) == (3, 0, 0)
-    assert walked.walk.ended
-    assert walked.warnings == []
+    listed = list_over([page("a", "b", token="T1"), page("c", token="T2"), page("d")])
+    assert listed.fresh == ["a", "b", "c", "d"]
+    assert listed.tokens == [None, "T1", "T2"]
+    assert (listed.listing.pages, listed.listing.duplicates, listed.listing.restarts) == (3, 0, 0)
+    assert listed.listing.ended
+    assert listed.warnings == []
 
 
 def test_a_walk_can_be_taken_page_by_page() -> None:
-    walk = Walk(QUERY)
+    listing = Listing(QUERY)
     client = Client(("http://video",), VIDEO_RULES)
-    first = replay(walk.next_page(client.ask), [page("a", token="T1")])
+    first = replay(listing.next_page(client.ask), [page("a", token="T1")])
     assert first
     assert first.fresh == first.page.items == [{"id": "a"}]
-    assert (walk.token, walk.ended) == ("T1", False)
-    assert replay(walk.next_page(client.ask), [page("b")]) is not None
-    assert walk.ended
-    assert replay(walk.next_page(client.ask), []) is None
+    assert (listing.token, listing.ended) == ("T1", False)
+    assert replay(listing.next_page(client.ask), [page("b")]) is not None
+    assert listing.ended
+    assert replay(listing.next_page(client.ask), []) is None
 
 
 def test_a_walk_can_begin_at_a_token() -> None:
-    assert walk_over([page("c", token="T2"), page("d")], token="T1").tokens == ["T1", "T2"]
+    assert list_over([page("c", token="T2"), page("d")], token="T1").tokens == ["T1", "T2"]
 
 
 @pytest.mark.parametrize(
     ("part", "asked"), [(("snippet",), "id,snippet"), (("snippet", "id"), "snippet,id"), (("id",), "id")]
 )
 def test_records_are_always_asked_for_with_their_id(part: tuple[str, ...], asked: str) -> None:
-    walked = walk_over([page("a", token="T1"), page("b")], query=SubscriptionQuery(mine=True, part=part))
-    assert walked.parts == {asked}
+    listed = list_over([page("a", token="T1"), page("b")], query=SubscriptionQuery(mine=True, part=part))
+    assert listed.parts == {asked}
 
 
 def test_an_empty_page_with_a_next_one_is_not_the_end() -> None:
-    walked = walk_over([page(token="T1"), page("a", token="T2"), page(token="T3"), page("b")])
-    assert walked.fresh == ["a", "b"]
-    assert walked.warnings == []
+    listed = list_over([page(token="T1"), page("a", token="T2"), page(token="T3"), page("b")])
+    assert listed.fresh == ["a", "b"]
+    assert listed.warnings == []
 
 
 def test_records_that_come_again_are_counted_and_left_out() -> None:
-    walked = walk_over([page("a", "b", "a", token="T1"), page("b", "c")])
-    assert walked.fresh == ["a", "b", "c"]
-    assert walked.walk.duplicates == 2
+    listed = list_over([page("a", "b", "a", token="T1"), page("b", "c")])
+    assert listed.fresh == ["a", "b", "c"]
+    assert listed.listing.duplicates == 2
 
 
 def test_a_repeated_token_ends_the_walk() -> None:
-    walked = walk_over([page("a", token="T1"), page("b", token="T2"), page("c", token="T1")])
-    assert walked.fresh == ["a", "b", "c"]
-    assert walked.walk.ended
-    assert walked.warnings == [
-        "The walk ends after 3 pages, because the service gave a page token for the second time."
-    ]
+    listed = list_over([page("a", token="T1"), page("b", token="T2"), page("c", token="T1")])
+    assert listed.fresh == ["a", "b", "c"]
+    assert listed.listing.ended
+    assert not listed.listing.complete
+    (warning,) = listed.warnings
+    assert "it ends after 3 pages, because the service gave a page token for the second time." in warning
 
 
 def test_the_same_records_again_and_again_end_the_walk() -> None:
-    walked = walk_over([page("a", "b", token="T1"), *(page("a", "b", token=f"T{turn}") for turn in range(2, 5))])
-    assert walked.fresh == ["a", "b"]
-    assert walked.walk.duplicates == 6
-    assert "3 pages in a row held nothing new" in walked.warnings[0]
+    listed = list_over([page("a", "b", token="T1"), *(page("a", "b", token=f"T{turn}") for turn in range(2, 5))])
+    assert listed.fresh == ["a", "b"]
+    assert listed.listing.duplicates == 6
+    assert "3 pages in a row held nothing new" in listed.warnings[0]
 
 
 def test_a_few_stale_pages_do_not_end_the_walk() -> None:
     stale = [page("a", token="T2"), page("a", token="T3")]
-    walked = walk_over([page("a", token="T1"), *stale, page("b", token="T4"), page("a", token="T5"), page("c")])
-    assert walked.fresh == ["a", "b", "c"]
-    assert walked.warnings == []
+    listed = list_over([page("a", token="T1"), *stale, page("b", token="T4"), page("a", token="T5"), page("c")])
+    assert listed.fresh == ["a", "b", "c"]
+    assert listed.warnings == []
 
 
 def test_stale_and_empty_pages_in_turns_end_the_walk() -> None:
     turns = [page("a", token="T1"), page(token="T2"), page("a", token="T3")]
     more = [page(token="T4"), page("a", token="T5")]
-    walked = walk_over([page("a", token="T0"), *turns, *more])
-    assert "held nothing new" in walked.warnings[0]
+    listed = list_over([page("a", token="T0"), *turns, *more])
+    assert "held nothing new" in listed.warnings[0]
 
 
 def test_empty_pages_without_end_end_the_walk() -> None:
-    walked = walk_over([page("a", token="T0"), *(page(token=f"T{turn}") for turn in range(1, 201))])
-    assert walked.fresh == ["a"]
-    assert "200 pages in a row were empty" in walked.warnings[0]
+    listed = list_over([page("a", token="T0"), *(page(token=f"T{turn}") for turn in range(1, 201))])
+    assert listed.fresh == ["a"]
+    assert "200 pages in a row were empty" in listed.warnings[0]
 
 
 def test_records_without_an_id_are_all_kept_and_still_cannot_circle() -> None:
-    walked = walk_over([page(None, None, token="T0"), *(page(None, None, token=f"T{turn}") for turn in range(1, 4))])
-    assert walked.fresh == [None] * 8
-    assert "held nothing new" in walked.warnings[0]
+    listed = list_over([page(None, None, token="T0"), *(page(None, None, token=f"T{turn}") for turn in range(1, 4))])
+    assert listed.fresh == [None] * 8
+    assert "held nothing new" in listed.warnings[0]
 
 
 @pytest.mark.parametrize("times", [1, 2, 3])
 def test_a_token_that_is_refused_for_a_while_is_tried_again(times: int) -> None:
-    walked = walk_over([page("a", token="T1"), *[REFUSED] * times, page("b")])
-    assert walked.tokens == [None, *["T1"] * (times + 1)]
-    assert walked.pauses == [1.0, 2.0, 4.0][:times]
-    assert walked.fresh == ["a", "b"]
-    assert walked.walk.restarts == 0
+    listed = list_over([page("a", token="T1"), *[REFUSED] * times, page("b")])
+    assert listed.tokens == [None, *["T1"] * (times + 1)]
+    assert listed.pauses == [1.0, 2.0, 4.0][:times]
+    assert listed.fresh == ["a", "b"]
+    assert listed.listing.restarts == 0
 
 
 @pytest.mark.parametrize("start", [None, "T0"])
 def test_a_token_that_is_refused_for_good_makes_the_walk_start_over_where_it_began(start: str | None) -> None:
     again = [page("a", token="N1"), page("b", "c", token="N2"), page("d")]
-    walked = walk_over([page("a", token="T1"), page("b", token="T2"), *[REFUSED] * 4, *again], token=start)
-    assert walked.tokens[-3:] == [start, "N1", "N2"]
-    assert walked.fresh == ["a", "b", "c", "d"]
-    assert (walked.walk.restarts, walked.walk.duplicates) == (1, 2)
-    assert "starts over" in walked.warnings[0]
+    listed = list_over([page("a", token="T1"), page("b", token="T2"), *[REFUSED] * 4, *again], token=start)
+    assert listed.tokens[-3:] == [start, "N1", "N2"]
+    assert listed.fresh == ["a", "b", "c", "d"]
+    assert (listed.listing.restarts, listed.listing.duplicates) == (1, 2)
+    assert "starts over" in listed.warnings[0]
 
 
 def test_a_walk_that_goes_on_at_a_token_starts_over_at_its_start() -> None:
-    walk = Walk(QUERY, token="T2", pages=2, duplicates=1)
-    walk.knows([{"id": "a"}, {"id": "b"}])
+    listing = Listing(QUERY, token="T2", pages=2, duplicates=1)
+    listing.knows([{"id": "a"}, {"id": "b"}])
     client = Client(("http://video",), VIDEO_RULES)
     steps: list[Step] = []
     again = [page("a", token="N1"), page("b", "c", token="N2"), page("d")]
-    replay(walk_subscriptions(client.ask, walk), [*[REFUSED] * 4, *again], steps=steps)
+    replay(list_pages(client.ask, listing), [*[REFUSED] * 4, *again], steps=steps)
 
     assert [dict(request.params).get("pageToken") for request in requests_of(steps)] == ["T2"] * 4 + [None, "N1", "N2"]
     assert [item["id"] for each in items_of(steps) for item in each.fresh] == ["c", "d"]
-    assert (walk.pages, walk.duplicates, walk.restarts) == (5, 3, 1)
+    assert (listing.pages, listing.duplicates, listing.restarts) == (5, 3, 1)
 
 
 @pytest.mark.parametrize("restarts", [0, 1])
 def test_a_walk_that_goes_on_in_a_circle_ends(restarts: int) -> None:
-    walk = Walk(QUERY, token="T3", restarts=restarts)
-    walk.knows([{"id": "a"}, {"id": "b"}])
+    listing = Listing(QUERY, token="T3", restarts=restarts)
+    listing.knows([{"id": "a"}, {"id": "b"}])
     pages = [page("a", "b", token=f"T{turn}") for turn in range(4, 4 + 3 + restarts)]
-    replay(walk_subscriptions(Client(("http://video",), VIDEO_RULES).ask, walk), pages)
+    replay(list_pages(Client(("http://video",), VIDEO_RULES).ask, listing), pages)
 
-    assert walk.ended
+    assert listing.ended
 
 
 def test_a_walk_that_has_ended_asks_for_nothing() -> None:
-    walk = Walk(QUERY, ended=True)
+    listing = Listing(QUERY, ended=True)
 
-    assert replay(walk.next_page(Client(("http://video",), VIDEO_RULES).ask), []) is None
+    assert replay(listing.next_page(Client(("http://video",), VIDEO_RULES).ask), []) is None
 
 
 def test_a_record_without_an_id_is_kept_beside_one_that_came_again() -> None:
-    assert walk_over([page("a", None, token="T1"), page("a", None, "b")]).fresh == ["a", None, None, "b"]
+    assert list_over([page("a", None, token="T1"), page("a", None, "b")]).fresh == ["a", None, None, "b"]
 
 
 def test_known_pages_after_a_new_start_are_no_circle() -> None:
     first = [page(str(turn), token=f"T{turn}") for turn in range(6)]
     again = [page(str(turn), token=f"N{turn}") for turn in range(6)]
-    walked = walk_over([*first, *[REFUSED] * 4, *again, page("6")])
-    assert walked.fresh == [str(turn) for turn in range(7)]
+    listed = list_over([*first, *[REFUSED] * 4, *again, page("6")])
+    assert listed.fresh == [str(turn) for turn in range(7)]
 
 
 def test_a_walk_starts_over_only_once() -> None:
     replies = [page("a", token="T1"), *[REFUSED] * 4, page("a", token="T1"), *[REFUSED] * 4]
     with pytest.raises(BadRequestError, match="invalidPageToken"):
-        walk_over(replies)
+        list_over(replies)
 
 
 def test_a_token_to_begin_at_that_is_refused_is_the_callers_to_replace() -> None:
     with pytest.raises(BadRequestError, match="start from the first page"):
-        walk_over([REFUSED] * 4, token="T0")
+        list_over([REFUSED] * 4, token="T0")
 
 
 def test_a_refused_first_page_is_not_about_a_token() -> None:
     with pytest.raises(BadRequestError):
-        walk_over([REFUSED])
+        list_over([REFUSED])
 
 
 @pytest.mark.parametrize("reason", ["subscriberNotFound", "badRequest"])
 def test_other_refusals_end_the_walk(reason: str) -> None:
     reply = Response(400, {}, json.dumps({"error": {"errors": [{"reason": reason}]}}).encode())
     with pytest.raises((BadRequestError, NotFoundError), match=reason):
-        walk_over([page("a", token="T1"), reply])
+        list_over([page("a", token="T1"), reply])
 
 
 # A service of pages that stumbles in every known way.
 
 
-def drive(walk: Walk, serve: Callable[[str | None], Response], most: int) -> list[str | None]:
-    """Carry out a walk against a function from token to page; fail beyond a number of requests."""
+def drive(listing: Listing, serve: Callable[[str | None], Response], most: int) -> list[str | None]:
+    """Carry out a listing against a function from token to page; fail beyond a number of requests."""
     fresh: list[str | None] = []
     client = Client(("http://video",), VIDEO_RULES)
-    conversation = walk_subscriptions(client.ask, walk)
+    conversation = list_pages(client.ask, listing)
     sent = 0
     try:
         step: Any = next(conversation)
         while True:
             if isinstance(step, Request):
                 sent += 1
-                assert sent <= most, "the walk does not end"
+                assert sent <= most, "the listing does not end"
                 step = conversation.send(serve(dict(step.params).get("pageToken")))
                 continue
             if not isinstance(step, Wait):
@@ -271,10 +271,12 @@ def stumbling_listings(draw: st.DrawFn) -> tuple[list[list[str]], list[int]]:
 
 
 @settings(max_examples=150)
-@given(listing=stumbling_listings(), expires_at=st.integers(0, 12) | st.none())
-def test_every_record_is_given_exactly_once(listing: tuple[list[list[str]], list[int]], expires_at: int | None) -> None:
+@given(stumbling=stumbling_listings(), expires_at=st.integers(0, 12) | st.none())
+def test_every_record_is_given_exactly_once(
+    stumbling: tuple[list[list[str]], list[int]], expires_at: int | None
+) -> None:
     # Besides its refusals for a while, one token of the first round may be refused for good.
-    pages, refusals = listing
+    pages, refusals = stumbling
     left = {0: list(refusals), 1: [0] * len(pages)}
     rounds = -1
 
@@ -292,10 +294,10 @@ def test_every_record_is_given_exactly_once(listing: tuple[list[list[str]], list
                 return REFUSED
         return page(*pages[at], token=f"{made_in}:{at + 1}" if at + 1 < len(pages) else None)
 
-    walk = Walk(QUERY)
-    fresh = drive(walk, serve, most=12 * len(pages) + 20)
+    listing = Listing(QUERY)
+    fresh = drive(listing, serve, most=12 * len(pages) + 20)
     assert sorted(map(str, fresh)) == sorted({record for each in pages for record in each})
-    assert walk.ended
+    assert listing.ended
 
 
 @settings(max_examples=100, deadline=None)
@@ -320,11 +322,11 @@ def test_a_walk_ends_whatever_the_service_does(script: list[tuple[list[str | Non
             return REFUSED
         return page(*ids, token={"new": f"T{turn}", "old": "T1", "none": None}[then])
 
-    walk = Walk(QUERY)
+    listing = Listing(QUERY)
     try:
-        fresh = drive(walk, serve, most=5_000)
+        fresh = drive(listing, serve, most=5_000)
     except BadRequestError:
         return
     identified = [each for each in fresh if each]
     assert len(identified) == len(set(identified))
-    assert walk.ended
+    assert listing.ended

@@ -1,0 +1,251 @@
+"""
+Read the arguments of operators, sensors, notifiers and hooks as people and templates write them.
+
+A rendered template is a text; with ``render_template_as_native_obj`` it is whatever Python reads in that text, so a
+text of digits becomes an integer. Each function returns the value that is meant, or raises
+:class:`~airflow_provider_mediaops.exceptions.InvalidArgumentError` with the argument, the value and the correction.
+Nothing is taken by its truth value.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from airflow_provider_mediaops.exceptions import InvalidArgumentError
+
+T = TypeVar("T")
+
+_TRUE = frozenset({"true", "t", "yes", "y", "on", "1"})
+_FALSE = frozenset({"false", "f", "no", "n", "off", "0"})
+# The text of a list: what a template makes of one without native objects.
+_TEXT_OF_LIST = re.compile(r"""\s*[\[(]\s*(['"].*|[\s\d,]*)[\])]\s*""", re.DOTALL)
+_MAX_SHOWN_LENGTH = 120
+
+
+def optional(read: Callable[..., T], name: str, value: object, **bounds: Any) -> T | None:
+    """
+    Read an argument that may be left out.
+
+    :param read: one of this module's functions.
+    :param name: the argument, for the message.
+    :param value: its value, or None.
+    :param bounds: what else the function takes.
+    :returns: the function's result; None for None.
+    """
+    return None if value is None else read(name, value, **bounds)
+
+
+def read_flag(name: str, value: object) -> bool:
+    """
+    Read a flag.
+
+    :param name: the argument, for the message.
+    :param value: a boolean; ``true``, ``t``, ``yes``, ``y``, ``on``, ``1`` or the opposite, in any case; 1 or 0.
+    :returns: whether it is set.
+    :raises InvalidArgumentError: for anything else, None and an empty text included.
+    """
+    if isinstance(value, int) and value in (0, 1):
+        return bool(value)
+    word = value.strip().lower() if isinstance(value, str) else ""
+    if word not in _TRUE | _FALSE:
+        raise refused(name, value, "is True or False")
+    return word in _TRUE
+
+
+def read_text(name: str, value: object) -> str:
+    """
+    Read a text, as it is.
+
+    :param name: the argument, for the message.
+    :param value: a text, or an integer that a template made of one.
+    :returns: the text; it may be empty.
+    :raises InvalidArgumentError: for anything else: the text of a float is not certain to be the one that was written.
+    """
+    if isinstance(value, int) and not isinstance(value, bool):
+        with suppress(ValueError):  # thousands of digits
+            return str(value)
+    if not isinstance(value, str):
+        hint = " A template with native objects needs quotes inside: \"'{{ … }}'\"." if value is not None else ""
+        raise InvalidArgumentError(f"{name} is a text; not {shown(value)}.{hint}")
+    return value
+
+
+def read_identifier(name: str, value: object) -> str:
+    """
+    Read an identifier: a text that is not blank.
+
+    :param name: the argument, for the message.
+    :param value: a text, or an integer that a template made of one.
+    :returns: the text, without blanks at its ends.
+    :raises InvalidArgumentError: for a blank text, and anything else.
+    """
+    identifier = read_text(name, value).strip()
+    if not identifier:
+        raise InvalidArgumentError(f"{name} is empty: give the identifier, or leave {name} out.")
+    return identifier
+
+
+def read_texts(name: str, value: object) -> tuple[str, ...]:
+    """
+    Read a list of texts.
+
+    :param name: the argument, for the message.
+    :param value: a list of texts, or of integers that templates made of them; or one text with commas.
+    :returns: one entry or more, without blanks at their ends.
+    :raises InvalidArgumentError: for an empty list, an empty entry, the text of a Python list, and anything else.
+    """
+    if isinstance(value, str):
+        if _TEXT_OF_LIST.fullmatch(value):
+            raise InvalidArgumentError(
+                f"{name} is the text of a list: {shown(value)}. In a template, write {{{{ … | join(',') }}}}; or set "
+                "render_template_as_native_obj on the Dag."
+            )
+        entries: Sequence[object] = value.split(",")
+    elif isinstance(value, int) and not isinstance(value, bool):
+        entries = (value,)
+    elif isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray)):
+        entries = value
+    elif isinstance(value, AbstractSet):
+        entries = sorted(value, key=str)
+    else:
+        raise refused(name, value, "is a list of texts, or one text with commas")
+    texts = tuple(read_text(f"an entry of {name}", entry).strip() for entry in entries)
+    if not texts or not all(texts):
+        raise InvalidArgumentError(
+            f"{name} needs at least one entry, and none of them empty; not {shown(value)}.{_hint(value)}"
+        )
+    return texts
+
+
+def read_choice(name: str, value: object, choices: Sequence[str]) -> str:
+    """
+    Read one of a few words.
+
+    :param name: the argument, for the message.
+    :param value: the word.
+    :param choices: the words to choose from.
+    :returns: the word.
+    :raises InvalidArgumentError: for anything else.
+    """
+    if isinstance(value, str) and value.strip() in choices:
+        return value.strip()
+    raise refused(name, value, f"is {', '.join(choices[:-1])} or {choices[-1]}" if choices[1:] else f"is {choices[0]}")
+
+
+def read_whole_number(name: str, value: object, *, minimum: int | None = None, maximum: int | None = None) -> int:
+    """
+    Read a whole number.
+
+    :param name: the argument, for the message.
+    :param value: an integer, a float without a fraction, or the text of either.
+    :param minimum: the smallest that will do; None for no bound.
+    :param maximum: the largest that will do; None for no bound.
+    :returns: the number.
+    :raises InvalidArgumentError: for anything else, and beyond the bounds.
+    """
+    number = _whole(value)
+    if number is None or not _is_within(number, minimum, maximum):
+        raise refused(name, value, f"is a whole number{_bounds(minimum, maximum)}")
+    return number
+
+
+def read_number(name: str, value: object, *, minimum: float | None = None, maximum: float | None = None) -> float:
+    """
+    Read a number.
+
+    :param name: the argument, for the message.
+    :param value: a number, or the text of one.
+    :param minimum: the smallest that will do; None for no bound.
+    :param maximum: the largest that will do; None for no bound.
+    :returns: the number, which is finite.
+    :raises InvalidArgumentError: for anything else, and beyond the bounds.
+    """
+    number = _finite(value)
+    if number is None or not _is_within(number, minimum, maximum):
+        raise refused(name, value, f"is a number{_bounds(minimum, maximum)}")
+    return number
+
+
+def read_seconds(name: str, value: object, *, minimum: float | None = 0, maximum: float | None = None) -> float:
+    """
+    Read a time in seconds.
+
+    :param name: the argument, for the message.
+    :param value: a number of seconds, the text of one, or a ``timedelta``.
+    :param minimum: the smallest that will do; None for no bound.
+    :param maximum: the largest that will do; None for no bound.
+    :returns: the seconds.
+    :raises InvalidArgumentError: for anything else, and beyond the bounds.
+    """
+    seconds = value.total_seconds() if isinstance(value, timedelta) else _finite(value)
+    if seconds is None or not _is_within(seconds, minimum, maximum):
+        raise refused(name, value, f"is a number of seconds{_bounds(minimum, maximum)}, or a timedelta")
+    return seconds
+
+
+def refused(name: str, value: object, rule: str) -> InvalidArgumentError:
+    """
+    Make the error of an argument that cannot be read.
+
+    :param name: the argument.
+    :param value: its value, which is cut if it is long.
+    :param rule: what it must be, as the rest of a sentence, for example ``is True or False``.
+    :returns: the error.
+    """
+    return InvalidArgumentError(f"{name} {rule}; not {shown(value)}.{_hint(value)}")
+
+
+def shown(value: object) -> str:
+    """
+    Return a value as it stands in a message.
+
+    :param value: the value.
+    :returns: its representation, cut if it is long.
+    """
+    try:
+        text = repr(value[: _MAX_SHOWN_LENGTH + 1] if isinstance(value, str) else value)
+    except ValueError:
+        text = f"a value of thousands of digits ({type(value).__name__})"
+    return text if len(text) <= _MAX_SHOWN_LENGTH else f"{text[: _MAX_SHOWN_LENGTH - 1]}…"
+
+
+def _hint(value: object) -> str:
+    if isinstance(value, str) and ("{{" in value or "{%" in value):
+        return " Templates are not rendered in this argument."
+    return ""
+
+
+def _finite(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _whole(value: object) -> int | None:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        with suppress(ValueError):
+            return int(value)
+    number = _finite(value)
+    return int(number) if number is not None and number.is_integer() else None
+
+
+def _is_within(number: float, minimum: float | None, maximum: float | None) -> bool:
+    return (minimum is None or number >= minimum) and (maximum is None or number <= maximum)
+
+
+def _bounds(minimum: float | None, maximum: float | None) -> str:
+    if minimum is None:
+        return "" if maximum is None else f", {maximum:g} or less"
+    return f", {minimum:g} or more" if maximum is None else f", {minimum:g} to {maximum:g}"
