@@ -16,7 +16,6 @@ from airflow_provider_mediaops.sandbox.gate import Gate
 from airflow_provider_mediaops.sandbox.refusals import (
     RefusedError,
     books_refusal,
-    cluster_refusal,
     token_refusal,
     video_refusal,
 )
@@ -61,8 +60,6 @@ async def _refuse_invalid(request: Request, invalid: RequestValidationError) -> 
     service, error = service_of(request.url.path), invalid.errors()[0]
     if service == "video":
         return video_models.refusal_of_invalid(error).response()
-    if service == "cluster":
-        return cluster.refusal_of_invalid(error, request.url.path).response()
     if service == "books":
         return books_refusal(400, f"{error['loc'][-1]}: {error['msg']}").response()
     return await request_validation_exception_handler(request, invalid)
@@ -81,6 +78,4 @@ def _unknown_endpoint(service: Service, status: int, what: str) -> RefusedError:
         return video_refusal(status, "notFound", f"There is no endpoint {what}.")
     if service == "token":
         return token_refusal(status, "invalid_request", f"There is no endpoint {what}.")
-    if service == "cluster":
-        return cluster_refusal(400, "illegal_argument_exception", f"no handler found for [{what}]")
     return books_refusal(status, f"There is no endpoint {what}.")

@@ -41,6 +41,7 @@ class Sandbox:
         self.get = self._client.get
         self.post = self._client.post
         self.delete = self._client.delete
+        self.request = self._client.request
 
 
 @pytest.fixture
