@@ -73,7 +73,9 @@ async def test_elasticsearch_sends_its_own_content_type_if_asked(elasticsearch: 
     for path in ("/", "/_nodes/stats", "/_nodes/hot_threads?bogus"):
         accept = {"Accept": own.replace(";", "; ")}
         assert (await ask(elasticsearch, path, headers=accept)).headers["Content-Type"] == own
-        assert (await ask(opensearch, path, headers=accept)).headers["Content-Type"] == "application/json; charset=UTF-8"
+        assert (await ask(opensearch, path, headers=accept)).headers[
+            "Content-Type"
+        ] == "application/json; charset=UTF-8"
 
 
 async def test_opensearch_refuses_a_login_in_one_word(opensearch: Sandbox) -> None:
