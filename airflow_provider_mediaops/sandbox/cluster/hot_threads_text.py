@@ -140,7 +140,7 @@ def section(node: Node, *, cpu: float, at: str, sampling: Sampling, form: OpenSe
     """Write one node's part of the report.
 
     :param node: whose.
-    :param cpu: its CPU in percent; nothing is hot where it is zero or not known.
+    :param cpu: its CPU in percent; nothing is hot if it is zero or not known.
     :param at: when it was measured, in ISO 8601.
     :param sampling: what was asked for.
     :param form: whose form the text has.

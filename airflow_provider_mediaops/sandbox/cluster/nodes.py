@@ -23,7 +23,7 @@ _QUARTER = 0.25
 
 
 def _opaque_id(text: str) -> str:
-    """Give an id in the form of the cluster's: 22 letters, digits, dashes and underscores."""
+    """Return an id in the form of the cluster's: 22 letters, digits, dashes and underscores."""
     return base64.urlsafe_b64encode(hashlib.blake2b(text.encode(), digest_size=16).digest()).decode().rstrip("=")
 
 
@@ -49,12 +49,12 @@ class Node:
 
     @property
     def address(self) -> str:
-        """Where other nodes find it."""
+        """The address at which other nodes reach it."""
         return f"{HOST}:{self.port}"
 
     @property
     def attributes(self) -> dict[str, str]:
-        """What its configuration says of it."""
+        """The attributes that its configuration sets."""
         return {"zone": self.zone}
 
     @property
@@ -149,8 +149,8 @@ class CpuPin(BaseModel):
 class NodeLoad:
     """How busy a node is.
 
-    :param machine: CPU of the machine in percent; -1 where it is not known.
-    :param process: CPU of the node's process in percent; -1 where it is not known.
+    :param machine: CPU of the machine in percent; -1 if it is not known.
+    :param process: CPU of the node's process in percent; -1 if it is not known.
     """
 
     machine: float
@@ -176,7 +176,7 @@ class Cluster:
         return list(self._pins.values())
 
     def pin(self, pin: CpuPin) -> bool:
-        """Hold a node's CPU where it is set.
+        """Keep a node's CPU at fixed figures.
 
         :param pin: which node, and which figures.
         :returns: whether there is such a node.
@@ -191,7 +191,7 @@ class Cluster:
         self._pins.clear()
 
     def load(self, node: Node) -> NodeLoad:
-        """Tell how busy a node is now.
+        """Return how busy a node is now.
 
         :param node: one of :data:`NODES`.
         :returns: its CPU figures.

@@ -84,7 +84,7 @@ def test_elasticsearch_py_takes_it_for_its_own_server(elastic: elasticsearch.Ela
 
 def test_opensearch_py_reads_hot_threads(opensearch: opensearchpy.OpenSearch) -> None:
     everything = opensearch.nodes.hot_threads(**HOT_THREADS)
-    one = opensearch.nodes.hot_threads(node_id=["sandbox-1", "nobody"], params={"type": "block"})
+    one = opensearch.nodes.hot_threads(node_id=["sandbox-1", "nobody"], doc_type="block")
 
     assert everything.count("::: {") == 3
     assert "busiestThreads=9999, ignoreIdleThreads=false" in everything
@@ -122,7 +122,7 @@ def test_both_return_an_empty_report_of_what_the_nodes_cannot_do(
     opensearch: opensearchpy.OpenSearch, elastic: elasticsearch.Elasticsearch
 ) -> None:
     assert opensearch.nodes.hot_threads(threads=-1) == ""
-    assert opensearch.nodes.hot_threads(params={"type": "bogus"}) == ""
+    assert opensearch.nodes.hot_threads(doc_type="bogus") == ""
     assert str(elastic.nodes.hot_threads(timeout="1ms")) == ""
 
 
