@@ -26,7 +26,8 @@ from tests.java_artifacts import UnavailableError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-RELEASES = startable_secured_releases() or list(SECURED)[:1]
+pytestmark = pytest.mark.xdist_group("cluster")
+RELEASES = [name for name in startable_secured_releases() or SECURED if name in DIALECTS]
 HOT = "/_nodes/hot_threads"
 QUICK = "interval=20ms&snapshots=1"
 OPERATOR = (cluster.LOGIN, cluster.PASSWORD)
@@ -264,7 +265,6 @@ def is_part_of(ours: Any, theirs: Any) -> bool:
     return bool(ours == theirs)
 
 
-@pytest.mark.xdist_group("cluster")
 @pytest.mark.parametrize("question", QUESTIONS, ids=str)
 def test_both_answer_alike(pair: Pair, question: Question) -> None:
     real, sandbox = ask(pair.real, question), ask(pair.sandbox, question)
@@ -278,7 +278,6 @@ def test_both_answer_alike(pair: Pair, question: Question) -> None:
     assert ours == theirs
 
 
-@pytest.mark.xdist_group("cluster")
 @pytest.mark.parametrize("query", REPORTS)
 def test_the_threads_of_a_report_have_the_same_form(pair: Pair, query: str) -> None:
     theirs, ours = (ask(url, Question(f"{HOT}?{query}")).text for url in (pair.real, pair.sandbox))
@@ -287,7 +286,6 @@ def test_the_threads_of_a_report_have_the_same_form(pair: Pair, query: str) -> N
     assert codes(ours) <= codes(theirs)
 
 
-@pytest.mark.xdist_group("cluster")
 def test_every_set_of_statistics_that_the_dialect_knows_is_known(pair: Pair, request: pytest.FixtureRequest) -> None:
     release = request.node.callspec.params["pair"]
     metrics = ",".join(DIALECTS[release].metrics)

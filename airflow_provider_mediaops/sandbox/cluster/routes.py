@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Depends, Request, Response
-from fastapi.responses import PlainTextResponse
+from fastapi.responses import JSONResponse, PlainTextResponse
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, Field
 
@@ -193,7 +193,7 @@ _STATS = described(query=StatsParameters)
 @router.get("", include_in_schema=False)
 @router.head("", include_in_schema=False)
 @router.head("/", include_in_schema=False)
-@router.get("/", response_class=Response)
+@router.get("/", response_class=JSONResponse)
 async def version(asked: Question) -> Response:
     """Say who the cluster is."""
     asked.query.refuse_unknown()
@@ -245,25 +245,25 @@ def _text(nodes: list[Node], sampling: hot_threads_text.Sampling, asked: Asked) 
     )
 
 
-@router.get("/_nodes/stats", response_class=Response, openapi_extra=_STATS)
+@router.get("/_nodes/stats", response_class=JSONResponse, openapi_extra=_STATS)
 async def all_statistics(asked: Question) -> Response:
     """Return all statistics of all nodes: `os` and `process`."""
     return _statistics(None, "_all", asked)
 
 
-@router.get("/_nodes/stats/{metrics}", response_class=Response, openapi_extra=_STATS)
+@router.get("/_nodes/stats/{metrics}", response_class=JSONResponse, openapi_extra=_STATS)
 async def statistics(metrics: str, asked: Question) -> Response:
     """Return the statistics of all nodes: `os`, `process`, or both."""
     return _statistics(None, metrics, asked)
 
 
-@router.get("/_nodes/{node_id}/stats", response_class=Response, openapi_extra=_STATS)
+@router.get("/_nodes/{node_id}/stats", response_class=JSONResponse, openapi_extra=_STATS)
 async def all_statistics_of(node_id: str, asked: Question) -> Response:
     """Return all statistics of some nodes."""
     return _statistics(node_id, "_all", asked)
 
 
-@router.get("/_nodes/{node_id}/stats/{metrics}", response_class=Response, openapi_extra=_STATS)
+@router.get("/_nodes/{node_id}/stats/{metrics}", response_class=JSONResponse, openapi_extra=_STATS)
 async def statistics_of(node_id: str, metrics: str, asked: Question) -> Response:
     """Return the statistics of some nodes."""
     return _statistics(node_id, metrics, asked)
