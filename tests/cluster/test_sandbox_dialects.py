@@ -51,8 +51,8 @@ class Question:
     headers: dict[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        who = "" if self.login == OPERATOR else f" as {self.login[0] if self.login else 'nobody'}"
-        return f"{self.method} {self.path}{who}{''.join(self.headers.values())}"
+        who = "" if self.login == OPERATOR else f" as {self.login[0]}" if self.login else " without a login"
+        return " ".join([self.method, f"{self.path}{who}", *self.headers.values()])
 
 
 VALUES = [

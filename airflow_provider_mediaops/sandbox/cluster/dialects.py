@@ -6,6 +6,7 @@ them does in its own way. The tests ask real servers and the sandbox the same qu
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from copy import deepcopy
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -35,7 +36,7 @@ _NO_RIGHT = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 _OF_INDICES = ("completion_fields", "fielddata_fields", "fields", "groups")
 
 
-class Dialect:
+class Dialect(ABC):
     """How a cluster answers; this is what OpenSearch 2 and Elasticsearch 9 have in common."""
 
     #: The form of its hot-threads reports.
@@ -108,12 +109,13 @@ class Dialect:
         """Return whether the nodes can do what is asked; those that cannot are left out of the reply."""
         return sampling.type in TYPES and min(sampling.threads, sampling.interval, sampling.snapshots) >= 0
 
-    def refuse_late(self, node: Node, timeout: str) -> None:
-        """Refuse a report that takes longer than its time limit; here, late nodes are left out of the reply.
+    def nodes_after_timeout(self, nodes: list[Node], timeout: str) -> list[Node]:
+        """Return the nodes of a report that takes longer than its time limit: late nodes are left out.
 
-        :param node: the first of the nodes that were asked.
+        :param nodes: the nodes that were asked.
         :param timeout: the time limit, as it came.
         """
+        return []
 
     def read_statistics(self, query: Query, metrics: list[str]) -> None:
         """Read the parameters of a request for node statistics.
@@ -128,6 +130,7 @@ class Dialect:
                 query.text(name, "")
             query.flag("include_segment_file_sizes", default=False)
 
+    @abstractmethod
     def unauthenticated(self, uri: str, scheme: str, user: str | None) -> RefusedError:
         """Refuse a request whose credential is missing or wrong.
 
@@ -135,15 +138,14 @@ class Dialect:
         :param scheme: the kind of the credential: ``basic``, ``apikey``, ``bearer``, or another that is not looked at.
         :param user: whose password was wrong; None if no name and password came.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def forbidden(self, action: str, user: str) -> RefusedError:
         """Refuse an action that a user may not do.
 
         :param action: such as ``cluster:monitor/nodes/stats``.
         :param user: who asked.
         """
-        raise NotImplementedError
 
     def unknown_route(self, method: str, path: str, uri: str) -> RefusedError:
         """Refuse an address that the cluster does not have.
@@ -341,9 +343,9 @@ class Document(OpenSearch2):
     def _type(self, query: Query) -> str:
         return _one_of(query.text("type", "cpu"), TYPES, "type not supported")
 
-    def refuse_late(self, node: Node, timeout: str) -> None:
+    def nodes_after_timeout(self, nodes: list[Node], timeout: str) -> list[Node]:
         """Refuse a report that takes longer than its time limit."""
-        reason = f"[{node.name}][{node.address}] no response within [{timeout}]"
+        reason = f"[{nodes[0].name}][{nodes[0].address}] no response within [{timeout}]"
         raise cluster_refusal(503, "receive_timeout_transport_exception", reason)
 
     def read_statistics(self, query: Query, metrics: list[str]) -> None:

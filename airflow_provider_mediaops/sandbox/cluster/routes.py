@@ -224,8 +224,7 @@ async def _report(node_list: str | None, asked: Asked) -> Response:
     if nodes:
         await sandbox.clock.sleep(min(sampling.seconds, patience, sandbox.settings.max_sampling))
     if nodes and sampling.seconds > patience:
-        asked.dialect.refuse_late(nodes[0], asked.query.text("timeout", ""))
-        nodes = []
+        nodes = asked.dialect.nodes_after_timeout(nodes, asked.query.text("timeout", ""))
     return Response(_text(nodes, sampling, asked), media_type=_TEXT)
 
 
