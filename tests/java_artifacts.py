@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 MAVEN_SECONDS = 600
+DEPENDENCY_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1"
 # In a JDK's file "release". Java 8 called itself 1.8.
 VERSION = re.compile(r'^JAVA_VERSION="(?:1\.)?(\d+)', re.MULTILINE)
 
@@ -73,20 +74,43 @@ def resolved_class_path(name: str, pom: Path, cache: Path, jdk: Jdk, options: Se
     cache.mkdir(parents=True, exist_ok=True)
     # Complete or not there at all, also when two sessions build it at once.
     fresh = cached.with_suffix(f".{os.getpid()}")
+    goal = ["dependency:build-classpath", "-DincludeScope=runtime", f"-Dmdep.outputFile={fresh}"]
     try:
-        _run_maven(name, ["--file", str(pom), *options], jdk, fresh)
+        _run_maven(name, ["--file", str(pom), *options, *goal], jdk)
         fresh.replace(cached)
     finally:
         fresh.unlink(missing_ok=True)
     return cached.read_text(encoding="utf-8")
 
 
-def _run_maven(name: str, options: Sequence[str], jdk: Jdk, destination: Path) -> None:
+def resolved_zip(group: str, artifact: str, version: str, *, cache: Path, jdk: Jdk) -> Path:
+    """Resolve a published ZIP file: the first time by Maven, then from the checkout's cache.
+
+    :param group: the artifact's group
+    :param artifact: its name
+    :param version: its version
+    :param cache: a folder
+    :param jdk: runs Maven
+    :raises UnavailableError: there is no Maven, or it could not get the artifact
+    """
+    cached = cache / f"{artifact}-{version}.zip"
+    if cached.exists():
+        return cached
+    fresh = cache / f"{os.getpid()}"
+    goal = [f"{DEPENDENCY_PLUGIN}:copy", f"-Dartifact={group}:{artifact}:{version}:zip", f"-DoutputDirectory={fresh}"]
+    try:
+        _run_maven(f"{artifact} {version}", goal, jdk)
+        (fresh / cached.name).replace(cached)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+    return cached
+
+
+def _run_maven(name: str, options: Sequence[str], jdk: Jdk) -> None:
     maven = shutil.which("mvn")
     if maven is None:
         raise UnavailableError(f"Maven (mvn), which fetches {name}, is not on the PATH.")
     command = [maven, "--quiet", "--batch-mode", *options]
-    command += ["dependency:build-classpath", "-DincludeScope=runtime", f"-Dmdep.outputFile={destination}"]
     try:
         done = subprocess.run(
             command,

@@ -22,7 +22,6 @@ from airflow_provider_mediaops.sandbox.hosts import OwnHosts
 from airflow_provider_mediaops.sandbox.refusals import (
     RefusedError,
     books_refusal,
-    cluster_refusal,
     token_refusal,
     video_refusal,
 )
@@ -79,8 +78,6 @@ async def _refuse_invalid(request: Request, invalid: RequestValidationError) -> 
     service, error = service_of(request.url.path), invalid.errors()[0]
     if service == "video":
         return video.refusal_of_invalid(error).response()
-    if service == "cluster":
-        return cluster.refusal_of_invalid(error, request.url.path).response()
     if service == "books":
         return books_refusal(400, f"{error['loc'][-1]}: {error['msg']}").response()
     return await request_validation_exception_handler(request, invalid)
@@ -115,6 +112,4 @@ def _unknown_endpoint(service: Service, status: int, what: str) -> RefusedError:
         return video_refusal(status, "notFound" if status == HTTPStatus.NOT_FOUND else "methodNotAllowed", message)
     if service == "token":
         return token_refusal(status, "invalid_request", message)
-    if service == "cluster":
-        return cluster_refusal(400, "illegal_argument_exception", f"no handler found for [{what}]")
     return books_refusal(status, message)

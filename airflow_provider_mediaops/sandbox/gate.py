@@ -11,7 +11,7 @@ from fastapi import Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
 
 from airflow_provider_mediaops.sandbox.clock import moment
-from airflow_provider_mediaops.sandbox.cluster.routes import HotThreadsParameters
+from airflow_provider_mediaops.sandbox.cluster.routes import HotThreadsParameters, dialect_of
 from airflow_provider_mediaops.sandbox.faults import (
     ContentTypeFault,
     DelayFault,
@@ -22,8 +22,8 @@ from airflow_provider_mediaops.sandbox.faults import (
     StatusFault,
     TruncateFault,
 )
-from airflow_provider_mediaops.sandbox.refusals import expired_refusal, refusal_of_status
-from airflow_provider_mediaops.sandbox.services import service_of
+from airflow_provider_mediaops.sandbox.refusals import RefusedError, expired_refusal, refusal_of_status
+from airflow_provider_mediaops.sandbox.services import Service, service_of
 from airflow_provider_mediaops.sandbox.state import RequestRecord, SandboxState
 from airflow_provider_mediaops.sandbox.video.parameters import shown_names
 
@@ -113,11 +113,11 @@ class Gate:
             case StatusFault():
                 await self._status_reply(fault)(scope, receive, send)
             case LimitFault():
-                await self._state.limit_refusal(fault.service).response()(scope, receive, send)
+                await self._refusal(fault.service, self._state.limit_refusal(fault.service))(scope, receive, send)
             case ExpireTokenFault():
                 authorization = Request(scope).headers.get("Authorization", "")
                 self._state.tokens.revoke(authorization.partition(" ")[2])
-                await expired_refusal(fault.service).response()(scope, receive, send)
+                await self._refusal(fault.service, expired_refusal(fault.service))(scope, receive, send)
             case ContentTypeFault(login_page=True):
                 await Response(_LOGIN_PAGE, media_type=fault.content_type)(scope, receive, send)
             case DelayFault(point="before_work"):
@@ -139,10 +139,13 @@ class Gate:
                 reply.set_header(b"content-type", fault.content_type)
                 await reply.send(send)
 
+    def _refusal(self, service: Service, refusal: RefusedError) -> Response:
+        return dialect_of(self._state).refusal_reply(refusal) if service == "cluster" else refusal.response()
+
     def _status_reply(self, fault: StatusFault) -> Response:
         response: Response
         if fault.body is None:
-            response = refusal_of_status(fault.service, fault.status).response()
+            response = self._refusal(fault.service, refusal_of_status(fault.service, fault.status))
         elif isinstance(fault.body, str):
             response = PlainTextResponse(fault.body, status_code=fault.status)
         else:

@@ -21,16 +21,7 @@ if TYPE_CHECKING:
 Model = TypeVar("Model", bound=BaseModel)
 
 
-def last_values(query: QueryParams) -> Mapping[str, str]:
-    """Return one value for each parameter: of a repeated one, the last.
-
-    :param query: the parameters as they came.
-    :returns: the values by name.
-    """
-    return dict(query)
-
-
-def from_query(model: type[Model], *, values: Callable[[QueryParams], Mapping[str, str]] = last_values) -> Any:
+def from_query(model: type[Model], *, values: Callable[[QueryParams], Mapping[str, str]]) -> Any:
     """Return a dependency through which a route's parameter receives the request's query.
 
     :param model: what the query must be.

@@ -10,6 +10,7 @@ from fastapi import Depends, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from airflow_provider_mediaops.sandbox.clock import Clock, SystemClock
+from airflow_provider_mediaops.sandbox.cluster.dialects import DialectName
 from airflow_provider_mediaops.sandbox.cluster.nodes import Cluster
 from airflow_provider_mediaops.sandbox.faults import FaultBoard
 from airflow_provider_mediaops.sandbox.limits import DailyQuota, SlidingWindow
@@ -49,6 +50,9 @@ class Settings(BaseModel):
     )
     books_limit_reply: Literal["alternate", "404", "429"] = Field(
         default="alternate", description="Which of its two limit replies the book database gives."
+    )
+    cluster_dialect: DialectName = Field(
+        default="document", description="How the search cluster answers: as its document says, or as a product does."
     )
     cpu_cycle: float = Field(default=40.0, gt=0, description="Seconds from one CPU spike of sandbox-2 to the next.")
     max_sampling: float = Field(

@@ -1,7 +1,8 @@
 import org.codelibs.opensearch.runner.OpenSearchRunner;
 
 /**
- * One OpenSearch node: the first argument is its folder, the others are settings (name=value).
+ * One OpenSearch node: the first argument is its folder, the others are settings (name=value). The system property
+ * node.plugin names the class of a plugin.
  *
  * It runs until its standard input ends, hence never longer than the process that started it. The runner's own main
  * class takes no settings, puts all nodes into one process (where they share their CPU figure and their threads), and
@@ -16,7 +17,9 @@ public final class Node {
                     settings.put(setting[0], setting[1]);
                 }
             });
-            runner.build(OpenSearchRunner.newConfigs().basePath(arguments[0]).numOfNode(1));
+            OpenSearchRunner.Configs configs = OpenSearchRunner.newConfigs().basePath(arguments[0]).numOfNode(1);
+            String plugin = System.getProperty("node.plugin");
+            runner.build(plugin == null ? configs : configs.pluginTypes(plugin));
             while (System.in.read() >= 0) {
                 // Nothing is said on it: only its end counts.
             }

@@ -9,7 +9,7 @@ import tempfile
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import requests
 
@@ -98,38 +98,60 @@ def running_cluster(release: str, *, size: int = 2) -> Iterator[Cluster]:
 @contextmanager
 def _node(java: Sequence[str], name: str, folder: Path, settings: Sequence[str]) -> Iterator[Node]:
     folder.mkdir()
-    log = folder / "output.log"
     command = [*java, f"-Djava.io.tmpdir={folder}", str(FOLDER / "Node.java"), str(folder / "home")]
     command += [f"node.name={name}", "network.host=127.0.0.1", "discovery.type=zen", *settings]
     # The system chooses the ports and the node writes them to files: nobody can take them in between.
     command += ["http.port=0", "transport.port=0", "node.portsfile=true"]
     # A machine's nearly full disk is no concern of these tests.
     command += ["cluster.routing.allocation.disk.threshold_enabled=false"]
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
-        )
-    try:
+    with running_process(command, folder / "output.log") as process:
+        logs = folder / "home" / "node_1" / "logs"
         yield Node(
             name=name,
-            url=f"http://{_address('http', process, log)}",
-            transport_address=_address("transport", process, log),
+            url=f"http://{listening_address(logs / 'http.ports', process)}",
+            transport_address=listening_address(logs / "transport.ports", process),
             process=process,
         )
+
+
+@contextmanager
+def running_process(command: Sequence[str], log: Path, **options: Any) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a node's process, which runs until its standard input ends, and stop it at the end.
+
+    :param command: starts it
+    :param log: where its output goes
+    :param options: further arguments of :class:`subprocess.Popen`
+    """
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT, start_new_session=True, **options
+        )
+    try:
+        yield process
+    except EndedError as error:
+        raise RuntimeError(f"A node ended with status {process.returncode}: {log.read_text()[-3000:]}") from error
     finally:
         _stop(process)
 
 
-def _address(kind: str, process: subprocess.Popen[bytes], log: Path) -> str:
-    """Wait until a node has written where it listens."""
-    ports = log.parent / "home" / "node_1" / "logs" / f"{kind}.ports"
+class EndedError(Exception):
+    """A node's process ended while it was waited for."""
+
+
+def listening_address(ports: Path, process: subprocess.Popen[bytes]) -> str:
+    """Wait until a node has written where it listens.
+
+    :param ports: the file that it writes
+    :param process: its process
+    :raises EndedError: the process has ended
+    """
 
     def read() -> str:
         if process.poll() is not None:
-            raise RuntimeError(f"A node ended with status {process.returncode}: {log.read_text()[-3000:]}")
+            raise EndedError
         return ports.read_text(encoding="utf-8") if ports.exists() else ""
 
-    return wait_for(f"{kind} address of a node", read, bool, within=START_SECONDS).split()[0]
+    return wait_for(f"address of a node in {ports.name}", read, bool, within=START_SECONDS).split()[0]
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

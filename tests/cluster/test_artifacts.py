@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cluster import artifacts
-from tests.cluster.artifacts import class_path, fitting_jdk
+from tests.cluster.artifacts import class_path, fitting_jdk, secured_zip
 from tests.java_artifacts import Jdk, UnavailableError, jdks_in
 
 if TYPE_CHECKING:
@@ -78,3 +78,21 @@ def test_a_class_path_is_resolved_once(tmp_path: Path, monkeypatch: pytest.Monke
     jar.unlink()
     class_path("opensearch-2", jdk)
     assert (tmp_path / "runs").read_text() == "run\nrun\n"
+
+
+def test_a_distribution_is_fetched_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    maven = tmp_path / "mvn"
+    maven.write_text(
+        '#!/bin/sh\nfor argument; do case "$argument" in -DoutputDirectory=*) folder="${argument#*=}";; esac; done\n'
+        f'mkdir -p "$folder"; echo zipped > "$folder/elasticsearch-9.1.0.zip"; echo "$*" >> "{tmp_path}/runs"\n'
+    )
+    maven.chmod(0o755)
+    monkeypatch.setattr(artifacts, "CACHE", tmp_path / "cache")
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    jdk = Jdk(home=tmp_path, version=21)
+    path = secured_zip("elasticsearch-9", jdk)
+    assert secured_zip("elasticsearch-9", jdk) == path
+    assert path.read_text() == "zipped\n"
+    assert list((tmp_path / "cache").iterdir()) == [path]
+    [run] = (tmp_path / "runs").read_text().splitlines()
+    assert "org.elasticsearch.distribution.integ-test-zip:elasticsearch:9.1.0:zip" in run

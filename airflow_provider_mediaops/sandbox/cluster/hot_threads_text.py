@@ -1,26 +1,22 @@
-"""The text of a hot-threads report, in the form that OpenSearch 1 to 3 write it."""
+"""The text of a hot-threads report, in the form of OpenSearch 2 and in that of Elasticsearch 9."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar
+
+from airflow_provider_mediaops.sandbox.cluster.nodes import HOST
+from airflow_provider_mediaops.sandbox.cluster.threads import BUSY, IDLE, Stack, Thread
+from airflow_provider_mediaops.sandbox.cluster.units import bytes_text, time_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from airflow_provider_mediaops.sandbox.cluster.nodes import Node
 
-Stack = tuple[str, ...]
-
-_NANOS = {
-    "d": 86_400_000_000_000,
-    "h": 3_600_000_000_000,
-    "m": 60_000_000_000,
-    "s": 1_000_000_000,
-    "ms": 1_000_000,
-    "micros": 1_000,
-    "nanos": 1,
-}
+# Allocating a byte takes this much CPU, in the sandbox.
+_NANOS_A_BYTE = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,180 +27,150 @@ class Sampling:
     :param snapshots: samples of each thread's stack.
     :param threads: threads to report a node.
     :param ignore_idle: whether idle threads are left out.
-    :param type: what is measured; waiting and blocking are reported as zero, as OpenSearch does.
+    :param type: what is measured: ``block``, ``cpu``, ``wait``, or ``mem``.
+    :param sort: ``total``, or ``cpu`` to leave other times out of the order.
     """
 
     interval: int
     snapshots: int
     threads: int
     ignore_idle: bool
-    type: Literal["block", "cpu", "wait"]
+    type: str
+    sort: str = "total"
 
     @property
     def seconds(self) -> float:
         """How long the sampling takes."""
-        return self.interval / _NANOS["s"] + self.snapshots * 0.01
+        return self.interval / 1e9 + self.snapshots * 0.01
 
 
-@dataclass(frozen=True, slots=True)
-class _Thread:
-    """A thread that may be hot.
-
-    :param name: its name, with a place for the node's.
-    :param share: its part of the node's CPU, in thousandths.
-    :param seen: stacks, the running method first, each with the part of snapshots that show it, in tenths.
-    """
-
-    name: str
-    share: int
-    seen: tuple[tuple[int, Stack], ...]
+def _percent(nanos: int, interval: int) -> float:
+    return 100 * nanos / interval if interval else math.nan
 
 
-_POOL: Stack = (
-    "app//org.opensearch.common.util.concurrent.ThreadContext$ContextPreservingAbstractRunnable.doRun(ThreadContext.java:955)",
-    "app//org.opensearch.common.util.concurrent.AbstractRunnable.run(AbstractRunnable.java:52)",
-    "java.base@21.0.5/java.util.concurrent.ThreadPoolExecutor.runWorker(ThreadPoolExecutor.java:1144)",
-    "java.base@21.0.5/java.util.concurrent.ThreadPoolExecutor$Worker.run(ThreadPoolExecutor.java:642)",
-    "java.base@21.0.5/java.lang.Thread.runWith(Thread.java:1596)",
-    "java.base@21.0.5/java.lang.Thread.run(Thread.java:1583)",
-)
-_SEARCH: Stack = (
-    "app//org.apache.lucene.search.Weight$DefaultBulkScorer.scoreAll(Weight.java:306)",
-    "app//org.apache.lucene.search.Weight$DefaultBulkScorer.score(Weight.java:245)",
-    "app//org.opensearch.search.internal.ContextIndexSearcher.searchLeaf(ContextIndexSearcher.java:360)",
-    "app//org.opensearch.search.internal.ContextIndexSearcher.search(ContextIndexSearcher.java:303)",
-    "app//org.opensearch.search.query.QueryPhase.executeInternal(QueryPhase.java:282)",
-    "app//org.opensearch.search.query.QueryPhase.execute(QueryPhase.java:155)",
-    "app//org.opensearch.search.SearchService.loadOrExecuteQueryPhase(SearchService.java:622)",
-    "app//org.opensearch.search.SearchService$$Lambda$6021/0x00007f2a1c9d4b20.get(Unknown Source)",
-    "app//org.opensearch.action.ActionRunnable$2.doRun(ActionRunnable.java:104)",
-    *_POOL,
-)
-_WRITE: Stack = (
-    "app//org.opensearch.index.engine.InternalEngine.indexIntoLucene(InternalEngine.java:1168)",
-    "app//org.opensearch.index.engine.InternalEngine.index(InternalEngine.java:1005)",
-    "app//org.opensearch.index.shard.IndexShard.applyIndexOperation(IndexShard.java:1030)",
-    "app//org.opensearch.action.bulk.TransportShardBulkAction$2.doRun(TransportShardBulkAction.java:468)",
-    *_POOL,
-)
-_MERGE: Stack = (
-    "app//org.apache.lucene.index.SegmentMerger.merge(SegmentMerger.java:142)",
-    "app//org.apache.lucene.index.IndexWriter.mergeMiddle(IndexWriter.java:5293)",
-    "app//org.apache.lucene.index.ConcurrentMergeScheduler.doMerge(ConcurrentMergeScheduler.java:700)",
-    "app//org.apache.lucene.index.ConcurrentMergeScheduler$MergeThread.run(ConcurrentMergeScheduler.java:721)",
-)
-_TAKE: Stack = (
-    "java.base@21.0.5/jdk.internal.misc.Unsafe.park(Native Method)",
-    "java.base@21.0.5/java.util.concurrent.locks.LockSupport.park(LockSupport.java:371)",
-    "java.base@21.0.5/java.util.concurrent.LinkedTransferQueue.take(LinkedTransferQueue.java:1217)",
-    "java.base@21.0.5/java.util.concurrent.ThreadPoolExecutor.getTask(ThreadPoolExecutor.java:1070)",
-    *_POOL[2:],
-)
-_SELECT: Stack = (
-    "java.base@21.0.5/sun.nio.ch.EPoll.wait(Native Method)",
-    "java.base@21.0.5/sun.nio.ch.EPollSelectorImpl.doSelect(EPollSelectorImpl.java:121)",
-    "app//io.netty.channel.nio.NioEventLoop.select(NioEventLoop.java:883)",
-    "app//io.netty.channel.nio.NioEventLoop.run(NioEventLoop.java:526)",
-    "java.base@21.0.5/java.lang.Thread.run(Thread.java:1583)",
-)
-
-_BUSY = (
-    _Thread(
-        "opensearch[{node}][search][T#5]",
-        share=1_000,
-        seen=(
-            (6, ("app//org.apache.lucene.util.automaton.RunAutomaton.step(RunAutomaton.java:189)", *_SEARCH)),
-            (3, ("app//org.apache.lucene.codecs.lucene912.ForUtil.decode(ForUtil.java:251)", *_SEARCH)),
-            (1, _SEARCH[3:]),
-        ),
-    ),
-    _Thread(
-        "opensearch[{node}][write][T#2]",
-        share=430,
-        # The first snapshot's stack is met once, so the others join it by what they have in common.
-        seen=(
-            (1, ("app//org.apache.lucene.index.TermsHashPerField.add(TermsHashPerField.java:210)", *_WRITE)),
-            (9, ("app//org.apache.lucene.index.IndexingChain.processField(IndexingChain.java:742)", *_WRITE)),
-        ),
-    ),
-    _Thread(
-        "opensearch[{node}][[sandbox-events][0]: Lucene Merge Thread #7]",
-        share=180,
-        seen=(
-            (5, ("app//org.apache.lucene.util.packed.DirectReader.getInstance(DirectReader.java:73)", *_MERGE)),
-            (3, ("app//org.apache.lucene.codecs.DocValuesConsumer.merge(DocValuesConsumer.java:140)", *_MERGE)),
-            (2, ("app//org.apache.lucene.store.RateLimitedIndexOutput.writeByte(Unknown Source)", *_MERGE)),
-        ),
-    ),
-    _Thread("opensearch[{node}][refresh][T#1]", share=41, seen=((10, _WRITE[2:]),)),
-    _Thread("opensearch[{node}][clusterManagerService#updateTask][T#1]", share=7, seen=((2, _POOL), (8, _TAKE))),
-)
-_IDLE = (
-    _Thread("opensearch[{node}][transport_worker][T#1]", share=0, seen=((10, _SELECT),)),
-    _Thread("opensearch[{node}][generic][T#3]", share=0, seen=((10, _TAKE),)),
-)
+def _percent_text(percent: float) -> str:
+    return f"{percent:.1f}".replace("nan", "NaN")
 
 
-def nanoseconds(text: str) -> int | None:
-    """Read a time as the cluster takes it: a whole number and a unit.
+class OpenSearchForm:
+    """The form of OpenSearch 1 to 3, and of Elasticsearch up to 7.15."""
 
-    :param text: such as ``500ms``.
-    :returns: nanoseconds; None where it is no such time.
-    """
-    number = text.rstrip("abcdefghijklmnopqrstuvwxyz")
-    unit = _NANOS.get(text[len(number) :])
-    return int(number) * unit if unit and number.isascii() and number.isdigit() else None
+    program: ClassVar[str] = "opensearch"
+    manager: ClassVar[str] = "clusterManagerService"
+    attributes: ClassVar[Mapping[str, str]] = {"shard_indexing_pressure_enabled": "true"}
+    code: ClassVar[Mapping[str, str]] = {
+        "java": "java.base@21.0.5/",
+        "server": "app//org.opensearch.",
+        "lucene": "app//org.apache.lucene.",
+        "netty": "app//io.netty.",
+    }
+
+    def header(self, node: Node) -> str:
+        """Write the head of a node's section."""
+        identity = (node.name, node.id, node.ephemeral_id)
+        return _slots(*identity, HOST, node.address, node.role_letters, self._attribute_text(node))
+
+    def attributes_of(self, node: Node) -> dict[str, str]:
+        """Return a node's attributes: its own, and what every node of the product has."""
+        return {**self.attributes, **node.attributes}
+
+    def _attribute_text(self, node: Node) -> str:
+        return ", ".join(f"{name}={value}" for name, value in self.attributes_of(node).items())
+
+    def order(self, threads: tuple[Thread, ...], sampling: Sampling) -> list[Thread]:
+        """Put threads in the order of a report."""
+        return list(threads)
+
+    def usage(self, thread: Thread, cpu: float, sampling: Sampling) -> str:
+        """Write what a thread used; waiting and blocking are not measured, and read zero."""
+        spent = round(sampling.interval * cpu * thread.share / 100_000) if sampling.type == "cpu" else 0
+        return self._time(spent, sampling)
+
+    def _time(self, spent: int, sampling: Sampling) -> str:
+        percent = _percent_text(_percent(spent, sampling.interval))
+        return f"{percent:>4}% ({time_text(spent)} out of {time_text(sampling.interval)}) {sampling.type} usage"
 
 
-def time_text(nanos: int) -> str:
-    """Write a time as the cluster does: the largest unit that fits, one decimal cut off, none if it is zero.
+class ElasticsearchForm(OpenSearchForm):
+    """The form of Elasticsearch 9."""
 
-    :param nanos: nanoseconds.
-    :returns: such as ``455.5micros``.
-    """
-    for suffix, size in _NANOS.items():
-        if nanos >= size:
-            whole, tenth = divmod(nanos * 10 // size, 10)
-            return f"{whole}.{tenth}{suffix}" if tenth else f"{whole}{suffix}"
-    return "0s"
+    program = "elasticsearch"
+    manager = "masterService"
+    attributes: ClassVar[Mapping[str, str]] = {"xpack.installed": "true"}
+    code: ClassVar[Mapping[str, str]] = {
+        "java": "java.base@24.0.1/",
+        "server": "app/org.elasticsearch.server@9.1.0/org.elasticsearch.",
+        "lucene": "app/org.apache.lucene.core@10.2.2/org.apache.lucene.",
+        "netty": "io.netty.transport@4.1.118.Final/io.netty.",
+    }
+
+    def header(self, node: Node) -> str:
+        """Write the head of a node's section: also an external id, the version and those of its indices."""
+        identity = (node.name, node.id, node.ephemeral_id, node.name)
+        versions = ("9.1.0", "8000099-9033000")
+        return _slots(*identity, HOST, node.address, node.role_letters, *versions, self._attribute_text(node))
+
+    def order(self, threads: tuple[Thread, ...], sampling: Sampling) -> list[Thread]:
+        """Put threads in the order of a report: by their CPU, to which other times are added unless asked not to."""
+        with_other = sampling.type == "cpu" and sampling.sort == "total"
+        return sorted(threads, key=lambda thread: -thread.share - (thread.other if with_other else 0))
+
+    def usage(self, thread: Thread, cpu: float, sampling: Sampling) -> str:
+        """Write what a thread used; CPU is told apart from the rest of its time, and waiting is measured."""
+        interval = sampling.interval
+        spent = round(interval * cpu * thread.share / 100_000)
+        if sampling.type == "mem":
+            return f"{bytes_text(spent // _NANOS_A_BYTE)} memory allocated"
+        if sampling.type != "cpu":
+            return self._time(interval if thread.idle and sampling.type == "wait" else 0, sampling)
+        # An idle transport thread is called so, and its idleness is no part of the leading figure.
+        transport = "[transport_worker]" in thread.name
+        other = interval - spent if transport else round(interval * cpu * thread.other / 100_000)
+        total = spent if transport else spent + other
+        figures = [_percent_text(_percent(nanos, interval)) for nanos in (total, spent, other)]
+        split = f"[cpu={figures[1]}%, {'idle' if transport else 'other'}={figures[2]}%]"
+        return f"{figures[0]:>4}% {split} ({time_text(spent + other)} out of {time_text(interval)}) cpu usage"
 
 
-def section(node: Node, *, cpu: float, at: str, sampling: Sampling) -> str:
+def _slots(*slots: str) -> str:
+    return "".join(f"{{{slot}}}" for slot in slots)
+
+
+def section(node: Node, *, cpu: float, at: str, sampling: Sampling, form: OpenSearchForm) -> str:
     """Write one node's part of the report.
 
     :param node: whose.
-    :param cpu: its CPU in percent; nothing is hot where it is zero or not known.
+    :param cpu: its CPU in percent; nothing is hot if it is zero or not known.
     :param at: when it was measured, in ISO 8601.
     :param sampling: what was asked for.
+    :param form: whose form the text has.
     :returns: the section, with the empty line that ends it.
     """
     interval = time_text(sampling.interval)
     ignoring = "true" if sampling.ignore_idle else "false"
     asked = f"interval={interval}, busiestThreads={sampling.threads}, ignoreIdleThreads={ignoring}"
     lines = [f"Hot threads at {at}, {asked}:"]
-    candidates = (_BUSY if cpu > 0 else ()) + (() if sampling.ignore_idle else _IDLE)
-    for thread in candidates[: sampling.threads]:
-        lines += ["", *_thread_lines(thread, node, cpu, sampling)]
+    threads = form.order(BUSY if cpu > 0 else (), sampling) + list(() if sampling.ignore_idle else IDLE)
+    # Without a snapshot, no thread is seen.
+    for thread in threads[: sampling.threads if sampling.snapshots else 0]:
+        name = thread.name.format(program=form.program, node=node.name, manager=form.manager)
+        lines += ["", f"{form.usage(thread, cpu, sampling)} by thread '{name}'", *_stacks(thread, sampling, form)]
     # The cluster indents every line of a node's report, empty ones too.
-    return f"::: {node.header}\n" + "".join(f"   {line}\n" for line in lines) + "\n"
+    return f"::: {form.header(node)}\n" + "".join(f"   {line}\n" for line in lines) + "\n"
 
 
-def _thread_lines(thread: _Thread, node: Node, cpu: float, sampling: Sampling) -> Iterator[str]:
-    spent = round(sampling.interval * cpu * thread.share / 100_000) if sampling.type == "cpu" else 0
-    percent = 100 * spent / sampling.interval if sampling.interval else 0.0
-    yield (
-        f"{percent:4.1f}% ({time_text(spent)} out of {time_text(sampling.interval)}) "
-        f"{sampling.type} usage by thread '{thread.name.format(node=node.name)}'"
-    )
+def _stacks(thread: Thread, sampling: Sampling, form: OpenSearchForm) -> Iterator[str]:
     for count, frames in _groups(_snapshots(thread, sampling.snapshots)):
         if count == 1:
             yield "  unique snapshot"
         else:
             yield f"  {count}/{sampling.snapshots} snapshots sharing following {len(frames)} elements"
-        yield from (f"    {frame}" for frame in frames)
+        for frame in frames:
+            code, _, rest = frame.partition(":")
+            yield f"    {form.code[code]}{rest}"
 
 
-def _snapshots(thread: _Thread, count: int) -> list[tuple[int, Stack]]:
+def _snapshots(thread: Thread, count: int) -> list[tuple[int, Stack]]:
     """Share out the snapshots among the stacks; what rounding leaves over shows the first."""
     counts = [count * tenths // 10 for tenths, _ in thread.seen]
     counts[0] += count - sum(counts)

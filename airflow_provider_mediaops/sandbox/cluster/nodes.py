@@ -5,14 +5,16 @@ from __future__ import annotations
 import base64
 import hashlib
 import math
+import re
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from airflow_provider_mediaops.sandbox.cluster.query import flag
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from airflow_provider_mediaops.sandbox.clock import Clock
 
@@ -21,7 +23,7 @@ _QUARTER = 0.25
 
 
 def _opaque_id(text: str) -> str:
-    """Give an id in the form of the cluster's: 22 letters, digits, dashes and underscores."""
+    """Return an id in the form of the cluster's: 22 letters, digits, dashes and underscores."""
     return base64.urlsafe_b64encode(hashlib.blake2b(text.encode(), digest_size=16).digest()).decode().rstrip("=")
 
 
@@ -47,65 +49,76 @@ class Node:
 
     @property
     def address(self) -> str:
-        """Where other nodes find it."""
+        """The address at which other nodes reach it."""
         return f"{HOST}:{self.port}"
 
     @property
     def attributes(self) -> dict[str, str]:
-        """What its configuration says of it."""
-        return {"shard_indexing_pressure_enabled": "true", "zone": self.zone}
+        """The attributes that its configuration sets."""
+        return {"zone": self.zone}
 
     @property
-    def header(self) -> str:
-        """The node as the head of a hot-threads section shows it, in the form of OpenSearch 1 to 3."""
-        slots = (
-            self.name,
-            self.id,
-            _opaque_id(f"{self.name} this time"),
-            HOST,
-            self.address,
-            "".join(_ROLE_LETTERS[role] for role in self.roles),
-            ", ".join(f"{name}={value}" for name, value in self.attributes.items()),
-        )
-        return "".join(f"{{{slot}}}" for slot in slots)
+    def ephemeral_id(self) -> str:
+        """Its id until it is started again."""
+        return _opaque_id(f"{self.name} this time")
+
+    @property
+    def role_letters(self) -> str:
+        """Its roles as the head of a hot-threads section shows them."""
+        return "".join(_ROLE_LETTERS[role] for role in self.roles)
 
     def is_meant_by(self, selector: str) -> bool:
-        """Tell whether a part of a node filter names this node.
+        """Return whether a part of a node list names this node, other than by a role.
 
-        :param selector: an id, name (``*`` stands for anything), address, ``attribute:value`` or ``role:true``.
-        :returns: whether it does.
+        :param selector: an id, a name, an address or ``attribute:value``; but for the id, ``*`` stands for anything.
         """
-        name, colon, value = selector.partition(":")
-        if colon and value == "true" and name in self.roles:
+        if selector == self.id or _matches(selector, self.name) or _matches(selector, HOST):
             return True
-        if colon and fnmatchcase(self.attributes.get(name, ""), value):
-            return True
-        return selector in (self.id, HOST, self.address) or fnmatchcase(self.name, selector)
+        attribute, colon, value = selector.partition(":")
+        return bool(colon) and any(
+            _matches(attribute, name) and _matches(value, own) for name, own in self.attributes.items()
+        )
 
 
-_ROLE_LETTERS = {"data": "d", "ingest": "i", "cluster_manager": "m", "remote_cluster_client": "r"}
+def _matches(pattern: str, text: str) -> bool:
+    return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), text) is not None
+
+
+#: The role of a node that may manage the cluster, which the products call by different names.
+MANAGER = "manager"
+_ROLE_LETTERS = {"data": "d", "ingest": "i", MANAGER: "m", "remote_cluster_client": "r"}
 NODES = (
     Node("sandbox-1", 9301, tuple(_ROLE_LETTERS), zone="north"),
     Node("sandbox-2", 9302, tuple(_ROLE_LETTERS), zone="south"),
     Node("sandbox-3", 9303, tuple(_ROLE_LETTERS), zone="south"),
 )
 _BY_NAME = {node.name: (node,) for node in NODES}
+_ALL = frozenset(_BY_NAME)
 # The node that answers, which is the manager as well.
-_SPECIAL = {"_all": NODES, "_local": NODES[:1], "_master": NODES[:1], "_cluster_manager": NODES[:1]}
+_FIRST = frozenset({NODES[0].name})
 
 
-def select(filters: str | None) -> list[Node]:
+def select(node_list: str | None, *, manager_words: Mapping[str, str]) -> list[Node]:
     """Find the nodes that a request means.
 
-    :param filters: the comma-separated list of its path; None means all.
-    :returns: each node once; nothing where no node is meant.
+    The parts of the list count from left to right: ``role:false`` takes nodes away from those named before it.
+
+    :param node_list: the comma-separated list of its path; None means all.
+    :param manager_words: the words by which a manager is named in ``word:true``, each with the role that it means.
+    :returns: each node once; nothing if no node is meant.
+    :raises RefusedError: what follows a role is neither ``true`` nor ``false``.
     """
-    selectors = ["_all"] if filters is None else filters.split(",")
-    return [
-        node
-        for node in NODES
-        if any(node in _SPECIAL.get(selector, ()) or node.is_meant_by(selector) for selector in selectors)
-    ]
+    special = {"_all": _ALL, "_local": _FIRST, **{f"_{word}": _FIRST for word in manager_words}}
+    roles = {role: role for role in _ROLE_LETTERS if role != MANAGER} | dict(manager_words)
+    chosen: set[str] = set()
+    for selector in [part for part in (node_list or "").split(",") if part] or ["_all"]:
+        word, colon, value = selector.partition(":")
+        if colon and word in roles:
+            holders = {node.name for node in NODES if roles[word] in node.roles}
+            chosen = chosen | holders if flag(value) else chosen - holders
+        else:
+            chosen |= special.get(selector) or {node.name for node in NODES if node.is_meant_by(selector)}
+    return [node for node in NODES if node.name in chosen]
 
 
 def _steady(base: float, swing: float) -> Callable[[float], float]:
@@ -136,8 +149,8 @@ class CpuPin(BaseModel):
 class NodeLoad:
     """How busy a node is.
 
-    :param machine: CPU of the machine in percent; -1 where it is not known.
-    :param process: CPU of the node's process in percent; -1 where it is not known.
+    :param machine: CPU of the machine in percent; -1 if it is not known.
+    :param process: CPU of the node's process in percent; -1 if it is not known.
     """
 
     machine: float
@@ -163,7 +176,7 @@ class Cluster:
         return list(self._pins.values())
 
     def pin(self, pin: CpuPin) -> bool:
-        """Hold a node's CPU where it is set.
+        """Keep a node's CPU at fixed figures.
 
         :param pin: which node, and which figures.
         :returns: whether there is such a node.
@@ -178,7 +191,7 @@ class Cluster:
         self._pins.clear()
 
     def load(self, node: Node) -> NodeLoad:
-        """Tell how busy a node is now.
+        """Return how busy a node is now.
 
         :param node: one of :data:`NODES`.
         :returns: its CPU figures.

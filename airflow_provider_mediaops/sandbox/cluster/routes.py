@@ -1,28 +1,32 @@
-"""The search cluster: node hot threads, node statistics, and who it is."""
+"""The search cluster: node hot threads, node statistics, and who it is, in one of its dialects."""
 
 from __future__ import annotations
 
 import base64
 import binascii
-import re
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
 
-from fastapi import APIRouter, Depends, Request
-from fastapi.responses import PlainTextResponse
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
-from pydantic_core import PydanticCustomError
+from fastapi import APIRouter, Depends, Request, Response
+from fastapi.responses import JSONResponse, PlainTextResponse
+from fastapi.routing import APIRoute
+from pydantic import BaseModel, Field
 
 from airflow_provider_mediaops.sandbox.clock import iso_milliseconds
 from airflow_provider_mediaops.sandbox.cluster import hot_threads_text
-from airflow_provider_mediaops.sandbox.cluster.nodes import HOST, NODES, Node, select
-from airflow_provider_mediaops.sandbox.reading import described, from_query
-from airflow_provider_mediaops.sandbox.refusals import RefusedError, cluster_refusal
-from airflow_provider_mediaops.sandbox.state import Sandbox, SandboxState
+from airflow_provider_mediaops.sandbox.cluster.dialects import CLUSTER_NAME, DIALECTS, Dialect
+from airflow_provider_mediaops.sandbox.cluster.json_reply import filtered, json_bytes
+from airflow_provider_mediaops.sandbox.cluster.nodes import HOST, Node, select
+from airflow_provider_mediaops.sandbox.cluster.query import Query, illegal_argument, unrecognized
+from airflow_provider_mediaops.sandbox.reading import described
+from airflow_provider_mediaops.sandbox.refusals import RefusedError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Coroutine
 
-CLUSTER_NAME = "mediaops-sandbox"
+    from airflow_provider_mediaops.sandbox.state import SandboxState
+
+ROOT = "/cluster"
 # Invented words, which protect nothing.
 LOGIN = "sandbox-operator"
 PASSWORD = "sandbox-password"  # noqa: S105
@@ -34,176 +38,261 @@ GUEST_PASSWORD = "sandbox-guest-password"  # noqa: S105
 
 _BASIC_USERS = {f"{LOGIN}:{PASSWORD}": LOGIN, f"{GUEST_LOGIN}:{GUEST_PASSWORD}": GUEST_LOGIN}
 _HEADER_USERS = {f"apikey {API_KEY}": "sandbox-key-id", f"bearer {BEARER_TOKEN}": "sandbox-token-user"}
-_STATISTICS = {"os", "process"}
-
-
-def _time(value: str) -> str:
-    if hot_threads_text.nanoseconds(value) is None:
-        message = "failed to parse [{value}] as a time value: a whole number and a unit (nanos, micros, ms, s, m, h, d)"
-        raise PydanticCustomError("time", message, {"value": value})
-    return value
-
-
-def _digits(value: object) -> object:
-    if isinstance(value, str) and not re.fullmatch("[0-9]+", value):
-        raise PydanticCustomError("digits", "failed to parse int parameter with value [{value}]", {"value": value})
-    return value
-
-
-Time = Annotated[str, AfterValidator(_time)]
-WholeNumber = Annotated[int, BeforeValidator(_digits)]
+_TEXT = "text/plain; charset=UTF-8"
+_FIGURES = ("os", "process")
+_METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"]
 
 
 class HotThreadsParameters(BaseModel):
-    """The seven parameters of hot threads (cluster specification, section 4)."""
+    """The seven parameters of hot threads (cluster specification, section 4), for the manual."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    ignore_idle_threads: Literal["true", "false"] = Field(default="true", description="Leave idle threads out.")
-    interval: Time = Field(default="500ms", description="Time between the samplings.")
-    snapshots: WholeNumber = Field(default=10, ge=1, description="Samples of each thread's stack.")
-    threads: WholeNumber = Field(default=3, ge=0, description="Threads to report; 9999 reports all.")
-    master_timeout: Time = Field(
-        default="30s", description="How long to wait for the manager node; it is always there."
+    ignore_idle_threads: bool = Field(default=True, description="Leave idle threads out.")
+    interval: str = Field(default="500ms", description="Time between the samplings.")
+    snapshots: int = Field(default=10, description="Samples of each thread's stack.")
+    threads: int = Field(default=3, description="Threads to report; 9999 reports all.")
+    master_timeout: str = Field(
+        default="30s", description="How long to wait for the manager node, which is always there."
     )
-    timeout: Time = Field(default="30s", description="How long to wait for the nodes; a longer sampling fails.")
-    type: Literal["block", "cpu", "wait"] = Field(default="cpu", description="What is sampled.")
-
-    @property
-    def sampling(self) -> hot_threads_text.Sampling:
-        """What is to be sampled."""
-        return hot_threads_text.Sampling(
-            interval=hot_threads_text.nanoseconds(self.interval) or 0,
-            snapshots=self.snapshots,
-            threads=self.threads,
-            ignore_idle=self.ignore_idle_threads == "true",
-            type=self.type,
-        )
+    timeout: str = Field(default="30s", description="How long to wait for the nodes; a longer sampling fails.")
+    type: str = Field(default="cpu", description="What is sampled: `block`, `cpu` or `wait`.")
 
 
 class StatsParameters(BaseModel):
-    """The one parameter of node statistics."""
+    """The one parameter of node statistics, for the manual."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    timeout: Time = Field(default="30s", description="How long to wait for the nodes, which answer at once.")
+    timeout: str = Field(default="30s", description="How long to wait for the nodes, which answer at once.")
 
 
-def _user_of(header: str) -> str | None:
-    scheme, _, value = header.partition(" ")
-    if scheme.lower() != "basic":
-        return _HEADER_USERS.get(f"{scheme.lower()} {value}")
-    try:
-        return _BASIC_USERS.get(base64.b64decode(value, validate=True).decode())
-    except (binascii.Error, ValueError):
-        return None
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request whose credential is good.
+
+    :param dialect: how it is answered.
+    :param query: its parameters, of which those that every request may have are read.
+    :param sandbox: the state of the sandbox.
+    :param request: the request itself.
+    :param user: who asks.
+    """
+
+    dialect: Dialect
+    query: Query
+    sandbox: SandboxState
+    request: Request
+    user: str
+
+    def authorise(self, action: str) -> None:
+        """Refuse what the user may not do.
+
+        :param action: such as ``cluster:monitor/main``.
+        :raises RefusedError: the user may not do it.
+        """
+        if self.user == GUEST_LOGIN:
+            raise self.dialect.forbidden(action, self.user)
+
+    def nodes(self, node_list: str | None) -> list[Node]:
+        """Find the nodes that the request means.
+
+        :param node_list: the list in its path; None means all.
+        """
+        return select(node_list, manager_words=self.dialect.manager_words)
+
+    def reply(self, body: dict[str, Any], *, pretty: bool = False) -> Response:
+        """Return a reply in JSON, in the shape that the request asks for.
+
+        :param body: what it says.
+        :param pretty: whether it is spread over lines though nobody asked for that.
+        """
+        shown = filtered(body, self.query.text("filter_path", ""))
+        media_type = self.dialect.json_type_for(self.request.headers.get("Accept", ""))
+        return Response(json_bytes(shown, pretty=pretty or _is_pretty(self.request)), media_type=media_type)
 
 
-async def _authorise(request: Request) -> None:
-    header = request.headers.get("Authorization")
-    path = request.url.path.removeprefix("/cluster") or "/"
-    if header is None:
-        raise cluster_refusal(401, "security_exception", f"missing authentication credentials for [{path}]")
-    user = _user_of(header)
+def _is_pretty(request: Request) -> bool:
+    return request.query_params.get("pretty") in ("", "true")
+
+
+def _path_of(request: Request) -> str:
+    path: str = request.scope["path"]
+    return path.removeprefix(ROOT) or "/"
+
+
+def _uri_of(request: Request) -> str:
+    """Return the path and the query as they came."""
+    path = request.scope["raw_path"].decode("latin-1").removeprefix(ROOT) or "/"
+    return f"{path}?{request.url.query}" if request.url.query else path
+
+
+class _Route(APIRoute):
+    """A route whose refusals, and whose headers, are those of the dialect."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return what answers a request."""
+        answer = super().get_route_handler()
+
+        async def answer_in_dialect(request: Request) -> Response:
+            dialect = dialect_of(request.app.state.sandbox)
+            try:
+                response = await answer(request)
+            except RefusedError as refusal:
+                return _refusal_reply(dialect, refusal, request)
+            for name, value in dialect.headers.items():
+                response.headers[name] = value
+            return response
+
+        return answer_in_dialect
+
+
+def dialect_of(sandbox: SandboxState) -> Dialect:
+    """Return the dialect in which a sandbox's cluster answers.
+
+    :param sandbox: the sandbox's state.
+    """
+    return DIALECTS[sandbox.settings.cluster_dialect]
+
+
+def _refusal_reply(dialect: Dialect, refusal: RefusedError, request: Request) -> Response:
+    if isinstance(refusal.body, dict) and request.query_params.get("error_trace") in ("", "true"):
+        errors = refusal.body["error"]
+        for error in [errors, *errors.get("root_cause", ())] if isinstance(errors, dict) else ():
+            error["stack_trace"] = f"{error['type']}: {error['reason']}\n\tat sandbox(Unknown Source)\n"
+    return dialect.refusal_reply(refusal, pretty=_is_pretty(request), accept=request.headers.get("Accept", ""))
+
+
+def _authenticate(request: Request, dialect: Dialect) -> str:
+    """Return who asks."""
+    scheme, _, value = request.headers.get("Authorization", "").partition(" ")
+    scheme, claimed = scheme.lower(), None
+    user = _HEADER_USERS.get(f"{scheme} {value}")
+    if scheme == "basic" and value:
+        try:
+            login = base64.b64decode(value, validate=True).decode()
+        except (binascii.Error, ValueError):
+            login = ""
+        user, claimed = _BASIC_USERS.get(login), login.partition(":")[0] or None
     if user is None:
-        raise cluster_refusal(401, "security_exception", f"unable to authenticate the user of [{path}]")
-    if user == GUEST_LOGIN:
-        action = "nodes/hot_threads" if path.endswith("hot_threads") else "nodes/stats" if "stats" in path else "main"
-        raise cluster_refusal(
-            403, "security_exception", f"no permissions for [cluster:monitor/{action}] and User [name={user}]"
-        )
+        raise dialect.unauthenticated(_uri_of(request), scheme if value else "", claimed)
+    return user
 
 
-router = APIRouter(prefix="/cluster", tags=["search cluster"], dependencies=[Depends(_authorise)])
+def _asked(request: Request) -> Asked:
+    sandbox: SandboxState = request.app.state.sandbox
+    dialect = dialect_of(sandbox)
+    user = _authenticate(request, dialect)
+    query = Query(_path_of(request), dict(request.query_params))
+    dialect.read_common(query)
+    return Asked(dialect, query, sandbox, request, user)
 
-HotThreadsQuery = Annotated[HotThreadsParameters, from_query(HotThreadsParameters)]
+
+router = APIRouter(prefix=ROOT, tags=["search cluster"], route_class=_Route)
+
+Question = Annotated[Asked, Depends(_asked)]
 _HOT_THREADS = described(query=HotThreadsParameters)
 _STATS = described(query=StatsParameters)
 
 
 @router.get("", include_in_schema=False)
-@router.get("/")
-async def version() -> dict[str, Any]:
+@router.head("", include_in_schema=False)
+@router.head("/", include_in_schema=False)
+@router.get("/", response_class=JSONResponse)
+async def version(asked: Question) -> Response:
     """Say who the cluster is."""
-    return {
-        "name": NODES[0].name,
-        "cluster_name": CLUSTER_NAME,
-        "cluster_uuid": NODES[0].id,
-        "version": {
-            "distribution": "opensearch",
-            "number": "2.19.1",
-            "build_type": "sandbox",
-            "build_snapshot": False,
-            "lucene_version": "9.12.1",
-            "minimum_wire_compatibility_version": "7.10.0",
-            "minimum_index_compatibility_version": "7.0.0",
-        },
-        "tagline": "A stand-in for a search cluster, with invented figures.",
-    }
+    asked.query.refuse_unknown()
+    asked.authorise("cluster:monitor/main")
+    return asked.reply(asked.dialect.identity(), pretty=True)
 
 
 @router.get("/_nodes/hot_threads", response_class=PlainTextResponse, openapi_extra=_HOT_THREADS)
-async def hot_threads(parameters: HotThreadsQuery, sandbox: Sandbox) -> str:
+async def hot_threads(asked: Question) -> Response:
     """Report the hot threads of all nodes (cluster specification, section 4)."""
-    return await _report(list(NODES), parameters, sandbox)
+    return await _report(None, asked)
 
 
 @router.get("/_nodes/{node_id}/hot_threads", response_class=PlainTextResponse, openapi_extra=_HOT_THREADS)
-async def hot_threads_of(node_id: str, parameters: HotThreadsQuery, sandbox: Sandbox) -> str:
-    """Report the hot threads of some nodes; where none is meant, the reply is empty."""
-    return await _report(select(node_id), parameters, sandbox)
+async def hot_threads_of(node_id: str, asked: Question) -> Response:
+    """Report the hot threads of some nodes; if none is meant, the reply is empty."""
+    return await _report(node_id, asked)
 
 
-async def _report(nodes: list[Node], parameters: HotThreadsParameters, sandbox: SandboxState) -> str:
-    if not nodes:
-        return ""
-    sampling, clock = parameters.sampling, sandbox.clock
-    patience = (hot_threads_text.nanoseconds(parameters.timeout) or 0) / 1e9
-    await clock.sleep(min(sampling.seconds, patience, sandbox.settings.max_sampling))
-    if sampling.seconds > patience:
-        reason = f"[{nodes[0].name}][{nodes[0].address}] no response within [{parameters.timeout}]"
-        raise cluster_refusal(503, "receive_timeout_transport_exception", reason)
+async def _report(node_list: str | None, asked: Asked) -> Response:
+    sampling, timeout = asked.dialect.read_sampling(asked.query)
+    asked.query.refuse_unknown()
+    asked.authorise("cluster:monitor/nodes/hot_threads")
+    nodes = asked.nodes(node_list)
+    if not asked.dialect.can_measure(sampling):
+        nodes = []
+    sandbox, patience = asked.sandbox, max(0.0, timeout / 1e9)
+    if nodes:
+        await sandbox.clock.sleep(min(sampling.seconds, patience, sandbox.settings.max_sampling))
+    if nodes and sampling.seconds > patience:
+        nodes = asked.dialect.nodes_after_timeout(nodes, asked.query.text("timeout", ""))
+    return Response(_text(nodes, sampling, asked), media_type=_TEXT)
+
+
+def _text(nodes: list[Node], sampling: hot_threads_text.Sampling, asked: Asked) -> str:
+    now = asked.sandbox.clock.now()
     # Nodes answer in no promised order, each a little later than the one before.
-    first = int(clock.now()) % len(nodes)
+    first = int(now) % len(nodes) if nodes else 0
     return "".join(
         hot_threads_text.section(
             node,
-            cpu=sandbox.cluster.load(node).machine,
-            at=iso_milliseconds(clock.now() + 0.001 * place),
+            cpu=asked.sandbox.cluster.load(node).machine,
+            at=iso_milliseconds(now + 0.001 * place),
             sampling=sampling,
+            form=asked.dialect.form,
         )
         for place, node in enumerate(nodes[first:] + nodes[:first])
     )
 
 
-@router.get("/_nodes/stats/{metrics}", dependencies=[from_query(StatsParameters)], openapi_extra=_STATS)
-async def statistics(metrics: str, sandbox: Sandbox) -> dict[str, Any]:
-    """Give the statistics of all nodes: `os`, `process`, or both."""
-    return _statistics(list(NODES), metrics, sandbox)
+@router.get("/_nodes/stats", response_class=JSONResponse, openapi_extra=_STATS)
+async def all_statistics(asked: Question) -> Response:
+    """Return all statistics of all nodes: `os` and `process`."""
+    return _statistics(None, "_all", asked)
 
 
-@router.get("/_nodes/{node_id}/stats/{metrics}", dependencies=[from_query(StatsParameters)], openapi_extra=_STATS)
-async def statistics_of(node_id: str, metrics: str, sandbox: Sandbox) -> dict[str, Any]:
-    """Give the statistics of some nodes."""
-    return _statistics(select(node_id), metrics, sandbox)
+@router.get("/_nodes/stats/{metrics}", response_class=JSONResponse, openapi_extra=_STATS)
+async def statistics(metrics: str, asked: Question) -> Response:
+    """Return the statistics of all nodes: `os`, `process`, or both."""
+    return _statistics(None, metrics, asked)
 
 
-def _statistics(nodes: list[Node], metrics: str, sandbox: SandboxState) -> dict[str, Any]:
-    wanted = metrics.split(",")
-    for metric in wanted:
-        if metric not in _STATISTICS:
-            raise cluster_refusal(400, "illegal_argument_exception", f"unrecognized metric: [{metric}]")
-    return {
-        "_nodes": {"total": len(nodes), "successful": len(nodes), "failed": 0},
-        "cluster_name": CLUSTER_NAME,
-        "nodes": {node.id: _statistics_of(node, wanted, sandbox) for node in nodes},
-    }
+@router.get("/_nodes/{node_id}/stats", response_class=JSONResponse, openapi_extra=_STATS)
+async def all_statistics_of(node_id: str, asked: Question) -> Response:
+    """Return all statistics of some nodes."""
+    return _statistics(node_id, "_all", asked)
 
 
-def _statistics_of(node: Node, metrics: list[str], sandbox: SandboxState) -> dict[str, Any]:
-    load = sandbox.cluster.load(node)
-    milliseconds = int(sandbox.clock.now() * 1_000)
-    figures = {
+@router.get("/_nodes/{node_id}/stats/{metrics}", response_class=JSONResponse, openapi_extra=_STATS)
+async def statistics_of(node_id: str, metrics: str, asked: Question) -> Response:
+    """Return the statistics of some nodes."""
+    return _statistics(node_id, metrics, asked)
+
+
+def _statistics(node_list: str | None, metrics: str, asked: Asked) -> Response:
+    wanted, path = metrics.split(","), _path_of(asked.request)
+    if "_all" in wanted and len(wanted) > 1:
+        raise illegal_argument(f"request [{path}] contains _all and individual metrics [{metrics}]")
+    unknown = sorted({*wanted} - {*asked.dialect.metrics, "_all"})
+    if unknown:
+        raise unrecognized(path, "metric", unknown, asked.dialect.metrics)
+    asked.dialect.read_statistics(asked.query, wanted)
+    asked.query.refuse_unknown()
+    asked.authorise("cluster:monitor/nodes/stats")
+    nodes = asked.nodes(node_list)
+    shown = [figure for figure in _FIGURES if figure in wanted or wanted == ["_all"]]
+    return asked.reply(
+        {
+            "_nodes": {"total": len(nodes), "successful": len(nodes), "failed": 0},
+            "cluster_name": CLUSTER_NAME,
+            "nodes": {node.id: _statistics_of(node, shown, asked) for node in nodes},
+        }
+    )
+
+
+def _statistics_of(node: Node, figures: list[str], asked: Asked) -> dict[str, Any]:
+    load = asked.sandbox.cluster.load(node)
+    milliseconds = int(asked.sandbox.clock.now() * 1_000)
+    known = {
         "os": {
             "timestamp": milliseconds,
             "cpu": {"percent": round(load.machine), "load_average": {"1m": round(max(0.0, load.machine) / 25, 2)}},
@@ -216,23 +305,28 @@ def _statistics_of(node: Node, metrics: list[str], sandbox: SandboxState) -> dic
         "transport_address": node.address,
         "host": HOST,
         "ip": node.address,
-        "roles": sorted(node.roles),
-        "attributes": node.attributes,
-        **{metric: figures[metric] for metric in metrics},
+        "roles": asked.dialect.roles_of(node),
+        "attributes": asked.dialect.form.attributes_of(node),
+        **{figure: known[figure] for figure in figures},
     }
 
 
-def refusal_of_invalid(error: Mapping[str, Any], path: str) -> RefusedError:
-    """Say what is wrong with a request that does not fit its model.
+@router.api_route("", methods=_METHODS, include_in_schema=False)
+@router.api_route("/{path:path}", methods=_METHODS, include_in_schema=False)
+async def refuse(request: Request) -> Response:
+    """Refuse an address that there is not, or a method that it does not take; say which it takes, if asked."""
+    dialect = dialect_of(request.app.state.sandbox)
+    if not dialect.routes_come_first:
+        _authenticate(request, dialect)
+    allowed = _methods_at(request.scope["path"])
+    if request.method == "OPTIONS":
+        return Response(headers={"Allow": ",".join(allowed)} if allowed else None, media_type=_TEXT)
+    if allowed:
+        raise dialect.wrong_method(request.method, _uri_of(request), allowed)
+    raise dialect.unknown_route(request.method, _path_of(request), _uri_of(request))
 
-    :param error: the first of pydantic's errors; its ``loc`` ends with the parameter's name.
-    :param path: the request's path.
-    :returns: the refusal.
-    """
-    name = error["loc"][-1]
-    if error["type"] == "extra_forbidden":
-        where = path.removeprefix("/cluster")
-        return cluster_refusal(
-            400, "illegal_argument_exception", f"request [{where}] contains unrecognized parameter: [{name}]"
-        )
-    return cluster_refusal(400, "illegal_argument_exception", f"[{name}]: {error['msg']}")
+
+def _methods_at(path: str) -> list[str]:
+    """Return the methods that an address takes; none if there is no such address."""
+    routes = [route for route in router.routes if isinstance(route, APIRoute) and route.endpoint is not refuse]
+    return sorted({method for route in routes if route.path_regex.match(path) for method in route.methods})

@@ -5,21 +5,28 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
+
+import pytest
 
 from airflow_provider_mediaops.sandbox.books import plans
 from airflow_provider_mediaops.sandbox.books.catalogue import FORMS
 from airflow_provider_mediaops.sandbox.cluster import routes as cluster
+from airflow_provider_mediaops.sandbox.cluster.dialects import DialectName
 from airflow_provider_mediaops.sandbox.faults import Fault
 from airflow_provider_mediaops.sandbox.state import Settings
 from airflow_provider_mediaops.sandbox.video import bulletins, subscriptions, tokens
 from airflow_provider_mediaops.sandbox.video.parameters import CommonParameters
 
 if TYPE_CHECKING:
+    import httpx
+
     from tests.unit.sandbox.conftest import Sandbox
 
 PAGE = (Path(__file__).parents[3] / "docs" / "sandbox.md").read_text(encoding="utf-8")
 CURL = re.compile(r"^\$ curl (-X DELETE )?\"?\$SANDBOX(/_sandbox/[^ \"\n]+)\"?(?: --json '(.+)')?$", re.MULTILINE)
+DIALECTS = list(get_args(DialectName))
+REQUEST = re.compile(r"^\| `(\w+) (/\S*)`( without a login)? \|(.+)\|$", re.MULTILINE)
 
 
 async def test_every_command_on_the_page_works(sandbox: Sandbox) -> None:
@@ -94,3 +101,23 @@ def test_credentials_and_data_on_the_page_are_the_sandbox_s() -> None:
         bulletins.PLAYLISTS[0],
     ]
     assert [name for name in names if f"`{name}`" not in PAGE] == []
+
+
+def outcome(reply: httpx.Response) -> str:
+    """Describe a reply of the cluster in the words of the page's table."""
+    kind = "JSON" if "json" in reply.headers["Content-Type"] else "report" if reply.text.startswith("::: ") else "text"
+    return f"{reply.status_code} {kind if reply.content else 'empty'}"
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_each_dialect_answers_as_the_table_says(make_sandbox: type[Sandbox], dialect: str) -> None:
+    sandbox = make_sandbox(cluster_dialect=dialect)
+    shown, found = {}, {}
+    for method, path, nobody, cells in REQUEST.findall(PAGE):
+        login = None if nobody else (cluster.LOGIN, cluster.PASSWORD)
+        reply = await sandbox.request(method, f"/cluster{path}", auth=login)
+        found[method, path, nobody] = outcome(reply)
+        shown[method, path, nobody] = cells.split("|")[DIALECTS.index(dialect)].strip()
+
+    assert found == shown
+    assert len(found) == 20

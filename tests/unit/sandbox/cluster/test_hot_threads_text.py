@@ -9,22 +9,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_mediaops.sandbox.cluster.hot_threads_text import Sampling, nanoseconds, section, time_text
+from airflow_provider_mediaops.sandbox.cluster.hot_threads_text import (
+    ElasticsearchForm,
+    OpenSearchForm,
+    Sampling,
+    section,
+)
 from airflow_provider_mediaops.sandbox.cluster.nodes import NODES
+from airflow_provider_mediaops.sandbox.cluster.units import bytes_text, nanoseconds, time_text
 
 NODE = NODES[1]
 HEADER = re.compile(
     r"::: \{sandbox-2\}\{[\w-]{22}\}\{[\w-]{22}\}\{127\.0\.0\.1\}\{127\.0\.0\.1:9302\}\{dimr\}"
     r"\{shard_indexing_pressure_enabled=true, zone=south\}"
 )
-THREAD = re.compile(r"   ( {0,3}\d+\.\d)% \(([\w.]+) out of ([\w.]+)\) (cpu|wait|block) usage by thread '(.+)'")
+THREAD = re.compile(r"   ( {0,3}\d+\.\d| NaN)% \(([\w.]+) out of ([\w.]+)\) (cpu|wait|block) usage by thread '(.+)'")
 GROUP = re.compile(r"     (?:(\d+)/(\d+) snapshots sharing following (\d+) elements|unique snapshot)")
 FRAME = re.compile(r"       \S.*\(.*\)")
 
 
-def report(cpu: float = 90.0, **changes: Any) -> str:
+def report(cpu: float = 90.0, form: OpenSearchForm | None = None, **changes: Any) -> str:
     asked: dict[str, Any] = {"interval": 500_000_000, "snapshots": 10, "threads": 3, "ignore_idle": True, "type": "cpu"}
-    return section(NODE, cpu=cpu, at="2025-03-01T12:00:00.000Z", sampling=Sampling(**{**asked, **changes}))
+    sampling = Sampling(**{**asked, **changes})
+    return section(NODE, cpu=cpu, at="2025-03-01T12:00:00.000Z", sampling=sampling, form=form or OpenSearchForm())
 
 
 def threads(text: str) -> list[str]:
@@ -126,6 +133,56 @@ def test_a_node_with_nothing_hot_has_only_its_head(cpu: float) -> None:
 @pytest.mark.parametrize("type_", ["wait", "block"])
 def test_waiting_and_blocking_read_zero(type_: str) -> None:
     assert f"\n    0.0% (0s out of 500ms) {type_} usage by thread '" in report(type=type_)
+
+
+def test_elasticsearch_tells_cpu_from_other_time() -> None:
+    lines = report(form=ElasticsearchForm(), threads=9999, ignore_idle=False).split("\n")
+
+    assert lines[0].count("}{") == 9
+    assert lines[0].endswith("{dimr}{9.1.0}{8000099-9033000}{xpack.installed=true, zone=south}")
+    usage = [line.strip() for line in lines if " by thread '" in line]
+    assert usage[0] == (
+        "94.5% [cpu=90.0%, other=4.5%] (472.5ms out of 500ms) cpu usage "
+        "by thread 'elasticsearch[sandbox-2][search][T#5]'"
+    )
+    assert usage[-2] == (
+        "0.0% [cpu=0.0%, idle=100.0%] (500ms out of 500ms) cpu usage "
+        "by thread 'elasticsearch[sandbox-2][transport_worker][T#1]'"
+    )
+    assert "       app/org.elasticsearch.server@9.1.0/org.elasticsearch.search.query.QueryPhase" in "\n".join(lines)
+
+
+def test_elasticsearch_sorts_by_all_the_time_or_by_cpu() -> None:
+    pools = [
+        [name.split("][")[1] for name in re.findall("by thread '(.+)'", report(form=ElasticsearchForm(), sort=sort))]
+        for sort in ("total", "cpu")
+    ]
+
+    assert pools == [["search", "[sandbox-events", "write"], ["search", "write", "[sandbox-events"]]
+
+
+@pytest.mark.parametrize(
+    ("type_", "first", "last"),
+    [
+        ("mem", "107.2mb memory allocated", "0b memory allocated"),
+        ("wait", "0.0% (0s out of 500ms) wait usage", "100.0% (500ms out of 500ms) wait usage"),
+        ("block", "0.0% (0s out of 500ms) block usage", "0.0% (0s out of 500ms) block usage"),
+    ],
+)
+def test_elasticsearch_measures_memory_and_waiting(type_: str, first: str, last: str) -> None:
+    text = report(form=ElasticsearchForm(), type=type_, threads=9999, ignore_idle=False)
+    usage = [line.strip().partition(" by thread")[0] for line in text.split("\n") if " by thread '" in line]
+
+    assert (usage[0], usage[-1]) == (first, last)
+
+
+def test_without_a_snapshot_no_thread_is_seen() -> None:
+    assert len(report(snapshots=0).split("\n")) == 4
+
+
+@pytest.mark.parametrize(("count", "text"), [(0, "0b"), (1_023, "1023b"), (11_700, "11.4kb"), (3 << 30, "3gb")])
+def test_sizes_are_written_with_one_decimal_cut_off(count: int, text: str) -> None:
+    assert bytes_text(count) == text
 
 
 @pytest.mark.parametrize(
