@@ -47,7 +47,7 @@ class EnrichmentTrigger(WorkTrigger):
 
     async def _work(self) -> dict[str, Any]:
         from airflow_provider_mediaops.enrichment.attempt import Enrichment
-        from airflow_provider_mediaops.storage.sources import InvalidSourceError
+        from airflow_provider_mediaops.storage.source_lines import InvalidSourceError
 
         try:
             return await self._enriched(Enrichment.from_dict(self.enrichment))
