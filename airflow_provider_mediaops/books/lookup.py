@@ -5,15 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
-from airflow_provider_mediaops.books.api import DoubtfulNotFoundError, get_book
+from airflow_provider_mediaops.books.api import DoubtfulNotFoundError, KeyUsage, get_book, get_key_usage
 from airflow_provider_mediaops.books.isbn import InvalidIsbnError, normalise
 from airflow_provider_mediaops.books.models import Book, Lookup
-from airflow_provider_mediaops.exceptions import MediaOpsError, NotFoundError, RateLimitedError
+from airflow_provider_mediaops.exceptions import (
+    AuthenticationError,
+    InvalidConnectionError,
+    MediaOpsError,
+    NotFoundError,
+    PermanentError,
+    RateLimitedError,
+)
 from airflow_provider_mediaops.http.exchange import Request, Wait, observed
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.http.client import Client
-    from airflow_provider_mediaops.http.exchange import Conversation, Step
+    from airflow_provider_mediaops.http.exchange import Ask, Conversation, Step
 
 E = TypeVar("E", bound=MediaOpsError)
 
@@ -96,6 +103,23 @@ class Finder:
         except (DoubtfulNotFoundError, NotFoundError):
             return False
         return True
+
+
+def read_key_usage(ask: Ask) -> Conversation[KeyUsage | None]:
+    """
+    Ask for the key's daily quota.
+
+    :param ask: makes a conversation of a call.
+    :returns: a conversation; its result is None if the service has no such call, which is not in its specification.
+    :raises MediaOpsError: if the key is not accepted, or the service fails.
+    """
+    try:
+        return (yield from ask(get_key_usage()))
+    except (AuthenticationError, InvalidConnectionError):
+        raise
+    except PermanentError:
+        # A gateway may refuse in any way what it does not know.
+        return None
 
 
 def _limited(doubt: DoubtfulNotFoundError, witness: str | None) -> RateLimitedError:

@@ -35,18 +35,18 @@ _LONGEST_PAUSE = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Ruling:
+class Decision:
     """
     What is to become of a book that got a 404.
 
     :param isbn13: the book.
-    :param what: ``not_found``: it is not there; ``again``: it is asked for once more, at once; ``later``: what the 404
+    :param action: ``not_found``: it is not there; ``again``: it is asked for once more; ``later``: what the 404
         means could not be told, so the book is asked for again after a pause.
     :param error: the 404; for ``later`` an error that says why it could not be told.
     """
 
     isbn13: str
-    what: Literal["not_found", "again", "later"]
+    action: Literal["not_found", "again", "later"]
     error: MediaOpsError
 
 
@@ -74,7 +74,7 @@ class _Held:
 
 
 @dataclass(slots=True)
-class Judge:
+class NotFoundRule:
     """
     Decides on the 404s of one run.
 
@@ -106,7 +106,7 @@ class Judge:
 
     @property
     def doubts_key(self) -> bool:
-        """Whether the last witness was not found, so that there is no use in asking for anything else."""
+        """Whether the last witness was not found, so that other requests are of no use."""
         return self._failed > 0
 
     def send(self) -> int:
@@ -169,7 +169,7 @@ class Judge:
 
     def checked(self, error: MediaOpsError | None, number: int, now: float) -> None:
         """
-        Take note of what asking for the witness came to.
+        Take note of the reply about the witness.
 
         :param error: None where it was found; its 404, or why the service did not tell.
         :param number: that of the request.
@@ -191,7 +191,7 @@ class Judge:
         self._next_check = now + min(2.0**self._failed, _LONGEST_PAUSE)
         self._failed += 1
 
-    def rulings(self, now: float, *, idle: bool) -> list[Ruling]:
+    def decisions(self, now: float, *, idle: bool) -> list[Decision]:
         """
         Decide on what can be decided, and forget it.
 
@@ -203,12 +203,12 @@ class Judge:
             return self._give_up(f"No witness was found for {self.patience:.0f} s.")
         if not self._witness and self._choose() is None and self._is_due(now, idle=idle):
             return self._give_up("There is no witness.")
-        rulings = [self._rule(isbn13, held, now, idle=idle) for isbn13, held in self._held.items()]
-        decided = [ruling for ruling in rulings if ruling]
-        for ruling in decided:
-            held = self._held.pop(ruling.isbn13)
-            if ruling.what == "again":
-                self._asked_again[ruling.isbn13] = held
+        decisions = [self._rule(isbn13, held, now, idle=idle) for isbn13, held in self._held.items()]
+        decided = [decision for decision in decisions if decision]
+        for decision in decided:
+            held = self._held.pop(decision.isbn13)
+            if decision.action == "again":
+                self._asked_again[decision.isbn13] = held
         if not self._held:
             self._failed = 0
         return decided
@@ -226,28 +226,28 @@ class Judge:
         """Give the books whose 404 is not decided on, with the 404, as plain values: the next attempt may go on."""
         return {isbn13: held.error.to_dict() for isbn13, held in (self._held | self._asked_again).items()}
 
-    def _rule(self, isbn13: str, held: _Held, now: float, *, idle: bool) -> Ruling | None:
+    def _rule(self, isbn13: str, held: _Held, now: float, *, idle: bool) -> Decision | None:
         if self._tells_apart and not self._misleads and not held.clear:
             self._tell_limit(held.error, now)
-            return Ruling(isbn13, "later", limited(held.error, "The service says it otherwise of other books."))
+            return Decision(isbn13, "later", limited(held.error, "The service says it otherwise of other books."))
         if held.sent >= self._vouched:
             by_itself = self._is_alone and not self.doubts_key and (idle or now - held.since >= _CLEAR_SECONDS)
-            return Ruling(isbn13, "not_found", held.error) if by_itself else None
+            return Decision(isbn13, "not_found", held.error) if by_itself else None
         if self._is_clear(held):
             self._tells_apart = True
-            return Ruling(isbn13, "not_found", held.error)
+            return Decision(isbn13, "not_found", held.error)
         if not held.again:
-            return Ruling(isbn13, "again", held.error)
+            return Decision(isbn13, "again", held.error)
         if self._limit_seen < held.first - _CALM:
-            return Ruling(isbn13, "not_found", held.error)
-        return Ruling(isbn13, "later", limited(held.error, "The key has been at its limit meanwhile."))
+            return Decision(isbn13, "not_found", held.error)
+        return Decision(isbn13, "later", limited(held.error, "The key has been at its limit meanwhile."))
 
-    def _give_up(self, what: str) -> list[Ruling]:
+    def _give_up(self, what: str) -> list[Decision]:
         # Other books are asked for again: one of them may be found.
-        rulings = [Ruling(isbn13, "later", limited(held.error, what)) for isbn13, held in self._held.items()]
+        decisions = [Decision(isbn13, "later", limited(held.error, what)) for isbn13, held in self._held.items()]
         self._held.clear()
         self._failed = 0
-        return rulings
+        return decisions
 
     def _is_due(self, now: float, *, idle: bool) -> bool:
         if not self._held or now < self._next_check:
@@ -299,7 +299,7 @@ def limited(doubt: MediaOpsError, what: str = "") -> RateLimitedError:
 
 
 def restored(undecided: Mapping[str, dict[str, Any]]) -> Iterable[tuple[str, MediaOpsError]]:
-    """Give the books, with the 404 of each, that :meth:`Judge.undecided` described."""
+    """Give the books, with the 404 of each, that :meth:`NotFoundRule.undecided` described."""
     for isbn13, fields in undecided.items():
         error = error_from_dict(fields)
         # An error that this module knows but exceptions.py does not.

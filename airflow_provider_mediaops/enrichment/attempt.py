@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from airflow.sdk import ObjectStoragePath
 
-    from airflow_provider_mediaops.books.batch.rows import Input
-    from airflow_provider_mediaops.books.batch.runner import Stretch
-    from airflow_provider_mediaops.books.batch.scheduler import WalkOptions
+    from airflow_provider_mediaops.books.batch.rows import IsbnRow
+    from airflow_provider_mediaops.books.batch.runner import BatchUpdate
+    from airflow_provider_mediaops.books.batch.scheduler import BatchOptions
     from airflow_provider_mediaops.storage.dataset import Dataset, Staging
     from airflow_provider_mediaops.storage.formats import CsvFormulas
 
@@ -106,7 +106,7 @@ class Attempt:
         isbns: Sequence[Any] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        from airflow_provider_mediaops.enrichment.checkpoint import Ledger, start_of
+        from airflow_provider_mediaops.enrichment.checkpoint import Ledger, resume_point
 
         _check_version(enrichment)
         self._enrichment = enrichment
@@ -118,20 +118,20 @@ class Attempt:
         self._every = 0.0 if is_local(path_of(enrichment.destination)) else _STORE_EVERY
         self._committed = clock()
         self._changed = False
-        #: Where the walk begins.
-        self.start = start_of(staging.records(), staging.state)
+        #: The state from which the batch goes on.
+        self.resume = resume_point(staging.records(), staging.state)
         if staging.resumed:
             tell(f"Going on after {staging.rows:,} of {enrichment.total:,} ISBNs.")
 
-    def options(self) -> WalkOptions:
-        """Give how to ask."""
-        from airflow_provider_mediaops.books.batch.scheduler import WalkOptions
+    def options(self) -> BatchOptions:
+        """Return how the list is looked up."""
+        from airflow_provider_mediaops.books.batch.scheduler import BatchOptions
 
         # Those that failed in earlier attempts are in the dataset.
         left = self._enrichment.max_failures - self._ledger.progress.counts["failed"]
-        return WalkOptions(verify=self._enrichment.bulk_verify, max_failures=left)
+        return BatchOptions(bulk_verify=self._enrichment.bulk_verify, max_failures=left)
 
-    def inputs(self) -> Iterator[Input]:
+    def rows(self) -> Iterator[IsbnRow]:
         """
         Give the rows that are left.
 
@@ -139,21 +139,21 @@ class Attempt:
         :raises OSError: where the source cannot be read; the message names it.
         :raises InvalidSourceError: where it is no list, or not to its end.
         """
-        from airflow_provider_mediaops.books.batch.rows import Input
+        from airflow_provider_mediaops.books.batch.rows import IsbnRow
 
         if self._isbns is not None:
-            return map(Input.of, islice(self._isbns, self._staging.rows, None))
-        return inputs_of(str(self._enrichment.source), self._enrichment.column, skip=self._staging.rows)
+            return map(IsbnRow.of, islice(self._isbns, self._staging.rows, None))
+        return rows_of(str(self._enrichment.source), self._enrichment.column, skip=self._staging.rows)
 
-    def take_in(self, stretch: Stretch) -> None:
+    def take_in(self, update: BatchUpdate) -> None:
         """
-        Commit what a walk has come to, and tell of it every 30 seconds.
+        Commit the progress of the batch, and log it every 30 seconds.
 
-        :param stretch: what is new of it.
+        :param update: the progress since the last update.
         :raises OSError: where it cannot be committed.
         """
-        self._ledger.take_in(stretch)
-        self._changed = self._changed or stretch.changed
+        self._ledger.take_in(update)
+        self._changed = self._changed or update.changed
         if self._changed and self._clock() - self._committed >= self._every:
             self._commit()
         if self._ledger.progress.is_due():
@@ -196,7 +196,7 @@ def _check_version(enrichment: Enrichment) -> None:
         raise OSError(errno.ESTALE, what)
 
 
-def inputs_of(source: str, column: str, *, skip: int = 0) -> Iterator[Input]:
+def rows_of(source: str, column: str, *, skip: int = 0) -> Iterator[IsbnRow]:
     """
     Read the rows of a source.
 
@@ -205,22 +205,22 @@ def inputs_of(source: str, column: str, *, skip: int = 0) -> Iterator[Input]:
     :param skip: how many rows to leave out at the start.
     :returns: the rows, read as they are asked for.
     """
-    from airflow_provider_mediaops.books.batch.rows import Input
+    from airflow_provider_mediaops.books.batch.rows import IsbnRow
     from airflow_provider_mediaops.storage.sources import read_rows
 
-    return (Input.of(row.text, row.error) for row in read_rows(source, column, skip=skip))
+    return (IsbnRow.of(row.text, row.error) for row in read_rows(source, column, skip=skip))
 
 
-def check_inputs(inputs: Iterable[Input]) -> int:
+def check_rows(rows: Iterable[IsbnRow]) -> int:
     """
     Make sure that every row holds an ISBN.
 
-    :param inputs: the rows.
+    :param rows: the rows.
     :returns: how many there are.
     :raises ValueError: for the first row that holds none.
     """
     number = 0
-    for number, row in enumerate(inputs, start=1):
+    for number, row in enumerate(rows, start=1):
         if row.error:
             raise InvalidArgumentError(f"Row {number}: {row.error}")
     return number
@@ -242,7 +242,7 @@ def list_beside(destination: str | ObjectStoragePath) -> ObjectStoragePath:
 
 def write_list(path: ObjectStoragePath, isbns: Iterable[Any]) -> None:
     """
-    Write a list to a file that :func:`inputs_of` reads, with ``isbn`` as its column.
+    Write a list to a file that :func:`rows_of` reads, with ``isbn`` as its column.
 
     :param path: the file.
     :param isbns: the texts as they were given.

@@ -8,10 +8,9 @@ before them, and the books whose 404 is not decided on.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.books.batch.seen import Known, Outcome
+from airflow_provider_mediaops.books.batch.seen import ResumePoint, SeenLookups
 from airflow_provider_mediaops.books.models import Book, Lookup
 from airflow_provider_mediaops.enrichment.progress import Progress
 from airflow_provider_mediaops.storage.formats import FlatView, json_line
@@ -19,7 +18,7 @@ from airflow_provider_mediaops.storage.formats import FlatView, json_line
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from airflow_provider_mediaops.books.batch.runner import Stretch
+    from airflow_provider_mediaops.books.batch.runner import BatchUpdate
 
 _SEPARATOR = "; "
 
@@ -82,38 +81,24 @@ ENRICHED = FlatView(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+def resume_point(records: Iterable[Mapping[str, Any]], state: Mapping[str, Any] | None) -> ResumePoint:
     """
-    Where a walk begins.
-
-    :param known: what was looked up before.
-    :param undecided: the books whose 404 is not decided on, as plain values.
-    :param last_found: the book that was found last.
-    """
-
-    known: Known
-    undecided: Mapping[str, dict[str, Any]]
-    last_found: str | None = None
-
-
-def start_of(records: Iterable[Mapping[str, Any]], state: Mapping[str, Any] | None) -> Start:
-    """
-    Find where to go on.
+    Return the state from which the next attempt goes on.
 
     :param records: the rows that earlier attempts have committed.
-    :param state: what was saved with the last of them, as :meth:`Ledger.state` gave it; None for a new beginning.
-    :returns: the start of the next attempt.
+    :param state: the state that was saved with the last of them, as :meth:`Ledger.state` returned it; None for a new
+        beginning.
+    :returns: the state.
     """
     state = state or {}
-    known, last_found = Known(), None
+    seen, last_found = SeenLookups(), None
     for rows in (records, state.get("ahead", ())):
         for row in rows:
             if row["status"] in ("found", "not_found"):
-                book = None if row["book"] is None else Book(row["book"])
-                known.put(row["isbn13"], Outcome(row["status"], row["error"], book))
-                last_found = row["isbn13"] if book else last_found
-    return Start(known, state.get("undecided", {}), last_found)
+                isbn13, book = row["isbn13"], None if row["book"] is None else Book(row["book"])
+                seen.put(Lookup(isbn13, isbn13, row["status"], error=row["error"], book=book))
+                last_found = isbn13 if book else last_found
+    return ResumePoint(seen, state.get("undecided", {}), last_found)
 
 
 class Ledger:
@@ -135,7 +120,7 @@ class Ledger:
         state = state or {}
         self.progress = Progress(total, state.get("counts", {}), clock)
         self._requests_before: int = state.get("requests", 0)
-        self._last: Stretch | None = None
+        self._last: BatchUpdate | None = None
         #: Those that are to be committed next.
         self.rows: list[dict[str, Any]] = []
 
@@ -144,16 +129,16 @@ class Ledger:
         """How many requests were sent, in all attempts."""
         return self._requests_before + (self._last.requests if self._last else 0)
 
-    def take_in(self, stretch: Stretch) -> None:
+    def take_in(self, update: BatchUpdate) -> None:
         """
-        Take in what a walk has come to.
+        Take in the progress of a batch.
 
-        :param stretch: what is new of it.
+        :param update: the progress since the last update.
         """
-        self._last = stretch
-        for done in stretch.done:
-            self.rows.append(row_of(done.lookup))
-            self.progress.count(done.lookup.status)
+        self._last = update
+        for lookup in update.done:
+            self.rows.append(row_of(lookup))
+            self.progress.count(lookup.status)
 
     def committed(self) -> None:
         """Note that the rows are committed, with the state."""
@@ -161,7 +146,7 @@ class Ledger:
 
     def state(self) -> dict[str, Any]:
         """Give what is to be saved with those rows, as plain values."""
-        lookups = [done.lookup for done in self._last.ahead] if self._last else []
+        lookups = self._last.out_of_order if self._last else []
         return {
             "counts": self.progress.counts,
             "requests": self.requests,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from airflow.sdk import Context, ObjectStoragePath
 
-    from airflow_provider_mediaops.books.batch.rows import Input
+    from airflow_provider_mediaops.books.batch.rows import IsbnRow
     from airflow_provider_mediaops.enrichment.attempt import Enrichment
     from airflow_provider_mediaops.storage.dataset import Dataset, Staging
     from airflow_provider_mediaops.storage.formats import CsvFormulas
@@ -169,10 +169,10 @@ class EnrichIsbnsOperator(BaseOperator):
         return owner_of(context, parameters)
 
     def _enrichment(self, owner: Owner, isbns: Sequence[Any] | None) -> Enrichment:
-        from airflow_provider_mediaops.enrichment.attempt import Enrichment, check_inputs
+        from airflow_provider_mediaops.enrichment.attempt import Enrichment, check_rows
 
         if self.on_invalid == "fail":
-            total = check_inputs(self._inputs(isbns))
+            total = check_rows(self._rows(isbns))
         elif isbns is None:
             from airflow_provider_mediaops.storage.sources import count_rows
 
@@ -199,11 +199,11 @@ class EnrichIsbnsOperator(BaseOperator):
 
         attempt = Attempt(enrichment, staging, self.log.info, isbns)
         with BookDatabaseHook(self.books_conn_id) as hook:
-            walk = hook.walk(attempt.inputs(), start=attempt.start, options=attempt.options(), bulk=enrichment.bulk)
+            batch = hook.lookup_batch(attempt.rows(), attempt.options(), resume=attempt.resume, bulk=enrichment.bulk)
             try:
-                with closing(walk) as stretches:
-                    for stretch in stretches:
-                        attempt.take_in(stretch)
+                with closing(batch) as updates:
+                    for update in updates:
+                        attempt.take_in(update)
             except BaseException:
                 attempt.keep()
                 raise
@@ -251,11 +251,11 @@ class EnrichIsbnsOperator(BaseOperator):
                 "render_template_as_native_obj on the Dag, so that a template gives a list."
             )
 
-    def _inputs(self, isbns: Sequence[Any] | None) -> Iterator[Input]:
-        from airflow_provider_mediaops.books.batch.rows import Input
-        from airflow_provider_mediaops.enrichment.attempt import inputs_of
+    def _rows(self, isbns: Sequence[Any] | None) -> Iterator[IsbnRow]:
+        from airflow_provider_mediaops.books.batch.rows import IsbnRow
+        from airflow_provider_mediaops.enrichment.attempt import rows_of
 
-        return inputs_of(str(self.source), self.isbn_column) if isbns is None else map(Input.of, isbns)
+        return rows_of(str(self.source), self.isbn_column) if isbns is None else map(IsbnRow.of, isbns)
 
 
 class _LetGoError(Exception):

@@ -1,4 +1,4 @@
-"""The trigger of the operator that enriches ISBN lists: the whole walk in the triggerer."""
+"""The trigger of the operator that enriches ISBN lists: all of its work in the triggerer."""
 
 from __future__ import annotations
 
@@ -78,11 +78,11 @@ class EnrichmentTrigger(WorkTrigger):
             BookDatabaseHook(self.conn_id) as hook,
         ):
             attempt = await _in_thread(lambda: Attempt(enrichment, staging, self.log.info))
-            walk = hook.awalk(attempt.inputs(), start=attempt.start, options=attempt.options(), bulk=enrichment.bulk)
+            batch = hook.alookup_batch(attempt.rows(), attempt.options(), resume=attempt.resume, bulk=enrichment.bulk)
             try:
-                async with aclosing(walk) as stretches:
-                    async for stretch in stretches:
-                        await _in_thread(lambda: attempt.take_in(stretch))  # noqa: B023 it is waited for
+                async with aclosing(batch) as updates:
+                    async for update in updates:
+                        await _in_thread(lambda: attempt.take_in(update))  # noqa: B023 it is waited for
             except BaseException:
                 await _in_thread(attempt.keep)
                 raise

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_mediaops.books.api import DoubtfulNotFoundError
-from airflow_provider_mediaops.books.not_found import WELL_KNOWN, Judge, Ruling, restored
+from airflow_provider_mediaops.books.not_found import WELL_KNOWN, Decision, NotFoundRule, restored
 from airflow_provider_mediaops.exceptions import NotFoundError, RateLimitedError, ServiceUnavailableError
 
 A, B, C, CANARY = "9780000000002", "9780000000019", "9780000000026", "9780131103627"
@@ -14,27 +14,27 @@ DOUBTFUL = DoubtfulNotFoundError("404: Not Found.", status=404)
 
 
 class Court:
-    """A judge, and a clock beside it."""
+    """A rule, and a clock beside it."""
 
     def __init__(self, canary: str | None = CANARY) -> None:
-        self.judge = Judge(canary)
+        self.rule = NotFoundRule(canary)
         self.now = 100.0
 
     def missing(self, isbn13: str, error: NotFoundError | DoubtfulNotFoundError) -> None:
-        self.judge.send()
-        self.judge.missing(isbn13, error, self.now)
+        self.rule.send()
+        self.rule.missing(isbn13, error, self.now)
 
     def found(self, isbn13: str) -> None:
-        self.judge.found(isbn13, self.judge.send(), self.now)
+        self.rule.found(isbn13, self.rule.send(), self.now)
 
     def check(self, *, idle: bool = True) -> str | None:
-        return self.judge.check(self.now, idle=idle)
+        return self.rule.check(self.now, idle=idle)
 
     def checked(self, error: Exception | None = None) -> None:
-        self.judge.checked(error, self.judge.send(), self.now)  # type: ignore[arg-type]
+        self.rule.checked(error, self.rule.send(), self.now)  # type: ignore[arg-type]
 
-    def rulings(self, *, idle: bool = True) -> list[tuple[str, str]]:
-        return [(ruling.isbn13, ruling.what) for ruling in self.judge.rulings(self.now, idle=idle)]
+    def decisions(self, *, idle: bool = True) -> list[tuple[str, str]]:
+        return [(decision.isbn13, decision.action) for decision in self.rule.decisions(self.now, idle=idle)]
 
 
 class TestClearWords:
@@ -42,50 +42,50 @@ class TestClearWords:
         court = Court()
         court.missing(A, CLEAR)
 
-        assert court.rulings(idle=False) == []
+        assert court.decisions(idle=False) == []
         assert court.check() is None
-        assert court.rulings() == [(A, "not_found")]
+        assert court.decisions() == [(A, "not_found")]
 
     def test_one_that_stands_alone_is_believed_after_a_while(self) -> None:
         court = Court()
         court.missing(A, CLEAR)
-        assert court.judge.wakes_at() == court.now + 5
+        assert court.rule.wakes_at() == court.now + 5
 
         court.now += 5
 
-        assert court.rulings(idle=False) == [(A, "not_found")]
+        assert court.decisions(idle=False) == [(A, "not_found")]
 
     def test_a_book_found_by_a_later_request_is_a_witness(self) -> None:
         court = Court()
         court.missing(A, CLEAR)
         court.missing(B, CLEAR)
-        assert court.rulings(idle=False) == []
+        assert court.decisions(idle=False) == []
 
         court.found(C)
 
-        assert court.rulings(idle=False) == [(A, "not_found"), (B, "not_found")]
+        assert court.decisions(idle=False) == [(A, "not_found"), (B, "not_found")]
 
     def test_a_book_found_by_an_earlier_request_is_none(self) -> None:
         court = Court()
-        earlier = court.judge.send()
+        earlier = court.rule.send()
         court.missing(A, CLEAR)
         court.missing(B, CLEAR)
 
-        court.judge.found(C, earlier, court.now)
+        court.rule.found(C, earlier, court.now)
 
-        assert court.rulings(idle=False) == []
+        assert court.decisions(idle=False) == []
 
     def test_a_run_of_them_is_checked_once_for_all(self) -> None:
         court = Court()
         court.missing(A, CLEAR)
         court.missing(B, CLEAR)
-        assert court.rulings() == []
+        assert court.decisions() == []
 
         assert court.check() == CANARY
         assert court.check() is None
         court.checked()
 
-        assert court.rulings() == [(A, "not_found"), (B, "not_found")]
+        assert court.decisions() == [(A, "not_found"), (B, "not_found")]
 
     def test_a_long_run_is_checked_now_and_then_while_it_goes_on(self) -> None:
         court = Court()
@@ -102,7 +102,7 @@ class TestClearWords:
         court.missing(A, CLEAR)
         court.missing(B, CLEAR)
         assert court.check(idle=False) is None
-        assert court.judge.wakes_at() == court.now + 5
+        assert court.rule.wakes_at() == court.now + 5
 
         court.now += 5
 
@@ -113,30 +113,30 @@ class TestClearWords:
         court.missing(A, CLEAR)
         court.missing(B, CLEAR)
         court.check()
-        asked = court.judge.send()
+        asked = court.rule.send()
         court.missing(C, CLEAR)
 
-        court.judge.checked(None, asked, court.now)
+        court.rule.checked(None, asked, court.now)
 
-        assert court.rulings(idle=False) == [(A, "not_found"), (B, "not_found")]
-        assert court.rulings(idle=False) == []
+        assert court.decisions(idle=False) == [(A, "not_found"), (B, "not_found")]
+        assert court.decisions(idle=False) == []
 
 
 class TestDoubtfulOnes:
-    def test_each_is_asked_for_again_after_a_witness_and_believed_after_another(self) -> None:
+    def test_each_is_asked_for_retry_after_a_witness_and_believed_after_another(self) -> None:
         court = Court()
         court.missing(A, DOUBTFUL)
         assert court.check() == CANARY
         court.checked()
-        assert court.rulings() == [(A, "again")]
+        assert court.decisions() == [(A, "again")]
 
         court.missing(A, DOUBTFUL)
-        assert court.rulings() == []
+        assert court.decisions() == []
         assert court.check() == CANARY
         court.checked()
 
-        assert court.rulings() == [(A, "not_found")]
-        assert court.judge.take_news() is None
+        assert court.decisions() == [(A, "not_found")]
+        assert court.rule.take_news() is None
 
     def test_many_share_the_witness(self) -> None:
         court = Court()
@@ -145,7 +145,7 @@ class TestDoubtfulOnes:
         court.check()
         court.checked()
 
-        assert court.rulings() == [(A, "again"), (B, "again"), (C, "again")]
+        assert court.decisions() == [(A, "again"), (B, "again"), (C, "again")]
 
     @pytest.mark.parametrize(("count", "seconds"), [(10, 0.0), (1, 2.0)])
     def test_the_witness_waits_for_more_of_them_but_not_for_long(self, count: int, seconds: float) -> None:
@@ -162,52 +162,52 @@ class TestDoubtfulOnes:
         court.missing(A, DOUBTFUL)
         court.missing(B, DOUBTFUL)
         court.found(C)
-        assert court.rulings() == [(A, "again"), (B, "again")]
+        assert court.decisions() == [(A, "again"), (B, "again")]
 
         court.found(A)
         court.missing(B, DOUBTFUL)
         court.found(C)
 
         # So the second 404 of the other one may be the limit again.
-        assert court.rulings() == [(B, "later")]
-        news = court.judge.take_news()
+        assert court.decisions() == [(B, "later")]
+        news = court.rule.take_news()
         assert isinstance(news, RateLimitedError)
-        assert court.judge.take_news() is None
+        assert court.rule.take_news() is None
 
     def test_a_refusal_around_that_time_does_too(self) -> None:
         court = Court()
-        court.judge.see_limit(court.now)
+        court.rule.see_limit(court.now)
         court.now += 9
         court.missing(A, DOUBTFUL)
         court.found(C)
-        court.rulings()
+        court.decisions()
         court.missing(A, DOUBTFUL)
         court.found(C)
 
-        assert court.rulings() == [(A, "later")]
+        assert court.decisions() == [(A, "later")]
 
     def test_where_the_service_has_words_of_its_own_for_missing_books_the_other_words_are_about_the_limit(self) -> None:
         court = Court()
         court.missing(A, CLEAR)
         court.found(C)
-        assert court.rulings() == [(A, "not_found")]
+        assert court.decisions() == [(A, "not_found")]
 
         court.missing(B, DOUBTFUL)
 
-        [ruling] = court.judge.rulings(court.now, idle=False)
-        assert (ruling.isbn13, ruling.what) == (B, "later")
-        assert "The service says it otherwise of other books" in str(ruling.error)
-        assert isinstance(court.judge.take_news(), RateLimitedError)
+        [decision] = court.rule.decisions(court.now, idle=False)
+        assert (decision.isbn13, decision.action) == (B, "later")
+        assert "The service says it otherwise of other books" in str(decision.error)
+        assert isinstance(court.rule.take_news(), RateLimitedError)
 
     def test_a_clear_one_at_the_second_time_is_believed_like_any_other(self) -> None:
         court = Court()
         court.missing(A, DOUBTFUL)
         court.found(C)
-        court.rulings()
+        court.decisions()
 
         court.missing(A, CLEAR)
 
-        assert court.rulings() == [(A, "not_found")]
+        assert court.decisions() == [(A, "not_found")]
 
 
 class TestWitness:
@@ -235,10 +235,10 @@ class TestWitness:
         court.missing(WELL_KNOWN, DOUBTFUL)
 
         assert court.check() is None
-        [ruling] = court.judge.rulings(court.now, idle=True)
-        assert ruling.what == "later"
-        assert "There is no witness" in str(ruling.error)
-        assert "set canary_isbn" in str(ruling.error)
+        [decision] = court.rule.decisions(court.now, idle=True)
+        assert decision.action == "later"
+        assert "There is no witness" in str(decision.error)
+        assert "set canary_isbn" in str(decision.error)
 
     def test_while_it_is_not_found_the_key_is_in_doubt_and_it_is_asked_for_with_growing_pauses(self) -> None:
         court = Court()
@@ -247,16 +247,16 @@ class TestWitness:
         for _ in range(8):
             assert court.check()
             court.checked(DOUBTFUL)
-            assert court.judge.doubts_key
-            assert court.rulings() == []
-            wakes = court.judge.wakes_at()
+            assert court.rule.doubts_key
+            assert court.decisions() == []
+            wakes = court.rule.wakes_at()
             assert wakes is not None
             pauses.append(wakes - court.now)
             assert court.check() is None
             court.now = wakes
 
         assert pauses == [1, 2, 4, 8, 16, 30, 30, 30]
-        assert isinstance(court.judge.take_news(), RateLimitedError)
+        assert isinstance(court.rule.take_news(), RateLimitedError)
 
     def test_once_it_is_found_the_doubt_is_over(self) -> None:
         court = Court()
@@ -267,8 +267,8 @@ class TestWitness:
         court.check()
         court.checked()
 
-        assert not court.judge.doubts_key
-        assert court.rulings() == [(A, "again")]
+        assert not court.rule.doubts_key
+        assert court.decisions() == [(A, "again")]
 
     def test_after_some_minutes_what_is_held_is_put_off(self) -> None:
         court = Court()
@@ -278,31 +278,31 @@ class TestWitness:
         court.checked(DOUBTFUL)
         court.now += 240
 
-        assert court.rulings() == [(A, "later"), (B, "later")]
-        assert not court.judge.doubts_key
+        assert court.decisions() == [(A, "later"), (B, "later")]
+        assert not court.rule.doubts_key
 
     def test_without_patience_it_is_put_off_at_once(self) -> None:
         court = Court()
-        court.judge.patience = 0.0
+        court.rule.patience = 0.0
         court.missing(A, DOUBTFUL)
         court.check()
         court.checked(DOUBTFUL)
 
-        assert court.rulings() == [(A, "later")]
+        assert court.decisions() == [(A, "later")]
 
     def test_a_canary_that_does_not_exist_is_no_witness_and_says_nothing_about_the_limit(self) -> None:
         court = Court()
         court.missing(A, DOUBTFUL)
         assert court.check() == CANARY
         court.checked(CLEAR)
-        assert not court.judge.doubts_key
-        assert court.judge.take_news() is None
+        assert not court.rule.doubts_key
+        assert court.rule.take_news() is None
 
         assert court.check() == WELL_KNOWN
         court.checked(CLEAR)
 
         assert court.check() is None
-        assert court.rulings() == [(A, "later")]
+        assert court.decisions() == [(A, "later")]
 
     def test_a_canary_that_seems_to_be_at_the_limit_is_asked_for_by_turns_with_another_book(self) -> None:
         court = Court()
@@ -335,7 +335,7 @@ class TestWitness:
         court.check()
         court.checked()
 
-        assert court.rulings() == [(A, "again"), (B, "again")]
+        assert court.decisions() == [(A, "again"), (B, "again")]
 
     def test_a_service_that_does_not_answer_leaves_the_key_in_doubt(self) -> None:
         court = Court()
@@ -343,8 +343,8 @@ class TestWitness:
         court.check()
         court.checked(ServiceUnavailableError("503"))
 
-        assert court.judge.doubts_key
-        assert court.judge.take_news() is None
+        assert court.rule.doubts_key
+        assert court.rule.take_news() is None
 
 
 def test_what_is_not_decided_can_be_taken_up_by_the_next_attempt() -> None:
@@ -352,9 +352,9 @@ def test_what_is_not_decided_can_be_taken_up_by_the_next_attempt() -> None:
     court.missing(A, DOUBTFUL)
     court.missing(B, DOUBTFUL)
     court.found(C)
-    court.rulings()
+    court.decisions()
     court.missing(B, CLEAR)
-    again = dict(restored(court.judge.undecided()))
+    again = dict(restored(court.rule.undecided()))
 
     assert {isbn: type(error) for isbn, error in again.items()} == {A: DoubtfulNotFoundError, B: NotFoundError}
     assert [str(again[A]), str(again[B])] == [str(DOUBTFUL), str(CLEAR)]
@@ -365,8 +365,8 @@ def test_a_book_that_got_no_second_answer_is_forgotten() -> None:
     court = Court()
     court.missing(A, DOUBTFUL)
     court.found(C)
-    assert court.judge.rulings(court.now, idle=True) == [Ruling(A, "again", DOUBTFUL)]
+    assert court.rule.decisions(court.now, idle=True) == [Decision(A, "again", DOUBTFUL)]
 
-    court.judge.forget(A)
+    court.rule.forget(A)
 
-    assert court.judge.undecided() == {}
+    assert court.rule.undecided() == {}

@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from airflow.providers.common.compat.sdk import ObjectStoragePath
 
-from airflow_provider_mediaops.books.batch.runner import Stretch
-from airflow_provider_mediaops.books.batch.scheduler import DoneRow
+from airflow_provider_mediaops.books.batch.runner import BatchUpdate
 from airflow_provider_mediaops.books.models import Book, Lookup
 from airflow_provider_mediaops.enrichment.attempt import (
     Attempt,
     Enrichment,
-    check_inputs,
-    inputs_of,
+    check_rows,
     list_beside,
+    rows_of,
     write_list,
 )
 from airflow_provider_mediaops.exceptions import DestinationInUseError
@@ -36,8 +35,8 @@ if TYPE_CHECKING:
     from tests.unit.storage.conftest import Store
 
 OWNER = Owner("dag/run/task/-1", "digest")
-FOUND = DoneRow(Lookup(CRIME, CRIME, "found", book=Book({"isbn13": CRIME}), requests=1))
-FAILED = DoneRow(Lookup(CALENDAR, CALENDAR, "failed", error="503"))
+FOUND = Lookup(CRIME, CRIME, "found", book=Book({"isbn13": CRIME}), requests=1)
+FAILED = Lookup(CALENDAR, CALENDAR, "failed", error="503")
 
 
 def enrichment(destination: object, **fields: Any) -> Enrichment:
@@ -48,8 +47,8 @@ def nobody(_: str) -> None:
     """Hear what is told."""
 
 
-def stretch(*done: DoneRow, ahead: tuple[DoneRow, ...] = (), changed: bool = True) -> Stretch:
-    return Stretch(done, ahead, {}, len(done), changed=changed)
+def update(*done: Lookup, out_of_order: tuple[Lookup, ...] = (), changed: bool = True) -> BatchUpdate:
+    return BatchUpdate(done, out_of_order, {}, len(done), changed=changed)
 
 
 @pytest.fixture
@@ -62,8 +61,8 @@ def local(tmp_path: Path) -> Iterator[tuple[Enrichment, Staging]]:
 class TestCommitting:
     def test_on_the_local_disk_what_is_done_is_committed_at_once(self, local: tuple[Enrichment, Staging]) -> None:
         attempt = Attempt(*local, tell=nobody)
-        attempt.take_in(stretch(FOUND))
-        attempt.take_in(stretch(ahead=(FOUND,)))
+        attempt.take_in(update(FOUND))
+        attempt.take_in(update(out_of_order=(FOUND,)))
 
         _, staging = local
         assert staging.rows == 1
@@ -71,7 +70,7 @@ class TestCommitting:
 
     def test_where_nothing_has_changed_there_is_nothing_to_commit(self, local: tuple[Enrichment, Staging]) -> None:
         attempt = Attempt(*local, tell=nobody)
-        attempt.take_in(stretch(changed=False))
+        attempt.take_in(update(changed=False))
 
         assert local[1].state is None
 
@@ -81,16 +80,16 @@ class TestCommitting:
         plan = enrichment("memory://shelf@bucket/books.jsonl")
         with plan.dataset().staging(OWNER) as staging:
             attempt = Attempt(plan, staging, nobody, clock=clock.clock.monotonic)
-            attempt.take_in(stretch(FOUND))
+            attempt.take_in(update(FOUND))
             assert staging.rows == 0
             clock.wait(1.0)
             # The beat of a walk, of which nothing is new.
-            attempt.take_in(stretch(changed=False))
+            attempt.take_in(update(changed=False))
             assert staging.rows == 1
-            attempt.take_in(stretch(FOUND))
+            attempt.take_in(update(FOUND))
             attempt.keep()
             assert staging.rows == 2
-            attempt.take_in(stretch(FOUND))
+            attempt.take_in(update(FOUND))
             attempt.end()
 
         assert len(store.cat_file("/bucket/books.jsonl").splitlines()) == 3
@@ -105,7 +104,7 @@ class TestCommitting:
         with monkeypatch.context() as patch:
             patch.setattr(local[1], "commit", full)
             with pytest.raises(OSError, match="No space"):
-                attempt.take_in(stretch(FOUND))
+                attempt.take_in(update(FOUND))
         attempt.keep()
 
         _, staging = local
@@ -121,7 +120,7 @@ class TestCommitting:
         attempt = Attempt(*local, tell=told.append)
         monkeypatch.setattr(local[1], "commit", taken)
         with pytest.raises(DestinationInUseError):
-            attempt.take_in(stretch(FOUND))
+            attempt.take_in(update(FOUND))
         attempt.keep()
         assert told == ["Kept 0 of 9 ISBNs for the next attempt."]
 
@@ -133,11 +132,11 @@ class TestCommitting:
 
         told: list[str] = []
         attempt = Attempt(*local, tell=told.append)
-        attempt.take_in(stretch(FOUND))
+        attempt.take_in(update(FOUND))
         with monkeypatch.context() as patch:
             patch.setattr(local[1], "commit", full)
             with pytest.raises(OSError, match="No space"):
-                attempt.take_in(stretch(FOUND))
+                attempt.take_in(update(FOUND))
             attempt.keep()
 
         assert told == ["Kept 1 of 9 ISBNs for the next attempt."]
@@ -148,15 +147,15 @@ class TestGoingOn:
         plan = enrichment(tmp_path / "books.jsonl", max_failures=3)
         told: list[str] = []
         with suppress(ZeroDivisionError), plan.dataset().staging(OWNER) as staging:
-            Attempt(plan, staging, told.append).take_in(stretch(FOUND, FAILED))
+            Attempt(plan, staging, told.append).take_in(update(FOUND, FAILED))
             raise ZeroDivisionError
         with plan.dataset().staging(OWNER) as staging:
             attempt = Attempt(plan, staging, told.append, [CRIME, CALENDAR, "x", CRIME])
 
-            assert [row.text for row in attempt.inputs()] == ["x", CRIME]
+            assert [row.text for row in attempt.rows()] == ["x", CRIME]
             assert attempt.options().max_failures == 2
-            assert attempt.start.last_found == CRIME
-            attempt.take_in(stretch(FOUND))
+            assert attempt.resume.last_found == CRIME
+            attempt.take_in(update(FOUND))
             line = attempt.end()
 
         assert told == ["Going on after 2 of 9 ISBNs."]
@@ -170,16 +169,16 @@ class TestGoingOn:
         plan = enrichment(tmp_path / "books.jsonl", source=str(tmp_path / "isbns.csv"), column="ean")
         with plan.dataset().staging(OWNER) as staging:
             attempt = Attempt(plan, staging, nobody)
-            attempt.take_in(stretch(FOUND))
+            attempt.take_in(update(FOUND))
 
-            assert [row.text for row in attempt.inputs()] == [CALENDAR, "x"]
+            assert [row.text for row in attempt.rows()] == [CALENDAR, "x"]
 
     def test_a_source_that_has_changed_meanwhile_is_not_read_on(self, tmp_path: Path) -> None:
         source = tmp_path / "isbns.txt"
         source.write_text(f"{CRIME}\n{CALENDAR}\n")
         plan = enrichment(tmp_path / "books.jsonl", source=str(source), version=version_of(str(source)))
         with suppress(ZeroDivisionError), plan.dataset().staging(OWNER) as staging:
-            Attempt(plan, staging, nobody).take_in(stretch(FOUND))
+            Attempt(plan, staging, nobody).take_in(update(FOUND))
             raise ZeroDivisionError
         source.write_text(f"{CALENDAR}\n{CRIME}\n\n")
 
@@ -197,10 +196,10 @@ class TestProgress:
         clock, told = FakeClock(), list[str]()
         attempt = Attempt(*local, tell=told.append, clock=clock.clock.monotonic)
         for _ in range(4):
-            attempt.take_in(stretch(FOUND))
+            attempt.take_in(update(FOUND))
             clock.wait(10.0)
         for _ in range(50):
-            attempt.take_in(stretch(changed=False))
+            attempt.take_in(update(changed=False))
             clock.wait(1.0)
         line = attempt.end()
 
@@ -228,7 +227,7 @@ class TestLists:
         path = list_beside(str(tmp_path / "day" / "books.csv"))
         write_list(path, self.ROWS)
 
-        rows = [row.text for row in inputs_of(str(path), "isbn")]
+        rows = [row.text for row in rows_of(str(path), "isbn")]
         assert rows == ["a", "", "9780140449136", " b ", "half \ud83d", "two\nlines", ""]
         assert path.parent == ObjectStoragePath(str(tmp_path / "day"))
         assert path.name == ".books.csv.isbns.jsonl"
@@ -240,7 +239,7 @@ class TestLists:
 
         assert str(path).startswith("memory://shelf@")
         assert "bucket/day/.books.csv." in str(path)
-        assert len(list(inputs_of(str(path), "isbn"))) == len(self.ROWS)
+        assert len(list(rows_of(str(path), "isbn"))) == len(self.ROWS)
         path.unlink()
         assert not path.exists()
 
@@ -248,7 +247,7 @@ class TestLists:
         (tmp_path / "good.txt").write_text(f"{CRIME}\n{CALENDAR}\n")
         (tmp_path / "bad.txt").write_text(f"{CRIME}\nx\n")
 
-        assert check_inputs(inputs_of(str(tmp_path / "good.txt"), "isbn")) == 2
-        assert check_inputs([]) == 0
+        assert check_rows(rows_of(str(tmp_path / "good.txt"), "isbn")) == 2
+        assert check_rows([]) == 0
         with pytest.raises(ValueError, match="Row 2: 'x' is no ISBN"):
-            check_inputs(inputs_of(str(tmp_path / "bad.txt"), "isbn"))
+            check_rows(rows_of(str(tmp_path / "bad.txt"), "isbn"))

@@ -3,11 +3,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from airflow_provider_mediaops.books.batch.runner import Stretch
-from airflow_provider_mediaops.books.batch.scheduler import DoneRow
-from airflow_provider_mediaops.books.batch.seen import Outcome
+from airflow_provider_mediaops.books.batch.runner import BatchUpdate
 from airflow_provider_mediaops.books.models import Book, Lookup
-from airflow_provider_mediaops.enrichment.checkpoint import ENRICHED, Ledger, row_of, start_of
+from airflow_provider_mediaops.enrichment.checkpoint import ENRICHED, Ledger, resume_point, row_of
 from airflow_provider_mediaops.exceptions import ServiceUnavailableError
 from tests.unit.book_database import CALENDAR, CRIME, PROGRAMMING
 
@@ -82,18 +80,15 @@ DOWN = ServiceUnavailableError("down")
 UNDECIDED = {CALENDAR: {"type": "NotFoundError", "message": "404"}}
 
 
-def stretch(*done: Lookup, ahead: tuple[Lookup, ...] = (), requests: int = 0) -> Stretch:
-    def as_done(lookup: Lookup) -> DoneRow:
-        return DoneRow(lookup, DOWN if lookup.status == "failed" else None)
-
-    return Stretch([*map(as_done, done)], [*map(as_done, ahead)], UNDECIDED, requests, changed=True)
+def update(*done: Lookup, out_of_order: tuple[Lookup, ...] = (), requests: int = 0) -> BatchUpdate:
+    return BatchUpdate(done, out_of_order, UNDECIDED, requests, changed=True)
 
 
 class TestLedger:
     def test_rows_stand_until_they_are_committed_with_the_state_that_belongs_to_them(self) -> None:
         ledger = Ledger(total=9)
-        ledger.take_in(stretch(FOUND, LOOKUPS[1], requests=3))
-        ledger.take_in(stretch(MISSING, requests=4))
+        ledger.take_in(update(FOUND, LOOKUPS[1], requests=3))
+        ledger.take_in(update(MISSING, requests=4))
 
         assert ledger.rows == [row_of(FOUND), row_of(LOOKUPS[1]), row_of(MISSING)]
         ledger.committed()
@@ -107,14 +102,14 @@ class TestLedger:
 
     def test_what_cost_requests_and_waits_for_its_turn_is_saved(self) -> None:
         ledger = Ledger()
-        ledger.take_in(stretch(ahead=(MISSING, FAILED, LOOKUPS[1], FOUND)))
+        ledger.take_in(update(out_of_order=(MISSING, FAILED, LOOKUPS[1], FOUND)))
 
         assert ledger.rows == []
         assert ledger.state()["ahead"] == [row_of(MISSING), row_of(FOUND)]
 
     def test_an_attempt_that_goes_on_counts_on(self) -> None:
         ledger = Ledger({"counts": {"failed": 1}, "requests": 7})
-        ledger.take_in(stretch(MISSING, FAILED, ahead=(FOUND,), requests=5))
+        ledger.take_in(update(MISSING, FAILED, out_of_order=(FOUND,), requests=5))
 
         assert [row["status"] for row in ledger.rows] == ["not_found", "failed"]
         state = ledger.state()
@@ -123,7 +118,7 @@ class TestLedger:
 
     def test_the_summary_has_the_figures_of_all_attempts(self) -> None:
         ledger = Ledger({"counts": {"found": 2, "invalid": 1}, "requests": 3})
-        ledger.take_in(stretch(FOUND, requests=1))
+        ledger.take_in(update(FOUND, requests=1))
 
         summary = ledger.summary()
         assert summary.pop("rows_per_second") > 0
@@ -141,19 +136,19 @@ class TestLedger:
 class TestStart:
     def test_the_next_attempt_knows_what_was_committed_and_what_was_ahead(self) -> None:
         ledger = Ledger()
-        ledger.take_in(stretch(FOUND, LOOKUPS[1], FAILED, ahead=(MISSING,)))
+        ledger.take_in(update(FOUND, LOOKUPS[1], FAILED, out_of_order=(MISSING,)))
         state = json.loads(json.dumps(ledger.state()))
 
-        start = start_of(map(row_of, LOOKUPS), state)
+        start = resume_point(map(row_of, LOOKUPS), state)
 
-        assert start.known.get(CRIME) == Outcome("found", book=FOUND.book)
-        assert start.known.get(CALENDAR) == Outcome("not_found")
-        assert start.known.get(PROGRAMMING) == Outcome("not_found", "left out")
+        assert start.seen.get(CRIME, "x") == Lookup("x", CRIME, "found", book=FOUND.book)
+        assert start.seen.get(CALENDAR, "x") == Lookup("x", CALENDAR, "not_found")
+        assert start.seen.get(PROGRAMMING, "x") == Lookup("x", PROGRAMMING, "not_found", error="left out")
         assert start.last_found == CRIME
         assert start.undecided == UNDECIDED
 
     def test_a_new_beginning_knows_nothing(self) -> None:
-        start = start_of([], None)
+        start = resume_point([], None)
 
-        assert start.known.get(CRIME) is None
+        assert start.seen.get(CRIME, "x") is None
         assert (start.last_found, start.undecided) == (None, {})

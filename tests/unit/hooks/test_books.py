@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from airflow_provider_mediaops.books.api import KeyUsage
 from airflow_provider_mediaops.books.isbn import InvalidIsbnError
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
@@ -28,13 +29,46 @@ from tests.unit.book_database import (
     no_such_book,
     replied,
 )
-from tests.unit.hooks.book_hook import DOUBT, MISSING, address, asked
+from tests.unit.hooks.book_hook import BASE, DOUBT, MISSING, address, asked
 from tests.unit.loopback import Loopback, answering
 
 if TYPE_CHECKING:
     import requests_mock
 
 pytestmark = pytest.mark.usefixtures("supervisor")
+
+
+@pytest.mark.usefixtures("connect_books")
+class TestTheQuotaOfToday:
+    def test_it_is_read_where_the_service_tells(self, requests_mock: requests_mock.Mocker) -> None:
+        requests_mock.get(f"{BASE}/key", json={"plan_limit": {"total": 5000, "spent": 10, "left": "4990"}})
+
+        with BookDatabaseHook() as hook:
+            assert hook.key_usage() == KeyUsage(total=5000, left=4990)
+
+    @pytest.mark.parametrize(
+        "reply", [{"status_code": 404, "json": {}}, {"status_code": 403, "json": {}}, {"json": {"x": 1}}]
+    )
+    def test_a_service_without_that_call_is_no_error(
+        self, requests_mock: requests_mock.Mocker, reply: dict[str, Any]
+    ) -> None:
+        requests_mock.get(f"{BASE}/key", **reply)
+
+        with BookDatabaseHook() as hook:
+            assert hook.key_usage() is None
+
+    def test_a_key_that_is_not_accepted_is_one(self, requests_mock: requests_mock.Mocker) -> None:
+        requests_mock.get(f"{BASE}/key", status_code=401)
+
+        with BookDatabaseHook() as hook, pytest.raises(AuthenticationError):
+            hook.key_usage()
+
+    async def test_the_asynchronous_twin_does_the_same(self, connect_books: Any) -> None:
+        usage = replied({"plan_limit": {"total": 10, "left": 3}})
+        with Loopback(answering(http(usage))) as server:
+            connect_books(server.base)
+            async with BookDatabaseHook() as hook:
+                assert await hook.akey_usage() == KeyUsage(total=10, left=3)
 
 
 @pytest.mark.usefixtures("connect_books")

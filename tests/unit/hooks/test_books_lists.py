@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.books.batch.rows import Input
-from airflow_provider_mediaops.books.batch.scheduler import WalkOptions
+from airflow_provider_mediaops.books.batch.rows import IsbnRow
+from airflow_provider_mediaops.books.batch.scheduler import BatchOptions
 from airflow_provider_mediaops.exceptions import QuotaExceededError, RateLimitedError, ServiceUnavailableError
 from airflow_provider_mediaops.hooks.books import BookDatabaseHook
 from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
@@ -133,9 +133,9 @@ class TestLists:
         requests_mock.get(address(CRIME), [down, down, {"json": book(CRIME)}])
 
         with BookDatabaseHook() as hook:
-            stretches = list(hook.walk([Input.of(CRIME)], options=WalkOptions(again_after=(0.01,))))
+            updates = list(hook.lookup_batch([IsbnRow.of(CRIME)], options=BatchOptions(retry_after=(0.01,))))
 
-        assert [done.lookup.status for stretch in stretches for done in stretch.done] == ["found"]
+        assert [done.status for update in updates for done in update.done] == ["found"]
 
     def test_the_limit_of_429_is_waited_out(self, requests_mock: requests_mock.Mocker, connect_books: Any) -> None:
         connect_books(max_attempts=2)
@@ -203,9 +203,9 @@ class TestBulk:
 
         requests_mock.post(f"{BASE}/books", json=many)
         with BookDatabaseHook() as hook:
-            stretches = list(hook.walk(map(Input.of, isbns), bulk=True))
+            updates = list(hook.lookup_batch(map(IsbnRow.of, isbns), bulk=True))
 
-        assert [done.lookup.status for stretch in stretches for done in stretch.done] == ["found"] * 25
+        assert [done.status for update in updates for done in update.done] == ["found"] * 25
         assert sorted(wanted) == [isbns[:10], isbns[10:20], isbns[20:]]
 
     def test_a_service_without_it_is_told_of_in_the_log(
@@ -216,7 +216,7 @@ class TestBulk:
         requests_mock.get(address(CRIME), json=book(CRIME))
 
         with BookDatabaseHook() as hook:
-            stretches = list(hook.walk([Input.of(CRIME)], bulk=True))
+            updates = list(hook.lookup_batch([IsbnRow.of(CRIME)], bulk=True))
 
-        assert [done.lookup.status for stretch in stretches for done in stretch.done] == ["found"]
+        assert [done.status for update in updates for done in update.done] == ["found"]
         assert any(line.startswith("WARNING: The book database has no bulk requests") for line in lines)

@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.books.api import BOOK_RULES
-from airflow_provider_mediaops.books.batch.requests import Asking
-from airflow_provider_mediaops.books.batch.rows import Input, InputReader
-from airflow_provider_mediaops.books.batch.runner import BookWalk
-from airflow_provider_mediaops.books.batch.scheduler import IN_FLIGHT, Course, WalkOptions
-from airflow_provider_mediaops.books.batch.seen import Known
-from airflow_provider_mediaops.books.not_found import Judge
+from airflow_provider_mediaops.books.batch.rows import IsbnRow
+from airflow_provider_mediaops.books.batch.runner import lookup_batch
+from airflow_provider_mediaops.books.batch.scheduler import IN_FLIGHT, BatchOptions
+from airflow_provider_mediaops.books.batch.seen import ResumePoint, SeenLookups
 from airflow_provider_mediaops.exceptions import QuotaExceededError, RateLimitedError, ServiceUnavailableError
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.clock import Clock
@@ -30,9 +28,10 @@ from tests.unit.book_database import found, limit_404, no_such_book, replied
 from tests.unit.virtual_time import in_virtual_time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable
+    from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
 
-    from airflow_provider_mediaops.books.batch.runner import Stretch
+    from airflow_provider_mediaops.books.batch.runner import BatchUpdate
+    from airflow_provider_mediaops.books.models import Lookup
     from airflow_provider_mediaops.http.exchange import Conversation, Request, Response
 
 ISBNS = sample_isbns(2_000)
@@ -73,43 +72,52 @@ class Service:
         return self.answer(isbn)
 
 
-def walk_of(
-    service: Service, inputs: Iterable[Input], *, rate: float = 5.0, tries: int = 1, **options: Any
-) -> BookWalk:
+class CountingLookups(SeenLookups):
+    """Counts the look-ups that are done."""
+
+    count = 0
+
+    def put(self, lookup: Lookup) -> None:
+        self.count += 1
+        super().put(lookup)
+
+
+def batch_of(
+    service: Service, rows: Iterable[IsbnRow], *, rate: float = 5.0, tries: int = 1, **how: Any
+) -> AsyncGenerator[BatchUpdate, None]:
     times = Clock(monotonic=clock)
     limiter = replace(limiter_for("books", "key", rate, MemoryStore(times)), clock=times)
-    client = Client(
-        ("https://books.example",), BOOK_RULES, retry=RetryPolicy(max_attempts=tries), limiter=limiter, clock=times
-    )
-    judge = Judge(CANARY)
-    how = WalkOptions(**{"max_failures": 99, **options})
+    # Tries that are not the client's own are those of the batch.
+    policy = RetryPolicy(max_attempts=max(tries, 2), max_wait=120.0 if tries > 1 else 0.0)
+    client = Client(("https://books.example",), BOOK_RULES, retry=policy, limiter=limiter, clock=times)
+    more = {name: how.pop(name) for name in ("warn", "resume") if name in how}
+    options = BatchOptions(**{"max_failures": 99, **how})
 
     async def sleep(wait: Wait) -> None:
         await asyncio.sleep(wait.seconds)
 
-    def carry_out(conversation: Conversation[Any]) -> Coroutine[Any, Any, Any]:
+    def run(conversation: Conversation[Any]) -> Coroutine[Any, Any, Any]:
         return arun(conversation, service.send, sleep, in_thread=asyncio.to_thread)
 
-    course = Course(judge, Known(), how)
-    return BookWalk(InputReader(inputs), course, judge, Asking(client, how.batch), carry_out, clock=clock)
+    return lookup_batch(client, rows, run, options=options, canary=CANARY, clock=clock, **more)
 
 
-async def rows_of(walk: BookWalk) -> list[tuple[str, str]]:
-    async with aclosing(walk.stretches()) as stretches:
-        return [(done.lookup.input, done.lookup.status) async for stretch in stretches for done in stretch.done]
+async def rows_of(batch: AsyncGenerator[BatchUpdate, None]) -> list[tuple[str, str]]:
+    async with aclosing(batch) as updates:
+        return [(done.input, done.status) async for update in updates for done in update.done]
 
 
 def walked(service: Service, texts: Iterable[str], **how: Any) -> list[tuple[str, str]]:
-    return in_virtual_time(rows_of(walk_of(service, map(Input.of, texts), **how)))
+    return in_virtual_time(rows_of(batch_of(service, map(IsbnRow.of, texts), **how)))
 
 
-async def follow(walk: BookWalk, seen: list[Stretch]) -> None:
-    async for stretch in walk.stretches():
-        seen.append(stretch)  # noqa: PERF401 also those before an error
+async def follow(batch: AsyncGenerator[BatchUpdate, None], seen: list[BatchUpdate]) -> None:
+    async for update in batch:
+        seen.append(update)  # noqa: PERF401 also those before an error
 
 
-def inputs_of(stretches: Iterable[Stretch]) -> list[str]:
-    return [done.lookup.input for stretch in stretches for done in stretch.done]
+def inputs_of(updates: Iterable[BatchUpdate]) -> list[str]:
+    return [done.input for update in updates for done in update.done]
 
 
 class TestPace:
@@ -132,15 +140,15 @@ class TestPace:
     def test_no_more_rows_are_read_than_are_wanted(self) -> None:
         read: list[str] = []
 
-        def rows() -> Iterable[Input]:
+        def rows() -> Iterable[IsbnRow]:
             for isbn in ISBNS:
                 read.append(isbn)
-                yield Input.of(isbn)
+                yield IsbnRow.of(isbn)
 
         async def two() -> None:
-            async with aclosing(walk_of(service, rows(), window=50, ahead=1).stretches()) as stretches:
-                async for stretch in stretches:
-                    if stretch.done:
+            async with aclosing(batch_of(service, rows(), window=50, ahead=1)) as updates:
+                async for update in updates:
+                    if update.done:
                         break
 
         service = Service()
@@ -151,9 +159,9 @@ class TestPace:
         service = Service()
 
         async def slowly() -> None:
-            async with aclosing(walk_of(service, map(Input.of, ISBNS), window=20).stretches()) as stretches:
-                async for stretch in stretches:
-                    if stretch.done:
+            async with aclosing(batch_of(service, map(IsbnRow.of, ISBNS), window=20)) as updates:
+                async for update in updates:
+                    if update.done:
                         await asyncio.sleep(1000)
                         break
 
@@ -162,7 +170,7 @@ class TestPace:
 
     def test_nothing_is_sent_before_the_first_is_wanted(self) -> None:
         service = Service()
-        walk_of(service, map(Input.of, ISBNS)).stretches()
+        batch_of(service, map(IsbnRow.of, ISBNS))
 
         assert service.asked == []
 
@@ -176,16 +184,16 @@ class TestRows:
     def test_rows_that_are_done_ahead_are_handed_out_as_such(self) -> None:
         async def seen() -> list[tuple[int, int, bool]]:
             service = Service(latency={ISBNS[0]: 10.0})
-            async with aclosing(walk_of(service, map(Input.of, ISBNS[:4])).stretches()) as stretches:
-                return [(len(s.done), len(s.ahead), s.changed) async for s in stretches if s.changed]
+            async with aclosing(batch_of(service, map(IsbnRow.of, ISBNS[:4]))) as updates:
+                return [(len(s.done), len(s.out_of_order), s.changed) async for s in updates if s.changed]
 
         assert in_virtual_time(seen()) == [(0, 1, True), (0, 2, True), (0, 3, True), (4, 0, True)]
 
     def test_many_of_them_are_told_of_now_and_then_only(self) -> None:
         async def seen() -> list[int]:
             service = Service(latency={ISBNS[0]: 20.0})
-            async with aclosing(walk_of(service, map(Input.of, ISBNS[:900]), rate=45.0).stretches()) as stretches:
-                return [len(stretch.ahead) async for stretch in stretches if stretch.changed]
+            async with aclosing(batch_of(service, map(IsbnRow.of, ISBNS[:900]), rate=45.0)) as updates:
+                return [len(update.out_of_order) async for update in updates if update.changed]
 
         told = in_virtual_time(seen())
         assert max(told) > 800
@@ -208,19 +216,19 @@ class TestRows:
 
     def test_while_nothing_is_done_there_is_a_beat(self) -> None:
         async def seen() -> list[tuple[int, bool]]:
-            walk = walk_of(Service(latency=5.5), map(Input.of, ISBNS[:1]))
-            async with aclosing(walk.stretches()) as stretches:
-                return [(len(stretch.done), stretch.changed) async for stretch in stretches]
+            batch = batch_of(Service(latency=5.5), map(IsbnRow.of, ISBNS[:1]))
+            async with aclosing(batch) as updates:
+                return [(len(update.done), update.changed) async for update in updates]
 
         *beats, last = in_virtual_time(seen())
         assert beats == [(0, False)] * 5
         assert last == (1, True)
 
     def test_every_request_is_counted(self) -> None:
-        async def last() -> Stretch:
-            walk = walk_of(Service(limit_404_first), map(Input.of, ISBNS[:2]))
-            async with aclosing(walk.stretches()) as stretches:
-                return [stretch async for stretch in stretches][-1]
+        async def last() -> BatchUpdate:
+            batch = batch_of(Service(limit_404_first), map(IsbnRow.of, ISBNS[:2]))
+            async with aclosing(batch) as updates:
+                return [update async for update in updates][-1]
 
         seen: set[str] = set()
 
@@ -255,7 +263,7 @@ class TestTheRuleAbout404:
     def test_a_limit_that_never_ends_makes_no_book_missing(self) -> None:
         service = Service(lambda _: limit_404())
 
-        rows = walked(service, ISBNS[:30], again_after=(10.0,))
+        rows = walked(service, ISBNS[:30], retry_after=(10.0,))
 
         assert rows == [(isbn, "failed") for isbn in ISBNS[:30]]
 
@@ -274,13 +282,13 @@ class TestTheRuleAbout404:
 class TestEnds:
     def test_a_spent_quota_ends_the_walk_with_all_that_was_found(self) -> None:
         service = Service(lambda isbn: DAILY if isbn == ISBNS[7] else found(isbn), latency={ISBNS[7]: 1.0})
-        seen: list[Stretch] = []
+        seen: list[BatchUpdate] = []
 
         with pytest.raises(QuotaExceededError):
-            in_virtual_time(follow(walk_of(service, map(Input.of, ISBNS)), seen))
+            in_virtual_time(follow(batch_of(service, map(IsbnRow.of, ISBNS)), seen))
 
         assert inputs_of(seen) == ISBNS[:7]
-        ahead = [done.lookup.input for done in seen[-1].ahead]
+        ahead = [done.input for done in seen[-1].out_of_order]
         # What was under way at that moment is kept, and nothing was asked after it.
         assert ahead == ISBNS[8 : len(service.asked)]
         assert len(service.asked) <= 14
@@ -288,7 +296,7 @@ class TestEnds:
     def test_what_is_under_way_then_has_a_few_seconds(self) -> None:
         async def seconds() -> float:
             with pytest.raises(QuotaExceededError):
-                await rows_of(walk_of(service, map(Input.of, ISBNS)))
+                await rows_of(batch_of(service, map(IsbnRow.of, ISBNS)))
             return clock() - 1000
 
         service = Service(lambda isbn: DAILY if isbn == ISBNS[1] else found(isbn), latency={ISBNS[0]: 500.0})
@@ -297,20 +305,20 @@ class TestEnds:
         assert service.under_way == 0
 
     def test_a_list_that_cannot_be_read_on_ends_the_walk_after_the_rows_before(self) -> None:
-        def rows() -> Iterable[Input]:
-            yield from map(Input.of, ISBNS[:3])
+        def rows() -> Iterable[IsbnRow]:
+            yield from map(IsbnRow.of, ISBNS[:3])
             raise OSError("the source is gone")
 
-        seen: list[Stretch] = []
+        seen: list[BatchUpdate] = []
         with pytest.raises(OSError, match="the source is gone"):
-            in_virtual_time(follow(walk_of(Service(), rows(), ahead=1), seen))
+            in_virtual_time(follow(batch_of(Service(), rows(), ahead=1), seen))
 
         assert inputs_of(seen) == ISBNS[:3]
 
     def test_a_walk_that_is_given_up_leaves_nothing_behind(self) -> None:
         async def some() -> None:
-            async with aclosing(walk_of(service, map(Input.of, ISBNS)).stretches()) as stretches:
-                async for _ in stretches:
+            async with aclosing(batch_of(service, map(IsbnRow.of, ISBNS))) as updates:
+                async for _ in updates:
                     break
 
         service = Service(latency=100.0)
@@ -334,7 +342,7 @@ class TestBulk:
 
         service = Service(many)
 
-        assert walked(service, ISBNS[:250], batch=100) == [(isbn, "found") for isbn in ISBNS[:250]]
+        assert walked(service, ISBNS[:250], bulk_size=100) == [(isbn, "found") for isbn in ISBNS[:250]]
         assert service.asked == [ISBNS[0], ISBNS[100], ISBNS[200]]
 
     def test_the_event_loop_breathes_while_many_books_are_taken_in(self) -> None:
@@ -342,7 +350,7 @@ class TestBulk:
 
         async def breathing() -> None:
             while breaths[-1] < 1_000:
-                breaths.append(walk._course.rows_done)  # noqa: SLF001
+                breaths.append(seen.count)
                 await asyncio.sleep(0)
 
         def many(_: str) -> Response:
@@ -350,16 +358,16 @@ class TestBulk:
             return replied({"data": [{"isbn13": isbn} for isbn in ISBNS[:1_000]]})
 
         tasks: list[asyncio.Task[None]] = []
-        walk = walk_of(Service(many), map(Input.of, ISBNS[:1_000]), batch=1_000, window=1_000)
+        seen = CountingLookups()
+        rows = map(IsbnRow.of, ISBNS[:1_000])
+        batch = batch_of(Service(many), rows, bulk_size=1_000, window=1_000, resume=ResumePoint(seen))
 
-        assert in_virtual_time(rows_of(walk)) == [(isbn, "found") for isbn in ISBNS[:1_000]]
+        assert in_virtual_time(rows_of(batch)) == [(isbn, "found") for isbn in ISBNS[:1_000]]
         assert max(after - before for before, after in itertools.pairwise(breaths)) == 50
 
     def test_a_service_without_it_is_told_of_and_asked_one_by_one(self) -> None:
         async def seen() -> list[tuple[str, str]]:
-            walk = walk_of(service, map(Input.of, ISBNS[:3]), batch=100)
-            walk._warn = told.append  # noqa: SLF001
-            return await rows_of(walk)
+            return await rows_of(batch_of(service, map(IsbnRow.of, ISBNS[:3]), bulk_size=100, warn=told.append))
 
         told: list[str] = []
         answers = iter([replied({}, 405)])
@@ -373,18 +381,17 @@ class TestBulk:
 class TestFailures:
     def test_a_failure_too_many_ends_the_walk_as_what_it_is(self) -> None:
         service = Service(lambda isbn: replied(b"", 503) if isbn in ISBNS[1:3] else found(isbn))
-        seen: list[Stretch] = []
+        seen: list[BatchUpdate] = []
         told: list[str] = []
-        walk = walk_of(service, map(Input.of, ISBNS), again_after=(), max_failures=1)
-        walk._warn = told.append  # noqa: SLF001
+        batch = batch_of(service, map(IsbnRow.of, ISBNS), retry_after=(), max_failures=1, warn=told.append)
 
         with pytest.raises(ServiceUnavailableError):
-            in_virtual_time(follow(walk, seen))
+            in_virtual_time(follow(batch, seen))
 
-        assert told == ["More rows have failed than max_failures allows: the walk ends with the error of the last one."]
+        assert told == ["More rows have failed than max_failures allows: the list ends with the error of the last one."]
         assert inputs_of(seen) == ISBNS[:2]
         # What was under way at that moment is kept.
-        ahead = {done.lookup.input: done.lookup.status for done in seen[-1].ahead}
+        ahead = {done.input: done.status for done in seen[-1].out_of_order}
         assert ahead.pop(ISBNS[2]) == "failed"
         assert list(ahead) == service.asked[3:]
 
@@ -392,7 +399,7 @@ class TestFailures:
         service = Service(lambda isbn: replied(b"", 503) if isbn == ISBNS[1] else found(isbn))
 
         with pytest.raises(ServiceUnavailableError):
-            walked(service, ISBNS[:2], again_after=(), max_failures=0)
+            walked(service, ISBNS[:2], retry_after=(), max_failures=0)
 
     def test_what_could_not_be_told_apart_is_a_failure(self) -> None:
         with pytest.raises(RateLimitedError, match="set canary_isbn"):

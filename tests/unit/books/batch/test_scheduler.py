@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_mediaops.books.batch.scheduler import IN_FLIGHT, Job
-from airflow_provider_mediaops.books.batch.seen import Known, Outcome
-from airflow_provider_mediaops.books.models import Book
+from airflow_provider_mediaops.books.batch.seen import SeenLookups
+from airflow_provider_mediaops.books.models import Book, Lookup
 from airflow_provider_mediaops.exceptions import BadRequestError
 from tests.unit.books.batch.trip import CLEAR, DOUBTFUL, DOWN, ISBNS, A, B, C, D, Trip
 
@@ -20,12 +20,12 @@ class TestOrder:
         trip.find(third)
         trip.find(second)
         assert trip.take() == []
-        assert {done.lookup.input for done in trip.course.ahead()} == {"x", B, C}
+        assert {done.input for done in trip.scheduler.out_of_order()} == {"x", B, C}
         trip.find(first)
 
         assert trip.take() == [(A, "found"), ("x", "invalid"), (B, "found"), (C, "found")]
-        assert trip.course.ahead() == []
-        assert trip.course.is_over
+        assert trip.scheduler.out_of_order() == []
+        assert trip.scheduler.is_over
 
     def test_a_book_that_many_rows_name_is_asked_for_once(self) -> None:
         trip = Trip([A, f"ISBN {A}", B, A])
@@ -34,7 +34,7 @@ class TestOrder:
         assert trip.jobs == [(A,), (B,)]
         for job in jobs:
             trip.find(job)
-        assert [(d.lookup.input, d.lookup.requests) for d in trip.course.take()] == [
+        assert [(d.input, d.requests) for d in trip.scheduler.take()] == [
             (A, 1),
             (f"ISBN {A}", 0),
             (B, 1),
@@ -42,61 +42,61 @@ class TestOrder:
         ]
 
     def test_a_book_that_was_looked_up_before_is_not_asked_for(self) -> None:
-        known = Known()
-        known.put(A, Outcome("found", book=Book({"title": "t"})))
-        known.put(B, Outcome("not_found"))
-        trip = Trip([B, A], known=known)
+        seen = SeenLookups()
+        seen.put(Lookup(A, A, "found", book=Book({"title": "t"})))
+        seen.put(Lookup(B, B, "not_found"))
+        trip = Trip([B, A], seen=seen)
 
         assert trip.start() is None
         assert trip.take() == [(B, "not_found"), (A, "found")]
 
     def test_no_more_rows_are_wanted_than_the_window_holds(self) -> None:
         trip = Trip(window=5, ahead=3)
-        assert trip.course.room == 3
+        assert trip.scheduler.room == 3
         trip.read([A, "x", "y"], end=False)
-        assert trip.course.room == 2
+        assert trip.scheduler.room == 2
         job = trip.start()
         trip.read([B, C], end=False)
-        assert trip.course.room == 0
+        assert trip.scheduler.room == 0
 
         trip.find(job)
-        assert trip.course.room == 0
+        assert trip.scheduler.room == 0
         assert len(trip.take()) == 3
 
-        assert trip.course.room == 1
+        assert trip.scheduler.room == 1
 
     def test_after_the_end_of_the_list_none_are_wanted(self) -> None:
         trip = Trip([A])
 
-        assert trip.course.room == 0
-        assert not trip.course.is_over
+        assert trip.scheduler.room == 0
+        assert not trip.scheduler.is_over
 
     def test_an_empty_list_is_over_at_once(self) -> None:
         trip = Trip()
-        trip.course.end()
+        trip.scheduler.end()
 
-        assert trip.course.is_over
+        assert trip.scheduler.is_over
         assert trip.take() == []
 
 
 class TestConcurrency:
     def test_the_next_job_comes_when_the_request_of_this_one_is_sent(self) -> None:
         trip = Trip([A, B])
-        job = trip.course.next_job(0)
-        assert trip.course.next_job(0) is None
+        job = trip.scheduler.next_job(0)
+        assert trip.scheduler.next_job(0) is None
 
         assert job is not None
-        trip.course.sent(job)
+        trip.scheduler.sent(job)
 
-        assert trip.course.next_job(0) is not None
+        assert trip.scheduler.next_job(0) is not None
 
     def test_a_job_that_ends_without_a_request_makes_way_too(self) -> None:
         trip = Trip([A, B])
-        job = trip.course.next_job(0)
+        job = trip.scheduler.next_job(0)
         assert job is not None
-        trip.course.abandoned(job)
+        trip.scheduler.abandoned(job)
 
-        assert trip.course.next_job(0) is not None
+        assert trip.scheduler.next_job(0) is not None
 
     def test_there_is_a_bound_to_what_is_under_way(self) -> None:
         trip = Trip(ISBNS)
@@ -110,37 +110,37 @@ class TestConcurrency:
     def test_a_stopped_walk_asks_for_nothing_more_and_ends_with_what_is_under_way(self) -> None:
         trip = Trip([A, B])
         job = trip.start()
-        trip.course.stop()
+        trip.scheduler.stop()
 
         assert trip.start() is None
-        assert trip.course.room == 0
-        assert not trip.course.is_over
+        assert trip.scheduler.room == 0
+        assert not trip.scheduler.is_over
         trip.find(job)
-        assert trip.course.is_over
+        assert trip.scheduler.is_over
         assert trip.take() == [(A, "found")]
 
 
 class TestWhatTheServiceDoesNotTell:
     def test_it_is_asked_again_later_and_fails_in_the_end(self) -> None:
-        trip = Trip([A, B], again_after=(10.0, 40.0))
+        trip = Trip([A, B], retry_after=(10.0, 40.0))
         first, second = trip.start_all()
         trip.fail(first)
         trip.find(second)
         for due in (10.0, 50.0):
-            assert trip.course.wakes_at() == due
+            assert trip.scheduler.wakes_at() == due
             assert trip.start() is None
             assert trip.take() == []
             trip.now = due
             trip.fail(trip.start())
 
-        [failed, found] = trip.course.take()
-        assert (failed.lookup.status, failed.lookup.error, failed.lookup.requests) == ("failed", "503.", 3)
+        [failed, found] = trip.scheduler.take()
+        assert (failed.status, failed.error, failed.requests) == ("failed", "503.", 3)
         assert failed.cause is DOWN
-        assert (found.lookup.input, found.cause) == (B, None)
-        assert trip.course.is_over
+        assert (found.input, found.cause) == (B, None)
+        assert trip.scheduler.is_over
 
     def test_rows_behind_it_are_done_meanwhile(self) -> None:
-        trip = Trip([A, B, C], again_after=(10.0,))
+        trip = Trip([A, B, C], retry_after=(10.0,))
         trip.fail(trip.start())
         for job in trip.start_all():
             trip.find(job)
@@ -156,13 +156,13 @@ class TestWhatTheServiceDoesNotTell:
         assert trip.take() == [(A, "failed")]
 
     def test_without_later_tries_it_fails_at_once(self) -> None:
-        trip = Trip([A], again_after=())
+        trip = Trip([A], retry_after=())
         trip.fail(trip.start())
 
         assert trip.take() == [(A, "failed")]
 
     def test_a_book_that_failed_is_asked_for_again_where_it_is_named_again(self) -> None:
-        trip = Trip([], again_after=())
+        trip = Trip([], retry_after=())
         trip.read([A], end=False)
         trip.fail(trip.start())
         trip.read([A])
@@ -172,7 +172,7 @@ class TestWhatTheServiceDoesNotTell:
         assert trip.take() == [(A, "failed"), (A, "found")]
 
     def test_a_service_that_fails_again_and_again_is_asked_one_thing_at_a_time(self) -> None:
-        trip = Trip(ISBNS[:20], again_after=(10.0,))
+        trip = Trip(ISBNS[:20], retry_after=(10.0,))
         jobs = [trip.start() for _ in range(5)]
         for job in jobs[:3]:
             trip.fail(job)
@@ -192,22 +192,22 @@ class TestWhatTheServiceDoesNotTell:
 
 class TestFailures:
     def test_within_bounds_they_are_rows(self) -> None:
-        trip = Trip([A, B, C], again_after=(), max_failures=2)
+        trip = Trip([A, B, C], retry_after=(), max_failures=2)
         for job in trip.start_all():
             trip.fail(job) if job.isbns != (B,) else trip.find(job)
 
         assert trip.take() == [(A, "failed"), (B, "found"), (C, "failed")]
-        assert trip.course.error is None
+        assert trip.scheduler.error is None
 
     def test_at_one_too_many_the_rows_before_it_are_the_last(self) -> None:
-        trip = Trip([A, B, C, D], again_after=(), max_failures=1)
+        trip = Trip([A, B, C, D], retry_after=(), max_failures=1)
         for job in trip.start_all():
             trip.fail(job) if job.isbns in ((A,), (C,)) else trip.find(job)
 
         assert trip.take() == [(A, "failed"), (B, "found")]
-        assert trip.course.error is DOWN
+        assert trip.scheduler.error is DOWN
         assert trip.take() == []
-        assert [done.lookup.input for done in trip.course.ahead()] == [C, D]
+        assert [done.input for done in trip.scheduler.out_of_order()] == [C, D]
 
 
 OUTCOMES = ("found", "clear", "doubtful", "down", "refused", "stuck")
@@ -216,20 +216,20 @@ OUTCOMES = ("found", "clear", "doubtful", "down", "refused", "stuck")
 @given(
     rows=st.lists(st.sampled_from([*ISBNS[:12], "x", f"ISBN {A}"]), max_size=30),
     outcomes=st.lists(st.sampled_from(OUTCOMES), max_size=80),
-    batch=st.sampled_from([1, 4]),
-    verify=st.booleans(),
+    bulk_size=st.sampled_from([1, 4]),
+    bulk_verify=st.booleans(),
     window=st.integers(1, 12),
 )
 def test_whatever_the_service_does_each_row_comes_out_once_and_in_order(
-    rows: list[str], outcomes: list[str], *, batch: int, verify: bool, window: int
+    rows: list[str], outcomes: list[str], *, bulk_size: int, bulk_verify: bool, window: int
 ) -> None:
-    trip = Trip(batch=batch, verify=verify, window=window, ahead=5, again_after=(10.0,))
+    trip = Trip(bulk_size=bulk_size, bulk_verify=bulk_verify, window=window, ahead=5, retry_after=(10.0,))
     left, taken, under_way = list(rows), [], []
     script = [*outcomes, *["found"] * 500]
     for _ in range(5_000):
-        if trip.course.is_over:
+        if trip.scheduler.is_over:
             break
-        if room := trip.course.room:
+        if room := trip.scheduler.room:
             trip.read(left[:room], end=len(left) < room)
             del left[:room]
         under_way += trip.start_all()
@@ -240,10 +240,10 @@ def test_whatever_the_service_does_each_row_comes_out_once_and_in_order(
         trip.now += 0.5
     taken += trip.take()
 
-    assert trip.course.is_over
+    assert trip.scheduler.is_over
     assert [text for text, _ in taken] == rows
     assert all((status == "invalid") == (text == "x") for text, status in taken)
-    assert trip.course.ahead() == []
+    assert trip.scheduler.out_of_order() == []
 
 
 def answer_with(trip: Trip, job: Job, outcome: str) -> None:

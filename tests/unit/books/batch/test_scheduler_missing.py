@@ -22,7 +22,7 @@ class TestMissingBooks:
         trip.find(witness)
 
         assert trip.take() == [(A, "not_found"), (B, "not_found")]
-        assert trip.course.is_over
+        assert trip.scheduler.is_over
 
     def test_a_book_found_meanwhile_spares_the_check(self) -> None:
         trip = Trip([A, B, C])
@@ -43,14 +43,14 @@ class TestMissingBooks:
         assert trip.jobs == [(A,), (CANARY,), (A,)]
 
     def test_a_limit_around_that_time_makes_the_second_404_no_proof(self) -> None:
-        trip = Trip([A, B], again_after=(10.0,))
+        trip = Trip([A, B], retry_after=(10.0,))
         trip.miss(trip.start(), DOUBTFUL)
         trip.answer(trip.start(), found={B: Book({})}, limited=True)
         trip.miss(trip.start(), DOUBTFUL)
         trip.find(trip.start())
 
         assert trip.take() == []
-        assert trip.course.wakes_at() == 10.0
+        assert trip.scheduler.wakes_at() == 10.0
 
     def test_while_the_key_is_in_doubt_nothing_else_is_asked_for(self) -> None:
         trip = Trip([A, B])
@@ -60,33 +60,33 @@ class TestMissingBooks:
         assert trip.jobs == [(A,), (CANARY,)]
 
         assert trip.start() is None
-        assert trip.course.wakes_at() == 3.0
+        assert trip.scheduler.wakes_at() == 3.0
         trip.now = 3.0
         trip.find(trip.start())
 
         assert [job.isbns for job in trip.start_all()] == [(A,), (B,)]
 
     def test_what_cannot_be_told_apart_fails_in_the_end_and_is_never_not_found(self) -> None:
-        trip = Trip([A], again_after=(10.0,))
+        trip = Trip([A], retry_after=(10.0,))
         asked = 0
-        while not trip.course.is_over:
+        while not trip.scheduler.is_over:
             job = trip.start()
             if job:
                 asked += 1
                 trip.miss(job, DOUBTFUL)
-            elif (wakes := trip.course.wakes_at()) is not None:
+            elif (wakes := trip.scheduler.wakes_at()) is not None:
                 trip.now = max(trip.now, wakes)
             assert asked < 100
 
-        [done] = trip.course.take()
-        assert done.lookup.status == "failed"
+        [done] = trip.scheduler.take()
+        assert done.status == "failed"
         assert isinstance(done.cause, RateLimitedError)
         assert "No witness was found" in str(done.cause)
         assert trip.now < 600
 
     def test_in_a_limit_that_goes_on_few_requests_are_spent(self) -> None:
-        trip = Trip(ISBNS, again_after=(10.0, 40.0, 120.0))
-        while trip.now < 600 and not trip.course.is_over:
+        trip = Trip(ISBNS, retry_after=(10.0, 40.0, 120.0))
+        while trip.now < 600 and not trip.scheduler.is_over:
             job = trip.start()
             if job:
                 trip.miss(job, DOUBTFUL)
@@ -96,7 +96,7 @@ class TestMissingBooks:
         assert len(trip.jobs) < 120
         assert trip.take() == []
         # The limit ends: no book is missing.
-        while trip.now < 1_200 and not trip.course.is_over:
+        while trip.now < 1_200 and not trip.scheduler.is_over:
             job = trip.start()
             if job:
                 trip.find(job)
@@ -108,21 +108,21 @@ class TestMissingBooks:
         first = Trip([A, B])
         first.miss(first.start(), DOUBTFUL)
         first.miss(first.start(), CLEAR)
-        trip = Trip([A, B, C], undecided=first.judge.undecided())
+        trip = Trip([A, B, C], undecided=first.rule.undecided())
 
         trip.find(trip.start())
 
         # The one in clear words is believed, now that another is found; the doubtful one is asked for again.
         trip.miss(trip.start(), DOUBTFUL)
         assert trip.jobs == [(C,), (A,)]
-        assert {done.lookup.input: done.lookup.status for done in trip.course.ahead()} == {B: "not_found", C: "found"}
+        assert {done.input: done.status for done in trip.scheduler.out_of_order()} == {B: "not_found", C: "found"}
 
 
 @pytest.mark.parametrize("missing", [CLEAR, DOUBTFUL])
 def test_a_list_of_missing_books_costs_little_more_than_its_length(missing: MediaOpsError) -> None:
     """One request a book in clear words; two in doubtful ones; and a witness now and then."""
     trip = Trip(ISBNS, ahead=200)
-    while not trip.course.is_over:
+    while not trip.scheduler.is_over:
         job = trip.start()
         if job is None:
             trip.now += 0.2

@@ -1,15 +1,15 @@
-"""A course of a walk, and someone who does what it asks for; with the books and the failures that they meet."""
+"""The scheduler of a batch, and someone who does what it asks for; with the books and the failures that they meet."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.books.api import DoubtfulNotFoundError
-from airflow_provider_mediaops.books.batch.rows import Input
-from airflow_provider_mediaops.books.batch.scheduler import Answer, Course, Job, WalkOptions
-from airflow_provider_mediaops.books.batch.seen import Known
+from airflow_provider_mediaops.books.batch.rows import IsbnRow
+from airflow_provider_mediaops.books.batch.scheduler import BatchOptions, Job, JobResult, LookupScheduler
+from airflow_provider_mediaops.books.batch.seen import ResumePoint, SeenLookups
 from airflow_provider_mediaops.books.models import Book
-from airflow_provider_mediaops.books.not_found import Judge
+from airflow_provider_mediaops.books.not_found import NotFoundRule
 from airflow_provider_mediaops.exceptions import MediaOpsError, NotFoundError, ServiceUnavailableError
 from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
 
@@ -25,29 +25,29 @@ DOWN = ServiceUnavailableError("503.")
 
 
 class Trip:
-    """A course, and someone who does what it asks for."""
+    """A scheduler, and someone who does what it asks for."""
 
-    def __init__(self, texts: Iterable[str] | None = None, *, known: Known | None = None, **options: Any) -> None:
+    def __init__(self, texts: Iterable[str] | None = None, *, seen: SeenLookups | None = None, **options: Any) -> None:
         self.now = 0.0
-        undecided = options.pop("undecided", None)
-        self.judge = Judge(CANARY)
-        self.course = Course(self.judge, known or Known(), WalkOptions(**{"max_failures": 99, **options}), undecided)
+        resume = ResumePoint(seen or SeenLookups(), options.pop("undecided", {}))
+        self.rule = NotFoundRule(CANARY)
+        self.scheduler = LookupScheduler(self.rule, BatchOptions(**{"max_failures": 99, **options}), resume)
         self.rows: list[tuple[str, str]] = []
         self.jobs: list[tuple[str, ...]] = []
         if texts is not None:
             self.read(texts)
 
     def read(self, texts: Iterable[str], *, end: bool = True) -> None:
-        self.course.add(map(Input.of, texts), self.now)
+        self.scheduler.add(map(IsbnRow.of, texts), self.now)
         if end:
-            self.course.end()
+            self.scheduler.end()
 
     def start(self) -> Job | None:
         """Take the next job, and send its request."""
-        job = self.course.next_job(self.now)
+        job = self.scheduler.next_job(self.now)
         if job:
             self.jobs.append(job.isbns)
-            self.course.sent(job)
+            self.scheduler.sent(job)
         return job
 
     def start_all(self) -> list[Job]:
@@ -58,8 +58,8 @@ class Trip:
 
     def answer(self, job: Job | None, *, number: int | None = None, **answer: Any) -> None:
         assert job is not None
-        number = self.judge.sent if number is None else number
-        self.course.ended(job, Answer(number, **answer), self.now)
+        number = self.rule.sent if number is None else number
+        self.scheduler.ended(job, JobResult(number, **answer), self.now)
 
     def find(self, job: Job | None) -> None:
         assert job is not None
@@ -74,4 +74,4 @@ class Trip:
         self.answer(job, failed=dict.fromkeys(job.isbns, error))
 
     def take(self) -> list[tuple[str, str]]:
-        return [(done.lookup.input, done.lookup.status) for done in self.course.take()]
+        return [(done.input, done.status) for done in self.scheduler.take()]
