@@ -56,6 +56,8 @@ class BookDatabaseHook(ServiceHook):
     def __init__(self, books_conn_id: str = default_conn_name) -> None:
         super().__init__(books_conn_id)
         self.books_conn_id = books_conn_id
+        #: The plan of the connection.
+        self.plan = "default"
         self._canary: str | None = None
         self._bulk_size = 1
         self._finder: Finder | None = None
@@ -223,7 +225,7 @@ class BookDatabaseHook(ServiceHook):
         from airflow_provider_mediaops.http.client import Client
 
         key = fields.credential("the REST key")
-        plan = fields.choice("plan", tuple(PLAN_RATES), "default")
+        self.plan = plan = fields.choice("plan", tuple(PLAN_RATES), "default")
         rate = fields.number("requests_per_second", PLAN_RATES[plan], minimum=SLOWEST_RATE)
         self._canary = _canary_of(fields)
         self._bulk_size = PLAN_BATCHES[plan]

@@ -57,6 +57,7 @@ class BatchUpdate:
     :param undecided: the ISBNs whose 404 is not decided on, with the 404, as plain values.
     :param requests: the number of requests sent so far.
     :param changed: whether anything but the number of requests has changed.
+    :param limited: the number of times that the key was met at its limit so far.
     """
 
     done: Sequence[Lookup]
@@ -64,6 +65,7 @@ class BatchUpdate:
     undecided: dict[str, dict[str, Any]]
     requests: int
     changed: bool
+    limited: int = 0
 
 
 async def lookup_batch(
@@ -143,6 +145,7 @@ class _BatchRunner:
         self._time_limit: asyncio.TimerHandle | None = None
         self._handed_out = 0.0
         self._last_seen: tuple[int, set[str]] = (0, set())
+        self._limited = 0
 
     async def updates(self) -> AsyncGenerator[BatchUpdate, None]:
         """Look up the list, and yield what is done as it is done."""
@@ -182,6 +185,7 @@ class _BatchRunner:
         while job := self._scheduler.next_job(now):
             self._spawn(self._ask(job))
         if error := self._rule.take_news():
+            self._limited += 1
             self._spawn(self._run(self._requests.client.limited(error)))
         self._news.set()
 
@@ -228,6 +232,7 @@ class _BatchRunner:
                     "The book database has no bulk requests (POST /books) for this key: books are asked for one by one."
                 )
             self._scheduler.resize(self._requests.bulk_size)
+            self._limited += result.limited
             self._scheduler.ended(job, result, self._clock())
             self._news.set()
 
@@ -280,7 +285,7 @@ class _BatchRunner:
         if now - self._handed_out < pause or (last and not changed):
             return None
         self._handed_out, self._last_seen = now, seen
-        return BatchUpdate(done, waiting, undecided, self._rule.sent, changed=changed)
+        return BatchUpdate(done, waiting, undecided, self._rule.sent, changed=changed, limited=self._limited)
 
 
 async def _cancelled(tasks: Sequence[asyncio.Task[None]]) -> None:

@@ -60,17 +60,17 @@ def local(tmp_path: Path) -> Iterator[tuple[Enrichment, Staging]]:
 
 class TestCommitting:
     def test_on_the_local_disk_what_is_done_is_committed_at_once(self, local: tuple[Enrichment, Staging]) -> None:
-        attempt = Attempt(*local, tell=nobody)
-        attempt.take_in(update(FOUND))
-        attempt.take_in(update(out_of_order=(FOUND,)))
+        attempt = Attempt(*local, nobody)
+        attempt.commit(update(FOUND))
+        attempt.commit(update(out_of_order=(FOUND,)))
 
         _, staging = local
         assert staging.rows == 1
         assert len(staging.state["ahead"]) == 1
 
     def test_where_nothing_has_changed_there_is_nothing_to_commit(self, local: tuple[Enrichment, Staging]) -> None:
-        attempt = Attempt(*local, tell=nobody)
-        attempt.take_in(update(changed=False))
+        attempt = Attempt(*local, nobody)
+        attempt.commit(update(changed=False))
 
         assert local[1].state is None
 
@@ -80,17 +80,17 @@ class TestCommitting:
         plan = enrichment("memory://shelf@bucket/books.jsonl")
         with plan.dataset().staging(OWNER) as staging:
             attempt = Attempt(plan, staging, nobody, clock=clock.clock.monotonic)
-            attempt.take_in(update(FOUND))
+            attempt.commit(update(FOUND))
             assert staging.rows == 0
             clock.wait(1.0)
             # The beat of a walk, of which nothing is new.
-            attempt.take_in(update(changed=False))
+            attempt.commit(update(changed=False))
             assert staging.rows == 1
-            attempt.take_in(update(FOUND))
-            attempt.keep()
+            attempt.commit(update(FOUND))
+            attempt.abort()
             assert staging.rows == 2
-            attempt.take_in(update(FOUND))
-            attempt.end()
+            attempt.commit(update(FOUND))
+            attempt.finish()
 
         assert len(store.cat_file("/bucket/books.jsonl").splitlines()) == 3
 
@@ -100,12 +100,12 @@ class TestCommitting:
         def full(*_: object) -> None:
             raise OSError(28, "No space left on device")
 
-        attempt = Attempt(*local, tell=nobody)
+        attempt = Attempt(*local, nobody)
         with monkeypatch.context() as patch:
             patch.setattr(local[1], "commit", full)
             with pytest.raises(OSError, match="No space"):
-                attempt.take_in(update(FOUND))
-        attempt.keep()
+                attempt.commit(update(FOUND))
+        attempt.abort()
 
         _, staging = local
         assert staging.rows == staging.state["counts"]["found"] == 1
@@ -117,12 +117,12 @@ class TestCommitting:
             raise DestinationInUseError("taken")
 
         told: list[str] = []
-        attempt = Attempt(*local, tell=told.append)
+        attempt = Attempt(*local, told.append)
         monkeypatch.setattr(local[1], "commit", taken)
         with pytest.raises(DestinationInUseError):
-            attempt.take_in(update(FOUND))
-        attempt.keep()
-        assert told == ["Kept 0 of 9 ISBNs for the next attempt."]
+            attempt.commit(update(FOUND))
+        attempt.abort()
+        assert told == ["Saved 0 of 9 ISBNs for the next attempt."]
 
     def test_an_attempt_that_cannot_write_tells_of_what_is_kept(
         self, local: tuple[Enrichment, Staging], monkeypatch: pytest.MonkeyPatch
@@ -131,15 +131,15 @@ class TestCommitting:
             raise OSError(28, "No space left on device")
 
         told: list[str] = []
-        attempt = Attempt(*local, tell=told.append)
-        attempt.take_in(update(FOUND))
+        attempt = Attempt(*local, told.append)
+        attempt.commit(update(FOUND))
         with monkeypatch.context() as patch:
             patch.setattr(local[1], "commit", full)
             with pytest.raises(OSError, match="No space"):
-                attempt.take_in(update(FOUND))
-            attempt.keep()
+                attempt.commit(update(FOUND))
+            attempt.abort()
 
-        assert told == ["Kept 1 of 9 ISBNs for the next attempt."]
+        assert told == ["Saved 1 of 9 ISBNs for the next attempt."]
 
 
 class TestGoingOn:
@@ -147,18 +147,18 @@ class TestGoingOn:
         plan = enrichment(tmp_path / "books.jsonl", max_failures=3)
         told: list[str] = []
         with suppress(ZeroDivisionError), plan.dataset().staging(OWNER) as staging:
-            Attempt(plan, staging, told.append).take_in(update(FOUND, FAILED))
+            Attempt(plan, staging, told.append).commit(update(FOUND, FAILED))
             raise ZeroDivisionError
         with plan.dataset().staging(OWNER) as staging:
-            attempt = Attempt(plan, staging, told.append, [CRIME, CALENDAR, "x", CRIME])
+            attempt = Attempt(plan, staging, told.append, isbns=[CRIME, CALENDAR, "x", CRIME])
 
             assert [row.text for row in attempt.rows()] == ["x", CRIME]
             assert attempt.options().max_failures == 2
             assert attempt.resume.last_found == CRIME
-            attempt.take_in(update(FOUND))
-            line = attempt.end()
+            attempt.commit(update(FOUND))
+            line = attempt.finish()
 
-        assert told == ["Going on after 2 of 9 ISBNs."]
+        assert told == ["Resuming after 2 of 9 ISBNs."]
         assert line.startswith("3 of 9 ISBNs: 2 found, 0 not found, 0 invalid, 1 failed; ")
         assert line.endswith(f"Written to {tmp_path}/books.jsonl.")
         assert staging.summary["resumed"]
@@ -169,7 +169,7 @@ class TestGoingOn:
         plan = enrichment(tmp_path / "books.jsonl", source=str(tmp_path / "isbns.csv"), column="ean")
         with plan.dataset().staging(OWNER) as staging:
             attempt = Attempt(plan, staging, nobody)
-            attempt.take_in(update(FOUND))
+            attempt.commit(update(FOUND))
 
             assert [row.text for row in attempt.rows()] == [CALENDAR, "x"]
 
@@ -178,7 +178,7 @@ class TestGoingOn:
         source.write_text(f"{CRIME}\n{CALENDAR}\n")
         plan = enrichment(tmp_path / "books.jsonl", source=str(source), version=version_of(str(source)))
         with suppress(ZeroDivisionError), plan.dataset().staging(OWNER) as staging:
-            Attempt(plan, staging, nobody).take_in(update(FOUND))
+            Attempt(plan, staging, nobody).commit(update(FOUND))
             raise ZeroDivisionError
         source.write_text(f"{CALENDAR}\n{CRIME}\n\n")
 
@@ -194,14 +194,14 @@ class TestProgress:
         self, local: tuple[Enrichment, Staging]
     ) -> None:
         clock, told = FakeClock(), list[str]()
-        attempt = Attempt(*local, tell=told.append, clock=clock.clock.monotonic)
+        attempt = Attempt(*local, told.append, clock=clock.clock.monotonic)
         for _ in range(4):
-            attempt.take_in(update(FOUND))
+            attempt.commit(update(FOUND))
             clock.wait(10.0)
         for _ in range(50):
-            attempt.take_in(update(changed=False))
+            attempt.commit(update(changed=False))
             clock.wait(1.0)
-        line = attempt.end()
+        line = attempt.finish()
 
         assert told == [
             "4 of 9 ISBNs: 4 found, 0 not found, 0 invalid, 0 failed; 0.1 a second, 38 s left.",

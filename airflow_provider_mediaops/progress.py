@@ -1,0 +1,70 @@
+"""Count what a long task has done, and log how far it is at regular times."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+#: Seconds between two lines of progress.
+LOG_EVERY_SECONDS = 30.0
+
+
+@dataclass(slots=True)
+class ProgressLog:
+    """
+    Logs the progress of one attempt every 30 seconds.
+
+    :param log: logs a line.
+    :param clock: returns seconds that never run backwards.
+    """
+
+    log: Callable[[str], None]
+    clock: Callable[[], float] = time.monotonic
+    #: The rows that this attempt has done.
+    rows: int = field(default=0, init=False)
+    _started: float = field(init=False)
+    _logged: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._started = self._logged = self.clock()
+
+    @property
+    def per_second(self) -> float:
+        """The rows a second of this attempt."""
+        return self.rows / max(self.clock() - self._started, 0.001)
+
+    def count(self, rows: int = 1) -> None:
+        """
+        Count rows that are done.
+
+        :param rows: how many.
+        """
+        self.rows += rows
+
+    def log_if_due(self, line: Callable[[], str]) -> None:
+        """
+        Log a line if the last one is 30 seconds old.
+
+        :param line: makes the line.
+        """
+        now = self.clock()
+        if now - self._logged >= LOG_EVERY_SECONDS:
+            self._logged = now
+            self.log(line())
+
+
+def duration(seconds: float) -> str:
+    """
+    Return a time as people write it, for example ``2 h 12 min``.
+
+    :param seconds: the time.
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min" if minutes else f"{rest} s"
