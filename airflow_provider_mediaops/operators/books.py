@@ -322,7 +322,7 @@ class EnrichIsbnsOperator(BaseOperator):
         return rows_of(str(self.source), self.isbn_column) if isbns is None else map(IsbnRow.of, isbns)
 
 
-# The options that decide how the list is looked up and written, each with a value that fits all values of the others. It
+# The options that decide how the list is looked up and written. The values fit all values of the other options: each
 # stands for a template until that is rendered.
 _OPTIONS: dict[str, Any] = {
     "keep_columns": True,

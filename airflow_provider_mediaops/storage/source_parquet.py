@@ -104,12 +104,16 @@ def _rows_of(
     if not places:
         yield from map(SourceRow, map(text_of, texts))
         return
-    # Columns that share a name are read together. The batch has its columns in the order of the file.
-    read = [place for place, name in enumerate(names) if name in batch.schema.names]
-    kept = [_values(path, names[place], batch.column(read.index(place))) for place, _ in places]
+    kept = [_values(path, names[place], batch.column(_place_in(batch, names, place))) for place, _ in places]
     labels = [name for _, name in places]
     for text, *values in zip(texts, *kept, strict=True):
         yield SourceRow(text_of(text), columns=dict(zip(labels, values, strict=True)))
+
+
+def _place_in(batch: Any, names: list[str], place: int) -> int:
+    """Return where a column of the file is in a batch. Columns that share a name are read together, in their order."""
+    same = [at for at, name in enumerate(batch.schema.names) if name == names[place]]
+    return same[names[:place].count(names[place])]
 
 
 def _values(path: ObjectStoragePath, name: str, column: Any) -> list[Any]:

@@ -50,6 +50,7 @@ def database(supervisor: Supervisor, requests_mock: requests_mock.Mocker) -> req
     requests_mock.get(address(CRIME), json=book(CRIME))
     requests_mock.get(address(PROGRAMMING), json=book(PROGRAMMING))
     requests_mock.get(address(CALENDAR), status_code=404, json=NO_SUCH_BOOK)
+    requests_mock.get(f"{BASE}/key", status_code=404, json={})
     return requests_mock
 
 
