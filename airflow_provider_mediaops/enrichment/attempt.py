@@ -183,7 +183,10 @@ class Attempt:
         if client.limiter:
             rate += f", {client.limiter.per_second:g} requests a second"
         self._limits.rate = rate
-        source = self._enrichment.source if self._isbns is None else None
+        source = self._enrichment.source
+        if source == str(list_beside(self._enrichment.destination)):
+            # The file that holds a list for the triggerer.
+            source = None
         quota = f"; {usage.left:,} of {usage.total:,} requests of today are left" if usage else ""
         self._log(
             f"Enriching {left:,} ISBNs of {source or 'a list'} into {self._enrichment.destination}: {rate}{quota}."

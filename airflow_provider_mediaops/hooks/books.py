@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import aclosing, closing, suppress
+from contextlib import aclosing, closing
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.connection_fields import BOOKS
-from airflow_provider_mediaops.exceptions import NotFoundError, PermanentError
 from airflow_provider_mediaops.hooks.connection_form import connection_form
 from airflow_provider_mediaops.hooks.service import Service, ServiceHook
 from airflow_provider_mediaops.hooks.settings import (
@@ -75,14 +75,14 @@ class BookDatabaseHook(ServiceHook):
         from airflow_provider_mediaops.books.isbn import normalise
 
         isbn13 = normalise(isbn)
-        return self.run(self._finder_for(self.service.client).find(isbn13))
+        return self.run(self._finder_of(self.service).find(isbn13))
 
     async def abook(self, isbn: str) -> Book:
         """Fetch a book's record; the asynchronous twin of :meth:`book`."""
         from airflow_provider_mediaops.books.isbn import normalise
 
         isbn13 = normalise(isbn)
-        return await self.arun(self._finder_for((await self.aservice()).client).find(isbn13))
+        return await self.arun(self._finder_of(await self.aservice()).find(isbn13))
 
     def lookup(self, isbn: str) -> Lookup:
         """
@@ -92,11 +92,11 @@ class BookDatabaseHook(ServiceHook):
         :returns: ``found``, ``not_found`` or ``invalid``, and the record.
         :raises MediaOpsError: where the service refuses.
         """
-        return self.run(self._finder_for(self.service.client).look_up(isbn))
+        return self.run(self._finder_of(self.service).look_up(isbn))
 
     async def alookup(self, isbn: str) -> Lookup:
         """Look up one ISBN; the asynchronous twin of :meth:`lookup`."""
-        return await self.arun(self._finder_for((await self.aservice()).client).look_up(isbn))
+        return await self.arun(self._finder_of(await self.aservice()).look_up(isbn))
 
     def key_usage(self) -> KeyUsage | None:
         """
@@ -213,11 +213,11 @@ class BookDatabaseHook(ServiceHook):
             warn=self.log.warning,
         )
 
-    def _finder_for(self, client: Client) -> Finder:
+    def _finder_of(self, service: Service) -> Finder:
         from airflow_provider_mediaops.books.lookup import Finder
 
         if self._finder is None:
-            self._finder = Finder(client, self._canary)
+            self._finder = Finder(service.client, self._canary)
         return self._finder
 
     def _configure(self, fields: ConnectionFields) -> Service:
@@ -238,26 +238,19 @@ class BookDatabaseHook(ServiceHook):
             retry=retry_policy(fields),
             limiter=limiter,
         )
-        return Service(client, transport_settings(fields))
+        service = Service(client, transport_settings(fields))
+        return replace(service, checked_ask=self._finder_of(service).ask)
 
     def _probe(self, client: Client) -> Conversation[str]:
-        from airflow_provider_mediaops.books.api import get_book, get_key_usage
-        from airflow_provider_mediaops.books.not_found import WELL_KNOWN
+        from airflow_provider_mediaops.books.lookup import prove
 
         works = "The book database answers and accepts the key"
-        try:
-            usage = yield from client.ask(get_key_usage())
-        except PermanentError:
-            # Not every service has this call, and a gateway may refuse what it does not know in any way.
-            pass
-        else:
-            if usage.left > 0:
-                yield from client.restore_quota()
-            return f"{works}; {usage.left:,} of its {usage.total:,} requests of today are left."
-        with suppress(NotFoundError):
-            yield from client.ask(get_book(self._canary or WELL_KNOWN))
-        yield from client.restore_quota()
-        return f"{works}."
+        usage = yield from prove(client.ask, self._canary)
+        if usage is None or usage.left > 0:
+            yield from client.restore_quota()
+        if usage is None:
+            return f"{works}."
+        return f"{works}; {usage.left:,} of its {usage.total:,} requests of today are left."
 
 
 def _options_for(isbns: Iterable[str], max_failures: int) -> BatchOptions:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from airflow_provider_mediaops.books.batch.requests import BatchRequests
 from airflow_provider_mediaops.books.batch.scheduler import BatchOptions, LookupScheduler
 from airflow_provider_mediaops.books.batch.seen import ResumePoint
-from airflow_provider_mediaops.books.not_found import NotFoundRule
+from airflow_provider_mediaops.books.held_not_found import Evidence, HeldNotFounds
 from airflow_provider_mediaops.exceptions import MediaOpsError
 
 if TYPE_CHECKING:
@@ -98,13 +98,13 @@ async def lookup_batch(
     :raises OSError: if the list cannot be read on; after all rows before are handed out.
     """
     resume = resume or ResumePoint()
-    rule = NotFoundRule(canary, resume.last_found)
+    held = HeldNotFounds(Evidence(canary, resume.last_found))
     if client.retry.max_attempts == 1:
         # A connection that tries each call once retries nothing later either.
-        options, rule.patience = replace(options, retry_after=()), 0.0
-    scheduler = LookupScheduler(rule, options, resume)
+        options, held.patience_seconds = replace(options, retry_after=()), 0.0
+    scheduler = LookupScheduler(held, options, resume)
     requests = BatchRequests(client, options.bulk_size)
-    runner = _BatchRunner(scheduler, rule, requests, rows=rows, run=run, in_thread=in_thread, warn=warn, clock=clock)
+    runner = _BatchRunner(scheduler, held, requests, rows=rows, run=run, in_thread=in_thread, warn=warn, clock=clock)
     try:
         async with aclosing(runner.updates()) as updates:
             async for update in updates:
@@ -119,7 +119,7 @@ class _BatchRunner:
     def __init__(
         self,
         scheduler: LookupScheduler,
-        rule: NotFoundRule,
+        held: HeldNotFounds,
         requests: BatchRequests,
         *,
         rows: Iterable[IsbnRow],
@@ -132,7 +132,7 @@ class _BatchRunner:
         self._rows = iter(rows)
         self._in_thread = in_thread
         self._scheduler = scheduler
-        self._rule = rule
+        self._held = held
         self._requests = requests
         self._run = run
         self._warn = warn
@@ -179,12 +179,14 @@ class _BatchRunner:
 
     def _start(self) -> None:
         now = self._clock()
+        if self._held.wrong:
+            self._give_up(self._held.wrong)
         if not self._reading and self._scheduler.room:
             self._reading = True
             self._spawn(self._read(self._scheduler.room))
         while job := self._scheduler.next_job(now):
             self._spawn(self._ask(job))
-        if error := self._rule.take_news():
+        if error := self._held.take_news():
             self._limited += 1
             self._spawn(self._run(self._requests.client.limited(error)))
         self._news.set()
@@ -277,7 +279,7 @@ class _BatchRunner:
         if done:
             # There is room for more rows.
             self._stirred.set()
-        undecided = self._rule.undecided()
+        undecided = self._held.undecided()
         now, seen = self._clock(), (self._scheduler.rows_done, set(undecided))
         waiting = self._scheduler.out_of_order()
         changed = seen != self._last_seen
@@ -285,7 +287,7 @@ class _BatchRunner:
         if now - self._handed_out < pause or (last and not changed):
             return None
         self._handed_out, self._last_seen = now, seen
-        return BatchUpdate(done, waiting, undecided, self._rule.sent, changed=changed, limited=self._limited)
+        return BatchUpdate(done, waiting, undecided, self._held.sent, changed=changed, limited=self._limited)
 
 
 async def _cancelled(tasks: Sequence[asyncio.Task[None]]) -> None:

@@ -15,15 +15,15 @@ from itertools import count
 from typing import TYPE_CHECKING, Literal
 
 from airflow_provider_mediaops.books.batch.seen import ResumePoint
+from airflow_provider_mediaops.books.held_not_found import restored
 from airflow_provider_mediaops.books.models import Book, Lookup
-from airflow_provider_mediaops.books.not_found import restored
 from airflow_provider_mediaops.exceptions import BadRequestError, MediaOpsError, NotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from airflow_provider_mediaops.books.batch.rows import IsbnRow
-    from airflow_provider_mediaops.books.not_found import Decision, NotFoundRule
+    from airflow_provider_mediaops.books.held_not_found import Decision, HeldNotFounds
 
 #: The pauses in seconds after which a book that got no answer is retried.
 RETRY_AFTER_SECONDS = (10.0, 40.0, 120.0)
@@ -116,14 +116,14 @@ class LookupScheduler:
     """
     The scheduler of one batch.
 
-    :param rule: decides on 404s.
+    :param held: decides on 404s.
     :param options: how the list is looked up.
     :param resume: the state that an earlier attempt has left.
     """
 
-    def __init__(self, rule: NotFoundRule, options: BatchOptions, resume: ResumePoint | None = None) -> None:
+    def __init__(self, held: HeldNotFounds, options: BatchOptions, resume: ResumePoint | None = None) -> None:
         resume = resume or ResumePoint()
-        self._rule = rule
+        self._held = held
         self._seen = resume.seen
         self._options = options
         self._bulk_size = options.bulk_size
@@ -191,7 +191,7 @@ class LookupScheduler:
             else:
                 self._pending[row.isbn13] = _Pending([(position, row.text)])
                 if error := self._undecided.pop(row.isbn13, None):
-                    self._rule.missing(row.isbn13, error, now)
+                    self._held.missing(row.isbn13, error, now)
                 else:
                     self._fresh.append(row.isbn13)
 
@@ -232,7 +232,7 @@ class LookupScheduler:
         self._unsent.discard(job)
         if job.kind == "one" and (pending := self._pending.get(job.isbns[0])):
             pending.requests += 1
-        return self._rule.send()
+        return self._held.send()
 
     def found(self, books: Mapping[str, Book], number: int, now: float) -> None:
         """
@@ -243,7 +243,7 @@ class LookupScheduler:
         :param now: the time.
         """
         for isbn13, book in books.items():
-            self._rule.found(isbn13, number, now)
+            self._held.found(isbn13, number, now)
             self._finish(Lookup(isbn13, isbn13, "found", book=book))
 
     def ended(self, job: Job, result: JobResult, now: float) -> None:
@@ -256,12 +256,13 @@ class LookupScheduler:
         """
         self._in_flight.discard(job)
         self._unsent.discard(job)
-        self._troubles = self._troubles + bool(result.failed) if not result.found else 0
+        works = result.found or (job.kind == "witness" and not (result.missing or result.failed))
+        self._troubles = 0 if works else self._troubles + bool(result.failed)
         if result.limited:
-            self._rule.see_limit(now)
+            self._held.see_limit(now)
         if job.kind == "witness":
             errors = (*result.missing.values(), *result.failed.values())
-            self._rule.checked(next(iter(errors), None), result.number, now)
+            self._held.checked(next(iter(errors), None), result.number, now)
         else:
             self._take_in(job, result, now)
         self._settle(now)
@@ -273,7 +274,7 @@ class LookupScheduler:
 
     def wakes_at(self) -> float | None:
         """Return the time at which there may be a job although nothing has come in; None if there is none."""
-        times = (self._rule.wakes_at(), self._later[0][0] if self._later else None)
+        times = (self._held.wakes_at(), self._later[0][0] if self._later else None)
         return min((time for time in times if time is not None), default=None)
 
     def take(self) -> list[Lookup]:
@@ -294,7 +295,7 @@ class LookupScheduler:
 
     @property
     def _is_careful(self) -> bool:
-        return self._rule.doubts_key or self._troubles >= _TROUBLE
+        return self._held.doubts_key or self._troubles >= _TROUBLE
 
     @property
     def _is_idle(self) -> bool:
@@ -302,9 +303,9 @@ class LookupScheduler:
         return not (self._in_flight or waiting or self.room)
 
     def _choose(self, now: float) -> Job | None:
-        if witness := self._rule.check(now, idle=self._is_idle):
+        if witness := self._held.check(now, idle=self._is_idle):
             return Job("witness", (witness,))
-        if self._rule.doubts_key:
+        if self._held.doubts_key:
             return None
         if self._again:
             return Job("one", (self._again.popleft(),))
@@ -325,7 +326,7 @@ class LookupScheduler:
         return Job("many", tuple(self._fresh.popleft() for _ in range(min(size, len(self._fresh)))))
 
     def _settle(self, now: float) -> None:
-        for decision in self._rule.decisions(now, idle=self._is_idle):
+        for decision in self._held.decisions(now, idle=self._is_idle):
             self._follow(decision, now)
 
     def _follow(self, decision: Decision, now: float) -> None:
@@ -343,7 +344,7 @@ class LookupScheduler:
         rest = {isbn13: book for isbn13, book in result.found.items() if isbn13 in self._pending}
         self.found(rest, result.number, now)
         for isbn13, error in result.missing.items():
-            self._rule.missing(isbn13, error, now)
+            self._held.missing(isbn13, error, now)
         if result.no_bulk:
             self._bulk_size = 1
         self._fresh.extendleft(reversed(result.unasked))
@@ -354,7 +355,7 @@ class LookupScheduler:
                 self._missing(isbn13, _LEFT_OUT)
             else:
                 # A reply without any book is no better than a run of 404s.
-                self._rule.missing(isbn13, NotFoundError(_LEFT_OUT), now)
+                self._held.missing(isbn13, NotFoundError(_LEFT_OUT), now)
         self._put_off(job, result.failed, now)
 
     def _put_off(self, job: Job, failed: Mapping[str, MediaOpsError], now: float) -> None:
@@ -374,7 +375,7 @@ class LookupScheduler:
 
     def _finish(self, lookup: Lookup) -> None:
         isbn13 = str(lookup.isbn13)
-        self._rule.forget(isbn13)
+        self._held.forget(isbn13)
         if not lookup.cause:
             self._seen.put(lookup)
         pending = self._pending.pop(isbn13)

@@ -100,10 +100,14 @@ class TestOneBook:
         assert not requests_mock.called
 
     def test_a_book_that_is_not_there_is_an_error(self, requests_mock: requests_mock.Mocker) -> None:
-        requests_mock.get(address(CRIME), **MISSING)
+        requests_mock.get(address(CALENDAR), **MISSING)
+        # Nothing else is known to exist.
+        requests_mock.get(address(CRIME), json=book(CRIME))
 
         with BookDatabaseHook() as hook, pytest.raises(NotFoundError, match="no record of this book"):
-            hook.book(CRIME)
+            hook.book(CALENDAR)
+
+        assert asked(requests_mock) == [CALENDAR, CRIME]
 
     def test_a_look_up_is_a_result_where_book_raises(self, requests_mock: requests_mock.Mocker) -> None:
         requests_mock.get(address(CRIME), json=book(CRIME))
@@ -146,12 +150,13 @@ class TestOneBook:
         self, requests_mock: requests_mock.Mocker, connect_books: Any, pauses: list[float]
     ) -> None:
         connect_books(max_attempts=3)
+        requests_mock.get(address(CALENDAR), **DOUBT)
         requests_mock.get(address(CRIME), **DOUBT)
 
         with BookDatabaseHook() as hook, pytest.raises(RateLimitedError, match="canary_isbn"):
-            hook.lookup(CRIME)
+            hook.lookup(CALENDAR)
 
-        assert asked(requests_mock) == [CRIME] * 3
+        assert asked(requests_mock) == [CALENDAR, CRIME] * 3
 
 
 class TestOnTheEventLoop:
@@ -174,13 +179,13 @@ class TestOnTheEventLoop:
         assert all(f"authorization: {KEY}".encode() in request.lower() for request in seen)
 
     async def test_errors_have_the_same_types(self, connect_books: Any) -> None:
-        with Loopback(answering(http(no_such_book()), http(replied({}, 401)))) as server:
+        with Loopback(answering(http(no_such_book()), http(found(CRIME)), http(replied({}, 401)))) as server:
             connect_books(server.base)
             async with BookDatabaseHook() as hook:
                 with pytest.raises(InvalidIsbnError):
                     await hook.abook("x")
                 with pytest.raises(NotFoundError):
-                    await hook.abook(CRIME)
+                    await hook.abook(CALENDAR)
                 with pytest.raises(AuthenticationError):
                     await anext(hook.abooks([CRIME]))
 

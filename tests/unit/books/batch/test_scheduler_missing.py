@@ -108,7 +108,7 @@ class TestMissingBooks:
         first = Trip([A, B])
         first.miss(first.start(), DOUBTFUL)
         first.miss(first.start(), CLEAR)
-        trip = Trip([A, B, C], undecided=first.rule.undecided())
+        trip = Trip([A, B, C], undecided=first.held.undecided())
 
         trip.find(trip.start())
 

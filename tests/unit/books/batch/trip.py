@@ -8,8 +8,8 @@ from airflow_provider_mediaops.books.api import DoubtfulNotFoundError
 from airflow_provider_mediaops.books.batch.rows import IsbnRow
 from airflow_provider_mediaops.books.batch.scheduler import BatchOptions, Job, JobResult, LookupScheduler
 from airflow_provider_mediaops.books.batch.seen import ResumePoint, SeenLookups
+from airflow_provider_mediaops.books.held_not_found import Evidence, HeldNotFounds
 from airflow_provider_mediaops.books.models import Book
-from airflow_provider_mediaops.books.not_found import NotFoundRule
 from airflow_provider_mediaops.exceptions import MediaOpsError, NotFoundError, ServiceUnavailableError
 from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 ISBNS = sample_isbns(200)
 A, B, C, D = ISBNS[:4]
 CANARY = "9780131103627"
-CLEAR = NotFoundError("404: no such book.")
+CLEAR = NotFoundError("404: no such book.", excerpt='{"error_message": "no such book"}')
 DOUBTFUL = DoubtfulNotFoundError("404: Not Found.")
 DOWN = ServiceUnavailableError("503.")
 
@@ -30,8 +30,8 @@ class Trip:
     def __init__(self, texts: Iterable[str] | None = None, *, seen: SeenLookups | None = None, **options: Any) -> None:
         self.now = 0.0
         resume = ResumePoint(seen or SeenLookups(), options.pop("undecided", {}))
-        self.rule = NotFoundRule(CANARY)
-        self.scheduler = LookupScheduler(self.rule, BatchOptions(**{"max_failures": 99, **options}), resume)
+        self.held = HeldNotFounds(Evidence(CANARY))
+        self.scheduler = LookupScheduler(self.held, BatchOptions(**{"max_failures": 99, **options}), resume)
         self.rows: list[tuple[str, str]] = []
         self.jobs: list[tuple[str, ...]] = []
         if texts is not None:
@@ -58,7 +58,7 @@ class Trip:
 
     def answer(self, job: Job | None, *, number: int | None = None, **answer: Any) -> None:
         assert job is not None
-        number = self.rule.sent if number is None else number
+        number = self.held.sent if number is None else number
         self.scheduler.ended(job, JobResult(number, **answer), self.now)
 
     def find(self, job: Job | None) -> None:
