@@ -1,5 +1,8 @@
 """
-The scheduler of a list of ISBNs: which request is next, the result of each row, and the order of the rows. It is pure.
+The scheduler of a list of ISBNs: which request is next, the result of each row, and the order of the rows.
+
+It sends nothing and reads no clock. Look-ups that are done may go to a temporary file
+(:mod:`airflow_provider_mediaops.books.batch.seen`).
 
 Rows come in, jobs go out, results come in, rows go out in the order in which they came. A book that many rows name is
 asked for once. If the service fails or is rate-limited, the book is retried later in the run, up to a bound. Rows
