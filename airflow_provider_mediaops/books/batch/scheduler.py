@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Literal
 from airflow_provider_mediaops.books.batch.seen import ResumePoint
 from airflow_provider_mediaops.books.held_not_found import restored
 from airflow_provider_mediaops.books.models import Book, Lookup
-from airflow_provider_mediaops.exceptions import BadRequestError, MediaOpsError, NotFoundError
+from airflow_provider_mediaops.exceptions import BadRequestError, InvalidReplyError, MediaOpsError, NotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -365,7 +365,10 @@ class LookupScheduler:
         again: dict[float, list[str]] = {}
         for isbn13, error in failed.items():
             pending = self._pending[isbn13]
-            if pending.put_off >= len(self._options.retry_after) or isinstance(error, BadRequestError):
+            # A captive portal never answers rightly. So such a reply is retried only once a book was found.
+            elsewhere = isinstance(error, InvalidReplyError) and not self._held.evidence.found_now
+            hopeless = elsewhere or isinstance(error, BadRequestError)
+            if hopeless or pending.put_off >= len(self._options.retry_after):
                 self._finish(Lookup(isbn13, isbn13, "failed", error=error.message, cause=error))
             else:
                 again.setdefault(self._options.retry_after[pending.put_off], []).append(isbn13)
