@@ -47,6 +47,7 @@ def enrich(destination: Path, summary: Path, rows: int = ROWS) -> None:
     instance = SimpleNamespace(dag_id="dag", run_id="run", task_id="enrich", map_index=-1, max_tries=99)
     source = summary.with_name("list.csv")
     if not source.exists():
+        source.parent.mkdir(parents=True, exist_ok=True)
         source.write_text(
             "row,isbn,note\n" + "".join(f'{row},{isbn},"{row} €"\n' for row, isbn in enumerate(isbns()[:rows]))
         )
