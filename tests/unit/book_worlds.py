@@ -75,6 +75,7 @@ WITNESSED = (
     World("empty body", at(replied(b"", 404)), WRONG, WRONG),
     World("text", at(replied(b"404 page not found", 404)), WRONG, WRONG),
     World("web page", at(replied(PAGE, 404)), WRONG, WRONG),
+    World("gateway, in the middle", at(replied({}, 404)), ServiceUnavailableError, None, begins_with=2),
     World("limit (404)", at(limit_404()), RateLimitedError, None),
     World("limit (404), in the middle", at(limit_404()), RateLimitedError, None, begins_with=2),
 )
