@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.books.api import DoubtfulNotFoundError, ForeignNotFoundError
+from airflow_provider_mediaops.books.api import DoubtfulNotFoundError
 from airflow_provider_mediaops.books.not_found import (
     AFTER_WITNESS,
     KEY_CALL,
@@ -262,7 +262,8 @@ class HeldNotFounds:
         if self.wrong:
             return []
         if self._failed and now - self._failing_since >= self.patience_seconds:
-            return self._put_off_all(f"No witness was found for {self.patience_seconds:.0f} s.")
+            how_long = f" for {self.patience_seconds:.0f} s" if self.patience_seconds else ""
+            return self._put_off_all(f"No witness was found{how_long}.")
         if not self._witness and self._choose() is None and self._is_due(now, idle=idle):
             return self._put_off_all("There is no witness.")
         all_of_them = [self._decide(isbn13, held, now, idle=idle) for isbn13, held in self._held.items()]
@@ -388,10 +389,10 @@ class HeldNotFounds:
 
 
 def restored(undecided: Mapping[str, dict[str, Any]]) -> Iterable[tuple[str, MediaOpsError]]:
-    """Yield the books, with the 404 of each, that :meth:`NotFoundRule.undecided` described."""
+    """Yield the books, with the 404 of each, that :meth:`HeldNotFounds.undecided` described."""
     for isbn13, fields in undecided.items():
         error = error_from_dict(fields)
         # Version 0.1 took other words than the documented ones for clear.
-        clear = isinstance(error, NotFoundError) and "error_message" in (error.excerpt or "")
-        known = clear or isinstance(error, (DoubtfulNotFoundError, ForeignNotFoundError))
+        clear = "error_message" in (error.excerpt or "")
+        known = isinstance(error, MISSING) and (clear or not isinstance(error, NotFoundError))
         yield isbn13, error if known else DoubtfulNotFoundError(error.message, **error.context())

@@ -189,7 +189,7 @@ def limited(doubt: MediaOpsError, why: str = "") -> RateLimitedError:
     return _as(RateLimitedError, doubt, " ".join(filter(None, (why, advice))))
 
 
-def undecided_error(doubt: MediaOpsError, why: str, failure: MediaOpsError | None) -> MediaOpsError:
+def undecided_error(doubt: MediaOpsError, why: str, failure: MediaOpsError | None = None) -> MediaOpsError:
     """
     Make the error of a book whose 404 could not be decided on.
 
@@ -198,8 +198,8 @@ def undecided_error(doubt: MediaOpsError, why: str, failure: MediaOpsError | Non
     :param failure: the last error of a witness, if no witness was found.
     :returns: the error, temporary unless the reply is a web page.
     """
-    if Words.of(doubt) is Words.WEB_PAGE and failure is None:
-        return _as(InvalidReplyError, doubt, why)
-    if failure and Words.of(doubt) in (Words.FOREIGN, Words.WEB_PAGE):
-        return _as(ServiceUnavailableError, doubt, why)
-    return limited(doubt, why)
+    words = Words.of(doubt)
+    if words in (Words.CLEAR, Words.LIMIT):
+        return limited(doubt, why)
+    page = words is Words.WEB_PAGE and failure is None
+    return _as(InvalidReplyError if page else ServiceUnavailableError, doubt, why)

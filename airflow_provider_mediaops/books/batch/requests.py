@@ -11,7 +11,7 @@ from airflow_provider_mediaops.books.api import DoubtfulNotFoundError, get_book,
 from airflow_provider_mediaops.books.batch.scheduler import JobResult
 from airflow_provider_mediaops.books.isbn import InvalidIsbnError, normalise
 from airflow_provider_mediaops.books.lookup import RequestCount, ask_witness
-from airflow_provider_mediaops.books.not_found import MISSING
+from airflow_provider_mediaops.books.not_found import MISSING, undecided_error
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
     BadRequestError,
@@ -19,7 +19,6 @@ from airflow_provider_mediaops.exceptions import (
     MediaOpsError,
     PermissionDeniedError,
     QuotaExceededError,
-    RateLimitedError,
     RateStoreError,
 )
 from airflow_provider_mediaops.http.exchange import Failure, Response, TransportError
@@ -159,9 +158,9 @@ class BatchRequests:
                 missing = first.missing if other_words else {}
                 rest = [isbn for isbn in isbns if isbn not in first.found and isbn not in missing]
                 return JobResult(count.number, found=first.found, missing=missing, unasked=rest, no_bulk=True)
-        limit = RateLimitedError(f"{error.message} That may say that the key's limit is reached.", **error.context())
-        yield from self.client.limited(limit)
-        return JobResult(count.number, failed=dict.fromkeys(isbns, limit))
+        undecided = undecided_error(error, "It is not known whether that is about bulk requests.")
+        yield from self.client.limited(undecided)
+        return JobResult(count.number, failed=dict.fromkeys(isbns, undecided))
 
 
 class _TooMuchError(Exception):

@@ -111,7 +111,9 @@ class TestWhatIsVouchedFor:
 
         run.missing(B, error)
 
-        assert "The service says it otherwise of other books" in str(run.error())
+        later = run.error()
+        assert "The service says it otherwise of other books" in str(later)
+        assert isinstance(later, RateLimitedError) == (error is LIMIT)
         assert (run.held.take_news() is not None) == (error is LIMIT)
 
     def test_a_book_that_is_there_the_second_time_shows_that_the_key_was_at_its_limit(self) -> None:
@@ -376,12 +378,12 @@ class TestACatalogueWithoutTheWellKnownBook:
 
 def test_what_is_not_decided_can_be_taken_up_by_the_next_attempt() -> None:
     run = Run()
-    for isbn13, error in ((A, LIMIT), (B, CLEAR), (C, FOREIGN)):
+    for isbn13, error in ((A, LIMIT), (B, CLEAR), (C, FOREIGN), (CANARY, PAGE)):
         run.missing(isbn13, error)
     again = dict(restored(run.held.undecided()))
 
     assert [(type(error), str(error), error.status) for error in again.values()] == [
-        (type(error), str(error), 404) for error in (LIMIT, CLEAR, FOREIGN)
+        (type(error), str(error), 404) for error in (LIMIT, CLEAR, FOREIGN, PAGE)
     ]
 
 

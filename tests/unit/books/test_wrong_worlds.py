@@ -16,7 +16,17 @@ from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
 from airflow_provider_mediaops.sensors.books import BookSensor
 from airflow_provider_mediaops.triggers.event import value_of
 from tests.unit.book_database import PROGRAMMING, connection
-from tests.unit.book_worlds import EMMA, HAMLET, WITH_CANARY, WITHOUT_CANARY, WORLDS, World, WorldServer, small
+from tests.unit.book_worlds import (
+    EMMA,
+    HAMLET,
+    UNWITNESSED,
+    WITH_CANARY,
+    WITHOUT_CANARY,
+    WITNESSED,
+    World,
+    WorldServer,
+    small,
+)
 from tests.unit.sensor_forms import first_event, made_again
 
 if TYPE_CHECKING:
@@ -26,12 +36,10 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.usefixtures("supervisor", "no_pauses")
 CASES = [
-    *(pytest.param(world, canary, id=f"{world}-{canary}") for world in WORLDS for canary in (None, PROGRAMMING)),
-    *(pytest.param(world, None, id=f"{world}-no canary") for world in WITHOUT_CANARY),
-    *(pytest.param(world, PROGRAMMING, id=f"{world}-canary") for world in WITH_CANARY),
+    *(pytest.param(world, None, id=str(world)) for world in (*UNWITNESSED, *WITNESSED, *WITHOUT_CANARY)),
+    *(pytest.param(world, PROGRAMMING, id=f"{world}, with a canary") for world in (*WITNESSED, *WITH_CANARY)),
 ]
 in_each_world = pytest.mark.parametrize(("world", "canary"), CASES)
-# ``canary`` is the server's.
 
 
 @pytest.fixture

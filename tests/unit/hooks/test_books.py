@@ -14,14 +14,12 @@ from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
     NotFoundError,
     QuotaExceededError,
-    RateLimitedError,
 )
 from airflow_provider_mediaops.hooks.books import BookDatabaseHook
 from tests.unit.book_database import (
     CALENDAR,
     CRIME,
     KEY,
-    PROGRAMMING,
     book,
     found,
     http,
@@ -29,7 +27,7 @@ from tests.unit.book_database import (
     no_such_book,
     replied,
 )
-from tests.unit.hooks.book_hook import BASE, DOUBT, MISSING, address, asked
+from tests.unit.hooks.book_hook import BASE, MISSING, address, asked
 from tests.unit.loopback import Loopback, answering
 
 if TYPE_CHECKING:
@@ -127,36 +125,6 @@ class TestOneBook:
 
         with BookDatabaseHook() as hook, pytest.raises(QuotaExceededError):
             hook.lookup(CRIME)
-
-    def test_the_canary_tells_a_book_that_is_not_there_from_the_limit(
-        self, requests_mock: requests_mock.Mocker, connect_books: Any
-    ) -> None:
-        connect_books(canary_isbn="0-13-110362-8")
-        requests_mock.get(address(CRIME), **DOUBT)
-        requests_mock.get(address(PROGRAMMING), json=book(PROGRAMMING))
-
-        with BookDatabaseHook() as hook:
-            assert hook.lookup(CRIME).status == "not_found"
-
-    def test_a_book_found_before_does_so_without_a_canary(self, requests_mock: requests_mock.Mocker) -> None:
-        requests_mock.get(address(CRIME), **DOUBT)
-        requests_mock.get(address(CALENDAR), json=book(CALENDAR))
-
-        with BookDatabaseHook() as hook:
-            assert hook.lookup(CALENDAR).status == "found"
-            assert hook.lookup(CRIME).status == "not_found"
-
-    def test_a_doubtful_404_is_never_taken_for_no_such_book(
-        self, requests_mock: requests_mock.Mocker, connect_books: Any, pauses: list[float]
-    ) -> None:
-        connect_books(max_attempts=3)
-        requests_mock.get(address(CALENDAR), **DOUBT)
-        requests_mock.get(address(CRIME), **DOUBT)
-
-        with BookDatabaseHook() as hook, pytest.raises(RateLimitedError, match="canary_isbn"):
-            hook.lookup(CALENDAR)
-
-        assert asked(requests_mock) == [CALENDAR, CRIME] * 3
 
 
 class TestOnTheEventLoop:

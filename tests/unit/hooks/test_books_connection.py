@@ -95,7 +95,7 @@ class TestTestConnection:
     def test_the_canary_is_asked_for_where_there_is_one(
         self, requests_mock: requests_mock.Mocker, connect_books: Any
     ) -> None:
-        connect_books(canary_isbn=PROGRAMMING)
+        connect_books(canary_isbn="0-13-110362-8")
         requests_mock.get(f"{BASE}/key", status_code=404)
         requests_mock.get(address(PROGRAMMING), json=book(PROGRAMMING))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 import signal
 import threading
 import time
@@ -13,11 +12,11 @@ import pytest
 
 from airflow_provider_mediaops.books.batch.rows import IsbnRow
 from airflow_provider_mediaops.books.batch.scheduler import BatchOptions
-from airflow_provider_mediaops.exceptions import QuotaExceededError, RateLimitedError, ServiceUnavailableError
+from airflow_provider_mediaops.exceptions import QuotaExceededError, ServiceUnavailableError
 from airflow_provider_mediaops.hooks.books import BookDatabaseHook
 from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
 from tests.unit.book_database import CALENDAR, CRIME, LIMIT_429, book
-from tests.unit.hooks.book_hook import BASE, DOUBT, MISSING, address, asked
+from tests.unit.hooks.book_hook import BASE, MISSING, address, asked
 from tests.unit.log_lines import log_lines
 from tests.unit.loopback import Loopback, Peer
 
@@ -144,23 +143,6 @@ class TestLists:
 
         with BookDatabaseHook() as hook:
             assert next(hook.books([CRIME])).status == "found"
-
-    def test_a_doubtful_404_is_settled_by_the_well_known_book_where_nothing_better_is_known(
-        self, requests_mock: requests_mock.Mocker
-    ) -> None:
-        requests_mock.get(address(CALENDAR), **DOUBT)
-        requests_mock.get(address(CRIME), json=book(CRIME))
-
-        with BookDatabaseHook() as hook:
-            assert [lookup.status for lookup in hook.books([CALENDAR])] == ["not_found"]
-
-        assert asked(requests_mock) == [CALENDAR, CRIME, CALENDAR, CRIME]
-
-    def test_a_doubtful_404_is_never_taken_for_no_such_book(self, requests_mock: requests_mock.Mocker) -> None:
-        requests_mock.get(re.compile("/book/"), **DOUBT)
-
-        with BookDatabaseHook() as hook, pytest.raises(RateLimitedError, match="canary_isbn"):
-            list(hook.books([CALENDAR]))
 
     def test_what_is_about_the_key_ends_the_list_after_what_was_found(
         self, requests_mock: requests_mock.Mocker
