@@ -72,8 +72,8 @@ class BulkReply:
     """
     Records of several books.
 
-    :param books: those that the service has, in no certain order.
-    :param taken: how many ISBNs it says that it looked for; None where it does not say.
+    :param books: the records of those that the service has, in no certain order.
+    :param taken: the number of ISBNs that it says it looked for; None if it does not say.
     """
 
     books: Sequence[Book] = field(repr=False)
@@ -110,10 +110,10 @@ def _read_books(response: Response) -> BulkReply:
 @dataclass(frozen=True, slots=True)
 class KeyUsage:
     """
-    What a key may still ask today.
+    The daily quota of a key.
 
-    :param total: requests a day.
-    :param left: those not yet made.
+    :param total: the requests of a day.
+    :param left: those that are left today.
     """
 
     total: int

@@ -1,4 +1,4 @@
-"""Waiting for a book's record to exist."""
+"""Wait for a book's record to exist."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class BookWatch:
     A book's record.
 
     :param isbn: the ISBN in any usual writing.
-    :raises InvalidIsbnError: where it is no ISBN of a book.
+    :raises InvalidIsbnError: if it is not the ISBN of a book.
     """
 
     isbn: str

@@ -231,17 +231,16 @@ class HeldNotFounds:
         self._witness = self._choose()
         return self._witness
 
-    def checked(self, error: MediaOpsError | None, number: int, now: float) -> None:
+    def checked(self, witness: str, error: MediaOpsError | None, number: int, now: float) -> None:
         """
         Take note of the reply about the witness.
 
+        :param witness: the witness, as :meth:`check` returned it.
         :param error: None if it was found; its 404, or the error that was the answer.
         :param number: the number of the request.
         :param now: the time.
         """
-        witness, self._witness = self._witness, None
-        if witness is None:
-            return
+        self._witness = None
         if error is None:
             self._witness_found(witness, number, now)
         elif witness == KEY_CALL and not error.temporary:

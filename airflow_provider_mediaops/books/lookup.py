@@ -245,7 +245,7 @@ class Finder:
         decisions = held.decisions(self._now(), idle=True)
         while not decisions and (witness := held.check(self._now(), idle=True)):
             error = yield from count.observe(ask_witness(self.client.ask, witness))
-            held.checked(error, count.number, self._now())
+            held.checked(witness, error, count.number, self._now())
             if held.wrong:
                 raise held.wrong
             if only_proof and self._evidence.is_proved(self._now()):

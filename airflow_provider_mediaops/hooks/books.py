@@ -68,9 +68,10 @@ class BookDatabaseHook(ServiceHook):
 
         :param isbn: the ISBN in any usual writing.
         :returns: the record.
-        :raises InvalidIsbnError: where the text is no ISBN of a book, before anything is sent.
-        :raises NotFoundError: where the service has no record of it.
-        :raises MediaOpsError: where the service refuses.
+        :raises InvalidIsbnError: if the text is not the ISBN of a book, before anything is sent.
+        :raises NotFoundError: if the service has no record of it.
+        :raises InvalidConnectionError: if the base address or ``canary_isbn`` turns out to be wrong.
+        :raises MediaOpsError: if the service refuses.
         """
         from airflow_provider_mediaops.books.isbn import normalise
 
@@ -86,11 +87,12 @@ class BookDatabaseHook(ServiceHook):
 
     def lookup(self, isbn: str) -> Lookup:
         """
-        Look up one ISBN; a text that is none, or a book that is not there, is a result and no error.
+        Look up one ISBN. A text that is not an ISBN, and a book that is not there, are results and no errors.
 
         :param isbn: the ISBN in any usual writing.
         :returns: ``found``, ``not_found`` or ``invalid``, and the record.
-        :raises MediaOpsError: where the service refuses.
+        :raises InvalidConnectionError: if the base address or ``canary_isbn`` turns out to be wrong.
+        :raises MediaOpsError: if the service refuses.
         """
         return self.run(self._finder_of(self.service).look_up(isbn))
 

@@ -188,7 +188,7 @@ def _by_isbn(books: Iterable[Book], isbns: Iterable[str]) -> dict[str, Book]:
 
 
 def _isbns_of(book: Book) -> Iterator[str]:
-    """Give a record's own ISBNs; records have them in one or the other of these fields, in either form."""
+    """Yield a record's own ISBNs; records have them in one or the other of these fields, in either form."""
     for name in ("isbn13", "isbn", "isbn10"):
         value = book.record.get(name)
         if isinstance(value, (str, int)):

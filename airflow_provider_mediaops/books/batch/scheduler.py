@@ -265,7 +265,7 @@ class LookupScheduler:
             self._held.see_limit(now)
         if job.kind == "witness":
             errors = (*result.missing.values(), *result.failed.values())
-            self._held.checked(next(iter(errors), None), result.number, now)
+            self._held.checked(job.isbns[0], next(iter(errors), None), result.number, now)
         else:
             self._take_in(job, result, now)
         self._settle(now)

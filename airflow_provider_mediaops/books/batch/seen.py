@@ -64,8 +64,7 @@ class SeenLookups:
         :param lookup: the look-up of a text that is an ISBN.
         :raises OSError: if the temporary file cannot be written; the message names its folder.
         """
-        if lookup.isbn13:
-            self._recent[lookup.isbn13] = lookup
+        self._recent[str(lookup.isbn13)] = lookup
         if len(self._recent) > self._in_memory:
             self._put_away(*self._recent.popitem(last=False))
 

@@ -32,6 +32,7 @@ class Run:
         self.evidence = Evidence(canary, last_found)
         self.held = HeldNotFounds(self.evidence)
         self.now = 100.0
+        self.asked = ""
 
     def missing(self, isbn13: str, error: MediaOpsError) -> None:
         self.held.send()
@@ -41,10 +42,12 @@ class Run:
         self.held.found(isbn13, self.held.send(), self.now)
 
     def check(self, *, idle: bool = True) -> str | None:
-        return self.held.check(self.now, idle=idle)
+        witness = self.held.check(self.now, idle=idle)
+        self.asked = witness or self.asked
+        return witness
 
     def checked(self, error: MediaOpsError | None = None) -> None:
-        self.held.checked(error, self.held.send(), self.now)
+        self.held.checked(self.asked, error, self.held.send(), self.now)
 
     def decisions(self, *, idle: bool = True) -> list[tuple[str, str]]:
         return [(decision.isbn13, decision.action) for decision in self.held.decisions(self.now, idle=idle)]
@@ -97,7 +100,7 @@ class TestWhatIsVouchedFor:
         asked = run.held.send()
         run.missing(C, CLEAR)
 
-        run.held.checked(None, asked, run.now)
+        run.held.checked(CANARY, None, asked, run.now)
 
         assert run.decisions(idle=False) == [(A, "not_found"), (B, "not_found")]
         assert run.held.undecided().keys() == {C}

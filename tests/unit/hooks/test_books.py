@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.books.api import KeyUsage
+from airflow_provider_mediaops.books.api import ForeignNotFoundError, KeyUsage, get_key_usage
 from airflow_provider_mediaops.books.isbn import InvalidIsbnError
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
@@ -60,6 +60,14 @@ class TestTheQuotaOfToday:
 
         with BookDatabaseHook() as hook, pytest.raises(AuthenticationError):
             hook.key_usage()
+
+    def test_a_call_that_is_about_no_book_is_not_checked(self, requests_mock: requests_mock.Mocker) -> None:
+        requests_mock.get(f"{BASE}/key", status_code=404, json={})
+
+        with BookDatabaseHook() as hook, pytest.raises(ForeignNotFoundError):
+            hook.ask(get_key_usage())
+
+        assert asked(requests_mock) == ["key"]
 
     async def test_the_asynchronous_twin_does_the_same(self, connect_books: Any) -> None:
         usage = replied({"plan_limit": {"total": 10, "left": 3}})

@@ -80,6 +80,14 @@ class TestTestConnection:
             "The book database answers and accepts the key; 4,990 of its 5,000 requests of today are left.",
         )
 
+    def test_a_quota_that_is_used_up(self, requests_mock: requests_mock.Mocker, connect_books: Any) -> None:
+        requests_mock.get(f"{BASE}/key", json={"plan_limit": {"total": 5000, "left": 0}})
+
+        worked, said = BookDatabaseHook().test_connection()
+
+        assert worked
+        assert "; 0 of its 5,000 requests of today are left" in said
+
     @pytest.mark.parametrize("key_reply", [{"status_code": 404}, {"status_code": 403}, {"json": {"other": 1}}])
     def test_a_service_that_does_not_know_that_call(
         self,

@@ -132,7 +132,7 @@ class TestOneBook:
         assert Desk().ask(kind, [A], replied({"message": "Limit Exceeded"}, 429), reply).limited
         assert not Desk().ask(kind, [A], LOST, reply).limited
 
-    @pytest.mark.parametrize("kind", ["one", "many"])
+    @pytest.mark.parametrize("kind", ["one", "many", "witness"])
     @pytest.mark.parametrize(("reply", "cls"), [(replied({}, 401), AuthenticationError), (DAILY, QuotaExceededError)])
     def test_what_is_about_the_key_is_an_error(self, kind: str, reply: Response, cls: type[MediaOpsError]) -> None:
         with pytest.raises(cls):
