@@ -371,6 +371,18 @@ class TestACatalogueWithoutTheWellKnownBook:
         assert isinstance(error, UnvouchedNotFoundError)
         assert "set canary_isbn" in str(error)
 
+    @pytest.mark.parametrize(
+        ("error", "cls"),
+        [(CLEAR, UnvouchedNotFoundError), (FOREIGN, InvalidConnectionError), (LIMIT, RateLimitedError)],
+    )
+    def test_the_well_known_book_itself_has_no_witness(self, error: MediaOpsError, cls: type[MediaOpsError]) -> None:
+        run = Run(canary=None)
+        run.missing(WELL_KNOWN, error)
+        if run.check() == KEY_CALL:
+            run.checked(InvalidReplyError("no such call"))
+
+        assert type(run.error()) is cls
+
     def test_a_quota_that_cannot_be_read_now_is_asked_for_again(self) -> None:
         run = self.small(CLEAR)
         run.check()
