@@ -82,13 +82,14 @@ class TestWhatIsVouchedFor:
         assert run.held.undecided() == {}
 
     @pytest.mark.parametrize("words", WORDS)
-    def test_a_book_found_by_an_earlier_request_is_no_witness(self, words: str) -> None:
+    def test_a_book_found_by_a_request_that_was_sent_before_it_came_is_no_witness(self, words: str) -> None:
         run = Run()
-        earlier = run.held.send()
-        run.missing(A, WORDS[words])
-        run.missing(B, WORDS[words])
+        run.held.send()
+        before = run.held.send()
+        for isbn13 in (A, B):
+            run.held.missing(isbn13, WORDS[words], run.now)
 
-        run.held.found(C, earlier, run.now)
+        run.held.found(C, before, run.now)
 
         assert run.decisions(idle=False) == []
 
