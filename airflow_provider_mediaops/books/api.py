@@ -161,10 +161,7 @@ def _next_reset(now: datetime) -> datetime:
     return (now + timedelta(days=1)).replace(hour=0, minute=0, second=0, microsecond=0)
 
 
-_WRONG_ADDRESS = (
-    "That is not how a book database says that there is no such book: check that the connection's base address is that "
-    "of the service and of the key's plan, with its whole path."
-)
+_WRONG_ADDRESS = "A book database answers otherwise: check the connection's base address, with its whole path."
 
 #: How the book database says no (section 7, and what is known of the public service).
 BOOK_RULES = ErrorRules(

@@ -337,15 +337,17 @@ class HeldNotFounds:
     def _put_off(self, isbn13: str, held: _Held, why: str) -> Decision:
         return Decision(isbn13, "later", undecided_error(held.error, why, self._failure))
 
+    def _put_off_unwitnessed(self, isbn13: str, held: _Held, why: str) -> Decision:
+        if held.words is Words.LIMIT:
+            return self._put_off(isbn13, held, why)
+        kind = self.evidence.kind_of(isbn13)
+        wrong = isbn13 == WELL_KNOWN and MISSING_WITNESS[kind][held.words] is Meaning.WRONG_CONNECTION
+        return Decision(isbn13, "later", wrong_connection(held.error, kind) if wrong else unvouched(held.error))
+
     def _put_off_all(self, why: str) -> list[Decision]:
         # The books are asked for again later: one of them may be found.
-        no_witness = not self._failed
-        decisions = [
-            Decision(isbn13, "later", unvouched(held.error))
-            if no_witness and held.words is not Words.LIMIT
-            else self._put_off(isbn13, held, why)
-            for isbn13, held in self._held.items()
-        ]
+        put_off = self._put_off if self._failed else self._put_off_unwitnessed
+        decisions = [put_off(isbn13, held, why) for isbn13, held in self._held.items()]
         self._held.clear()
         self._failed, self._next_check = 0, float("-inf")
         return decisions

@@ -82,13 +82,14 @@ class TestWhatIsVouchedFor:
         assert run.held.undecided() == {}
 
     @pytest.mark.parametrize("words", WORDS)
-    def test_a_book_found_by_an_earlier_request_is_no_witness(self, words: str) -> None:
+    def test_a_book_found_by_a_request_that_was_sent_before_it_came_is_no_witness(self, words: str) -> None:
         run = Run()
-        earlier = run.held.send()
-        run.missing(A, WORDS[words])
-        run.missing(B, WORDS[words])
+        run.held.send()
+        before = run.held.send()
+        for isbn13 in (A, B):
+            run.held.missing(isbn13, WORDS[words], run.now)
 
-        run.held.found(C, earlier, run.now)
+        run.held.found(C, before, run.now)
 
         assert run.decisions(idle=False) == []
 
@@ -370,6 +371,18 @@ class TestACatalogueWithoutTheWellKnownBook:
         error = run.error()
         assert isinstance(error, UnvouchedNotFoundError)
         assert "set canary_isbn" in str(error)
+
+    @pytest.mark.parametrize(
+        ("error", "cls"),
+        [(CLEAR, UnvouchedNotFoundError), (FOREIGN, InvalidConnectionError), (LIMIT, RateLimitedError)],
+    )
+    def test_the_well_known_book_itself_has_no_witness(self, error: MediaOpsError, cls: type[MediaOpsError]) -> None:
+        run = Run(canary=None)
+        run.missing(WELL_KNOWN, error)
+        if run.check() == KEY_CALL:
+            run.checked(InvalidReplyError("no such call"))
+
+        assert type(run.error()) is cls
 
     def test_a_quota_that_cannot_be_read_now_is_asked_for_again(self) -> None:
         run = self.small(CLEAR)

@@ -284,8 +284,12 @@ class TestAServiceWithoutBulk:
         with pytest.raises(PermissionDeniedError, match="POST /books"):
             desk.ask("many", [C, D], replied({"message": "Forbidden"}, 403))
 
-    def test_a_clear_404_is_believed_where_a_book_is_clearly_missing(self) -> None:
-        assert Desk().ask("many", [A, B], no_such_book(), no_such_book()).no_bulk
+    @pytest.mark.parametrize("reply", [no_such_book(), replied({"message": "no Route matched"}, 404)])
+    def test_a_404_in_other_words_than_the_limits_is_believed_and_the_books_own_is_kept(self, reply: Response) -> None:
+        answer = Desk().ask("many", [A, B], reply, reply)
+
+        assert answer.no_bulk
+        assert (list(answer.missing), answer.unasked) == ([A], [B])
 
     @pytest.mark.parametrize("reply", [no_such_book(), limit_404()])
     def test_a_404_that_may_be_the_limit_is_not(self, reply: Response) -> None:
