@@ -119,6 +119,8 @@ class _Server:
         if path.endswith("/books"):
             return self._many(json.loads(body)["isbns"])
         isbn13 = path.rpartition("/")[2]
+        if isbn13 == "key":
+            return _reply(404, _NO_SUCH_BOOK)
         self._seen["asked"].append(isbn13)
         if not isbn13.startswith("978"):
             return _reply(404, _NO_SUCH_BOOK)

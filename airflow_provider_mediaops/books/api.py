@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.books.models import Book
 
+#: The path of a book's record, before its ISBN.
+BOOK_PATH = "/book/"
 #: Requests a second by plan (section 8).
 PLAN_RATES: Mapping[str, float] = {"default": 1.0, "premium": 3.0, "pro": 5.0}
 #: ISBNs that one bulk request may hold, by plan; not in the specification.
@@ -34,11 +36,15 @@ PLAN_BATCHES: Mapping[str, int] = {"default": 10, "premium": 100, "pro": 1_000}
 
 
 class DoubtfulNotFoundError(PermanentError):
-    """
-    A 404 that may be about the book, or say that the key's limit is reached (section 7).
+    """A 404 with the documented body for the limit (section 7), which some services also send for a missing book."""
 
-    :class:`~airflow_provider_mediaops.books.lookup.Finder` finds out which.
-    """
+
+class ForeignNotFoundError(PermanentError):
+    """A 404 that is none of the book database's: perhaps that of a gateway, or of another service."""
+
+
+class WebPageNotFoundError(InvalidReplyError):
+    """A 404 with a web page, which is not the book database's."""
 
 
 def get_book(isbn13: str) -> Call[Book]:
@@ -46,9 +52,10 @@ def get_book(isbn13: str) -> Call[Book]:
     Ask for a book's record (section 4).
 
     :param isbn13: thirteen digits.
-    :returns: the call; it raises :class:`DoubtfulNotFoundError` for a 404 that is not known to be about the book.
+    :returns: the call. For a 404 it raises an error by its words (:class:`~.not_found.Words`). No such error alone says
+        that there is no such book: :class:`~airflow_provider_mediaops.books.lookup.Finder` finds that out.
     """
-    return Call(Request("GET", f"/book/{escape_segment(isbn13)}"), _read_book)
+    return Call(Request("GET", f"{BOOK_PATH}{escape_segment(isbn13)}"), _read_book)
 
 
 def _read_book(response: Response) -> Book:
@@ -65,8 +72,8 @@ class BulkReply:
     """
     Records of several books.
 
-    :param books: those that the service has, in no certain order.
-    :param taken: how many ISBNs it says that it looked for; None where it does not say.
+    :param books: the records of those that the service has, in no certain order.
+    :param taken: the number of ISBNs that it says it looked for; None if it does not say.
     """
 
     books: Sequence[Book] = field(repr=False)
@@ -103,10 +110,10 @@ def _read_books(response: Response) -> BulkReply:
 @dataclass(frozen=True, slots=True)
 class KeyUsage:
     """
-    What a key may still ask today.
+    The daily quota of a key.
 
-    :param total: requests a day.
-    :param left: those not yet made.
+    :param total: the requests of a day.
+    :param left: those that are left today.
     """
 
     total: int
@@ -126,8 +133,8 @@ def _read_key_usage(response: Response) -> KeyUsage:
     reply = read_json(response)
     try:
         return KeyUsage(total=int(reply["plan_limit"]["total"]), left=int(reply["plan_limit"]["left"]))
-    except (KeyError, TypeError, ValueError):
-        raise InvalidReplyError("The reply tells of no quota.") from None
+    except (KeyError, TypeError, ValueError, OverflowError):
+        raise InvalidReplyError("The reply has no quota.") from None
 
 
 def _refine(response: Response, _details: ErrorDetails, found: ErrorClass) -> ErrorClass:
@@ -138,13 +145,15 @@ def _refine(response: Response, _details: ErrorDetails, found: ErrorClass) -> Er
 
 def _class_of_404(response: Response) -> ErrorClass:
     if looks_like_html(response):
-        return InvalidReplyError
+        return WebPageNotFoundError
     try:
         body = read_json(response)
     except InvalidReplyError:
+        return ForeignNotFoundError
+    # The specification has the first field for the limit. The public service has the other one for a missing book.
+    if "errorMessage" in body:
         return DoubtfulNotFoundError
-    # The specification has this field for the limit; what is not found has names in snake case.
-    return DoubtfulNotFoundError if "errorMessage" in body else NotFoundError
+    return NotFoundError if isinstance(body.get("error_message"), str) else ForeignNotFoundError
 
 
 def _next_reset(now: datetime) -> datetime:
@@ -152,17 +161,24 @@ def _next_reset(now: datetime) -> datetime:
     return (now + timedelta(days=1)).replace(hour=0, minute=0, second=0, microsecond=0)
 
 
+_WRONG_ADDRESS = "A book database answers otherwise: check the connection's base address, with its whole path."
+
 #: How the book database says no (section 7, and what is known of the public service).
 BOOK_RULES = ErrorRules(
     service="book database",
     advice_by_class={
-        AuthenticationError: "The key is missing or not active: check the connection's password.",
+        AuthenticationError: (
+            "The key is missing, wrong or not active, or the base address is that of another plan than the key's: "
+            "check the connection's password, host and plan."
+        ),
         PermissionDeniedError: (
             "Either the base address is that of another plan than the key's, or the key is wrong, or its daily quota "
             "is used up: check the connection's host, plan and password."
         ),
         NotFoundError: "There is no record of this book.",
         DoubtfulNotFoundError: "That may say that the key's limit is reached, or that there is no such book.",
+        ForeignNotFoundError: _WRONG_ADDRESS,
+        WebPageNotFoundError: _WRONG_ADDRESS,
         RateLimitedError: (
             "The key's limit is reached; it is tried again after a pause. Check that the connection's plan is the "
             "key's, and that nothing else uses the key, if this goes on."

@@ -1,4 +1,4 @@
-"""Waiting for a book's record to exist."""
+"""Wait for a book's record to exist."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.books.api import DoubtfulNotFoundError, get_book
+from airflow_provider_mediaops.books.api import get_book
 from airflow_provider_mediaops.books.isbn import normalise
+from airflow_provider_mediaops.books.not_found import MISSING, UnvouchedNotFoundError
 from airflow_provider_mediaops.exceptions import NotFoundError
 from airflow_provider_mediaops.waiting import Done, Waiting
 
@@ -25,7 +26,7 @@ class BookWatch:
     A book's record.
 
     :param isbn: the ISBN in any usual writing.
-    :raises InvalidIsbnError: where it is no ISBN of a book.
+    :raises InvalidIsbnError: if it is not the ISBN of a book.
     """
 
     isbn: str
@@ -37,7 +38,8 @@ class BookWatch:
         """
         Look once.
 
-        :param ask: makes a conversation of a call.
+        :param ask: makes a conversation of a call, such as :meth:`~airflow_provider_mediaops.books.lookup.Finder.ask`,
+            so that a wrong connection is an error and no missing book.
         :returns: a conversation; done with the record. Of one above 32 kB the largest fields are left out.
         """
         isbn13 = normalise(self.isbn)
@@ -45,7 +47,9 @@ class BookWatch:
             book = yield from ask(get_book(isbn13))
         except NotFoundError:
             return Waiting(f"no record of {isbn13}")
-        except DoubtfulNotFoundError:
+        except UnvouchedNotFoundError as error:
+            return Waiting(f"no record of {isbn13}, it seems. {error.message}")
+        except MISSING:
             return Waiting(f"no record of {isbn13}, or the key's limit is reached")
         return Done(_bounded(_without_nul(book.record)))
 

@@ -11,6 +11,9 @@ from airflow_provider_mediaops.exceptions import InvalidArgumentError
 # word, "10" and "13" are part of the label only where a number of that length follows.
 _LABEL = re.compile(r"(?:URN:)?E?ISBN(?:10(?=:?.{10}\Z)|13(?=:?.{13}\Z))?:?")
 _DIGITS = re.compile(r"[0-9]*X?")
+# Spreadsheets write a column of numbers as 9780140449136.0 or 9.78014E+12.
+_WHOLE_NUMBER = re.compile(r"\s*([0-9]+)\.0+\s*")
+_ROUNDED = re.compile(r"\s*[0-9][.,][0-9]+[eE]\+?12\s*")
 _MINUS = "\N{MINUS SIGN}"
 _SBN, _ISBN10, _ISBN13 = 9, 10, 13
 _SHOWN = 40
@@ -36,17 +39,20 @@ class InvalidIsbnError(InvalidArgumentError):
 
 def normalise(text: str | int) -> str:
     """
-    Give the thirteen digits of an ISBN-10 or ISBN-13 in any usual writing.
+    Return the thirteen digits of an ISBN-10 or ISBN-13 in any usual writing.
 
     Blanks and hyphens of every kind are separators; digits of every script count; a label such as ``ISBN-13:`` or
-    ``urn:isbn:`` may stand before them.
+    ``urn:isbn:`` may stand before them, and the ``.0`` of a spreadsheet's number after them.
 
     :param text: for example ``0-13-110362-8`` or ``ISBN 978-0-13-110362-7``; a number as a template may render it.
     :returns: for example ``9780131103627``.
-    :raises InvalidIsbnError: where the text is no ISBN of a book, with the reason.
+    :raises InvalidIsbnError: if the text is not the ISBN of a book; the message has the reason.
     """
     text = str(text)
-    number = _compact(text)
+    if _ROUNDED.fullmatch(text):
+        raise InvalidIsbnError(text, "a spreadsheet has rounded it; format the column as text there")
+    whole = _WHOLE_NUMBER.fullmatch(text)
+    number = _compact(whole[1] if whole else text)
     if not number:
         raise InvalidIsbnError(text, "it holds no digits")
     if not _DIGITS.fullmatch(number):

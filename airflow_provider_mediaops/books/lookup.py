@@ -1,31 +1,152 @@
-"""Looking up one book, and the rule about 404; lists are looked up by ``books/batch``."""
+"""Look up one book, by the rule of 404s; :mod:`airflow_provider_mediaops.books.batch` looks up lists."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import TYPE_CHECKING, TypeVar
 
-from airflow_provider_mediaops.books.api import DoubtfulNotFoundError, get_book
+from airflow_provider_mediaops.books.api import BOOK_PATH, KeyUsage, get_book, get_key_usage
+from airflow_provider_mediaops.books.held_not_found import Evidence, HeldNotFounds
 from airflow_provider_mediaops.books.isbn import InvalidIsbnError, normalise
 from airflow_provider_mediaops.books.models import Book, Lookup
-from airflow_provider_mediaops.exceptions import MediaOpsError, NotFoundError, RateLimitedError
-from airflow_provider_mediaops.http.exchange import Request, Wait, observed
+from airflow_provider_mediaops.books.not_found import (
+    KEY_CALL,
+    MISSING,
+    MISSING_WITNESS,
+    WELL_KNOWN,
+    Meaning,
+    Witness,
+    Words,
+    unvouched,
+    wrong_connection,
+)
+from airflow_provider_mediaops.exceptions import (
+    AuthenticationError,
+    InvalidConnectionError,
+    InvalidReplyError,
+    MediaOpsError,
+    NotFoundError,
+    PermanentError,
+)
+from airflow_provider_mediaops.http.exchange import Request, Response, Wait, observed
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.http.client import Client
-    from airflow_provider_mediaops.http.exchange import Conversation, Step
+    from collections.abc import Callable
 
-E = TypeVar("E", bound=MediaOpsError)
+    from airflow_provider_mediaops.http.client import Client
+    from airflow_provider_mediaops.http.exchange import Ask, Call, Conversation, Step
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class RequestCount:
+    """
+    Counts the requests of a conversation, those that got no reply included.
+
+    :param send: called for each request that is sent; returns its number.
+    """
+
+    send: Callable[[], int]
+    #: The number of the last request.
+    number: int = field(default=0, init=False)
+    total: int = field(default=0, init=False)
+    #: Whether the limit was the reply to any of them.
+    limited: bool = field(default=False, init=False)
+
+    def observe(
+        self, conversation: Conversation[T], inspect: Callable[[object], None] | None = None
+    ) -> Conversation[T]:
+        """
+        Count the requests of a conversation.
+
+        :param conversation: the conversation, passed on unchanged.
+        :param inspect: called with each reply or error before the conversation gets it; may raise.
+        :returns: the same conversation.
+        """
+
+        def on_step(step: Step) -> None:
+            if isinstance(step, Request):
+                self.total += 1
+                self.number = self.send()
+
+        def on_reply(reply: object) -> None:
+            if isinstance(reply, Response):
+                self.limited = self.limited or reply.status == HTTPStatus.TOO_MANY_REQUESTS
+            if inspect:
+                inspect(reply)
+
+        return observed(conversation, on_step, on_reply)
+
+
+def read_key_usage(ask: Ask) -> Conversation[KeyUsage | None]:
+    """
+    Ask for the key's daily quota.
+
+    :param ask: makes a conversation of a call.
+    :returns: a conversation; its result is None if the service has no such call, which is not in its specification.
+    :raises MediaOpsError: if the key is not accepted, or the service fails.
+    """
+    try:
+        return (yield from ask(get_key_usage()))
+    except (AuthenticationError, InvalidConnectionError):
+        raise
+    except PermanentError:
+        # A gateway may refuse in any way what it does not know.
+        return None
+
+
+def prove(ask: Ask, canary: str | None) -> Conversation[KeyUsage | None]:
+    """
+    Prove that key and address work: read the key's quota, or find a book.
+
+    :param ask: makes a conversation of a call.
+    :param canary: an ISBN-13 known to have a record, if any is.
+    :returns: a conversation; its result is the quota, or None if a book was found instead.
+    :raises InvalidConnectionError: if neither was there; the message has the path that was asked.
+    :raises MediaOpsError: any other refusal.
+    """
+    try:
+        return (yield from ask(get_key_usage()))
+    except PermanentError:
+        pass
+    kind = Witness.CANARY if canary else Witness.WELL_KNOWN
+    try:
+        yield from ask(get_book(canary or WELL_KNOWN))
+    except MISSING as error:
+        meaning = MISSING_WITNESS[kind][Words.of(error)]
+        if meaning is Meaning.WRONG_CONNECTION:
+            raise wrong_connection(error, kind) from None
+        if meaning is Meaning.NO_WITNESS:
+            raise unvouched(error) from None
+        raise
+    return None
+
+
+def ask_witness(ask: Ask, witness: str) -> Conversation[MediaOpsError | None]:
+    """
+    Ask for a witness.
+
+    :param ask: makes a conversation of a call.
+    :param witness: an ISBN-13, or :data:`~airflow_provider_mediaops.books.not_found.KEY_CALL`.
+    :returns: a conversation; its result is None if the witness was found, else an error.
+    :raises MediaOpsError: any other error.
+    """
+    if witness == KEY_CALL:
+        usage = yield from read_key_usage(ask)
+        return None if usage else InvalidReplyError("The service has no call for the key's quota.")
+    try:
+        yield from ask(get_book(witness))
+    except MISSING as error:
+        return error
+    return None
 
 
 @dataclass(slots=True)
 class Finder:
     """
-    Finds books, and does not believe a 404 until it is known to be about the book.
-
-    The service says 404 of a book that it does not have, and of a key that has reached its limit. The witness is an
-    ISBN known to have a record: the last one found, else the canary. Where the witness is found and the book, asked
-    once more, is not, the book is not there; otherwise the limit is waited out.
+    Finds books, and says that there is no such book only if the rule of 404s does.
 
     :param client: makes conversations of calls.
     :param canary: an ISBN-13 known to have a record, if any is.
@@ -33,7 +154,38 @@ class Finder:
 
     client: Client
     canary: str | None = None
-    _last_found: str | None = field(default=None, init=False)
+    _evidence: Evidence = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._evidence = Evidence(self.canary)
+
+    def ask(self, call: Call[T]) -> Conversation[T]:
+        """
+        Make a call. Before a 404 is raised, key and address are proved to work, unless they were a short time ago.
+
+        :param call: the call.
+        :returns: a conversation whose result is the call's.
+        :raises NotFoundError: if the service has no such book.
+        :raises DoubtfulNotFoundError: if there is no such book, or the limit is reached.
+        :raises InvalidConnectionError: if the connection turns out to be wrong, or nothing vouches for the 404.
+        :raises MediaOpsError: any other refusal.
+        """
+        path = call.request.path
+        if not path.startswith(BOOK_PATH):
+            return (yield from self.client.ask(call))
+        isbn13, held = path.removeprefix(BOOK_PATH), self._hold()
+        count = RequestCount(held.send)
+        try:
+            result = yield from count.observe(self.client.ask(call))
+        except MISSING as missing:
+            held.missing(isbn13, missing, self._now())
+            proved = self._evidence.is_proved(self._now())
+            error = None if proved else (yield from self._decide(held, count, only_proof=True))
+            if error:
+                raise error from None
+            raise
+        held.found(isbn13, count.number, self._now())
+        return result
 
     def find(self, isbn13: str) -> Conversation[Book]:
         """
@@ -41,31 +193,30 @@ class Finder:
 
         :param isbn13: thirteen digits.
         :returns: a conversation whose result is its record.
-        :raises NotFoundError: where the service has no record of it.
-        :raises RateLimitedError: where it cannot be told whether there is no record or the limit is reached.
-        :raises MediaOpsError: what else the service refuses.
+        :raises NotFoundError: if the service has no record of it.
+        :raises InvalidConnectionError: if the connection turns out to be wrong, or nothing vouches for a 404.
+        :raises RateLimitedError: if it cannot be told whether there is no record or the limit is reached.
+        :raises MediaOpsError: any other refusal.
         """
         attempts = self.client.retry.start(self.client.clock)
-        key_works = False
+        held = self._hold()
+        count = RequestCount(held.send)
         while True:
             try:
-                book = yield from self.client.ask(get_book(isbn13))
-            except DoubtfulNotFoundError as doubt:
-                if key_works:
-                    raise _as(NotFoundError, doubt, "Another book is found, so it is this one that is not.") from None
-                witness = self._witness(isbn13)
-                # The limit may have passed before the witness was asked, so the book is asked once more after it.
-                key_works = witness is not None and (yield from self._is_found(witness))
-                if key_works:
+                book = yield from count.observe(self.client.ask(get_book(isbn13)))
+            except MISSING as missing:
+                held.missing(isbn13, missing, self._now())
+                if count.limited:
+                    held.see_limit(self._now())
+                error = yield from self._decide(held, count)
+                if error is None:
                     continue
-                error = _limited(doubt, witness)
-                yield from self.client.report_limit(error)
                 pause = attempts.pause_after(error)
                 if pause is None:
                     raise error from None
                 yield Wait(pause, error.message)
             else:
-                self._last_found = isbn13
+                held.found(isbn13, count.number, self._now())
                 return book
 
     def look_up(self, text: str) -> Conversation[Lookup]:
@@ -73,46 +224,40 @@ class Finder:
         Look up one ISBN.
 
         :param text: the ISBN in any usual writing.
-        :returns: a conversation whose result says what became of it.
-        :raises MediaOpsError: where the service does not tell.
+        :returns: a conversation whose result is the look-up.
+        :raises MediaOpsError: if the service does not answer, or refuses.
         """
         try:
             isbn13 = normalise(text)
         except InvalidIsbnError as error:
             return Lookup(text, None, "invalid", error=str(error))
-        tally = _Tally()
+        count = RequestCount(lambda: 0)
         try:
-            book = yield from observed(self.find(isbn13), tally.count)
+            book = yield from count.observe(self.find(isbn13))
         except NotFoundError:
-            return Lookup(text, isbn13, "not_found", requests=tally.requests)
-        return Lookup(text, isbn13, "found", book=book, requests=tally.requests)
+            return Lookup(text, isbn13, "not_found", requests=count.total)
+        return Lookup(text, isbn13, "found", book=book, requests=count.total)
 
-    def _witness(self, isbn13: str) -> str | None:
-        return next((isbn for isbn in (self._last_found, self.canary) if isbn and isbn != isbn13), None)
+    def _decide(
+        self, held: HeldNotFounds, count: RequestCount, *, only_proof: bool = False
+    ) -> Conversation[MediaOpsError | None]:
+        """Ask for witnesses until the one 404 that is held is decided on; return an error, or None to ask again."""
+        decisions = held.decisions(self._now(), idle=True)
+        while not decisions and (witness := held.check(self._now(), idle=True)):
+            error = yield from count.observe(ask_witness(self.client.ask, witness))
+            held.checked(witness, error, count.number, self._now())
+            if held.wrong:
+                raise held.wrong
+            if only_proof and self._evidence.is_proved(self._now()):
+                return None
+            decisions = held.decisions(self._now(), idle=True)
+        if news := held.take_news():
+            yield from self.client.report_limit(news)
+        return None if decisions[0].action == "again" else decisions[0].error
 
-    def _is_found(self, witness: str) -> Conversation[bool]:
-        try:
-            yield from self.client.ask(get_book(witness))
-        except (DoubtfulNotFoundError, NotFoundError):
-            return False
-        return True
+    def _hold(self) -> HeldNotFounds:
+        # A witness that is not found is not waited for here: the attempts of the call bound that.
+        return HeldNotFounds(self._evidence, patience_seconds=0.0)
 
-
-def _limited(doubt: DoubtfulNotFoundError, witness: str | None) -> RateLimitedError:
-    if witness is None:
-        return _as(RateLimitedError, doubt, "To learn which, set canary_isbn in the connection to a book that exists.")
-    return _as(RateLimitedError, doubt, f"It is the limit if {witness} exists, for that is not found either.")
-
-
-def _as(cls: type[E], doubt: DoubtfulNotFoundError, what: str) -> E:
-    return cls(f"{doubt.message} {what}", **doubt.context())
-
-
-class _Tally:
-    """Counts the requests of a conversation, those that got no reply included."""
-
-    def __init__(self) -> None:
-        self.requests = 0
-
-    def count(self, step: Step) -> None:
-        self.requests += isinstance(step, Request)
+    def _now(self) -> float:
+        return self.client.clock.monotonic()

@@ -1,11 +1,14 @@
-"""Records of the book database as it sends them, and what a look-up comes to."""
+"""Records of the book database as it sends them, and the result of a look-up."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from airflow_provider_mediaops.exceptions import MediaOpsError
 
 _DATE = re.compile(r"\d{4}(?:-\d{2}(?:-\d{2})?)?", re.ASCII)
 
@@ -128,15 +131,16 @@ def _plain(value: object) -> str:
 @dataclass(frozen=True, slots=True)
 class Lookup:
     """
-    What looking up one ISBN came to.
+    The result of looking up one ISBN.
 
     :param input: the text that was looked up, as it was given.
-    :param isbn13: its thirteen digits; None for a text that is no ISBN.
-    :param status: ``found``; ``not_found``: the service has no record; ``invalid``: the text is no ISBN of a book, and
-        no request was spent; ``failed``: the service did not tell.
-    :param error: why it is ``invalid`` or ``failed``.
+    :param isbn13: its thirteen digits; None if the text is not the ISBN of a book.
+    :param status: ``found``; ``not_found``: the service has no record; ``invalid``: the text is not the ISBN of a
+        book, and no request was sent; ``failed``: the service did not answer.
+    :param error: the reason why it is ``invalid`` or ``failed``.
     :param book: the record, if it was found.
-    :param requests: how many requests it took; none for a repeated ISBN.
+    :param requests: the number of requests that it took; 0 for a repeated ISBN.
+    :param cause: the error of a ``failed`` one, as it was raised.
     """
 
     input: str
@@ -145,3 +149,4 @@ class Lookup:
     error: str | None = None
     book: Book | None = field(default=None, repr=False)
     requests: int = 0
+    cause: MediaOpsError | None = field(default=None, repr=False, compare=False)

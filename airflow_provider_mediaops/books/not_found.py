@@ -1,309 +1,205 @@
 """
-The rule about 404 for many look-ups at a time: which of them are about a book, and which about the key. No I/O.
+The one rule of 404s: which of them say that there is no such book. It is pure.
 
-The service says 404 of a book that it does not have, and of a key that has reached its limit. So a 404 is held until a
-*witness*, a book known to exist, was found by a request that was sent after the 404 had come: any book of the list that
-is found meanwhile, or one that is asked for only for this. One witness serves all that is held.
+The service answers 404 for a book that it does not have, and for a key that has reached its limit. Whatever else may
+stand at a wrong address does the same. So a 404 is believed only if a *witness*, which is a book known to exist, was
+found by a request that was sent after the 404 came. One in clear words is also believed by itself if key and address
+were proved to work in the last ten minutes.
 
-A 404 whose body says "no such book" in the service's clear words is believed then; alone, with none before or after it,
-without a witness too. One whose body hints at the limit is asked for once more, and believed where it is 404 again,
-another witness was found after that, and the key has shown no sign of its limit around that time. Everything else goes
-back to be asked for later.
+Two tables say the rest: :data:`AFTER_WITNESS`, what becomes of a 404 after a witness was found, and
+:data:`MISSING_WITNESS`, what it means if the witness itself is not found. Single look-ups, the sensor, lists, bulk
+requests and resumed lists follow them alike (:mod:`airflow_provider_mediaops.books.held_not_found`); ``docs/books.md``
+shows them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from enum import Enum
+from typing import TYPE_CHECKING, Literal, TypeVar
 
-from airflow_provider_mediaops.books.api import DoubtfulNotFoundError
-from airflow_provider_mediaops.exceptions import MediaOpsError, NotFoundError, RateLimitedError, error_from_dict
+from airflow_provider_mediaops.books.api import DoubtfulNotFoundError, ForeignNotFoundError, WebPageNotFoundError
+from airflow_provider_mediaops.exceptions import (
+    InvalidConnectionError,
+    InvalidReplyError,
+    MediaOpsError,
+    NotFoundError,
+    RateLimitedError,
+    ServiceUnavailableError,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
-#: Any book will do for a witness that was not chosen: this one is in nearly every catalogue.
+E = TypeVar("E", bound=MediaOpsError)
+
+#: The witness if none was chosen: this book is in nearly every catalogue.
 WELL_KNOWN = "9780140449136"
+#: The witness that is no book: the call for the key's quota. It vouches for a 404 in clear words only.
+KEY_CALL = "/key"
 
-# How many 404s, and how many seconds, may pass before a book is asked for only to be the witness.
-_DOUBTFUL, _DOUBTFUL_SECONDS = 10, 2.0
-_CLEAR, _CLEAR_SECONDS = 25, 5.0
-# Seconds without a sign of the limit before a doubtful 404 is believed.
-_CALM = 10.0
-# Seconds between two witnesses while the key is at its limit.
-_LONGEST_PAUSE = 30.0
+Action = Literal["not_found", "again", "later"]
 
 
-@dataclass(frozen=True, slots=True)
-class Ruling:
+class UnvouchedNotFoundError(InvalidConnectionError):
+    """Nothing vouches for a 404: neither a book nor the key's quota could be read with this connection."""
+
+
+class Words(Enum):
+    """The words of a 404."""
+
+    CLEAR = "clear"
+    """The documented body for a missing book: a JSON object with ``error_message``."""
+    LIMIT = "limit"
+    """The documented body for the limit: a JSON object with ``errorMessage``. Some services use it for both."""
+    FOREIGN = "foreign"
+    """Any other body, or none."""
+    WEB_PAGE = "web page"
+    """HTML, which the service never sends."""
+
+    @classmethod
+    def of(cls, error: MediaOpsError) -> Words:
+        """Return the words of a 404 by the class of its error."""
+        return next(words for error_class, words in _WORDS_BY_CLASS.items() if isinstance(error, error_class))
+
+
+_WORDS_BY_CLASS: Mapping[type[MediaOpsError], Words] = {
+    NotFoundError: Words.CLEAR,
+    DoubtfulNotFoundError: Words.LIMIT,
+    WebPageNotFoundError: Words.WEB_PAGE,
+    ForeignNotFoundError: Words.FOREIGN,
+}
+#: The errors of a 404, in whichever words.
+MISSING = tuple(_WORDS_BY_CLASS)
+
+
+class Witness(Enum):
+    """Why a witness is known to exist."""
+
+    FOUND_NOW = "found in this run"
+    FOUND_BEFORE = "found in an earlier attempt"
+    CANARY = "canary_isbn"
+    WELL_KNOWN = "the well-known book"
+
+
+class Meaning(Enum):
+    """What it means that a witness is not found."""
+
+    LIMIT = "the key is at its limit: the witness is asked for again after a pause"
+    OUTAGE = "the service, or what stands before it, fails: the witness is asked for again after a pause"
+    WRONG_CONNECTION = "the connection is wrong: an error, and nothing more is asked for"
+    NO_WITNESS = "this book is none: another one is asked for"
+
+
+#: What becomes of a 404 after a witness was found: by its words, when it came first and when it came again.
+AFTER_WITNESS: Mapping[Words, tuple[Action, Action]] = {
+    Words.CLEAR: ("not_found", "not_found"),
+    Words.LIMIT: ("again", "not_found"),
+    Words.FOREIGN: ("again", "not_found"),
+    Words.WEB_PAGE: ("again", "later"),
+}
+
+#: What it means that a witness is not found: by what it is, and by the words of its 404.
+MISSING_WITNESS: Mapping[Witness, Mapping[Words, Meaning]] = {
+    Witness.FOUND_NOW: {
+        Words.CLEAR: Meaning.LIMIT,
+        Words.LIMIT: Meaning.LIMIT,
+        Words.FOREIGN: Meaning.OUTAGE,
+        Words.WEB_PAGE: Meaning.OUTAGE,
+    },
+    Witness.FOUND_BEFORE: {
+        Words.CLEAR: Meaning.NO_WITNESS,
+        Words.LIMIT: Meaning.LIMIT,
+        Words.FOREIGN: Meaning.WRONG_CONNECTION,
+        Words.WEB_PAGE: Meaning.WRONG_CONNECTION,
+    },
+    Witness.CANARY: {
+        Words.CLEAR: Meaning.WRONG_CONNECTION,
+        Words.LIMIT: Meaning.LIMIT,
+        Words.FOREIGN: Meaning.WRONG_CONNECTION,
+        Words.WEB_PAGE: Meaning.WRONG_CONNECTION,
+    },
+    # A smaller catalogue may lack it. But that it says so in other words than a book database is no catalogue.
+    Witness.WELL_KNOWN: {
+        Words.CLEAR: Meaning.NO_WITNESS,
+        Words.LIMIT: Meaning.LIMIT,
+        Words.FOREIGN: Meaning.WRONG_CONNECTION,
+        Words.WEB_PAGE: Meaning.WRONG_CONNECTION,
+    },
+}
+
+
+def wrong_connection(error: MediaOpsError, witness: Witness) -> InvalidConnectionError:
     """
-    What is to become of a book that got a 404.
-
-    :param isbn13: the book.
-    :param what: ``not_found``: it is not there; ``again``: it is asked for once more, at once; ``later``: what the 404
-        means could not be told, so the book is asked for again after a pause.
-    :param error: the 404; for ``later`` an error that says why it could not be told.
-    """
-
-    isbn13: str
-    what: Literal["not_found", "again", "later"]
-    error: MediaOpsError
-
-
-@dataclass(frozen=True, slots=True)
-class _Held:
-    """
-    A 404 that is not decided on.
+    Make the error of a witness whose 404 speaks against the connection.
 
     :param error: the 404.
-    :param sent: how many requests had been sent when it came.
-    :param since: when it came.
-    :param first: when the book's first 404 came.
-    :param again: whether the book was asked for once more after a witness.
+    :param witness: what the witness is.
+    :returns: the error; its message has the path that was asked, and what to check.
     """
+    advice = {
+        Witness.CANARY: "But the connection's canary_isbn names this book as one that exists: check the connection's "
+        "base address, and canary_isbn.",
+        Witness.FOUND_BEFORE: "But this book was found before: check the connection's base address.",
+    }.get(
+        witness,
+        "But nearly every catalogue has this book: check the connection's base address. If it is right, set "
+        "canary_isbn in the connection to a book that exists there.",
+    )
+    return _as(InvalidConnectionError, error, advice)
 
-    error: MediaOpsError
-    sent: int
-    since: float
-    first: float
-    again: bool
 
-    @property
-    def clear(self) -> bool:
-        return isinstance(self.error, NotFoundError)
-
-
-@dataclass(slots=True)
-class Judge:
+def believed(error: MediaOpsError) -> NotFoundError:
     """
-    Decides on the 404s of one run.
+    Return the error of a book that is not there.
 
-    Requests are counted when they are sent, and the number of the request tells what came after what.
-
-    :param canary: an ISBN-13 known to have a record, if any is.
-    :param last_found: the book of this run that was found last.
-    :param patience: for how many seconds a witness that is not found is asked for again.
+    :param error: its 404, in any words.
     """
-
-    canary: str | None = None
-    last_found: str | None = None
-    patience: float = 240.0
-    sent: int = field(default=0, init=False)
-    _news: RateLimitedError | None = field(default=None, init=False)
-    _held: dict[str, _Held] = field(default_factory=dict, init=False)
-    _asked_again: dict[str, _Held] = field(default_factory=dict, init=False)
-    _vouched: int = field(default=0, init=False)
-    _witness: str | None = field(default=None, init=False)
-    _useless: set[str] = field(default_factory=set, init=False)
-    _failed: int = field(default=0, init=False)
-    _failing_since: float = field(default=0.0, init=False)
-    _next_check: float = field(default=float("-inf"), init=False)
-    _limit_seen: float = field(default=float("-inf"), init=False)
-    # Whether this service has said of a book that it is not there, other than it says of a limit.
-    _tells_apart: bool = field(default=False, init=False)
-    # Whether its clear words were about the limit, so that they are no clearer than any other.
-    _misleads: bool = field(default=False, init=False)
-
-    @property
-    def doubts_key(self) -> bool:
-        """Whether the last witness was not found, so that there is no use in asking for anything else."""
-        return self._failed > 0
-
-    def send(self) -> int:
-        """Count a request that is sent, and give its number."""
-        self.sent += 1
-        return self.sent
-
-    def found(self, isbn13: str, number: int, now: float) -> None:
-        """
-        Take note of a book that was found.
-
-        :param isbn13: the book.
-        :param number: that of the request.
-        :param now: the time, in seconds that never run backwards.
-        """
-        before = self._asked_again.pop(isbn13, None)
-        if before:
-            self._tell_limit(before.error, now)
-            self._misleads = self._misleads or before.clear
-        self.last_found = isbn13
-        self._vouched = max(self._vouched, number)
-        self._failed = 0
-
-    def missing(self, isbn13: str, error: MediaOpsError, now: float) -> None:
-        """
-        Hold a 404.
-
-        :param isbn13: the book.
-        :param error: a :class:`NotFoundError` where the body is clear, else :class:`DoubtfulNotFoundError`.
-        :param now: the time.
-        """
-        before = self._asked_again.pop(isbn13, None)
-        self._held[isbn13] = _Held(error, self.sent, now, before.first if before else now, before is not None)
-
-    def forget(self, isbn13: str) -> None:
-        """Forget a book that was asked for again, and did not get an answer."""
-        self._asked_again.pop(isbn13, None)
-
-    def see_limit(self, now: float) -> None:
-        """Take note of a reply that has said that the limit is reached."""
-        self._limit_seen = now
-
-    def take_news(self) -> RateLimitedError | None:
-        """Hand out the error of a limit that no reply alone has shown, if there is one, for those who share the key."""
-        news, self._news = self._news, None
-        return news
-
-    def check(self, now: float, *, idle: bool) -> str | None:
-        """
-        Say which book to ask for as the witness.
-
-        :param now: the time.
-        :param idle: whether nothing else is going on, so that no other book will be found.
-        :returns: the book, or None while there is no need of one.
-        """
-        if self._witness or not self._is_due(now, idle=idle):
-            return None
-        self._witness = self._choose()
-        return self._witness
-
-    def checked(self, error: MediaOpsError | None, number: int, now: float) -> None:
-        """
-        Take note of what asking for the witness came to.
-
-        :param error: None where it was found; its 404, or why the service did not tell.
-        :param number: that of the request.
-        :param now: the time.
-        """
-        witness, self._witness = self._witness, None
-        if witness and error is None:
-            self.found(witness, number, now)
-            return
-        if witness and isinstance(error, NotFoundError) and witness != self.last_found:
-            # It was never known in this run to exist, and now it is said that it does not.
-            self._useless.add(witness)
-            return
-        if isinstance(error, (DoubtfulNotFoundError, NotFoundError)):
-            self._misleads = self._misleads or isinstance(error, NotFoundError)
-            self._tell_limit(error, now)
-        if not self._failed:
-            self._failing_since = now
-        self._next_check = now + min(2.0**self._failed, _LONGEST_PAUSE)
-        self._failed += 1
-
-    def rulings(self, now: float, *, idle: bool) -> list[Ruling]:
-        """
-        Decide on what can be decided, and forget it.
-
-        :param now: the time.
-        :param idle: whether nothing else is going on.
-        :returns: what is to become of which book.
-        """
-        if self._failed and now - self._failing_since >= self.patience:
-            return self._give_up(f"No witness was found for {self.patience:.0f} s.")
-        if not self._witness and self._choose() is None and self._is_due(now, idle=idle):
-            return self._give_up("There is no witness.")
-        rulings = [self._rule(isbn13, held, now, idle=idle) for isbn13, held in self._held.items()]
-        decided = [ruling for ruling in rulings if ruling]
-        for ruling in decided:
-            held = self._held.pop(ruling.isbn13)
-            if ruling.what == "again":
-                self._asked_again[ruling.isbn13] = held
-        if not self._held:
-            self._failed = 0
-        return decided
-
-    def wakes_at(self) -> float | None:
-        """Give the time at which there may be something to do although nothing has come."""
-        if not self._held or self._witness:
-            return None
-        if self.doubts_key:
-            return self._next_check
-        limits = {True: _CLEAR_SECONDS, False: _DOUBTFUL_SECONDS}
-        return min(held.since + limits[self._is_clear(held)] for held in self._held.values())
-
-    def undecided(self) -> dict[str, dict[str, Any]]:
-        """Give the books whose 404 is not decided on, with the 404, as plain values: the next attempt may go on."""
-        return {isbn13: held.error.to_dict() for isbn13, held in (self._held | self._asked_again).items()}
-
-    def _rule(self, isbn13: str, held: _Held, now: float, *, idle: bool) -> Ruling | None:
-        if self._tells_apart and not self._misleads and not held.clear:
-            self._tell_limit(held.error, now)
-            return Ruling(isbn13, "later", limited(held.error, "The service says it otherwise of other books."))
-        if held.sent >= self._vouched:
-            by_itself = self._is_alone and not self.doubts_key and (idle or now - held.since >= _CLEAR_SECONDS)
-            return Ruling(isbn13, "not_found", held.error) if by_itself else None
-        if self._is_clear(held):
-            self._tells_apart = True
-            return Ruling(isbn13, "not_found", held.error)
-        if not held.again:
-            return Ruling(isbn13, "again", held.error)
-        if self._limit_seen < held.first - _CALM:
-            return Ruling(isbn13, "not_found", held.error)
-        return Ruling(isbn13, "later", limited(held.error, "The key has been at its limit meanwhile."))
-
-    def _give_up(self, what: str) -> list[Ruling]:
-        # Other books are asked for again: one of them may be found.
-        rulings = [Ruling(isbn13, "later", limited(held.error, what)) for isbn13, held in self._held.items()]
-        self._held.clear()
-        self._failed = 0
-        return rulings
-
-    def _is_due(self, now: float, *, idle: bool) -> bool:
-        if not self._held or now < self._next_check:
-            return False
-        if self.doubts_key:
-            return True
-        doubtful = [held.since for held in self._held.values() if not self._is_clear(held)]
-        clear = [held.since for held in self._held.values() if self._is_clear(held)]
-        return not self._is_alone and (
-            idle
-            or len(doubtful) >= _DOUBTFUL
-            or len(clear) >= _CLEAR
-            or now - min(doubtful, default=now) >= _DOUBTFUL_SECONDS
-            or now - min(clear, default=now) >= _CLEAR_SECONDS
-        )
-
-    def _choose(self) -> str | None:
-        # One that was found does exist. The others by turns: where the service has no clear words, a canary that does
-        # not exist looks like the limit.
-        candidates = [self.last_found] if self.last_found else []
-        others = [isbn for isbn in (self.canary, WELL_KNOWN) if isbn and isbn not in self._useless]
-        turn = self._failed % len(others) if others else 0
-        candidates += others[turn:] + others[:turn]
-        return next((isbn for isbn in candidates if isbn not in self._held), None)
-
-    def _tell_limit(self, error: MediaOpsError | None, now: float) -> None:
-        self._limit_seen = now
-        if error:
-            self._news = limited(error)
-
-    def _is_clear(self, held: _Held) -> bool:
-        return held.clear and not self._misleads
-
-    @property
-    def _is_alone(self) -> bool:
-        return len(self._held) == 1 and all(map(self._is_clear, self._held.values()))
+    if isinstance(error, NotFoundError):
+        return error
+    return _as(NotFoundError, error, "Other books are found, so it is this one that is not there.")
 
 
-def limited(doubt: MediaOpsError, what: str = "") -> RateLimitedError:
+def unvouched(error: MediaOpsError) -> UnvouchedNotFoundError:
+    """
+    Make the error of a 404 that nothing vouches for.
+
+    :param error: the 404.
+    :returns: the error; its message says what to do.
+    """
+    advice = (
+        "But neither a book nor the key's quota could be read with this connection, so the base address may be wrong: "
+        "check it, and set canary_isbn in the connection to a book that exists."
+    )
+    return _as(UnvouchedNotFoundError, error, advice)
+
+
+def _as(cls: type[E], error: MediaOpsError, more: str) -> E:
+    return cls(f"{error.message} {more}", **error.context())
+
+
+def limited(doubt: MediaOpsError, why: str = "") -> RateLimitedError:
     """
     Make the error of a 404 that cannot be told from the key's limit.
 
     :param doubt: the 404.
-    :param what: why not.
+    :param why: the reason.
     :returns: the error.
     """
-    advice = "If that goes on, set canary_isbn in the connection to a book that exists."
-    return RateLimitedError(" ".join(filter(None, (doubt.message, what, advice))), **doubt.context())
+    advice = "If that goes on, check the base address, and set canary_isbn in the connection to a book that exists."
+    return _as(RateLimitedError, doubt, " ".join(filter(None, (why, advice))))
 
 
-def restored(undecided: Mapping[str, dict[str, Any]]) -> Iterable[tuple[str, MediaOpsError]]:
-    """Give the books, with the 404 of each, that :meth:`Judge.undecided` described."""
-    for isbn13, fields in undecided.items():
-        error = error_from_dict(fields)
-        # An error that this module knows but exceptions.py does not.
-        yield (
-            isbn13,
-            error if isinstance(error, NotFoundError) else DoubtfulNotFoundError(error.message, **error.context()),
-        )
+def undecided_error(doubt: MediaOpsError, why: str, failure: MediaOpsError | None = None) -> MediaOpsError:
+    """
+    Make the error of a book whose 404 could not be decided on.
+
+    :param doubt: the 404.
+    :param why: the reason.
+    :param failure: the last error of a witness, if no witness was found.
+    :returns: the error, temporary unless the reply is a web page.
+    """
+    words = Words.of(doubt)
+    if words in (Words.CLEAR, Words.LIMIT):
+        return limited(doubt, why)
+    page = words is Words.WEB_PAGE and failure is None
+    return _as(InvalidReplyError if page else ServiceUnavailableError, doubt, why)

@@ -1,15 +1,15 @@
-"""One attempt at an enrichment, as a worker and a triggerer make it: rows in, commits out."""
+"""One attempt at an enrichment, in a worker or in a triggerer: reads the rows, and commits the results."""
 
 from __future__ import annotations
 
 import errno
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.exceptions import DestinationInUseError, InvalidArgumentError
+from airflow_provider_mediaops.exceptions import DestinationInUseError, InvalidArgumentError, MediaOpsError
 from airflow_provider_mediaops.json_text import text_of
 from airflow_provider_mediaops.storage.files import beside, is_local, path_of, write_whole
 from airflow_provider_mediaops.storage.formats import json_lines
@@ -20,32 +20,43 @@ if TYPE_CHECKING:
 
     from airflow.sdk import ObjectStoragePath
 
-    from airflow_provider_mediaops.books.batch.rows import Input
-    from airflow_provider_mediaops.books.batch.runner import Stretch
-    from airflow_provider_mediaops.books.batch.scheduler import WalkOptions
+    from airflow_provider_mediaops.books.api import KeyUsage
+    from airflow_provider_mediaops.books.batch.rows import IsbnRow
+    from airflow_provider_mediaops.books.batch.runner import BatchUpdate
+    from airflow_provider_mediaops.books.batch.scheduler import BatchOptions
+    from airflow_provider_mediaops.books.batch.seen import ResumePoint
+    from airflow_provider_mediaops.books.models import Lookup
+    from airflow_provider_mediaops.http.client import Client
+    from airflow_provider_mediaops.http.exchange import Conversation
     from airflow_provider_mediaops.storage.dataset import Dataset, Staging
     from airflow_provider_mediaops.storage.formats import CsvFormulas
+    from airflow_provider_mediaops.storage.source_columns import Keep, Kind
+    from airflow_provider_mediaops.storage.source_lines import SourceRow
 
-# On an object store a commit is an object of its own, so that there are not more of them than one a second.
-_STORE_EVERY = 1.0
+# On an object store a commit is an object of its own, so there is at most one a second.
+_STORE_COMMIT_SECONDS = 1.0
+# The quota is asked for if at least so many rows are left. A mapped task of few rows would spend half of it on that.
+_MIN_ROWS_FOR_USAGE = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Enrichment:
     """
-    What is to be enriched, in plain values that may travel from a task to a triggerer.
+    The description of an enrichment, in plain values that may travel from a task to a triggerer.
 
     :param owner: the task instance that writes the dataset, and its parameters: the fields of ``Owner``.
     :param destination: the path of the dataset.
-    :param total: how many rows the list has.
-    :param source: the path of the list; None where it is given as such.
-    :param version: that of the source when the task began; None where it does not matter.
+    :param total: the number of rows of the list.
+    :param source: the path of the list; None if it is in no file.
+    :param version: the version of the source when the task began; None if it does not matter.
     :param column: the column of the source that holds the ISBNs.
-    :param format: the format of the dataset; None goes by the suffix.
-    :param csv_formulas: what becomes of formulas in CSV: ``keep`` or ``escape``.
+    :param keep: which other columns of the source the dataset gets; False for enrichments of version 0.1.
+    :param columns: those columns with their types, if the dataset is a table.
+    :param format: the format of the dataset; None means the suffix.
+    :param csv_formulas: ``keep`` or ``escape``, for texts that are formulas in a spreadsheet.
     :param bulk: whether one request asks for many books.
-    :param bulk_verify: whether those that its reply leaves out are asked for by themselves.
-    :param max_failures: how many rows may be ``failed``.
+    :param bulk_verify: whether books that its reply leaves out are asked for by themselves.
+    :param max_failures: the number of rows that may be ``failed``.
     """
 
     owner: dict[str, Any]
@@ -54,6 +65,8 @@ class Enrichment:
     source: str | None = None
     version: str | None = None
     column: str = "isbn"
+    keep: Keep = False
+    columns: Mapping[str, Kind] = field(default_factory=dict)
     format: str | None = None
     csv_formulas: CsvFormulas = "keep"
     bulk: bool = False
@@ -63,132 +76,214 @@ class Enrichment:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Enrichment:
         """
-        Give the enrichment that :meth:`to_dict` described.
+        Return the enrichment that :meth:`to_dict` described.
 
         :param values: its fields, perhaps of another version of this package.
-        :raises TypeError: where one is missing.
+        :raises TypeError: if one is missing.
         """
         return cls(**{field.name: values[field.name] for field in fields(cls) if field.name in values})
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the enrichment as plain values."""
+        """Return the enrichment as plain values."""
         return asdict(self)
 
     def dataset(self) -> Dataset:
-        """Give the dataset that is written."""
-        from airflow_provider_mediaops.enrichment.checkpoint import ENRICHED
+        """Return the dataset that is written."""
+        from airflow_provider_mediaops.enrichment.checkpoint import enriched_view
         from airflow_provider_mediaops.storage.dataset import Dataset
 
-        return Dataset(self.destination, view=ENRICHED, format=self.format, csv_formulas=self.csv_formulas)
+        view = enriched_view(self.columns)
+        return Dataset(self.destination, view=view, format=self.format, csv_formulas=self.csv_formulas)
 
     def owned_by(self) -> Owner:
-        """Give the owner of the dataset."""
+        """Return the owner of the dataset."""
         return Owner(**self.owner)
 
 
 class Attempt:
     """
-    One attempt at an enrichment, which goes on from where the last one stopped. All of it may block.
+    One attempt at an enrichment, which resumes from where the last one stopped. Every method may block.
 
-    :param enrichment: what is to be enriched.
-    :param staging: where it is committed to.
-    :param tell: takes a line for people.
-    :param isbns: the list, where it is in no file.
-    :param clock: seconds that never run backwards.
-    :raises OSError: where the source cannot be read, or has changed since the task began.
+    :param enrichment: the description of the enrichment.
+    :param staging: the place where it is committed.
+    :param log: logs a line.
+    :param warn: logs a warning.
+    :param isbns: the list, if it is in no file.
+    :param clock: returns seconds that never run backwards.
+    :raises OSError: if the source cannot be read, or has changed since the task began.
     """
 
     def __init__(
         self,
         enrichment: Enrichment,
         staging: Staging,
-        tell: Callable[[str], None],
+        log: Callable[[str], None],
+        warn: Callable[[str], None] = lambda _: None,
+        *,
         isbns: Sequence[Any] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        from airflow_provider_mediaops.enrichment.checkpoint import Ledger, start_of
+        from airflow_provider_mediaops.enrichment.checkpoint import Checkpoint
+        from airflow_provider_mediaops.enrichment.progress import LimitWarnings
 
         _check_version(enrichment)
         self._enrichment = enrichment
         self._staging = staging
-        self._tell = tell
+        self._log = log
         self._isbns = isbns
         self._clock = clock
-        self._ledger = Ledger(staging.state, total=enrichment.total, clock=clock)
-        self._every = 0.0 if is_local(path_of(enrichment.destination)) else _STORE_EVERY
+        self._keeps = bool(enrichment.source and enrichment.keep)
+        self._resumed = staging.resumed
+        #: The state from which the batch goes on.
+        state, self.resume = self._resumed_state()
+        self._checkpoint = Checkpoint(state, total=enrichment.total, has_columns=self._keeps, log=log, clock=clock)
+        self._limits = LimitWarnings(warn, clock=clock)
+        self._commit_seconds = 0.0 if is_local(path_of(enrichment.destination)) else _STORE_COMMIT_SECONDS
         self._committed = clock()
         self._changed = False
-        #: Where the walk begins.
-        self.start = start_of(staging.records(), staging.state)
-        if staging.resumed:
-            tell(f"Going on after {staging.rows:,} of {enrichment.total:,} ISBNs.")
+        self._source_rows = self._read_source(enrichment.keep) if self._keeps else iter(())
 
-    def options(self) -> WalkOptions:
-        """Give how to ask."""
-        from airflow_provider_mediaops.books.batch.scheduler import WalkOptions
+    def _resumed_state(self) -> tuple[Any, ResumePoint]:
+        """Read what earlier attempts have committed; begin anew, with the books that were found, if it is of no use."""
+        from airflow_provider_mediaops.enrichment.checkpoint import read_saved
+
+        staging, total = self._staging, self._enrichment.total
+        saved, state = read_saved(staging.records(), staging.state), staging.state
+        if not staging.resumed:
+            return state, saved.resume
+        has_columns = bool(state and state.get("source_columns"))
+        reason = ""
+        if saved.unvouched:
+            reason = f"{saved.unvouched:,} of its rows are not_found by the rule of version 0.1, which was too lenient"
+        elif staging.rows and has_columns != self._keeps:
+            reason = f"its rows were written {'with' if has_columns else 'without'} the source's other columns"
+        if not reason:
+            self._log(f"Resuming after {staging.rows:,} of {total:,} ISBNs.")
+            return state, saved.resume
+        staging.discard()
+        self._log(
+            f"Writing the {total:,} ISBNs anew instead of resuming an earlier attempt: {reason}. "
+            f"The {saved.found:,} books that it found are not asked for again."
+        )
+        return {"requests": state.get("requests", 0)}, saved.resume
+
+    def start(self, client: Client, plan: str) -> Conversation[None]:
+        """
+        Log what is enriched, at which rate, and how much of the day's quota is left.
+
+        The quota costs a request, so it is left out for fewer than 100 rows; also if the service has no such call.
+
+        :param client: makes conversations of calls.
+        :param plan: the plan of the connection.
+        :returns: a conversation; no refusal of the service ends it.
+        """
+        left = self._enrichment.total - self._staging.rows
+        usage = (yield from _usage_of(client)) if left >= _MIN_ROWS_FOR_USAGE else None
+        rate = f"plan {plan}"
+        if client.limiter:
+            rate += f", {client.limiter.per_second:g} requests a second"
+        self._limits.rate = rate
+        source = self._enrichment.source
+        if source == str(list_beside(self._enrichment.destination)):
+            # The file that holds a list for the triggerer.
+            source = None
+        quota = f"; {usage.left:,} of {usage.total:,} requests of today are left" if usage else ""
+        self._log(
+            f"Enriching {left:,} ISBNs of {source or 'a list'} into {self._enrichment.destination}: {rate}{quota}."
+        )
+
+    def options(self) -> BatchOptions:
+        """Return how the list is looked up."""
+        from airflow_provider_mediaops.books.batch.scheduler import BatchOptions
 
         # Those that failed in earlier attempts are in the dataset.
-        left = self._enrichment.max_failures - self._ledger.progress.counts["failed"]
-        return WalkOptions(verify=self._enrichment.bulk_verify, max_failures=left)
+        left = self._enrichment.max_failures - self._checkpoint.progress.counts["failed"]
+        return BatchOptions(bulk_verify=self._enrichment.bulk_verify, max_failures=left)
 
-    def inputs(self) -> Iterator[Input]:
+    def rows(self) -> Iterator[IsbnRow]:
         """
-        Give the rows that are left.
+        Return the rows that are left.
 
         :returns: the rows, read as they are asked for.
-        :raises OSError: where the source cannot be read; the message names it.
-        :raises InvalidSourceError: where it is no list, or not to its end.
+        :raises OSError: if the source cannot be read; the message names it.
+        :raises InvalidSourceError: if it is no list, or not to its end.
         """
-        from airflow_provider_mediaops.books.batch.rows import Input
+        from airflow_provider_mediaops.books.batch.rows import IsbnRow
 
         if self._isbns is not None:
-            return map(Input.of, islice(self._isbns, self._staging.rows, None))
-        return inputs_of(str(self._enrichment.source), self._enrichment.column, skip=self._staging.rows)
+            return map(IsbnRow.of, islice(self._isbns, self._staging.rows, None))
+        return rows_of(str(self._enrichment.source), self._enrichment.column, skip=self._staging.rows)
 
-    def take_in(self, stretch: Stretch) -> None:
+    def commit(self, update: BatchUpdate) -> None:
         """
-        Commit what a walk has come to, and tell of it every 30 seconds.
+        Commit the progress of the batch, and log it every 30 seconds.
 
-        :param stretch: what is new of it.
-        :raises OSError: where it cannot be committed.
+        :param update: the progress since the last update.
+        :raises OSError: if it cannot be committed, or the source's columns cannot be read.
         """
-        self._ledger.take_in(stretch)
-        self._changed = self._changed or stretch.changed
-        if self._changed and self._clock() - self._committed >= self._every:
+        if self._keeps:
+            self._checkpoint.add(update, self._columns_of)
+        else:
+            self._checkpoint.add(update)
+        self._changed = self._changed or update.changed
+        if self._changed and self._clock() - self._committed >= self._commit_seconds:
             self._commit()
-        if self._ledger.progress.is_due():
-            self._tell(self._ledger.progress.line())
+        self._checkpoint.progress.log_if_due()
+        self._limits.update(update.limited)
 
-    def keep(self) -> None:
-        """Commit what is not committed yet, because the attempt ends with an error, and say so."""
+    def abort(self) -> None:
+        """Commit the rest because the attempt ends with an error, and log how much is saved."""
         # The error may be that nothing can be written, or that another task does.
         with suppress(OSError, DestinationInUseError):
             self._commit_rest()
-        self._tell(f"Kept {self._staging.rows:,} of {self._enrichment.total:,} ISBNs for the next attempt.")
+        self._log(f"Saved {self._staging.rows:,} of {self._enrichment.total:,} ISBNs for the next attempt.")
 
-    def end(self) -> str:
+    def finish(self) -> str:
         """
-        Commit the rest, and say what the task is to return.
+        Commit the rest, and set the return value of the task.
 
         :returns: a line for people.
         """
         self._commit_rest()
-        self._staging.summary = {**self._ledger.summary(), "resumed": self._staging.resumed}
-        return f"{self._ledger.progress.line()} Written to {self._enrichment.destination}."
+        self._staging.summary = {**self._checkpoint.summary(), "resumed": self._resumed}
+        return f"{self._checkpoint.progress.line()} Written to {self._enrichment.destination}."
+
+    def _read_source(self, keep: Keep) -> Iterator[SourceRow]:
+        from airflow_provider_mediaops.storage.sources import read_rows
+
+        # Read once more, row by row: the rows that wait for an answer would fill the memory with their columns.
+        return read_rows(str(self._enrichment.source), self._enrichment.column, skip=self._staging.rows, keep=keep)
+
+    def _columns_of(self, lookup: Lookup) -> Mapping[str, Any] | None:
+        row = next(self._source_rows, None)
+        if row is None or row.text != lookup.input:
+            what = f"source {self._enrichment.source} has changed while it was read; its next attempt starts anew"
+            raise OSError(errno.ESTALE, what)
+        return row.columns
 
     def _commit_rest(self) -> None:
         if self._changed:
             self._commit()
 
     def _commit(self) -> None:
-        self._staging.commit(self._ledger.rows, self._ledger.state())
-        self._ledger.committed()
+        self._staging.commit(self._checkpoint.rows, self._checkpoint.state())
+        self._checkpoint.committed()
         self._committed = self._clock()
         self._changed = False
 
 
+def _usage_of(client: Client) -> Conversation[KeyUsage | None]:
+    from airflow_provider_mediaops.books.lookup import read_key_usage
+
+    try:
+        return (yield from read_key_usage(client.probing().ask))
+    except MediaOpsError:
+        # The look-ups meet the same error, and handle it.
+        return None
+
+
 def _check_version(enrichment: Enrichment) -> None:
-    """Make sure that what is left of the source is the rest of what was read of it before."""
+    """Raise if the source is not the one whose first rows were read before."""
     from airflow_provider_mediaops.storage.sources import version_of
 
     if enrichment.version and version_of(str(enrichment.source)) != enrichment.version:
@@ -196,31 +291,31 @@ def _check_version(enrichment: Enrichment) -> None:
         raise OSError(errno.ESTALE, what)
 
 
-def inputs_of(source: str, column: str, *, skip: int = 0) -> Iterator[Input]:
+def rows_of(source: str, column: str, *, skip: int = 0) -> Iterator[IsbnRow]:
     """
     Read the rows of a source.
 
     :param source: its path.
     :param column: the column that holds the ISBNs.
-    :param skip: how many rows to leave out at the start.
+    :param skip: how many rows to skip.
     :returns: the rows, read as they are asked for.
     """
-    from airflow_provider_mediaops.books.batch.rows import Input
+    from airflow_provider_mediaops.books.batch.rows import IsbnRow
     from airflow_provider_mediaops.storage.sources import read_rows
 
-    return (Input.of(row.text, row.error) for row in read_rows(source, column, skip=skip))
+    return (IsbnRow.of(row.text, row.error) for row in read_rows(source, column, skip=skip))
 
 
-def check_inputs(inputs: Iterable[Input]) -> int:
+def check_rows(rows: Iterable[IsbnRow]) -> int:
     """
     Make sure that every row holds an ISBN.
 
-    :param inputs: the rows.
+    :param rows: the rows.
     :returns: how many there are.
     :raises ValueError: for the first row that holds none.
     """
     number = 0
-    for number, row in enumerate(inputs, start=1):
+    for number, row in enumerate(rows, start=1):
         if row.error:
             raise InvalidArgumentError(f"Row {number}: {row.error}")
     return number
@@ -228,13 +323,13 @@ def check_inputs(inputs: Iterable[Input]) -> int:
 
 def list_beside(destination: str | ObjectStoragePath) -> ObjectStoragePath:
     """
-    Name the file that holds a list for the triggerer.
+    Return the path of the file that holds a list for the triggerer.
 
-    There is one a destination, so that what a task that never came back has left goes with the next one's. Whose list
-    it is, its version tells.
+    There is one per destination, so the next task that writes it removes the file of a task that never came back. Its
+    version says whose list it is.
 
-    :param destination: the dataset, beside which it stands.
-    :returns: its path.
+    :param destination: the dataset.
+    :returns: the path of a hidden file beside it.
     """
     path = path_of(destination)
     return path.parent / beside(path.name, "isbns.jsonl")
@@ -242,10 +337,10 @@ def list_beside(destination: str | ObjectStoragePath) -> ObjectStoragePath:
 
 def write_list(path: ObjectStoragePath, isbns: Iterable[Any]) -> None:
     """
-    Write a list to a file that :func:`inputs_of` reads, with ``isbn`` as its column.
+    Write a list to a file that :func:`rows_of` reads, with ``isbn`` as its column.
 
     :param path: the file.
     :param isbns: the texts as they were given.
-    :raises OSError: where it cannot be written; the message names it.
+    :raises OSError: if it cannot be written; the message names it.
     """
     write_whole(path, json_lines({"isbn": text_of(isbn)} for isbn in isbns))

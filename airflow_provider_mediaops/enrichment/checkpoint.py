@@ -1,43 +1,52 @@
 """
-From look-ups to the rows of a dataset, and what is saved with them so that the next attempt can go on.
+The rows of the dataset, and the state that is saved with them.
 
-With each commit goes all that the next attempt would have to ask for again: the rows that are done but wait for one
-before them, and the books whose 404 is not decided on.
+Each commit holds all that the next attempt would have to ask for again: the rows that are done but wait for one before
+them, and the ISBNs whose 404 is not decided on.
 """
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.books.batch.seen import Known, Outcome
+from airflow_provider_mediaops.books.batch.seen import ResumePoint, SeenLookups
 from airflow_provider_mediaops.books.models import Book, Lookup
 from airflow_provider_mediaops.enrichment.progress import Progress
 from airflow_provider_mediaops.storage.formats import FlatView, json_line
+from airflow_provider_mediaops.storage.source_columns import cells_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from airflow_provider_mediaops.books.batch.runner import Stretch
+    from airflow_provider_mediaops.books.batch.runner import BatchUpdate
+    from airflow_provider_mediaops.storage.source_columns import Kind
+
+#: The rule by which a row becomes ``not_found``. Version 0.1 had another one, and did not save its number.
+NOT_FOUND_RULE = 2
 
 _SEPARATOR = "; "
+_PREFIX = "source_"
 
 
-def row_of(lookup: Lookup) -> dict[str, Any]:
+def row_of(lookup: Lookup, columns: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """
-    Give the row of a look-up.
+    Return the row of a look-up.
 
-    :param lookup: what looking up came to.
-    :returns: ``input``, ``isbn13``, ``status``, ``error`` and ``book``, the record as it came or None.
+    :param lookup: the look-up.
+    :param columns: the values of the source's columns that are kept; None if there are none.
+    :returns: ``input``, ``isbn13``, ``status``, ``error`` and ``book``, the record as it came or None; with columns,
+        also ``source``.
     """
-    return {
+    row = {
         "input": lookup.input,
         "isbn13": lookup.isbn13,
         "status": lookup.status,
         "error": lookup.error,
         "book": lookup.book.record if lookup.book else None,
     }
+    return row if columns is None else {**row, "source": columns}
 
 
 def _flatten(row: Mapping[str, Any]) -> dict[str, object]:
@@ -82,47 +91,81 @@ ENRICHED = FlatView(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+def enriched_view(columns: Mapping[str, Kind]) -> FlatView:
     """
-    Where a walk begins.
+    Return the table of an enrichment with the columns of its source.
 
-    :param known: what was looked up before.
-    :param undecided: the books whose 404 is not decided on, as plain values.
-    :param last_found: the book that was found last.
+    :param columns: the columns that are kept, with their types. Their names get the prefix ``source_``, which no column
+        of the provider has.
+    :returns: the table; the columns of the source come last.
+    """
+    if not columns:
+        return ENRICHED
+    types: dict[Kind, type[str | int | float]] = {"str": str, "int": int, "float": float}
+    kept = {f"{_PREFIX}{name}": types[kind] for name, kind in columns.items()}
+
+    def flatten(row: Mapping[str, Any]) -> dict[str, object]:
+        cells = cells_of(row.get("source"), columns)
+        return {**_flatten(row), **{f"{_PREFIX}{name}": value for name, value in cells.items()}}
+
+    return FlatView(columns={**ENRICHED.columns, **kept}, flatten=flatten)
+
+
+@dataclass(slots=True)
+class Saved:
+    """
+    What earlier attempts have left.
+
+    :param resume: the state from which the batch goes on.
+    :param found: the number of rows that were found.
+    :param unvouched: the number of rows that are ``not_found`` although nothing has vouched for it. Version 0.1 wrote
+        such rows if the connection's address was wrong.
     """
 
-    known: Known
-    undecided: Mapping[str, dict[str, Any]]
-    last_found: str | None = None
+    resume: ResumePoint = field(default_factory=ResumePoint)
+    found: int = 0
+    unvouched: int = 0
 
 
-def start_of(records: Iterable[Mapping[str, Any]], state: Mapping[str, Any] | None) -> Start:
+def read_saved(records: Iterable[Mapping[str, Any]], state: Mapping[str, Any] | None) -> Saved:
     """
-    Find where to go on.
+    Read what earlier attempts have left.
 
-    :param records: the rows that earlier attempts have committed.
-    :param state: what was saved with the last of them, as :meth:`Ledger.state` gave it; None for a new beginning.
-    :returns: the start of the next attempt.
+    :param records: the rows that they have committed.
+    :param state: the state that was saved with the last of them, as :meth:`Checkpoint.state` returned it; None for a
+        new beginning.
+    :returns: the rows and the state; a ``not_found`` that is not vouched for is left out, so that it is asked for
+        again.
     """
     state = state or {}
-    known, last_found = Known(), None
+    is_vouched = state.get("not_found_rule", 0) >= NOT_FOUND_RULE
+    seen, last_found, found, unvouched = SeenLookups(), None, 0, 0
     for rows in (records, state.get("ahead", ())):
         for row in rows:
-            if row["status"] in ("found", "not_found"):
-                book = None if row["book"] is None else Book(row["book"])
-                known.put(row["isbn13"], Outcome(row["status"], row["error"], book))
-                last_found = row["isbn13"] if book else last_found
-    return Start(known, state.get("undecided", {}), last_found)
+            isbn13, status = row["isbn13"], row["status"]
+            if status == "found":
+                last_found = isbn13
+                found += 1
+            elif status != "not_found":
+                continue
+            elif not is_vouched:
+                unvouched += rows is records
+                continue
+            book = None if row["book"] is None else Book(row["book"])
+            seen.put(Lookup(isbn13, isbn13, status, error=row["error"], book=book))
+    undecided = state.get("undecided", {}) if is_vouched else {}
+    return Saved(ResumePoint(seen, undecided, last_found), found, unvouched)
 
 
-class Ledger:
+class Checkpoint:
     """
-    Keeps the books of an enrichment: what is done, what it came to, and what is to be saved.
+    Collects the rows of the next commit, and the state that is saved with them.
 
-    :param state: what was saved by the last attempt, if there was one.
-    :param total: how many rows there are, where that is known.
-    :param clock: seconds that never run backwards.
+    :param state: the state that the last attempt has saved, if there was one.
+    :param total: the number of rows of the list, if it is known.
+    :param has_columns: whether the rows hold columns of the source.
+    :param log: logs the progress.
+    :param clock: returns seconds that never run backwards.
     """
 
     def __init__(
@@ -130,46 +173,57 @@ class Ledger:
         state: Mapping[str, Any] | None = None,
         *,
         total: int | None = None,
+        has_columns: bool = False,
+        log: Callable[[str], None] = lambda _: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         state = state or {}
-        self.progress = Progress(total, state.get("counts", {}), clock)
+        self.progress = Progress(total, state.get("counts", {}), log, clock)
+        self._has_columns = has_columns
         self._requests_before: int = state.get("requests", 0)
-        self._last: Stretch | None = None
-        #: Those that are to be committed next.
+        self._last: BatchUpdate | None = None
+        #: The rows of the next commit.
         self.rows: list[dict[str, Any]] = []
 
     @property
     def requests(self) -> int:
-        """How many requests were sent, in all attempts."""
+        """The number of requests of all attempts."""
         return self._requests_before + (self._last.requests if self._last else 0)
 
-    def take_in(self, stretch: Stretch) -> None:
+    def add(
+        self, update: BatchUpdate, columns_of: Callable[[Lookup], Mapping[str, Any] | None] = lambda _: None
+    ) -> None:
         """
-        Take in what a walk has come to.
+        Add the progress of a batch.
 
-        :param stretch: what is new of it.
+        :param update: the progress since the last update.
+        :param columns_of: returns the source's columns of each row that is done; called in the order of the list.
+        :raises OSError: if the source cannot be read.
         """
-        self._last = stretch
-        for done in stretch.done:
-            self.rows.append(row_of(done.lookup))
-            self.progress.count(done.lookup.status)
+        rows = [row_of(lookup, columns_of(lookup)) for lookup in update.done]
+        self._last = update
+        self.rows += rows
+        for lookup in update.done:
+            self.progress.count(lookup.status)
 
     def committed(self) -> None:
         """Note that the rows are committed, with the state."""
         self.rows = []
 
     def state(self) -> dict[str, Any]:
-        """Give what is to be saved with those rows, as plain values."""
-        lookups = [done.lookup for done in self._last.ahead] if self._last else []
+        """Return the state that is saved with the rows, as plain values."""
+        lookups = self._last.out_of_order if self._last else []
         return {
             "counts": self.progress.counts,
             "requests": self.requests,
-            # What costs no request, or failed, is done again.
+            # Rows that need no request, or have failed, are done again.
             "ahead": [row_of(lookup) for lookup in lookups if lookup.status in ("found", "not_found")],
             "undecided": self._last.undecided if self._last else {},
+            "not_found_rule": NOT_FOUND_RULE,
+            "source_columns": self._has_columns,
         }
 
     def summary(self) -> dict[str, Any]:
-        """Give the figures of the run."""
-        return {**self.progress.counts, "requests": self.requests, "rows_per_second": round(self.progress.rate, 1)}
+        """Return the figures of the run."""
+        figures = {**self.progress.counts, "requests": self.requests}
+        return {**figures, "rows_per_second": round(self.progress.per_second, 1)}

@@ -1,4 +1,4 @@
-"""How far an enrichment is, in one line for people and in figures for programs."""
+"""The progress of an enrichment: a line for people, figures for programs, and warnings about the rate limit."""
 
 from __future__ import annotations
 
@@ -6,77 +6,101 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from airflow_provider_mediaops.progress import ProgressLog, duration
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from airflow_provider_mediaops.books.models import Status
 
-_PROGRESS_EVERY = 30.0
+# A key at its limit meets it all the time, and one warning says enough for some minutes.
+_WARN_EVERY_SECONDS = 300.0
 
 
 @dataclass(slots=True)
 class Progress:
     """
-    How far an enrichment is.
+    Counts the rows of an enrichment, and logs a line every 30 seconds.
 
-    :param total: how many rows there are, where that is known.
+    :param total: the number of rows of the list, if it is known.
     :param before: the counts of earlier attempts, by status.
-    :param clock: seconds that never run backwards.
+    :param log: logs a line.
+    :param clock: returns seconds that never run backwards.
     """
 
     total: int | None = None
     before: Mapping[str, int] = field(default_factory=dict)
+    log: Callable[[str], None] = lambda _: None
     clock: Callable[[], float] = time.monotonic
     _counts: dict[str, int] = field(init=False)
-    _rows_before: int = field(init=False)
-    _started: float = field(init=False)
-    _told: float = field(init=False)
+    _attempt: ProgressLog = field(init=False)
 
     def __post_init__(self) -> None:
         self._counts = {status: self.before.get(status, 0) for status in ("found", "not_found", "invalid", "failed")}
-        self._rows_before = self.rows
-        self._started = self._told = self.clock()
+        self._attempt = ProgressLog(self.log, self.clock)
 
     @property
     def rows(self) -> int:
-        """How many rows are done."""
+        """The number of rows that are done."""
         return sum(self._counts.values())
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many rows ended with each status."""
+        """The number of rows by status."""
         return dict(self._counts)
 
     @property
-    def rate(self) -> float:
-        """How many rows a second were done in this attempt."""
-        return (self.rows - self._rows_before) / max(self.clock() - self._started, 0.001)
+    def per_second(self) -> float:
+        """The rows a second of this attempt."""
+        return self._attempt.per_second
 
     def count(self, status: Status) -> None:
         """Count a row that is done."""
         self._counts[status] += 1
+        self._attempt.count()
 
-    def is_due(self) -> bool:
-        """Say whether it is time to tell of it: every 30 seconds."""
-        now = self.clock()
-        if now - self._told < _PROGRESS_EVERY:
-            return False
-        self._told = now
-        return True
+    def log_if_due(self) -> None:
+        """Log the line if the last one is 30 seconds old."""
+        self._attempt.log_if_due(self.line)
 
     def line(self) -> str:
-        """Say in one line how far it is, how fast, and how long it will take."""
-        rows, rate = self.rows, self.rate
+        """Return a line with the rows by status, the rows a second, and the time that is left."""
+        rows, rate = self.rows, self.per_second
         done = f"{rows:,}" if self.total is None else f"{rows:,} of {self.total:,}"
         parts = ", ".join(f"{count:,} {status.replace('_', ' ')}" for status, count in self._counts.items())
         to_do = 0 if self.total is None else self.total - rows
-        left = f", {_duration(to_do / rate)} left" if to_do and rate else ""
+        left = f", {duration(to_do / rate)} left" if to_do and rate else ""
         return f"{done} ISBNs: {parts}; {rate:.1f} a second{left}."
 
 
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours} h {minutes} min"
-    return f"{minutes} min" if minutes else f"{rest} s"
+@dataclass(slots=True)
+class LimitWarnings:
+    """
+    Warns that the service refuses requests because of the key's limit, at most every five minutes.
+
+    :param warn: logs a warning.
+    :param rate: the rate of the connection, as a sentence has it.
+    :param clock: returns seconds that never run backwards.
+    """
+
+    warn: Callable[[str], None]
+    rate: str = "its rate"
+    clock: Callable[[], float] = time.monotonic
+    _warned: float = field(default=float("-inf"), init=False)
+    _seen: int = field(default=0, init=False)
+
+    def update(self, limited: int) -> None:
+        """
+        Warn if requests were refused since the last warning, and that is five minutes old.
+
+        :param limited: the number of requests of this attempt that met the limit.
+        """
+        now = self.clock()
+        if limited <= self._seen or now - self._warned < _WARN_EVERY_SECONDS:
+            return
+        new, self._seen, self._warned = limited - self._seen, limited, now
+        self.warn(
+            f"The book database has refused {new:,} requests because the key is at its limit. They are sent again. "
+            f"Probably the connection's rate ({self.rate}) is higher than that of the key: set plan to the key's own. "
+            "Or another program uses the key: only tasks with one rate_limit_store share its rate."
+        )

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.http.async_transport import AsyncTransport
     from airflow_provider_mediaops.http.client import Client
-    from airflow_provider_mediaops.http.exchange import Call, Conversation, Wait
+    from airflow_provider_mediaops.http.exchange import Ask, Call, Conversation, Wait
     from airflow_provider_mediaops.http.sync_transport import SyncTransport
     from airflow_provider_mediaops.http.transport_settings import TransportSettings
 
@@ -48,10 +48,17 @@ class Service:
 
     :param client: makes conversations of its calls.
     :param transport: the settings of the sessions.
+    :param checked_ask: makes conversations of calls in the client's place, if a refusal of the service needs a check.
     """
 
     client: Client
     transport: TransportSettings
+    checked_ask: Ask | None = None
+
+    @property
+    def ask(self) -> Ask:
+        """Makes a conversation of a call."""
+        return self.checked_ask or self.client.ask
 
 
 class ServiceHook(BaseHook):
@@ -132,12 +139,12 @@ class ServiceHook(BaseHook):
         :returns: its result.
         :raises MediaOpsError: the last error met, typed.
         """
-        return self.run(self.service.client.ask(call))
+        return self.run(self.service.ask(call))
 
     async def aask(self, call: Call[T]) -> T:
         """Make one call on the event loop; the asynchronous twin of :meth:`ask`."""
         service = await self.aservice()
-        return await self.arun(service.client.ask(call))
+        return await self.arun(service.ask(call))
 
     def run(self, conversation: Conversation[T]) -> T:
         """Carry out a conversation over this hook's session."""

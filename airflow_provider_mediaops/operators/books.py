@@ -4,83 +4,107 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, cast
 
-from airflow.providers.common.compat.sdk import BaseOperator, conf
+from airflow.providers.common.compat.sdk import BaseOperator
 
+from airflow_provider_mediaops.arguments import read_choice, read_flag, read_texts
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.operators.owner import owner_of
 from airflow_provider_mediaops.task_failure import ending_task, is_end_templated, is_templated, use_retry_policy
+from airflow_provider_mediaops.triggers.deferral import read_deferrable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from airflow.sdk import Context, ObjectStoragePath
 
-    from airflow_provider_mediaops.books.batch.rows import Input
+    from airflow_provider_mediaops.books.batch.rows import IsbnRow
     from airflow_provider_mediaops.enrichment.attempt import Enrichment
+    from airflow_provider_mediaops.enrichment.max_failures import MaxFailures
     from airflow_provider_mediaops.storage.dataset import Dataset, Staging
     from airflow_provider_mediaops.storage.formats import CsvFormulas
     from airflow_provider_mediaops.storage.ownership import Owner
+    from airflow_provider_mediaops.storage.source_columns import Keep, Kind
 
 
 class EnrichIsbnsOperator(BaseOperator):
     """
-    Look up a list of ISBNs, and write a dataset with one row an ISBN, in the order of the list.
+    Look up a list of ISBNs, and write a dataset with one row per ISBN, in the order of the list.
 
     Each row has the ``input`` as it was, its ``isbn13``, a ``status`` (``found``, ``not_found``, ``invalid``,
     ``failed``), an ``error`` and the record: as it came under ``book`` in JSON lines, as columns in CSV and Parquet.
+    The other columns of the source follow: under ``source`` in JSON lines, as ``source_<name>`` in CSV and Parquet.
 
-    Every row that is done is saved beside the destination, and a retry of the task goes on from there, also after its
+    Every row that is done is saved beside the destination. A retry of the task resumes from there, also after its
     worker or triggerer was killed. The dataset appears whole when the list is done; until then an older one stays. A
     retry of a task that has published its dataset returns the same summary. A task that is cleared by hand after it
     succeeded, or whose list is another one, starts anew.
 
-    The summary holds ``path``, ``rows``, how many of them have each status, ``requests``, ``rows_per_second``,
-    ``bytes``, and whether it ``resumed`` what an earlier attempt had saved.
+    The summary holds ``path``, ``rows``, the number of rows by status, ``requests``, ``rows_per_second``, ``bytes``,
+    and whether it ``resumed`` what an earlier attempt had saved.
 
-    :param isbns: the ISBNs in any usual writing: a list, or what another task returns. Either this or ``source``.
+    :param isbns: the ISBNs in any usual writing: a list, a text with commas, or the result of another task. Either this
+        or ``source``.
     :param source: the path of a file on any object storage that holds them: ``.txt`` (one a line), ``.csv`` or
         ``.jsonl``, each also with ``.gz``, or ``.parquet``. A row of it that cannot be read counts as invalid.
     :param isbn_column: the column or field that holds them, in any format but ``.txt``.
-    :param destination: where the dataset goes, on any object storage; folders are made.
-    :param format: ``jsonl``, ``csv`` or ``parquet``; None goes by the suffix of the destination.
+    :param keep_columns: which other columns of the source the dataset gets: True for all, False for none, or a list of
+        names.
+    :param destination: the path of the dataset, on any object storage; missing folders are created. It cannot be the
+        source.
+    :param format: ``jsonl``, ``csv`` or ``parquet``; None means the suffix of the destination.
     :param csv_formulas: what to do with a text that a spreadsheet would take for a formula when it opens the CSV,
         because it begins with ``=``, ``+``, ``-``, ``@``, a tab or a line break: ``keep`` it as data, or ``escape`` it
         with ``'``.
-    :param bulk: whether one request asks for many books, as many as the connection's plan allows, where the service
-        can do that (``POST /books``). It saves time; each book counts against the daily quota all the same. A book that
+    :param bulk: whether one request asks for many books, as many as the connection's plan allows, if the service can
+        do that (``POST /books``). It saves time; each book counts against the daily quota all the same. A book that
         the reply leaves out is ``not_found``, with an ``error`` that says so.
     :param bulk_verify: with ``bulk``: whether books that a reply leaves out are asked for by themselves.
     :param on_invalid: what to do with a text that is no ISBN: ``record`` it in its row, or ``fail`` the task before
         any request is spent.
-    :param max_failures: how many rows may be ``failed``, because the service did not tell of them after all tries,
-        before the task fails. What is done stays saved, and a retry asks again for the row that was one too many; those
-        that were within bounds stay as they are. A refused key or a spent quota ends the attempt at once.
-    :param deferrable: whether the work is done in the triggerer, where it holds no worker slot, however long it takes;
-        the default is that of ``[operators] default_deferrable``.
+    :param max_failures: how many rows may be ``failed``, because the service did not answer after all tries, before the
+        task fails: a number; a share of the list, such as ``"5%"`` or 0.05; or ``"all"``. Everything done stays saved,
+        and a retry asks again for the row that was one too many; those within the bound stay as they are. A refused key
+        or a spent quota ends the attempt at once.
+    :param deferrable: whether to work in the triggerer, which holds no worker slot, however long it takes; the default
+        is that of ``[operators] default_deferrable``.
     :param books_conn_id: the connection's id.
     :raises ValueError: for arguments that cannot be used: here, unless they are templated.
     """
 
-    template_fields: Sequence[str] = ("isbns", "source", "isbn_column", "destination", "format", "books_conn_id")
+    template_fields: Sequence[str] = (
+        "isbns",
+        "source",
+        "isbn_column",
+        "keep_columns",
+        "destination",
+        "format",
+        "csv_formulas",
+        "bulk",
+        "bulk_verify",
+        "on_invalid",
+        "max_failures",
+        "books_conn_id",
+    )
 
     def __init__(
         self,
         *,
         destination: str | ObjectStoragePath,
-        isbns: Sequence[str | int | None] | None = None,
+        isbns: Sequence[str | int | None] | str | None = None,
         source: str | ObjectStoragePath | None = None,
         isbn_column: str = "isbn",
+        keep_columns: bool | Sequence[str] = True,
         format: str | None = None,
         csv_formulas: CsvFormulas = "keep",
-        bulk: bool = False,
-        bulk_verify: bool = False,
+        bulk: bool | str = False,
+        bulk_verify: bool | str = False,
         on_invalid: Literal["record", "fail"] = "record",
-        max_failures: int = 0,
+        max_failures: float | str = 0,
         deferrable: bool | None = None,
         books_conn_id: str = "mediaops_books_default",
         **kwargs: Any,
@@ -90,45 +114,48 @@ class EnrichIsbnsOperator(BaseOperator):
         self.isbns = isbns
         self.source = source
         self.isbn_column = isbn_column
+        self.keep_columns = keep_columns
         self.format = format
         self.csv_formulas = csv_formulas
         self.bulk = bulk
         self.bulk_verify = bulk_verify
         self.on_invalid = on_invalid
         self.max_failures = max_failures
-        if deferrable is None:
-            deferrable = conf.getboolean("operators", "default_deferrable", fallback=False)
-        self.deferrable = deferrable
+        self.deferrable = read_deferrable(deferrable)
         self.books_conn_id = books_conn_id
         if (isbns is None) == (source is None):
             raise InvalidArgumentError("Give either isbns or source.")
-        if on_invalid not in ("record", "fail"):
-            raise InvalidArgumentError(f"on_invalid is record or fail; not {on_invalid!r}.")
-        if max_failures < 0:
-            raise InvalidArgumentError(f"max_failures is 0 or more; not {max_failures}.")
-        if bulk_verify and not bulk:
-            raise InvalidArgumentError("bulk_verify is about bulk requests: give bulk=True, too.")
-        if not is_templated(isbns) and not is_end_templated(str(source).removesuffix(".gz")):
-            self._check_input()
-        self._check_format()
+        self._check_known()
         use_retry_policy(self)
+
+    def _check_known(self) -> None:
+        """Check the arguments that are not templated."""
+        values = {name: getattr(self, name) for name in _OPTIONS}
+        _read_options({name: _OPTIONS[name] if is_templated(value) else value for name, value in values.items()})
+        if self.source is None:
+            if not is_templated(self.isbns):
+                self._read_isbns()
+        elif not is_end_templated(str(self.source).removesuffix(".gz")):
+            self._check_source(keep=None if is_templated(self.keep_columns) else self.keep_columns)
+        if not is_templated(self.format) and (self.format is not None or not is_end_templated(self.destination)):
+            self._check_format()
+        if not is_templated(self.source, self.destination):
+            self._check_destination()
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Look up all ISBNs, here or in the triggerer, publish the dataset, and return the summary."""
-        from airflow_provider_mediaops.enrichment.checkpoint import ENRICHED
-        from airflow_provider_mediaops.storage.dataset import Dataset
-
         with ending_task():
-            self._check_input()
-            isbns = None if self.isbns is None else list(self.isbns)
+            options = _read_options({name: getattr(self, name) for name in _OPTIONS})
+            isbns = self._checked_isbns(options)
             version = self._version()
-            owner = self._owner(context, isbns, version)
-            dataset = Dataset(self.destination, view=ENRICHED, format=self.format, csv_formulas=self.csv_formulas)
-            summary = dataset.published(owner)
+            owner = self._owner(context, isbns, version, options)
+            enrichment = self._enrichment(owner, version, options)
+            summary = enrichment.dataset().published(owner)
             if summary is not None:
                 self.log.info("The dataset was published by an earlier attempt: %s.", self.destination)
                 return summary
-            enrichment = replace(self._enrichment(owner, isbns), version=version)
+            enrichment = self._counted(enrichment, isbns, options)
+            dataset = enrichment.dataset()
             if self.deferrable and enrichment.total:
                 self._defer(enrichment, dataset, isbns)
             with dataset.staging(owner) as staging:
@@ -138,7 +165,7 @@ class EnrichIsbnsOperator(BaseOperator):
             return staging.summary
 
     def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Return the summary of what was done in the triggerer, or raise the typed error that it met."""
+        """Return the summary of the work that was done in the triggerer, or raise the typed error that it met."""
         from airflow_provider_mediaops.triggers.event import value_of
 
         with ending_task():
@@ -149,76 +176,131 @@ class EnrichIsbnsOperator(BaseOperator):
                 raise OSError(*unusable)
             return summary
 
+    def _checked_isbns(self, options: _Options) -> list[Any] | None:
+        """Check the rendered paths; return the list, or None if it is in a file."""
+        self._check_format()
+        if self.source is None:
+            return self._read_isbns()
+        self._check_source(options.keep_columns)
+        self._check_destination()
+        return None
+
+    def _check_format(self) -> None:
+        from airflow_provider_mediaops.storage.formats import format_of
+
+        format_of(self.destination, self.format)
+
+    def _check_source(self, keep: object) -> None:
+        from airflow_provider_mediaops.storage.sources import has_columns
+
+        if not has_columns(str(self.source)) and keep not in (None, True, False):
+            raise InvalidArgumentError(f"keep_columns is {keep!r}, but {str(self.source)!r} has one text a line.")
+
+    def _check_destination(self) -> None:
+        from airflow_provider_mediaops.storage.stores import is_same_file
+
+        if self.source is not None and is_same_file(self.source, self.destination):
+            raise InvalidArgumentError(
+                f"source and destination are the same file, {str(self.destination)!r}: the dataset would replace the "
+                "list. Choose another destination."
+            )
+
+    def _read_isbns(self) -> list[Any]:
+        if isinstance(self.isbns, str):
+            return list(read_texts("isbns", self.isbns))
+        if isinstance(self.isbns, bytes) or not isinstance(self.isbns, Sequence):
+            raise InvalidArgumentError(
+                f"isbns is a list of texts, or one text with commas, not a {type(self.isbns).__name__}."
+            )
+        return list(self.isbns)
+
     def _version(self) -> str | None:
         from airflow_provider_mediaops.storage.sources import version_of
 
         return None if self.source is None else version_of(self.source)
 
-    def _owner(self, context: Context, isbns: Sequence[Any] | None, version: str | None) -> Owner:
+    def _owner(self, context: Context, isbns: Sequence[Any] | None, version: str | None, options: _Options) -> Owner:
         listed = [str(self.source), version] if isbns is None else _digest_of(isbns)
-        parameters = {
+        parameters: dict[str, Any] = {
             "destination": str(self.destination),
             "format": self.format,
             "list": listed,
             "isbn_column": self.isbn_column,
             "books_conn_id": self.books_conn_id,
         }
-        if self.csv_formulas != "keep":
-            # Without it, the digest of the parameters stays as earlier versions have it.
-            parameters["csv_formulas"] = self.csv_formulas
+        # With the defaults, the digest of the parameters stays as version 0.1 has it.
+        if options.csv_formulas != "keep":
+            parameters["csv_formulas"] = options.csv_formulas
+        if isbns is None and options.keep_columns is not True:
+            parameters["keep_columns"] = options.keep_columns
         return owner_of(context, parameters)
 
-    def _enrichment(self, owner: Owner, isbns: Sequence[Any] | None) -> Enrichment:
-        from airflow_provider_mediaops.enrichment.attempt import Enrichment, check_inputs
+    def _enrichment(self, owner: Owner, version: str | None, options: _Options) -> Enrichment:
+        """Return the enrichment without that for which all of the source has to be read."""
+        from airflow_provider_mediaops.enrichment.attempt import Enrichment
+        from airflow_provider_mediaops.storage.sources import has_columns
 
-        if self.on_invalid == "fail":
-            total = check_inputs(self._inputs(isbns))
-        elif isbns is None:
-            from airflow_provider_mediaops.storage.sources import count_rows
-
-            # What is wrong with the whole of the file is told now, not after days.
-            total = count_rows(str(self.source), self.isbn_column)
-        else:
-            total = len(isbns)
         return Enrichment(
             owner=asdict(owner),
             destination=str(self.destination),
-            total=total,
+            total=0,
             source=None if self.source is None else str(self.source),
+            version=version,
             column=self.isbn_column,
+            keep=self.source is not None and has_columns(self.source) and options.keep_columns,
             format=self.format,
-            csv_formulas=self.csv_formulas,
-            bulk=self.bulk,
-            bulk_verify=self.bulk_verify,
-            max_failures=self.max_failures,
+            csv_formulas=options.csv_formulas,
+            bulk=options.bulk,
+            bulk_verify=options.bulk_verify,
         )
+
+    def _counted(self, enrichment: Enrichment, isbns: Sequence[Any] | None, options: _Options) -> Enrichment:
+        """Read all of the source: a fault in it is raised now, not after days."""
+        from airflow_provider_mediaops.enrichment.attempt import check_rows
+        from airflow_provider_mediaops.enrichment.max_failures import allowed_failures
+        from airflow_provider_mediaops.storage.formats import format_of
+        from airflow_provider_mediaops.storage.sources import columns_of, count_rows
+
+        if isbns is None:
+            self.log.info("Reading %s.", self.source)
+        if options.on_invalid == "fail":
+            total = check_rows(self._rows(isbns))
+        else:
+            total = count_rows(str(self.source), self.isbn_column) if isbns is None else len(isbns)
+        columns: dict[str, Kind] = {}
+        if enrichment.keep and (enrichment.keep is not True or format_of(self.destination, self.format) != "jsonl"):
+            columns = columns_of(str(self.source), self.isbn_column, enrichment.keep)
+        bound = allowed_failures(options.max_failures, total)
+        return replace(enrichment, total=total, columns=columns, max_failures=bound)
 
     def _enrich(self, enrichment: Enrichment, staging: Staging, isbns: Sequence[Any] | None) -> str:
         from airflow_provider_mediaops.enrichment.attempt import Attempt
         from airflow_provider_mediaops.hooks.books import BookDatabaseHook
 
-        attempt = Attempt(enrichment, staging, self.log.info, isbns)
+        attempt = Attempt(enrichment, staging, self.log.info, self.log.warning, isbns=isbns)
         with BookDatabaseHook(self.books_conn_id) as hook:
-            walk = hook.walk(attempt.inputs(), start=attempt.start, options=attempt.options(), bulk=enrichment.bulk)
+            batch = hook.lookup_batch(attempt.rows(), attempt.options(), resume=attempt.resume, bulk=enrichment.bulk)
             try:
-                with closing(walk) as stretches:
-                    for stretch in stretches:
-                        attempt.take_in(stretch)
+                client = hook.service.client
+                hook.run(attempt.start(client, hook.plan))
+                with closing(batch) as updates:
+                    for update in updates:
+                        attempt.commit(update)
             except BaseException:
-                attempt.keep()
+                attempt.abort()
                 raise
-        return attempt.end()
+        return attempt.finish()
 
     def _defer(self, enrichment: Enrichment, dataset: Dataset, isbns: Sequence[Any] | None) -> None:
         from airflow_provider_mediaops.enrichment.attempt import list_beside, write_list
         from airflow_provider_mediaops.storage.sources import version_of
         from airflow_provider_mediaops.triggers.enrichment import EnrichmentTrigger
 
-        # That the destination can be written, and nobody else does, is known before anything is waited for.
+        # Whether the destination can be written, and nobody else writes it, is known before the deferral.
         with suppress(_LetGoError), dataset.staging(enrichment.owned_by()):
             raise _LetGoError
         if isbns is not None:
-            # A list may be long, and what a trigger is given stands in Airflow's database.
+            # A list may be long, and the arguments of a trigger are in Airflow's database.
             path = list_beside(self.destination)
             write_list(path, isbns)
             enrichment = replace(enrichment, source=str(path), version=version_of(path), column="isbn")
@@ -233,29 +315,53 @@ class EnrichIsbnsOperator(BaseOperator):
 
         list_beside(self.destination).unlink(missing_ok=True)
 
-    def _check_format(self) -> None:
-        from airflow_provider_mediaops.storage.formats import check_csv_formulas, format_of
+    def _rows(self, isbns: Sequence[Any] | None) -> Iterator[IsbnRow]:
+        from airflow_provider_mediaops.books.batch.rows import IsbnRow
+        from airflow_provider_mediaops.enrichment.attempt import rows_of
 
-        check_csv_formulas(self.csv_formulas)
-        if not is_templated(self.format) and (self.format is not None or not is_end_templated(self.destination)):
-            format_of(self.destination, self.format)
+        return rows_of(str(self.source), self.isbn_column) if isbns is None else map(IsbnRow.of, isbns)
 
-    def _check_input(self) -> None:
-        if self.source is not None:
-            from airflow_provider_mediaops.storage.sources import check_source
 
-            check_source(self.source)
-        elif isinstance(self.isbns, (str, bytes)) or not isinstance(self.isbns, Sequence):
-            raise InvalidArgumentError(
-                f"isbns is a list of texts, not a {type(self.isbns).__name__}. Give it another task's output, or set "
-                "render_template_as_native_obj on the Dag, so that a template gives a list."
-            )
+# The options that decide how the list is looked up and written. The values fit all values of the other options: each
+# stands for a template until that is rendered.
+_OPTIONS: dict[str, Any] = {
+    "keep_columns": True,
+    "csv_formulas": "keep",
+    "bulk": True,
+    "bulk_verify": False,
+    "on_invalid": "record",
+    "max_failures": 0,
+}
 
-    def _inputs(self, isbns: Sequence[Any] | None) -> Iterator[Input]:
-        from airflow_provider_mediaops.books.batch.rows import Input
-        from airflow_provider_mediaops.enrichment.attempt import inputs_of
 
-        return inputs_of(str(self.source), self.isbn_column) if isbns is None else map(Input.of, isbns)
+@dataclass(frozen=True, slots=True)
+class _Options:
+    """The options as they are meant."""
+
+    keep_columns: Keep
+    csv_formulas: CsvFormulas
+    bulk: bool
+    bulk_verify: bool
+    on_invalid: str
+    max_failures: MaxFailures
+
+
+def _read_options(values: Mapping[str, Any]) -> _Options:
+    from airflow_provider_mediaops.enrichment.max_failures import read_max_failures
+    from airflow_provider_mediaops.storage.formats import CSV_FORMULAS
+    from airflow_provider_mediaops.storage.source_columns import read_keep
+
+    bulk, bulk_verify = (read_flag(name, values[name]) for name in ("bulk", "bulk_verify"))
+    if bulk_verify and not bulk:
+        raise InvalidArgumentError("bulk_verify is about bulk requests: give bulk=True, too.")
+    return _Options(
+        keep_columns=read_keep(values["keep_columns"]),
+        csv_formulas=cast("CsvFormulas", read_choice("csv_formulas", values["csv_formulas"], CSV_FORMULAS)),
+        bulk=bulk,
+        bulk_verify=bulk_verify,
+        on_invalid=read_choice("on_invalid", values["on_invalid"], ("record", "fail")),
+        max_failures=read_max_failures(values["max_failures"]),
+    )
 
 
 class _LetGoError(Exception):

@@ -19,13 +19,13 @@ class BookSensor(ServiceSensor):
     """
     Wait until the book database has a record of a book, and return the record as it came.
 
-    The largest fields of a record above 32 kB are left out, for what a sensor returns goes into Airflow's metadata
-    database.
+    The largest fields of a record above 32 kB are left out, because the result of a sensor goes into Airflow's metadata
+    database. A connection that turns out to be wrong fails the task, instead of looking like a missing book.
 
     :param isbn: the ISBN in any usual writing.
     :param books_conn_id: the connection's id.
     :param kwargs: those of :class:`~airflow_provider_mediaops.sensors.service.ServiceSensor`.
-    :raises InvalidIsbnError: where the text is no ISBN of a book, unless it is templated.
+    :raises InvalidIsbnError: if the text is not the ISBN of a book, unless it is templated.
     """
 
     template_fields: Sequence[str] = ("isbn", "conn_id")
@@ -43,7 +43,7 @@ class BookSensor(ServiceSensor):
         return BookDatabaseHook(self.conn_id)
 
     def make_watch(self) -> BookWatch:
-        """Make what is waited for of the rendered arguments."""
+        """Make the watch from the rendered arguments."""
         from airflow_provider_mediaops.books.book_exists import BookWatch
 
         return BookWatch(self.isbn)

@@ -164,7 +164,7 @@ class ServiceSensor(BaseSensorOperator):
     def _look(self) -> Verdict | None:
         if self._hook is None:
             self._hook = self.make_hook()
-        look = self.make_watch().look(self._hook.service.client.ask)
+        look = self.make_watch().look(self._hook.service.ask)
         return self._hook.run(until(self._deadline, look, gave_up=self._gave_up))
 
     def _time_left(self, context: Context) -> float:

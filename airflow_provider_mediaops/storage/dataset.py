@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -22,6 +23,7 @@ from airflow_provider_mediaops.storage.formats import (
     json_lines,
     write_table,
 )
+from airflow_provider_mediaops.storage.stores import check_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -73,10 +75,13 @@ class Staging:
     A dataset while it is written.
 
     :param stage: the place where it is staged.
+    :param reopen: removes what is staged there, and returns the place again.
     """
 
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
+    def __init__(self, stage: Stage, reopen: Callable[[], Stage]) -> None:
+        #: The place where it is staged.
+        self.stage = stage
+        self._reopen = reopen
         #: Whether an earlier attempt is resumed.
         self.resumed = stage.resumed
         #: The task's return value; ``path``, ``rows`` and ``bytes`` are added when the dataset is published.
@@ -88,16 +93,16 @@ class Staging:
     @property
     def rows(self) -> int:
         """The number of committed records."""
-        return self._stage.extent.rows
+        return self.stage.extent.rows
 
     @property
     def state(self) -> Any:
         """The state of the last commit; None before the first."""
-        return self._stage.state
+        return self.stage.state
 
     def records(self) -> Iterator[dict[str, Any]]:
         """Yield the committed records in order."""
-        return map(parse_json, self._stage.lines())
+        return map(parse_json, self.stage.lines())
 
     def commit(self, records: Sequence[Mapping[str, Any]], state: Any) -> None:
         """
@@ -108,7 +113,17 @@ class Staging:
         :raises OSError: if they cannot be written; the message names the destination. Earlier commits stay.
         :raises DestinationInUseError: if another task has taken over the destination.
         """
-        self._stage.append(json_lines(records), len(records), state)
+        self.stage.append(json_lines(records), len(records), state)
+
+    def discard(self) -> None:
+        """
+        Remove everything that is committed, and begin anew. A published dataset stays.
+
+        :raises OSError: if the destination cannot be written; the message names it.
+        :raises DestinationInUseError: if another task has taken over the destination.
+        """
+        self.stage = self._reopen()
+        self.resumed = False
 
 
 class Dataset:
@@ -156,6 +171,7 @@ class Dataset:
         :raises OSError: if the destination cannot be read; the message names it.
         :raises PermanentError: if another version of this package has written the receipt.
         """
+        check_store(self._path, "destination")
         if is_local(self._path):
             from airflow_provider_mediaops.storage.local import published_locally
 
@@ -181,15 +197,20 @@ class Dataset:
             there; if another version of this package has staged there. Before the block begins.
         """
         check_format(self._format)
-        stage = self._open(owner)
-        try:
+        check_store(self._path, "destination")
+        with ExitStack() as opened:
+            stage = opened.enter_context(closing(self._open(owner)))
             if stage.last_receipt and owner.is_mapped_beside(stage.last_receipt.owner):
                 raise mapped_overwrite_error(self._destination, stage.last_receipt.owner.task)
-            staging = Staging(stage)
+            staging = Staging(stage, partial(self._reopened, owner, opened))
             yield staging
-            staging.summary = self._publish(stage, staging, owner)
-        finally:
-            stage.close()
+            staging.summary = self._publish(staging, owner)
+
+    def _reopened(self, owner: Owner, opened: ExitStack) -> Stage:
+        opened.close()
+        # With other parameters, the same task begins anew.
+        self._open(replace(owner, parameters="")).close()
+        return opened.enter_context(closing(self._open(owner)))
 
     def _open(self, owner: Owner) -> Stage:
         if is_local(self._path):
@@ -200,7 +221,8 @@ class Dataset:
 
         return ObjectStage(self._path, owner, self._clock)
 
-    def _publish(self, stage: Stage, staging: Staging, owner: Owner) -> dict[str, Any]:
+    def _publish(self, staging: Staging, owner: Owner) -> dict[str, Any]:
+        stage = staging.stage
         summary = {"path": self._destination, "rows": staging.rows, **staging.summary}
         convert = None if self._format == "jsonl" else partial(self._convert, staging)
         if staging.digest is None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class BookTrigger(WatchTrigger):
-    """Waits in the triggerer for a book's record; its ``watch`` holds the fields of ``BookWatch``."""
+    """Waits in the triggerer for a book's record; its ``watch`` has the fields of ``BookWatch``."""
 
     def _make_hook(self) -> BookDatabaseHook:
         from airflow_provider_mediaops.hooks.books import BookDatabaseHook

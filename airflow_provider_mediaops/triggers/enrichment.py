@@ -1,4 +1,4 @@
-"""The trigger of the operator that enriches ISBN lists: the whole walk in the triggerer."""
+"""The trigger of the operator that enriches ISBN lists: all of its work in the triggerer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_provider_mediaops.exceptions import DestinationInUseError, PermanentError
 from airflow_provider_mediaops.hooks.threads import in_thread
-from airflow_provider_mediaops.triggers.work import SETTLED_AFTER, WorkTrigger
+from airflow_provider_mediaops.triggers.deferral import SETTLED_AFTER_SECONDS
+from airflow_provider_mediaops.triggers.work import WorkTrigger
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -20,34 +21,36 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# A triggerer that was taken for dead may still be at it, until it learns that its triggers are another's.
-_HANDING_OVER = 300.0
-_LOOK_EVERY = 5.0
+# A triggerer that was declared dead may still be working, until it learns that its triggers were reassigned.
+_HANDOVER_SECONDS = 300.0
+_RETRY_SECONDS = 5.0
 
 
 class EnrichmentTrigger(WorkTrigger):
     """
-    Enriches an ISBN list in the triggerer, and goes on with it there after a restart.
+    Enriches an ISBN list in the triggerer, and resumes there after a restart.
 
-    What is done is committed as it is in a worker, so that a task which comes back from here, or another attempt of it
-    in a worker, goes on from the same place. There is one event, with counts and the path, or a typed error. The
-    constructor takes plain values and never raises, because an exception there stops the whole triggerer.
+    Results are committed as in a worker, so a later attempt resumes wherever it runs. There is one event, with the
+    summary or a typed error. The constructor takes plain values and never raises, because an exception there stops the
+    whole triggerer.
 
     :param conn_id: the connection's id.
-    :param enrichment: what is enriched: the fields of ``Enrichment``, plain values.
-    :param settled_after: the event comes no sooner than so many seconds after the trigger's start.
+    :param enrichment: the fields of ``Enrichment``, plain values.
+    :param settled_after: the minimum time from the trigger's start to its event, in seconds.
     """
 
     os_error_key = "unusable"
 
-    def __init__(self, *, conn_id: str, enrichment: dict[str, Any], settled_after: float = SETTLED_AFTER) -> None:
+    def __init__(
+        self, *, conn_id: str, enrichment: dict[str, Any], settled_after: float = SETTLED_AFTER_SECONDS
+    ) -> None:
         super().__init__(settled_after=settled_after)
         self.conn_id = conn_id
         self.enrichment = enrichment
 
     async def _work(self) -> dict[str, Any]:
         from airflow_provider_mediaops.enrichment.attempt import Enrichment
-        from airflow_provider_mediaops.storage.sources import InvalidSourceError
+        from airflow_provider_mediaops.storage.source_lines import InvalidSourceError
 
         try:
             return await self._enriched(Enrichment.from_dict(self.enrichment))
@@ -56,7 +59,7 @@ class EnrichmentTrigger(WorkTrigger):
 
     async def _enriched(self, enrichment: Enrichment) -> dict[str, Any]:
         dataset = enrichment.dataset()
-        patience = time.monotonic() + _HANDING_OVER
+        patience = time.monotonic() + _HANDOVER_SECONDS
         while True:
             summary = await _in_thread(lambda: dataset.published(enrichment.owned_by()))
             if summary is not None:
@@ -67,7 +70,7 @@ class EnrichmentTrigger(WorkTrigger):
                 if time.monotonic() > patience:
                     raise
                 self.log.info("Waiting for the destination: %s", error.message)
-            await asyncio.sleep(_LOOK_EVERY)
+            await asyncio.sleep(_RETRY_SECONDS)
 
     async def _attempt(self, enrichment: Enrichment, dataset: Dataset) -> dict[str, Any]:
         from airflow_provider_mediaops.enrichment.attempt import Attempt
@@ -77,28 +80,30 @@ class EnrichmentTrigger(WorkTrigger):
             _entered_in_thread(dataset.staging(enrichment.owned_by())) as staging,
             BookDatabaseHook(self.conn_id) as hook,
         ):
-            attempt = await _in_thread(lambda: Attempt(enrichment, staging, self.log.info))
-            walk = hook.awalk(attempt.inputs(), start=attempt.start, options=attempt.options(), bulk=enrichment.bulk)
+            attempt = await _in_thread(lambda: Attempt(enrichment, staging, self.log.info, self.log.warning))
+            batch = hook.alookup_batch(attempt.rows(), attempt.options(), resume=attempt.resume, bulk=enrichment.bulk)
             try:
-                async with aclosing(walk) as stretches:
-                    async for stretch in stretches:
-                        await _in_thread(lambda: attempt.take_in(stretch))  # noqa: B023 it is waited for
+                client = (await hook.aservice()).client
+                await hook.arun(attempt.start(client, hook.plan))
+                async with aclosing(batch) as updates:
+                    async for update in updates:
+                        await _in_thread(lambda: attempt.commit(update))  # noqa: B023 it is waited for
             except BaseException:
-                await _in_thread(attempt.keep)
+                await _in_thread(attempt.abort)
                 raise
-            line = await _in_thread(attempt.end)
+            line = await _in_thread(attempt.finish)
         self.log.info("%s", line)
         return staging.summary
 
 
 async def _in_thread(action: Callable[[], T]) -> T:
-    """Do something that blocks; where this is cancelled, it is waited for, since a file may be half written."""
+    """Run a blocking action; if this is cancelled, wait for its end, because a file may be half written."""
     doing = asyncio.ensure_future(in_thread(action))
     try:
         return await asyncio.shield(doing)
     except asyncio.CancelledError:
         await asyncio.wait([doing])
-        # So that asyncio does not take it for overlooked.
+        # An exception that nobody retrieves is logged by asyncio.
         doing.exception()
         raise
 

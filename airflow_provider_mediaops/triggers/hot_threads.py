@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.http.drivers import arun
 from airflow_provider_mediaops.http.exchange import Blocking
-from airflow_provider_mediaops.triggers.work import SETTLED_AFTER, WorkTrigger
+from airflow_provider_mediaops.triggers.deferral import SETTLED_AFTER_SECONDS
+from airflow_provider_mediaops.triggers.work import WorkTrigger
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import Call, Conversation, Request
@@ -45,7 +46,7 @@ class CaptureHotThreadsTrigger(WorkTrigger):
         destination: str,
         formats: list[str],
         deadline: float,
-        settled_after: float = SETTLED_AFTER,
+        settled_after: float = SETTLED_AFTER_SECONDS,
     ) -> None:
         super().__init__(settled_after=settled_after)
         self.conn_id = conn_id

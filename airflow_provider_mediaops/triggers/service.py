@@ -124,4 +124,4 @@ class WatchTrigger(BaseTrigger):
 
     async def _look(self, hook: ServiceHook, watch: Watch) -> Verdict:
         service = await hook.aservice()
-        return await hook.arun(watch.look(service.client.ask))
+        return await hook.arun(watch.look(service.ask))

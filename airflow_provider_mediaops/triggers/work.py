@@ -1,4 +1,4 @@
-"""The frame of the triggers that do a task's work in the triggerer, whole."""
+"""Base class for triggers that do all of a task's work and yield one event."""
 
 from __future__ import annotations
 
@@ -16,23 +16,19 @@ from airflow_provider_mediaops.triggers.serialized import serialized
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-# A task that goes on within seconds of its deferral may be failed by Airflow, which then takes the late news of its
-# pause for the end of what it has just begun (apache/airflow#71580). So the work is done at once, and told later.
-SETTLED_AFTER = 10.0
-
 
 class WorkTrigger(BaseTrigger):
     """
-    Does a task's work in the triggerer, and tells with one event what became of it: a value, or a typed error.
+    Base class for triggers that run a whole task and yield one event: a value, or a typed error.
 
-    An ``OSError`` is of no class of this provider, and retried as the task says: the event's value then holds its
-    arguments, of which the task makes it again. The constructor takes plain values and never raises, because an
+    An ``OSError`` is no error of this provider, and retried by the task's own rule: the event's value holds its
+    arguments, from which the task raises it again. The constructor takes plain values and never raises, because an
     exception there stops the whole triggerer.
 
-    :param settled_after: the event comes no sooner than so many seconds after the trigger's start.
+    :param settled_after: the minimum time from the trigger's start to its event, in seconds.
     """
 
-    #: Under which name the event's value holds the arguments of an ``OSError``.
+    #: The name of an ``OSError``'s arguments in the event's value.
     os_error_key: ClassVar[str]
 
     def __init__(self, *, settled_after: float) -> None:
@@ -41,14 +37,14 @@ class WorkTrigger(BaseTrigger):
 
     @abstractmethod
     async def _work(self) -> dict[str, Any]:
-        """Do the work and return its outcome; TypeError or InvalidArgumentError for another version's arguments."""
+        """Do the work and return its value; raise TypeError or InvalidArgumentError for another version's arguments."""
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Give the class and the arguments that make this trigger again."""
+        """Return the class and the arguments from which Airflow makes this trigger again."""
         return serialized(self)
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Do the work, and yield one event: its outcome, or an error."""
+        """Do the work, and yield one event: its value, or an error."""
         started = time.monotonic()
         payload = await self._payload()
         await asyncio.sleep(self.settled_after - (time.monotonic() - started))
@@ -60,7 +56,7 @@ class WorkTrigger(BaseTrigger):
         except MediaOpsError as error:
             return error_event(error)
         except OSError as error:
-            # With its number it will have its class again.
+            # An OSError with a number gets its class back.
             return done_event({self.os_error_key: [error.errno, error.strerror] if error.errno else [str(error)]})
         except (TypeError, InvalidArgumentError) as error:
             return error_event(InvalidConnectionError(f"The trigger's arguments cannot be used: {error}"))

@@ -45,7 +45,13 @@ def connect(base: str) -> None:
 def enrich(destination: Path, summary: Path, rows: int = ROWS) -> None:
     """Do what a task does, and leave what it returns in a file."""
     instance = SimpleNamespace(dag_id="dag", run_id="run", task_id="enrich", map_index=-1, max_tries=99)
-    operator = EnrichIsbnsOperator(task_id="enrich", destination=str(destination), isbns=isbns()[:rows])
+    source = summary.with_name("list.csv")
+    if not source.exists():
+        source.parent.mkdir(parents=True, exist_ok=True)
+        source.write_text(
+            "row,isbn,note\n" + "".join(f'{row},{isbn},"{row} €"\n' for row, isbn in enumerate(isbns()[:rows]))
+        )
+    operator = EnrichIsbnsOperator(task_id="enrich", destination=str(destination), source=str(source))
     summary.write_text(json.dumps(operator.execute({"ti": instance})))  # type: ignore[typeddict-item]
 
 

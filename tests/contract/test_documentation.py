@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
 import runpy
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from airflow.sdk import DAG
 
+from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
 from airflow_provider_mediaops.sandbox.server import SandboxServer
 from tests.contract import dag_runs
 
@@ -27,7 +29,12 @@ PRINTED = {
     "video_hook": "SUB-mine-000001 .+",
 }
 # The tasks of each DAG file.
-TASKS = {"capture": ["capture"], "notifier": ["enrich"], "subscriptions": ["wait", "export", "post"]}
+TASKS = {
+    "capture": ["capture"],
+    "enrichment_alert": ["enrich", "check"],
+    "notifier": ["enrich"],
+    "subscriptions": ["wait", "export", "post"],
+}
 
 
 @pytest.fixture
@@ -56,6 +63,34 @@ def test_a_dag_file_has_its_tasks(name: str) -> None:
     [dag] = dag_runs.dags_of(SNIPPETS / f"{name}.py").values()
 
     assert dag.task_ids == TASKS[name]
+
+
+def test_the_result_of_an_enrichment_is_the_one_that_is_shown(sandbox: SandboxServer, tmp_path: Path) -> None:
+    from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
+
+    existing = sample_isbns(2)
+    isbns = [existing[0], existing[1], existing[0], "9791090648524", "no ISBN"]
+    file = tmp_path / "books.jsonl"
+    summary = EnrichIsbnsOperator(task_id="enrich", isbns=isbns, destination=str(file)).execute({})
+
+    shown = json.loads((SNIPPETS / "enrichment_result.json").read_text())
+    assert list(shown) == list(summary)
+    varies = {"path", "requests", "rows_per_second", "bytes"}
+    assert {name: shown[name] for name in shown if name not in varies} == {
+        name: summary[name] for name in summary if name not in varies
+    }
+    assert {name: type(shown[name]) for name in varies} == {name: type(summary[name]) for name in varies}
+    assert sandbox.state.requests
+
+
+def test_a_check_of_the_result_raises_if_many_have_no_record() -> None:
+    [dag] = dag_runs.dags_of(SNIPPETS / "enrichment_alert.py").values()
+    check: Any = getattr(dag.get_task("check"), "python_callable")  # noqa: B009 only operators of functions have it
+    shown = json.loads((SNIPPETS / "enrichment_result.json").read_text())
+
+    check({**shown, "not_found": 0, "invalid": 0})
+    with pytest.raises(ValueError, match=r"2 of 5 ISBNs have no record: see books\.jsonl"):
+        check(shown)
 
 
 def test_every_snippet_is_run() -> None:

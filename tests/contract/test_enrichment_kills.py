@@ -64,4 +64,4 @@ def test_an_enrichment_that_is_killed_again_and_again_is_that_of_an_undisturbed_
     assert sum(asked.values()) - requests <= ended["kills"] * (seen["most"] + 2), ended
     assert max(asked.values()) <= ended["kills"] + 1, ended
     names = {path.name for path in folder.iterdir()}
-    assert names == {name, f".{name}.checkpoint", "summary.json", "practice", "whole"}, ended
+    assert names == {name, f".{name}.checkpoint", "list.csv", "summary.json", "practice", "whole"}, ended

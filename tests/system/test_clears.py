@@ -266,7 +266,7 @@ class TestEnrichments:
         assert first.files[name] == OLDER
         log = first.run.log(name)
         assert f"\n{error}: " in log
-        assert f"Kept {ISBNS.index(ONE_TOO_MANY)} of {len(ISBNS)} ISBNs for the next attempt." in log
+        assert f"Saved {ISBNS.index(ONE_TOO_MANY)} of {len(ISBNS)} ISBNs for the next attempt." in log
 
     @pytest.mark.parametrize("name", FAILED)
     def test_cleared_when_it_failed_it_asks_only_for_what_is_missing(
@@ -279,7 +279,7 @@ class TestEnrichments:
         summary = second.summaries[name]
         assert (summary["resumed"], summary["found"], summary["failed"]) == (True, len(ISBNS) - 1, 1)
         assert summary["requests"] == len(first.isbns(name)) + len(second.isbns(name))
-        assert f"Going on after {ISBNS.index(ONE_TOO_MANY)} of {len(ISBNS)} ISBNs." in second.run.log(name)
+        assert f"Resuming after {ISBNS.index(ONE_TOO_MANY)} of {len(ISBNS)} ISBNs." in second.run.log(name)
 
     def test_killed_on_its_way_it_asks_again_only_for_what_was_under_way(self, first: Phase, kill: Kill) -> None:
         assert first.end(KILLED) == ("success", 2)

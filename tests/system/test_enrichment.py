@@ -75,7 +75,7 @@ def test_what_was_saved_is_not_asked_for_again(enriched: Enriched, sandbox: Sand
     # One that was under way, and one that was answered and not yet saved; a witness is asked for now and then.
     again = [isbn13 for isbn13, count in counts.items() if count > 1]
     assert len(again) <= 4
-    assert "Going on after" in enriched.run.log("enrich")
+    assert "Resuming after" in enriched.run.log("enrich")
 
 
 def test_the_list_is_in_no_database_and_its_file_is_gone(enriched: Enriched, output: Path) -> None:

@@ -21,7 +21,7 @@ from airflow_provider_mediaops.exceptions import (
 )
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 from airflow_provider_mediaops.sensors.cluster import ClusterCpuSensor
-from airflow_provider_mediaops.storage.sources import InvalidSourceError
+from airflow_provider_mediaops.storage.source_lines import InvalidSourceError
 from airflow_provider_mediaops.task_failure import ending_task, is_end_templated, is_templated
 
 PERMANENT: list[Exception] = [

@@ -1,4 +1,4 @@
-"""The conversations of a walk through a list: one book, many books in one request, a witness."""
+"""The requests of a batch, as conversations: for one book, for many books at once, for a witness."""
 
 from __future__ import annotations
 
@@ -8,21 +8,20 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, TypeVar
 
 from airflow_provider_mediaops.books.api import DoubtfulNotFoundError, get_book, get_books
-from airflow_provider_mediaops.books.batch.scheduler import Answer
+from airflow_provider_mediaops.books.batch.scheduler import JobResult
 from airflow_provider_mediaops.books.isbn import InvalidIsbnError, normalise
+from airflow_provider_mediaops.books.lookup import RequestCount, ask_witness
+from airflow_provider_mediaops.books.not_found import MISSING, undecided_error
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
     BadRequestError,
     InvalidConnectionError,
-    InvalidReplyError,
     MediaOpsError,
-    NotFoundError,
     PermissionDeniedError,
     QuotaExceededError,
-    RateLimitedError,
     RateStoreError,
 )
-from airflow_provider_mediaops.http.exchange import Failure, Request, Response, TransportError, observed
+from airflow_provider_mediaops.http.exchange import Failure, Response, TransportError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.books.batch.scheduler import Job
     from airflow_provider_mediaops.books.models import Book
     from airflow_provider_mediaops.http.client import Client
-    from airflow_provider_mediaops.http.exchange import Conversation, Step
+    from airflow_provider_mediaops.http.exchange import Conversation
 
 T = TypeVar("T")
 
@@ -47,132 +46,135 @@ _TOO_SLOW = (Failure.TIMEOUT, Failure.TOO_LARGE)
 
 
 @dataclass(slots=True)
-class Asking:
+class BatchRequests:
     """
-    Makes the conversations of the jobs of one walk.
+    Makes the conversations of the jobs of one batch.
 
     :param client: makes conversations of calls.
-    :param batch: how many books one bulk request may ask for; less, once the service has said so.
+    :param bulk_size: the maximum number of books in one bulk request; less, once the service has said so.
     """
 
     client: Client
-    batch: int = 1
+    bulk_size: int = 1
     _bulk_works: bool = field(default=False, init=False)
 
-    def answer(self, job: Job, sent: Callable[[], int]) -> Conversation[Answer]:
+    def perform(self, job: Job, sent: Callable[[], int]) -> Conversation[JobResult]:
         """
-        Ask for what a job is about.
+        Ask for the books of a job.
 
         :param job: the job.
-        :param sent: takes note of each request that is sent, and gives its number.
-        :returns: a conversation whose result is what came of it.
-        :raises MediaOpsError: where the key itself is refused, or its quota is used up.
+        :param sent: called for each request that is sent; returns its number.
+        :returns: a conversation whose result is the job's.
+        :raises MediaOpsError: if the key itself is refused, or its quota is used up.
         """
-        tally = _Tally(sent)
-        asking = self._many(job.isbns, tally) if job.kind == "many" else self._one(job.isbns[0], tally)
-        answer = yield from asking
-        return replace(answer, limited=tally.limited)
+        count = RequestCount(sent)
+        if job.kind == "many":
+            result = yield from self._many(job.isbns, count)
+        elif job.kind == "witness":
+            result = yield from self._witness(job.isbns[0], count)
+        else:
+            result = yield from self._one(job.isbns[0], count)
+        return replace(result, limited=count.limited)
 
-    def _one(self, isbn13: str, tally: _Tally) -> Conversation[Answer]:
+    def _one(self, isbn13: str, count: RequestCount) -> Conversation[JobResult]:
         try:
-            book = yield from _tallied(self.client.ask(get_book(isbn13)), tally)
+            book = yield from count.observe(self.client.ask(get_book(isbn13)))
         except ABOUT_THE_KEY:
             raise
-        except (NotFoundError, DoubtfulNotFoundError) as error:
-            return Answer(tally.number, missing={isbn13: error})
+        except MISSING as error:
+            return JobResult(count.number, missing={isbn13: error})
         except MediaOpsError as error:
-            return Answer(tally.number, failed={isbn13: error})
-        return Answer(tally.number, found={isbn13: book})
+            return JobResult(count.number, failed={isbn13: error})
+        return JobResult(count.number, found={isbn13: book})
 
-    def _many(self, isbns: Sequence[str], tally: _Tally) -> Conversation[Answer]:
+    def _witness(self, witness: str, count: RequestCount) -> Conversation[JobResult]:
         try:
-            reply = yield from _tallied(self.client.ask(get_books(isbns)), tally, give_up=len(isbns) > 1)
+            error = yield from count.observe(ask_witness(self.client.ask, witness))
+        except ABOUT_THE_KEY:
+            raise
+        except MediaOpsError as error:
+            return JobResult(count.number, failed={witness: error})
+        return JobResult(count.number, missing={witness: error} if error else {})
+
+    def _many(self, isbns: Sequence[str], count: RequestCount) -> Conversation[JobResult]:
+        try:
+            call = self.client.ask(get_books(isbns))
+            reply = yield from count.observe(call, _refuse_too_much if len(isbns) > 1 else None)
         except ABOUT_THE_KEY as error:
             if self._bulk_works or not isinstance(error, PermissionDeniedError):
                 raise
-            return (yield from self._without_bulk(isbns, error, tally))
+            return (yield from self._without_bulk(isbns, error, count))
         except MediaOpsError as error:
             if error.status in _NO_ROUTE:
-                return (yield from self._without_bulk(isbns, error, tally))
+                return (yield from self._without_bulk(isbns, error, count))
             if isinstance(error, BadRequestError) and len(isbns) > 1:
-                return (yield from self._in_parts(isbns, len(isbns) // 2, tally, learn=True))
-            return Answer(tally.number, failed=dict.fromkeys(isbns, error))
+                return (yield from self._in_parts(isbns, len(isbns) // 2, count, learn=True))
+            return JobResult(count.number, failed=dict.fromkeys(isbns, error))
         except _TooMuchError:
-            return (yield from self._in_parts(isbns, len(isbns) // 2, tally))
+            return (yield from self._in_parts(isbns, len(isbns) // 2, count))
         self._bulk_works = True
         found = _by_isbn(reply.books, isbns)
         rest = [isbn for isbn in isbns if isbn not in found]
-        answer = Answer(tally.number, found=found, left_out=rest)
+        result = JobResult(count.number, found=found, left_out=rest)
         if rest and reply.taken is not None and 0 < reply.taken < len(isbns):
             # It has looked for the first of them only, so that the rest is not known to be missing.
-            self.batch = min(self.batch, reply.taken)
-            answer = _joined([Answer(tally.number, found=found), (yield from self._in_parts(rest, self.batch, tally))])
-        return answer
+            self.bulk_size = min(self.bulk_size, reply.taken)
+            result = _joined(
+                [JobResult(count.number, found=found), (yield from self._in_parts(rest, self.bulk_size, count))]
+            )
+        return result
 
-    def _in_parts(self, isbns: Sequence[str], size: int, tally: _Tally, *, learn: bool = False) -> Conversation[Answer]:
-        answers: list[Answer] = []
+    def _in_parts(
+        self, isbns: Sequence[str], size: int, count: RequestCount, *, learn: bool = False
+    ) -> Conversation[JobResult]:
+        results: list[JobResult] = []
         for start in range(0, len(isbns), size):
             try:
-                answers.append((yield from self._many(isbns[start : start + size], tally)))
+                results.append((yield from self._many(isbns[start : start + size], count)))
             except ABOUT_THE_KEY:
-                if not answers:
+                if not results:
                     raise
                 # What was found is kept; the next request meets the error again.
-                answers.append(Answer(tally.number, unasked=isbns[start:]))
+                results.append(JobResult(count.number, unasked=isbns[start:]))
                 break
-        if learn and not any(answer.failed for answer in answers):
+        if learn and not any(result.failed for result in results):
             # Nothing was wrong with any of the books, so it was their number.
-            self.batch = min(self.batch, size)
-        return _joined(answers)
+            self.bulk_size = min(self.bulk_size, size)
+        return _joined(results)
 
-    def _without_bulk(self, isbns: Sequence[str], error: MediaOpsError, tally: _Tally) -> Conversation[Answer]:
+    def _without_bulk(self, isbns: Sequence[str], error: MediaOpsError, count: RequestCount) -> Conversation[JobResult]:
         # A 404 is the service's word for a limit, too; and what has worked is there.
         if error.status not in (HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN):
-            return Answer(tally.number, unasked=isbns, no_bulk=True)
+            return JobResult(count.number, unasked=isbns, no_bulk=True)
         if not self._bulk_works:
             # A key that is refused altogether is so here.
-            first = yield from self._one(isbns[0], tally)
+            first = yield from self._one(isbns[0], count)
             only_bulk = isinstance(error, PermissionDeniedError)
-            clear = isinstance(first.missing.get(isbns[0]), NotFoundError)
-            if first.found or only_bulk or (clear and isinstance(error, (NotFoundError, InvalidReplyError))):
-                rest = [isbn for isbn in isbns if isbn not in first.found]
-                return Answer(tally.number, found=first.found, unasked=rest, no_bulk=True)
-        limit = RateLimitedError(f"{error.message} That may say that the key's limit is reached.", **error.context())
-        yield from self.client.report_limit(limit)
-        return Answer(tally.number, failed=dict.fromkeys(isbns, limit))
+            # Neither 404 is in the words of the limit, so the first book's is decided on like any other.
+            other_words = first.missing and not any(
+                isinstance(each, DoubtfulNotFoundError) for each in (error, *first.missing.values())
+            )
+            if first.found or only_bulk or other_words:
+                missing = first.missing if other_words else {}
+                rest = [isbn for isbn in isbns if isbn not in first.found and isbn not in missing]
+                return JobResult(count.number, found=first.found, missing=missing, unasked=rest, no_bulk=True)
+        undecided = undecided_error(error, "It is not known whether that is about bulk requests.")
+        yield from self.client.report_limit(undecided)
+        return JobResult(count.number, failed=dict.fromkeys(isbns, undecided))
 
 
 class _TooMuchError(Exception):
     """The service could not give so many records at once."""
 
 
-@dataclass(slots=True)
-class _Tally:
-    """Counts the requests of a conversation, those that got no reply included."""
-
-    sent: Callable[[], int]
-    #: The number of the last one.
-    number: int = 0
-    #: Whether the limit was the reply to any of them.
-    limited: bool = False
-
-
-def _tallied(conversation: Conversation[T], tally: _Tally, *, give_up: bool = False) -> Conversation[T]:
-    def count(step: Step) -> None:
-        if isinstance(step, Request):
-            tally.number = tally.sent()
-
-    def inspect(outcome: object) -> None:
-        if isinstance(outcome, Response):
-            tally.limited = tally.limited or outcome.status == HTTPStatus.TOO_MANY_REQUESTS
-            # The service also answers 500 if the reply would be too large.
-            too_much = outcome.status == HTTPStatus.INTERNAL_SERVER_ERROR
-        else:
-            too_much = isinstance(outcome, TransportError) and outcome.failure in _TOO_SLOW
-        if give_up and too_much:
-            raise _TooMuchError
-
-    return (yield from observed(conversation, count, inspect))
+def _refuse_too_much(reply: object) -> None:
+    if isinstance(reply, Response):
+        # The service also answers 500 if its reply would be too large.
+        too_much = reply.status == HTTPStatus.INTERNAL_SERVER_ERROR
+    else:
+        too_much = isinstance(reply, TransportError) and reply.failure in _TOO_SLOW
+    if too_much:
+        raise _TooMuchError
 
 
 def _by_isbn(books: Iterable[Book], isbns: Iterable[str]) -> dict[str, Book]:
@@ -186,7 +188,7 @@ def _by_isbn(books: Iterable[Book], isbns: Iterable[str]) -> dict[str, Book]:
 
 
 def _isbns_of(book: Book) -> Iterator[str]:
-    """Give a record's own ISBNs; records have them in one or the other of these fields, in either form."""
+    """Yield a record's own ISBNs; records have them in one or the other of these fields, in either form."""
     for name in ("isbn13", "isbn", "isbn10"):
         value = book.record.get(name)
         if isinstance(value, (str, int)):
@@ -196,14 +198,14 @@ def _isbns_of(book: Book) -> Iterator[str]:
                 yield normalise(value)
 
 
-def _joined(answers: Sequence[Answer]) -> Answer:
-    return Answer(
+def _joined(results: Sequence[JobResult]) -> JobResult:
+    return JobResult(
         # Of the earliest request: what came in between is not vouched for by it.
-        min(answer.number for answer in answers),
-        {isbn: book for answer in answers for isbn, book in answer.found.items()},
-        {isbn: error for answer in answers for isbn, error in answer.missing.items()},
-        [isbn for answer in answers for isbn in answer.left_out],
-        {isbn: error for answer in answers for isbn, error in answer.failed.items()},
-        [isbn for answer in answers for isbn in answer.unasked],
-        no_bulk=any(answer.no_bulk for answer in answers),
+        min(result.number for result in results),
+        {isbn: book for result in results for isbn, book in result.found.items()},
+        {isbn: error for result in results for isbn, error in result.missing.items()},
+        [isbn for result in results for isbn in result.left_out],
+        {isbn: error for result in results for isbn, error in result.failed.items()},
+        [isbn for result in results for isbn in result.unasked],
+        no_bulk=any(result.no_bulk for result in results),
     )

@@ -1,95 +1,141 @@
-"""Walking through a list of ISBNs on an event loop: as many requests at a time as the service's delay calls for."""
+"""Look up a list of ISBNs on an event loop: as many requests at a time as the rate and the service's delay call for."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from airflow_provider_mediaops.books.batch.requests import BatchRequests
+from airflow_provider_mediaops.books.batch.scheduler import BatchOptions, LookupScheduler
+from airflow_provider_mediaops.books.batch.seen import ResumePoint
+from airflow_provider_mediaops.books.held_not_found import Evidence, HeldNotFounds
 from airflow_provider_mediaops.exceptions import MediaOpsError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+    from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
 
-    from airflow_provider_mediaops.books.batch.requests import Asking
-    from airflow_provider_mediaops.books.batch.rows import InputReader
-    from airflow_provider_mediaops.books.batch.scheduler import Answer, Course, DoneRow, Job
-    from airflow_provider_mediaops.books.not_found import Judge
+    from airflow_provider_mediaops.books.batch.rows import IsbnRow
+    from airflow_provider_mediaops.books.batch.scheduler import Job, JobResult
+    from airflow_provider_mediaops.books.models import Lookup
+    from airflow_provider_mediaops.http.client import Client
+    from airflow_provider_mediaops.http.drivers import InThread
     from airflow_provider_mediaops.http.exchange import Conversation
 
 T = TypeVar("T")
 
-# How many rows or books are taken in between two breaths of the event loop; each may need a look into a file.
+# The number of rows or books that are taken in before the event loop runs other tasks; each may need a look into a
+# file.
 _SLICE = 50
-# A stretch is handed out this often even where nothing was done, so that its receiver can tell of it.
-_BEAT = 1.0
-# No shorter sleep where the time to do something has come but something else is in its way.
-_SHORTEST = 0.1
-# After an error that ends the walk, requests that are under way have so many seconds to be answered.
-_LAST_ANSWERS = 10.0
-# Rows that wait for one before them are handed out at once, unless they are many.
+# An update is yielded this often even if nothing was done, so that its receiver can log the progress.
+_UPDATE_EVERY_SECONDS = 1.0
+# No shorter sleep if the time to do something has come but something else prevents it.
+_SHORTEST_SLEEP_SECONDS = 0.1
+# After an error that ends the batch, requests under way have so many seconds to be answered.
+_LAST_ANSWERS_SECONDS = 10.0
+# Rows that are done out of order are handed out at once, unless they are more than this.
 _FEW = 64
 
 
-class CarryOut(Protocol):
-    """What carries out conversations on the event loop: a hook's ``arun``."""
+class RunConversation(Protocol):
+    """Runs conversations on the event loop: the ``arun`` of a hook."""
 
     def __call__(self, conversation: Conversation[T], /) -> Coroutine[Any, Any, T]:
-        """Carry out a conversation."""
+        """Run a conversation and return its result."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class BatchUpdate:
     """
-    What a walk has come to since the last stretch.
+    The progress of a batch since the last update.
 
     :param done: the rows that are done, in the order of the list.
-    :param ahead: all rows that are done and wait for one before them, in no order.
-    :param undecided: the books whose 404 is not decided on, as plain values.
-    :param requests: how many requests were sent so far.
-    :param changed: whether anything but the requests is other than it was.
+    :param out_of_order: all rows that are done but wait for one before them, in no order.
+    :param undecided: the ISBNs whose 404 is not decided on, with the 404, as plain values.
+    :param requests: the number of requests sent so far.
+    :param changed: whether anything but the number of requests has changed.
+    :param limited: the number of times that the key was met at its limit so far.
     """
 
-    done: Sequence[DoneRow]
-    ahead: Sequence[DoneRow]
+    done: Sequence[Lookup]
+    out_of_order: Sequence[Lookup]
     undecided: dict[str, dict[str, Any]]
     requests: int
     changed: bool
+    limited: int = 0
 
 
-class BookWalk:
+async def lookup_batch(
+    client: Client,
+    rows: Iterable[IsbnRow],
+    run: RunConversation,
+    *,
+    options: BatchOptions,
+    resume: ResumePoint | None = None,
+    canary: str | None = None,
+    in_thread: InThread = asyncio.to_thread,
+    warn: Callable[[str], None] = lambda _: None,
+    clock: Callable[[], float] = time.monotonic,
+) -> AsyncGenerator[BatchUpdate, None]:
     """
-    One walk through a list.
+    Look up a list.
 
-    :param reader: reads the list.
-    :param course: decides what to ask for.
-    :param judge: the course's judge.
-    :param asking: makes the conversations.
-    :param carry_out: carries them out.
-    :param warn: takes a sentence for people.
-    :param clock: seconds that never run backwards.
+    :param client: makes conversations of calls.
+    :param rows: the rows of the list; read in a thread, as far ahead as requests need them.
+    :param run: runs conversations.
+    :param options: how the list is looked up.
+    :param resume: the state that an earlier attempt has left; it is closed at the end.
+    :param canary: an ISBN-13 known to have a record, if any is.
+    :param in_thread: runs a blocking action in a thread.
+    :param warn: logs a warning.
+    :param clock: returns seconds that never run backwards.
+    :returns: the updates; requests go on while one is worked on. Nothing is sent before the first is asked for.
+    :raises MediaOpsError: if the key is refused or its quota used up, or one row too many has failed; after everything
+        that was found is handed out.
+    :raises OSError: if the list cannot be read on; after all rows before are handed out.
     """
+    resume = resume or ResumePoint()
+    held = HeldNotFounds(Evidence(canary, resume.last_found))
+    if client.retry.max_attempts == 1:
+        # A connection that tries each call once retries nothing later either.
+        options, held.patience_seconds = replace(options, retry_after=()), 0.0
+    scheduler = LookupScheduler(held, options, resume)
+    requests = BatchRequests(client, options.bulk_size)
+    runner = _BatchRunner(scheduler, held, requests, rows=rows, run=run, in_thread=in_thread, warn=warn, clock=clock)
+    try:
+        async with aclosing(runner.updates()) as updates:
+            async for update in updates:
+                yield update
+    finally:
+        resume.seen.close()
+
+
+class _BatchRunner:
+    """Starts the jobs of one batch, and takes their results in."""
 
     def __init__(
         self,
-        reader: InputReader,
-        course: Course,
-        judge: Judge,
-        asking: Asking,
-        carry_out: CarryOut,
+        scheduler: LookupScheduler,
+        held: HeldNotFounds,
+        requests: BatchRequests,
         *,
-        warn: Callable[[str], None] = lambda _: None,
-        clock: Callable[[], float] = time.monotonic,
+        rows: Iterable[IsbnRow],
+        run: RunConversation,
+        in_thread: InThread,
+        warn: Callable[[str], None],
+        clock: Callable[[], float],
     ) -> None:
-        self._reader = reader
-        self._course = course
-        self._judge = judge
-        self._asking = asking
-        self._carry_out = carry_out
+        # Read in a thread, because reading a file would block the event loop; never by two threads at once.
+        self._rows = iter(rows)
+        self._in_thread = in_thread
+        self._scheduler = scheduler
+        self._held = held
+        self._requests = requests
+        self._run = run
         self._warn = warn
         self._clock = clock
         self._tasks: set[asyncio.Task[None]] = set()
@@ -99,40 +145,34 @@ class BookWalk:
         self._error: Exception | None = None
         self._time_limit: asyncio.TimerHandle | None = None
         self._handed_out = 0.0
-        self._seen: tuple[int, set[str]] = (0, set())
+        self._last_seen: tuple[int, set[str]] = (0, set())
+        self._limited = 0
 
-    async def stretches(self) -> AsyncGenerator[Stretch, None]:
-        """
-        Walk, and hand out what is done as it is done.
-
-        :returns: the stretches; the walk goes on while one is worked on. Nothing is sent before the first is asked for.
-        :raises MediaOpsError: where the key is refused or its quota used up, or one row too many has failed; after all
-            that was found is handed out.
-        :raises OSError: where the list cannot be read on; after all rows before are handed out.
-        """
+    async def updates(self) -> AsyncGenerator[BatchUpdate, None]:
+        """Look up the list, and yield what is done as it is done."""
         self._handed_out = self._clock()
-        walking = asyncio.create_task(self._go())
+        working = asyncio.create_task(self._go())
         try:
-            while not walking.done():
+            while not working.done():
                 with suppress(asyncio.TimeoutError):
-                    await asyncio.wait_for(self._news.wait(), _BEAT)
+                    await asyncio.wait_for(self._news.wait(), _UPDATE_EVERY_SECONDS)
                 self._news.clear()
-                if stretch := self._stretch(last=False):
-                    yield stretch
-            if stretch := self._stretch(last=True):
-                yield stretch
-            await walking
+                if update := self._update(last=False):
+                    yield update
+            if update := self._update(last=True):
+                yield update
+            await working
             if self._error:
                 raise self._error
         finally:
             if self._time_limit:
                 self._time_limit.cancel()
-            await _cancelled([walking, *self._tasks])
+            await _cancelled([working, *self._tasks])
 
     async def _go(self) -> None:
         try:
             self._start()
-            while not self._course.is_over:
+            while not self._scheduler.is_over:
                 await self._until_something_stirs()
                 self._start()
         finally:
@@ -140,74 +180,78 @@ class BookWalk:
 
     def _start(self) -> None:
         now = self._clock()
-        if not self._reading and self._course.room:
+        if self._held.wrong:
+            self._give_up(self._held.wrong)
+        if not self._reading and self._scheduler.room:
             self._reading = True
-            self._spawn(self._read(self._course.room))
-        while job := self._course.next_job(now):
+            self._spawn(self._read(self._scheduler.room))
+        while job := self._scheduler.next_job(now):
             self._spawn(self._ask(job))
-        if error := self._judge.take_news():
-            self._spawn(self._carry_out(self._asking.client.report_limit(error)))
+        if error := self._held.take_news():
+            self._limited += 1
+            self._spawn(self._run(self._requests.client.report_limit(error)))
         self._news.set()
 
     async def _until_something_stirs(self) -> None:
-        wake = self._course.wakes_at()
-        limit = None if wake is None else max(wake - self._clock(), _SHORTEST)
+        wake = self._scheduler.wakes_at()
+        limit = None if wake is None else max(wake - self._clock(), _SHORTEST_SLEEP_SECONDS)
         with suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._stirred.wait(), limit)
         self._stirred.clear()
 
-    async def _read(self, most: int) -> None:
+    async def _read(self, limit: int) -> None:
         try:
-            inputs = await self._reader.read(most)
-            for start in range(0, len(inputs), _SLICE):
-                self._course.add(inputs[start : start + _SLICE], self._clock())
+            rows: list[IsbnRow] = await self._in_thread(lambda: list(islice(self._rows, limit)))
+            for start in range(0, len(rows), _SLICE):
+                self._scheduler.add(rows[start : start + _SLICE], self._clock())
                 self._news.set()
                 await asyncio.sleep(0)
-            if len(inputs) < most:
-                self._course.end()
+            if len(rows) < limit:
+                self._scheduler.end()
         except Exception as error:  # noqa: BLE001 whatever the list's own iterator raises
             # What was read before is still asked for.
             self._error = self._error or error
-            self._course.end()
+            self._scheduler.end()
         finally:
             self._reading = False
 
     async def _ask(self, job: Job) -> None:
         def sent() -> int:
             self._stirred.set()
-            return self._course.sent(job)
+            return self._scheduler.sent(job)
 
         try:
-            answer = await self._carry_out(self._asking.answer(job, sent))
-            await self._take_in(answer)
+            result = await self._run(self._requests.perform(job, sent))
+            await self._take_in(result)
         except MediaOpsError as error:
-            self._course.abandoned(job)
+            self._scheduler.abandoned(job)
             self._give_up(error)
         except BaseException:
-            self._course.abandoned(job)
+            self._scheduler.abandoned(job)
             raise
         else:
-            if answer.no_bulk:
+            if result.no_bulk:
                 self._warn(
                     "The book database has no bulk requests (POST /books) for this key: books are asked for one by one."
                 )
-            self._course.resize(self._asking.batch)
-            self._course.ended(job, answer, self._clock())
+            self._scheduler.resize(self._requests.bulk_size)
+            self._limited += result.limited
+            self._scheduler.ended(job, result, self._clock())
             self._news.set()
 
-    async def _take_in(self, answer: Answer) -> None:
-        books = iter(answer.found.items())
+    async def _take_in(self, result: JobResult) -> None:
+        books = iter(result.found.items())
         # The last of them are left to the job's end.
-        for _ in range(_SLICE, len(answer.found), _SLICE):
-            self._course.found(dict(islice(books, _SLICE)), answer.number, self._clock())
+        for _ in range(_SLICE, len(result.found), _SLICE):
+            self._scheduler.found(dict(islice(books, _SLICE)), result.number, self._clock())
             await asyncio.sleep(0)
 
     def _give_up(self, error: MediaOpsError) -> None:
-        if not self._course.is_stopped:
+        if not self._scheduler.is_stopped:
             # An error about the key is worth more than one of the list, which comes again.
             self._error = error
-            self._course.stop()
-            self._time_limit = asyncio.get_running_loop().call_later(_LAST_ANSWERS, self._cancel_all)
+            self._scheduler.stop()
+            self._time_limit = asyncio.get_running_loop().call_later(_LAST_ANSWERS_SECONDS, self._cancel_all)
             self._stirred.set()
 
     def _cancel_all(self) -> None:
@@ -225,26 +269,26 @@ class BookWalk:
         if not task.cancelled() and (error := task.exception()):
             # A fault of this program, or of the machine.
             self._error = error if isinstance(error, Exception) else RuntimeError(repr(error))
-            self._course.stop()
+            self._scheduler.stop()
             self._cancel_all()
 
-    def _stretch(self, *, last: bool) -> Stretch | None:
-        done = self._course.take()
-        if self._course.error and not self._course.is_stopped:
-            self._warn("More rows have failed than max_failures allows: the walk ends with the error of the last one.")
-            self._give_up(self._course.error)
+    def _update(self, *, last: bool) -> BatchUpdate | None:
+        done = self._scheduler.take()
+        if self._scheduler.error and not self._scheduler.is_stopped:
+            self._warn("More rows have failed than max_failures allows: the list ends with the error of the last one.")
+            self._give_up(self._scheduler.error)
         if done:
             # There is room for more rows.
             self._stirred.set()
-        undecided = self._judge.undecided()
-        now, seen = self._clock(), (self._course.rows_done, set(undecided))
-        ahead = self._course.ahead()
-        changed = seen != self._seen
-        pause = 0.0 if done or last or (changed and len(ahead) <= _FEW) else _BEAT
+        undecided = self._held.undecided()
+        now, seen = self._clock(), (self._scheduler.rows_done, set(undecided))
+        waiting = self._scheduler.out_of_order()
+        changed = seen != self._last_seen
+        pause = 0.0 if done or last or (changed and len(waiting) <= _FEW) else _UPDATE_EVERY_SECONDS
         if now - self._handed_out < pause or (last and not changed):
             return None
-        self._handed_out, self._seen = now, seen
-        return Stretch(done, ahead, undecided, self._judge.sent, changed=changed)
+        self._handed_out, self._last_seen = now, seen
+        return BatchUpdate(done, waiting, undecided, self._held.sent, changed=changed, limited=self._limited)
 
 
 async def _cancelled(tasks: Sequence[asyncio.Task[None]]) -> None:

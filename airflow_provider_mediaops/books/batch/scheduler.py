@@ -1,33 +1,36 @@
 """
-The course of a walk through a list: what to ask for next, what each row comes to, and in which order. No I/O.
+The scheduler of a list of ISBNs: which request is next, the result of each row, and the order of the rows.
 
-Rows come in, jobs go out, answers come in, rows go out in the order in which they came. A book that many rows name is
-asked for once. What the service did not tell is asked for again later in the run, up to a bound; rows behind it are
-done meanwhile, and wait for their turn.
+It sends nothing and reads no clock. Look-ups that are done may go to a temporary file
+(:mod:`airflow_provider_mediaops.books.batch.seen`).
+
+Rows come in, jobs go out, results come in, rows go out in the order in which they came. A book that many rows name is
+asked for once. If the service fails or is rate-limited, the book is retried later in the run, up to a bound. Rows
+behind it are done meanwhile, and wait for their turn.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
-from airflow_provider_mediaops.books.batch.seen import Known, Outcome
+from airflow_provider_mediaops.books.batch.seen import ResumePoint
+from airflow_provider_mediaops.books.held_not_found import restored
 from airflow_provider_mediaops.books.models import Book, Lookup
-from airflow_provider_mediaops.books.not_found import restored
-from airflow_provider_mediaops.exceptions import BadRequestError, MediaOpsError, NotFoundError
+from airflow_provider_mediaops.exceptions import BadRequestError, InvalidReplyError, MediaOpsError, NotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from airflow_provider_mediaops.books.batch.rows import Input
-    from airflow_provider_mediaops.books.not_found import Judge, Ruling
+    from airflow_provider_mediaops.books.batch.rows import IsbnRow
+    from airflow_provider_mediaops.books.held_not_found import Decision, HeldNotFounds
 
-#: Seconds after which a book that the service did not tell of is asked for again, each time.
-AGAIN_AFTER = (10.0, 40.0, 120.0)
-#: How many requests may be under way at a time.
+#: The pauses in seconds after which a book that got no answer is retried.
+RETRY_AFTER_SECONDS = (10.0, 40.0, 120.0)
+#: The maximum number of requests under way at a time.
 IN_FLIGHT = 64
 _BATCHES_IN_FLIGHT = 2
 # So many failures in a row are the service's, not the books'.
@@ -38,7 +41,7 @@ _LEFT_OUT = "The reply to a bulk request left it out; it was not asked for by it
 @dataclass(frozen=True, slots=True, eq=False)
 class Job:
     """
-    Something to ask the service.
+    One thing to ask the service for.
 
     :param kind: ``one`` book, ``many`` in one request, or a ``witness``.
     :param isbns: the books.
@@ -49,18 +52,18 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class JobResult:
     """
-    What came of a job.
+    The result of a job.
 
-    :param number: that of the request which was answered, as :meth:`Course.sent` gave it.
+    :param number: the number of the request that was answered, as :meth:`LookupScheduler.sent` returned it.
     :param found: the records.
-    :param missing: the books that got a 404, with the error of it.
-    :param left_out: the books of which the reply to a bulk request says nothing.
-    :param failed: the books of which the service did not tell, with the reason.
-    :param unasked: the books that were not asked for in the end, and are to be asked for next.
-    :param no_bulk: whether the service turned out to know no bulk requests.
-    :param limited: whether a request had to be repeated because the key was at its limit.
+    :param missing: the books that got a 404, with its error.
+    :param left_out: the books that the reply to a bulk request does not name.
+    :param failed: the books that got no answer, with the error.
+    :param unasked: the books that were not asked for after all; they are next.
+    :param no_bulk: whether the service turned out to have no bulk requests.
+    :param limited: whether a request was repeated because the key was at its limit.
     """
 
     number: int = 0
@@ -73,22 +76,9 @@ class Answer:
     limited: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class DoneRow:
-    """
-    One row that is done.
-
-    :param lookup: what it came to.
-    :param cause: where it is ``failed``, the error.
-    """
-
-    lookup: Lookup
-    cause: MediaOpsError | None = None
-
-
 @dataclass(slots=True)
-class _Quest:
-    """A book that is looked for: the rows that wait for it, and how often it was put off."""
+class _Pending:
+    """A book that is looked up: the rows that wait for it, its requests, and how often it was put off."""
 
     rows: list[tuple[int, str]]
     requests: int = 0
@@ -96,47 +86,54 @@ class _Quest:
 
 
 @dataclass(frozen=True, slots=True)
-class WalkOptions:
+class BatchOptions:
     """
-    How a walk asks.
+    How a list is looked up.
 
-    :param window: how many rows at most are read and not handed out.
-    :param ahead: how many rows are read ahead of those that are asked for.
-    :param batch: how many books one request may ask for; 1 for requests for one book each.
-    :param verify: whether books that the reply to a bulk request leaves out are asked for by themselves.
-    :param again_after: seconds after which a book that the service did not tell of is asked for again, each time.
-    :param max_failures: how many rows may be ``failed``; the next one ends the walk.
+    :param window: the maximum number of rows that are read and not handed out.
+    :param ahead: the number of rows that are read ahead of the requests.
+    :param bulk_size: the maximum number of books in one request; 1 for requests for one book each.
+    :param bulk_verify: whether books that the reply to a bulk request leaves out are asked for by themselves.
+    :param retry_after: the pauses in seconds after which a book that got no answer is retried.
+    :param max_failures: the number of rows that may be ``failed``; the next one ends the batch.
     """
 
     window: int = 1_000
     ahead: int = 100
-    batch: int = 1
-    verify: bool = False
-    again_after: Sequence[float] = AGAIN_AFTER
+    bulk_size: int = 1
+    bulk_verify: bool = False
+    retry_after: Sequence[float] = RETRY_AFTER_SECONDS
     max_failures: int = 0
 
+    def with_bulk(self, size: int) -> BatchOptions:
+        """
+        Return the options for bulk requests.
 
-class Course:
+        :param size: the maximum number of books in one request.
+        """
+        # Some of them wait in order for others, and some are read ahead.
+        return replace(self, bulk_size=size, window=max(self.window, 3 * size))
+
+
+class LookupScheduler:
     """
-    The course of one walk.
+    The scheduler of one batch.
 
-    :param judge: decides on 404s.
-    :param known: what was looked up before.
-    :param options: how to ask.
-    :param undecided: the books whose 404 an earlier attempt held (:meth:`Judge.undecided`).
+    :param held: decides on 404s.
+    :param options: how the list is looked up.
+    :param resume: the state that an earlier attempt has left.
     """
 
-    def __init__(
-        self, judge: Judge, known: Known, options: WalkOptions, undecided: Mapping[str, dict[str, Any]] | None = None
-    ) -> None:
-        self._judge = judge
-        self._known = known
+    def __init__(self, held: HeldNotFounds, options: BatchOptions, resume: ResumePoint | None = None) -> None:
+        resume = resume or ResumePoint()
+        self._held = held
+        self._seen = resume.seen
         self._options = options
-        self._batch = options.batch
-        self._undecided = dict(restored(undecided or {}))
+        self._bulk_size = options.bulk_size
+        self._undecided = dict(restored(resume.undecided))
         self._read = self._given = 0
         self._ended = self._stopped = False
-        self._quests: dict[str, _Quest] = {}
+        self._pending: dict[str, _Pending] = {}
         self._fresh: deque[str] = deque()
         self._again: deque[str] = deque()
         self._later: list[tuple[float, int, Job]] = []
@@ -146,20 +143,20 @@ class Course:
         self._troubles = self._failures = 0
         #: The error of the row that failed and was one too many.
         self.error: MediaOpsError | None = None
-        self._done: dict[int, DoneRow] = {}
+        self._done: dict[int, Lookup] = {}
 
     @property
     def room(self) -> int:
         """How many more rows are wanted now."""
         if self._ended or self._stopped:
             return 0
-        ahead = max(self._options.ahead, 2 * self._batch if self._batch > 1 else 0)
+        ahead = max(self._options.ahead, 2 * self._bulk_size if self._bulk_size > 1 else 0)
         return max(0, min(self._options.window - (self._read - self._given), ahead - len(self._fresh)))
 
     @property
     def is_over(self) -> bool:
-        """Whether there is nothing more to ask for: all rows are done, or the walk was stopped."""
-        return not self._in_flight and (self._stopped or (self._ended and not self._quests))
+        """Whether there is nothing more to ask for: all rows are done, or the batch was stopped."""
+        return not self._in_flight and (self._stopped or (self._ended and not self._pending))
 
     @property
     def is_stopped(self) -> bool:
@@ -171,50 +168,50 @@ class Course:
         """How many rows are done, handed out or not."""
         return self._given + len(self._done)
 
-    def resize(self, batch: int) -> None:
+    def resize(self, bulk_size: int) -> None:
         """
         Ask for fewer books a request from now on.
 
-        :param batch: how many at most; it does not matter where one request is for one book.
+        :param bulk_size: the maximum; it changes nothing if each request is for one book.
         """
-        self._batch = min(self._batch, batch)
+        self._bulk_size = min(self._bulk_size, bulk_size)
 
-    def add(self, inputs: Iterable[Input], now: float) -> None:
+    def add(self, rows: Iterable[IsbnRow], now: float) -> None:
         """
         Take rows in.
 
-        :param inputs: the next rows of the list.
+        :param rows: the next rows of the list.
         :param now: the time, in seconds that never run backwards.
         """
-        for row in inputs:
+        for row in rows:
             position, self._read = self._read, self._read + 1
             if row.isbn13 is None:
-                self._done[position] = DoneRow(Lookup(row.text, None, "invalid", error=row.error))
-            elif quest := self._quests.get(row.isbn13):
-                quest.rows.append((position, row.text))
-            elif outcome := self._known.get(row.isbn13):
-                self._done[position] = _done(row.text, row.isbn13, outcome)
+                self._done[position] = Lookup(row.text, None, "invalid", error=row.error)
+            elif pending := self._pending.get(row.isbn13):
+                pending.rows.append((position, row.text))
+            elif lookup := self._seen.get(row.isbn13, row.text):
+                self._done[position] = lookup
             else:
-                self._quests[row.isbn13] = _Quest([(position, row.text)])
+                self._pending[row.isbn13] = _Pending([(position, row.text)])
                 if error := self._undecided.pop(row.isbn13, None):
-                    self._judge.missing(row.isbn13, error, now)
+                    self._held.missing(row.isbn13, error, now)
                 else:
                     self._fresh.append(row.isbn13)
 
     def end(self) -> None:
-        """Say that there are no more rows."""
+        """Take note that there are no more rows."""
         self._ended = True
 
     def stop(self) -> None:
-        """Ask for nothing more; what is under way may still be answered."""
+        """Ask for nothing more; requests under way may still be answered."""
         self._stopped = True
 
     def next_job(self, now: float) -> Job | None:
         """
-        Say what to ask for now; the next job comes when this one's request is sent.
+        Return the next job; there is another when the request of this one is sent.
 
         So a process holds one reserved slot of the key's rate at a time, and as many requests are under way as the
-        service's delay makes of the rate.
+        rate and the service's delay call for.
 
         :param now: the time.
         :returns: the job, or None.
@@ -230,59 +227,61 @@ class Course:
 
     def sent(self, job: Job) -> int:
         """
-        Take note of a request that is sent, and give its number.
+        Count a request that is sent.
 
         :param job: the job that it is for.
+        :returns: its number.
         """
         self._unsent.discard(job)
-        if job.kind == "one" and (quest := self._quests.get(job.isbns[0])):
-            quest.requests += 1
-        return self._judge.send()
+        if job.kind == "one" and (pending := self._pending.get(job.isbns[0])):
+            pending.requests += 1
+        return self._held.send()
 
     def found(self, books: Mapping[str, Book], number: int, now: float) -> None:
         """
         Take in some of the books that a job has found, before its end.
 
         :param books: the records.
-        :param number: that of the request that was answered.
+        :param number: the number of the request that was answered.
         :param now: the time.
         """
         for isbn13, book in books.items():
-            self._judge.found(isbn13, number, now)
-            self._finish(isbn13, Outcome("found", book=book))
+            self._held.found(isbn13, number, now)
+            self._finish(Lookup(isbn13, isbn13, "found", book=book))
 
-    def ended(self, job: Job, answer: Answer, now: float) -> None:
+    def ended(self, job: Job, result: JobResult, now: float) -> None:
         """
-        Take in what came of a job.
+        Take in the result of a job.
 
         :param job: the job.
-        :param answer: what came of it; its books may have been taken in before.
+        :param result: its result; its books may have been taken in before.
         :param now: the time.
         """
         self._in_flight.discard(job)
         self._unsent.discard(job)
-        self._troubles = self._troubles + bool(answer.failed) if not answer.found else 0
-        if answer.limited:
-            self._judge.see_limit(now)
+        works = result.found or (job.kind == "witness" and not (result.missing or result.failed))
+        self._troubles = 0 if works else self._troubles + bool(result.failed)
+        if result.limited:
+            self._held.see_limit(now)
         if job.kind == "witness":
-            errors = (*answer.missing.values(), *answer.failed.values())
-            self._judge.checked(next(iter(errors), None), answer.number, now)
+            errors = (*result.missing.values(), *result.failed.values())
+            self._held.checked(job.isbns[0], next(iter(errors), None), result.number, now)
         else:
-            self._take_in(job, answer, now)
+            self._take_in(job, result, now)
         self._settle(now)
 
     def abandoned(self, job: Job) -> None:
-        """Take note of a job that ended without an answer."""
+        """Take note of a job that ended without a result."""
         self._in_flight.discard(job)
         self._unsent.discard(job)
 
     def wakes_at(self) -> float | None:
-        """Give the time at which there may be something to ask for although nothing has come in."""
-        times = (self._judge.wakes_at(), self._later[0][0] if self._later else None)
+        """Return the time at which there may be a job although nothing has come in; None if there is none."""
+        times = (self._held.wakes_at(), self._later[0][0] if self._later else None)
         return min((time for time in times if time is not None), default=None)
 
-    def take(self) -> list[DoneRow]:
-        """Hand out the rows that are done and whose turn it is, up to one that failed and is one too many."""
+    def take(self) -> list[Lookup]:
+        """Return the rows that are done and whose turn it is, up to the first failure that is one too many."""
         taken = []
         while not self.error and (done := self._done.get(self._given)):
             if done.cause and self._failures >= self._options.max_failures:
@@ -293,13 +292,13 @@ class Course:
             self._given += 1
         return taken
 
-    def ahead(self) -> list[DoneRow]:
-        """Give the rows that are done and wait for one before them."""
+    def out_of_order(self) -> list[Lookup]:
+        """Return the rows that are done and wait for one before them."""
         return list(self._done.values())
 
     @property
     def _is_careful(self) -> bool:
-        return self._judge.doubts_key or self._troubles >= _TROUBLE
+        return self._held.doubts_key or self._troubles >= _TROUBLE
 
     @property
     def _is_idle(self) -> bool:
@@ -307,9 +306,9 @@ class Course:
         return not (self._in_flight or waiting or self.room)
 
     def _choose(self, now: float) -> Job | None:
-        if witness := self._judge.check(now, idle=self._is_idle):
+        if witness := self._held.check(now, idle=self._is_idle):
             return Job("witness", (witness,))
-        if self._judge.doubts_key:
+        if self._held.doubts_key:
             return None
         if self._again:
             return Job("one", (self._again.popleft(),))
@@ -319,7 +318,7 @@ class Course:
         return None if self._later and self._is_careful else self._choose_fresh()
 
     def _choose_fresh(self) -> Job | None:
-        size = self._batch
+        size = self._bulk_size
         if not self._fresh:
             return None
         if size == 1:
@@ -330,61 +329,63 @@ class Course:
         return Job("many", tuple(self._fresh.popleft() for _ in range(min(size, len(self._fresh)))))
 
     def _settle(self, now: float) -> None:
-        for ruling in self._judge.rulings(now, idle=self._is_idle):
-            self._follow(ruling, now)
+        for decision in self._held.decisions(now, idle=self._is_idle):
+            self._follow(decision, now)
 
-    def _follow(self, ruling: Ruling, now: float) -> None:
-        if ruling.what == "again":
-            self._again.append(ruling.isbn13)
-        elif ruling.what == "later":
+    def _follow(self, decision: Decision, now: float) -> None:
+        if decision.action == "again":
+            self._again.append(decision.isbn13)
+        elif decision.action == "later":
             self._troubles += 1
-            self._put_off(Job("one", (ruling.isbn13,)), {ruling.isbn13: ruling.error}, now)
+            self._put_off(Job("one", (decision.isbn13,)), {decision.isbn13: decision.error}, now)
         else:
             self._troubles = 0
-            left_out = ruling.error.message == _LEFT_OUT
-            self._finish(ruling.isbn13, Outcome("not_found", _LEFT_OUT if left_out else None))
+            left_out = decision.error.message == _LEFT_OUT
+            self._missing(decision.isbn13, _LEFT_OUT if left_out else None)
 
-    def _take_in(self, job: Job, answer: Answer, now: float) -> None:
-        rest = {isbn13: book for isbn13, book in answer.found.items() if isbn13 in self._quests}
-        self.found(rest, answer.number, now)
-        for isbn13, error in answer.missing.items():
-            self._judge.missing(isbn13, error, now)
-        if answer.no_bulk:
-            self._batch = 1
-        self._fresh.extendleft(reversed(answer.unasked))
-        for isbn13 in answer.left_out:
-            if self._options.verify:
+    def _take_in(self, job: Job, result: JobResult, now: float) -> None:
+        rest = {isbn13: book for isbn13, book in result.found.items() if isbn13 in self._pending}
+        self.found(rest, result.number, now)
+        for isbn13, error in result.missing.items():
+            self._held.missing(isbn13, error, now)
+        if result.no_bulk:
+            self._bulk_size = 1
+        self._fresh.extendleft(reversed(result.unasked))
+        for isbn13 in result.left_out:
+            if self._options.bulk_verify:
                 self._again.append(isbn13)
-            elif answer.found:
-                self._finish(isbn13, Outcome("not_found", _LEFT_OUT))
+            elif result.found:
+                self._missing(isbn13, _LEFT_OUT)
             else:
                 # A reply without any book is no better than a run of 404s.
-                self._judge.missing(isbn13, NotFoundError(_LEFT_OUT), now)
-        self._put_off(job, answer.failed, now)
+                self._held.missing(isbn13, NotFoundError(_LEFT_OUT), now)
+        self._put_off(job, result.failed, now)
 
     def _put_off(self, job: Job, failed: Mapping[str, MediaOpsError], now: float) -> None:
         again: dict[float, list[str]] = {}
         for isbn13, error in failed.items():
-            quest = self._quests[isbn13]
-            if quest.put_off >= len(self._options.again_after) or isinstance(error, BadRequestError):
-                self._finish(isbn13, Outcome("failed", error.message), error)
+            pending = self._pending[isbn13]
+            # A captive portal never answers rightly. So such a reply is retried only once a book was found.
+            elsewhere = isinstance(error, InvalidReplyError) and not self._held.evidence.found_now
+            hopeless = elsewhere or isinstance(error, BadRequestError)
+            if hopeless or pending.put_off >= len(self._options.retry_after):
+                self._finish(Lookup(isbn13, isbn13, "failed", error=error.message, cause=error))
             else:
-                again.setdefault(self._options.again_after[quest.put_off], []).append(isbn13)
-                quest.put_off += 1
+                again.setdefault(self._options.retry_after[pending.put_off], []).append(isbn13)
+                pending.put_off += 1
         for pause, isbns in again.items():
             heapq.heappush(self._later, (now + pause, next(self._numbers), Job(job.kind, tuple(isbns))))
 
-    def _finish(self, isbn13: str, outcome: Outcome, cause: MediaOpsError | None = None) -> None:
-        self._judge.forget(isbn13)
-        quest = self._quests.pop(isbn13)
-        if not cause:
-            self._known.put(isbn13, outcome)
-        requests = quest.requests
-        for position, text in quest.rows:
-            self._done[position] = _done(text, isbn13, outcome, requests, cause)
+    def _missing(self, isbn13: str, error: str | None) -> None:
+        self._finish(Lookup(isbn13, isbn13, "not_found", error=error))
+
+    def _finish(self, lookup: Lookup) -> None:
+        isbn13 = str(lookup.isbn13)
+        self._held.forget(isbn13)
+        if not lookup.cause:
+            self._seen.put(lookup)
+        pending = self._pending.pop(isbn13)
+        requests = pending.requests
+        for position, text in pending.rows:
+            self._done[position] = replace(lookup, input=text, requests=requests)
             requests = 0
-
-
-def _done(text: str, isbn13: str, outcome: Outcome, requests: int = 0, cause: MediaOpsError | None = None) -> DoneRow:
-    lookup = Lookup(text, isbn13, outcome.status, error=outcome.error, book=outcome.book, requests=requests)
-    return DoneRow(lookup, cause)

@@ -1,105 +1,106 @@
-"""What was looked up before: a list may name a book many times, and it is asked for once."""
+"""
+The look-ups of a batch by ISBN, because a list may name a book many times and it is asked for once.
+
+The older ones are in a temporary file (:mod:`airflow_provider_mediaops.storage.scratch`).
+"""
 
 from __future__ import annotations
 
 import zlib
 from collections import OrderedDict
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.books.models import Book
+from airflow_provider_mediaops.books.models import Book, Lookup
 from airflow_provider_mediaops.json_text import parse_json
 from airflow_provider_mediaops.storage.formats import json_line
 from airflow_provider_mediaops.storage.scratch import naming_folder, scratch_database
 
 if TYPE_CHECKING:
     import sqlite3
+    from collections.abc import Mapping
 
-    from airflow_provider_mediaops.books.models import Status
-
-# How many are kept in memory; those that were not wanted for longest go to the disk.
-_RECENT = 512
-_CREATE_TABLE = "CREATE TABLE outcomes (isbn INTEGER PRIMARY KEY, outcome BLOB NOT NULL)"
+# How many look-ups are kept in memory. The least recently used ones go to the disk.
+_IN_MEMORY = 512
+_CREATE_TABLE = "CREATE TABLE lookups (isbn INTEGER PRIMARY KEY, lookup BLOB NOT NULL)"
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class SeenLookups:
     """
-    What looking up a book came to, whichever row asked for it.
+    The look-ups of one batch by ISBN, in bounded memory.
 
-    :param status: ``found``, ``not_found`` or ``failed``.
-    :param error: why it failed, or what is to be known of it.
-    :param book: the record, if it was found.
+    :param in_memory: how many are kept in memory.
     """
 
-    status: Status
-    error: str | None = None
-    book: Book | None = None
-
-
-class Known:
-    """
-    The outcomes of all look-ups of one run, in memory that does not grow.
-
-    The older ones are in a file without a name, which goes with the process, however that ends.
-
-    :param recent: how many are kept in memory.
-    """
-
-    def __init__(self, recent: int = _RECENT) -> None:
-        self._most = recent
-        self._recent: OrderedDict[str, Outcome] = OrderedDict()
+    def __init__(self, in_memory: int = _IN_MEMORY) -> None:
+        self._in_memory = in_memory
+        self._recent: OrderedDict[str, Lookup] = OrderedDict()
         self._older: sqlite3.Connection | None = None
 
-    def get(self, isbn13: str) -> Outcome | None:
+    def get(self, isbn13: str, text: str) -> Lookup | None:
         """
-        Give what looking up a book came to.
+        Return the look-up of a book for another row that names it.
 
         :param isbn13: the book.
-        :returns: the outcome; None where the book was not looked up.
-        :raises OSError: where the file of the older ones cannot be read; the message names the folder.
+        :param text: the text of that row.
+        :returns: the look-up, with no request of its own; None if the book was not looked up.
+        :raises OSError: if the temporary file cannot be read; the message names its folder.
         """
-        outcome = self._recent.get(isbn13)
-        if outcome is not None:
+        lookup = self._recent.get(isbn13)
+        if lookup is not None:
             self._recent.move_to_end(isbn13)
         elif self._older:
             with naming_folder():
-                row = self._older.execute("SELECT outcome FROM outcomes WHERE isbn = ?", (int(isbn13),)).fetchone()
+                row = self._older.execute("SELECT lookup FROM lookups WHERE isbn = ?", (int(isbn13),)).fetchone()
             if row:
-                outcome = _unpacked(row[0])
-                self.put(isbn13, outcome)
-        return outcome
+                lookup = _unpacked(isbn13, row[0])
+                self.put(lookup)
+        return lookup and replace(lookup, input=text, requests=0)
 
-    def put(self, isbn13: str, outcome: Outcome) -> None:
+    def put(self, lookup: Lookup) -> None:
         """
-        Keep what looking up a book came to.
+        Keep a look-up.
 
-        :param isbn13: the book.
-        :param outcome: what it came to.
-        :raises OSError: where the file of the older ones cannot be written; the message names the folder.
+        :param lookup: the look-up of a text that is an ISBN.
+        :raises OSError: if the temporary file cannot be written; the message names its folder.
         """
-        self._recent[isbn13] = outcome
-        if len(self._recent) > self._most:
+        self._recent[str(lookup.isbn13)] = lookup
+        if len(self._recent) > self._in_memory:
             self._put_away(*self._recent.popitem(last=False))
 
     def close(self) -> None:
-        """Forget everything."""
+        """Drop all look-ups, and remove the temporary file."""
         self._recent.clear()
         if self._older:
             self._older.close()
             self._older = None
 
-    def _put_away(self, isbn13: str, outcome: Outcome) -> None:
+    def _put_away(self, isbn13: str, lookup: Lookup) -> None:
         if self._older is None:
             self._older = scratch_database(_CREATE_TABLE)
         with naming_folder():
-            self._older.execute("INSERT OR REPLACE INTO outcomes VALUES (?, ?)", (int(isbn13), _packed(outcome)))
+            self._older.execute("INSERT OR REPLACE INTO lookups VALUES (?, ?)", (int(isbn13), _packed(lookup)))
 
 
-def _packed(outcome: Outcome) -> bytes:
-    return zlib.compress(json_line((outcome.status, outcome.error, outcome.book and outcome.book.record)), 1)
+@dataclass(frozen=True, slots=True)
+class ResumePoint:
+    """
+    The state of a batch that an earlier attempt has left; without arguments, that of a new one.
+
+    :param seen: the look-ups that are done.
+    :param undecided: the ISBNs whose 404 is not decided on, with the 404, as ``BatchUpdate.undecided`` had them.
+    :param last_found: the ISBN-13 that was found last.
+    """
+
+    seen: SeenLookups = field(default_factory=SeenLookups)
+    undecided: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+    last_found: str | None = None
 
 
-def _unpacked(data: bytes) -> Outcome:
+def _packed(lookup: Lookup) -> bytes:
+    return zlib.compress(json_line((lookup.status, lookup.error, lookup.book and lookup.book.record)), 1)
+
+
+def _unpacked(isbn13: str, data: bytes) -> Lookup:
     status, error, record = parse_json(zlib.decompress(data))
-    return Outcome(status, error, None if record is None else Book(record))
+    return Lookup(isbn13, isbn13, status, error=error, book=None if record is None else Book(record))

@@ -21,8 +21,7 @@ from tests.benchmarks.rate_limit.weather import GOLDEN, Lateness, rate_of, weath
 try:
     from airflow_provider_mediaops.http.drivers import arun, run
 except ImportError:  # `--against` an older package
-    from airflow_provider_mediaops.http.drivers import arun
-    from airflow_provider_mediaops.http.exchange import run  # type: ignore[attr-defined, no-redef]
+    from airflow_provider_mediaops.http.exchange import arun, run  # type: ignore[attr-defined, no-redef]
 try:
     from airflow_provider_mediaops.http.rate_limit.stores import store_at
 except ImportError:

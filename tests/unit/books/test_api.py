@@ -8,7 +8,9 @@ from airflow_provider_mediaops.books.api import (
     BOOK_RULES,
     BulkReply,
     DoubtfulNotFoundError,
+    ForeignNotFoundError,
     KeyUsage,
+    WebPageNotFoundError,
     get_book,
     get_books,
     get_key_usage,
@@ -62,7 +64,13 @@ def test_a_book_is_asked_for_with_the_key_in_the_header_only() -> None:
     ("status", "body", "cls", "advice"),
     [
         (400, {"message": "no"}, BadRequestError, ""),
-        (401, {"message": "Unauthorized"}, AuthenticationError, "missing or not active"),
+        (
+            401,
+            {"message": "Unauthorized"},
+            AuthenticationError,
+            "not active, or the base address is that of another plan",
+        ),
+        (403, {"message": "&#" + "9" * 5_000 + ";"}, PermissionDeniedError, "key is wrong"),
         (403, {"message": "Forbidden"}, PermissionDeniedError, "another plan than the key's, or the key is wrong, or"),
         (403, {"message": "Daily quota exceeded"}, QuotaExceededError, "until 00:00 UTC"),
         (429, LIMIT_429, RateLimitedError, "limit is reached"),
@@ -70,18 +78,19 @@ def test_a_book_is_asked_for_with_the_key_in_the_header_only() -> None:
         (429, {"message": "Daily quota exceeded, come back"}, QuotaExceededError, "until 00:00 UTC"),
         (404, LIMIT_404, DoubtfulNotFoundError, "limit is reached, or that there is no such book"),
         (404, {"errorMessage": "Not Found", "message": "x"}, DoubtfulNotFoundError, ""),
-        (404, b"", DoubtfulNotFoundError, ""),
-        (404, b"Not Found", DoubtfulNotFoundError, ""),
-        (404, b'{"errorMess', DoubtfulNotFoundError, ""),
         (404, NO_SUCH_BOOK, NotFoundError, "no record of this book"),
-        (404, {"message": "Not Found"}, NotFoundError, "no record of this book"),
-        (404, b"<!DOCTYPE html><html>", InvalidReplyError, "base address"),
+        (404, {"error_message": None}, ForeignNotFoundError, "base address"),
+        (404, {"message": "no Route matched with those values"}, ForeignNotFoundError, "base address"),
+        (404, {}, ForeignNotFoundError, "base address"),
+        (404, [], ForeignNotFoundError, "base address"),
+        (404, b"", ForeignNotFoundError, "base address"),
+        (404, b"Not Found", ForeignNotFoundError, "base address"),
+        (404, b'{"errorMess', ForeignNotFoundError, "base address"),
+        (404, b"<!DOCTYPE html><html>", WebPageNotFoundError, "base address"),
         (500, {}, ServiceUnavailableError, ""),
     ],
 )
-def test_a_refusal_is_typed_and_says_what_to_do(
-    status: int, body: dict[str, str] | bytes, cls: type[MediaOpsError], advice: str
-) -> None:
+def test_a_refusal_is_typed_and_says_what_to_do(status: int, body: Any, cls: type[MediaOpsError], advice: str) -> None:
     with pytest.raises(MediaOpsError) as caught:
         replay(client().ask(get_book(CRIME)), [replied(body, status)])
 
@@ -120,7 +129,7 @@ def test_a_key_tells_of_its_quota() -> None:
 
 @pytest.mark.parametrize("reply", [{}, {"plan_limit": 5}, {"plan_limit": {"total": 1}}, {"plan_limit": {"total": "x"}}])
 def test_a_key_that_tells_of_no_quota_is_no_reply(reply: dict[str, object]) -> None:
-    with pytest.raises(InvalidReplyError, match="tells of no quota"):
+    with pytest.raises(InvalidReplyError, match="has no quota"):
         replay(client().ask(get_key_usage()), [replied(reply)])
 
 

@@ -8,20 +8,21 @@ import pytest
 from airflow_provider_mediaops.books.api import BOOK_RULES
 from airflow_provider_mediaops.books.book_exists import BookWatch
 from airflow_provider_mediaops.books.isbn import InvalidIsbnError
+from airflow_provider_mediaops.books.lookup import Finder
 from airflow_provider_mediaops.exceptions import AuthenticationError, QuotaExceededError
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.retry import RetryPolicy
 from airflow_provider_mediaops.waiting import Done, Verdict, Waiting
-from tests.unit.book_database import CRIME, book, found, limit_404, no_such_book, replied
+from tests.unit.book_database import CRIME, PROGRAMMING, book, found, limit_404, no_such_book, replied
 from tests.unit.conversations import FakeClock, replay
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import Response
 
 
-def look(reply: Response) -> Verdict:
+def look(*replies: Response) -> Verdict:
     client = Client(("https://books.example",), BOOK_RULES, retry=RetryPolicy(max_attempts=1), clock=FakeClock().clock)
-    return replay(BookWatch("0-14-044913-2").look(client.ask), [reply])
+    return replay(BookWatch("0-14-044913-2").look(Finder(client, PROGRAMMING).ask), replies)
 
 
 def test_it_is_done_with_the_record() -> None:
@@ -29,11 +30,11 @@ def test_it_is_done_with_the_record() -> None:
 
 
 def test_it_waits_while_there_is_no_record() -> None:
-    assert look(no_such_book()) == Waiting(f"no record of {CRIME}")
+    assert look(no_such_book(), found(PROGRAMMING)) == Waiting(f"no record of {CRIME}")
 
 
-def test_it_waits_where_a_404_may_mean_the_limit() -> None:
-    assert look(limit_404()) == Waiting(f"no record of {CRIME}, or the key's limit is reached")
+def test_it_waits_where_a_404_may_mean_the_limit_and_need_not_know() -> None:
+    assert look(limit_404(), found(PROGRAMMING)) == Waiting(f"no record of {CRIME}, or the key's limit is reached")
 
 
 @pytest.mark.parametrize(

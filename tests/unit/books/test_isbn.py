@@ -39,6 +39,11 @@ def spread(text: str, between: list[str]) -> str:
     return "".join(char + gap for char, gap in zip(text, between, strict=False))
 
 
+@pytest.mark.parametrize("text", [f"{EXAMPLE}.0", f" {EXAMPLE}.00 ", "0131103628.0"])
+def test_a_spreadsheets_number_is_read(text: str) -> None:
+    assert normalise(text) == EXAMPLE
+
+
 @given(nine_digits)
 def test_an_isbn10_and_its_isbn13_are_one_book(body: str) -> None:
     isbn13 = isbn13_of("978" + body)
@@ -107,8 +112,10 @@ def test_digits_of_other_scripts_count(isbn13: str, digits: str) -> None:
         ("ISBN:", "it holds no digits"),
         ("013110362", "it has 9 digits, as an SBN or an ISBN-10 that lost its first 0; write all ten"),
         ("97801311036", "it must have 10 or 13 digits, not 11"),
-        ("9780131103627.0", "'.' does not belong in one"),
-        ("9.78013E+12", "'.' does not belong in one"),
+        ("9780131103627.5", "'.' does not belong in one"),
+        ("131103628.0", "it has 9 digits, as an SBN or an ISBN-10 that lost its first 0; write all ten"),
+        ("9.78013E+12", "a spreadsheet has rounded it; format the column as text there"),
+        ("9,78013e12", "a spreadsheet has rounded it; format the column as text there"),
         ("unknown", "'U' does not belong in one"),
         ("08044X2957", "X can only be the last character of an ISBN-10"),
         ("978013110362X", "X can only be the last character of an ISBN-10"),

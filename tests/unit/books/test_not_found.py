@@ -1,372 +1,420 @@
-"""The rule about 404 for many look-ups at a time."""
+"""The rule of 404s: its tables, and the witnesses that it asks for."""
 
 from __future__ import annotations
 
 import pytest
 
-from airflow_provider_mediaops.books.api import DoubtfulNotFoundError
-from airflow_provider_mediaops.books.not_found import WELL_KNOWN, Judge, Ruling, restored
-from airflow_provider_mediaops.exceptions import NotFoundError, RateLimitedError, ServiceUnavailableError
+from airflow_provider_mediaops.books.api import DoubtfulNotFoundError, ForeignNotFoundError, WebPageNotFoundError
+from airflow_provider_mediaops.books.held_not_found import Evidence, HeldNotFounds, restored
+from airflow_provider_mediaops.books.not_found import KEY_CALL, WELL_KNOWN, UnvouchedNotFoundError
+from airflow_provider_mediaops.exceptions import (
+    InvalidConnectionError,
+    InvalidReplyError,
+    MediaOpsError,
+    NotFoundError,
+    RateLimitedError,
+    ServiceUnavailableError,
+)
 
 A, B, C, CANARY = "9780000000002", "9780000000019", "9780000000026", "9780131103627"
-CLEAR = NotFoundError("404: no such book.", status=404)
-DOUBTFUL = DoubtfulNotFoundError("404: Not Found.", status=404)
+CLEAR = NotFoundError("404: no such book.", status=404, excerpt='{"error_message": "no such book"}')
+LIMIT = DoubtfulNotFoundError("404: Not Found.", status=404)
+FOREIGN = ForeignNotFoundError("404: no Route matched.", status=404)
+PAGE = WebPageNotFoundError("404: <html>.", status=404)
+WORDS = {"clear": CLEAR, "limit": LIMIT, "foreign": FOREIGN, "web page": PAGE}
+DOWN = ServiceUnavailableError("503")
 
 
-class Court:
-    """A judge, and a clock beside it."""
+class Run:
+    """A run of look-ups, and a clock beside it."""
 
-    def __init__(self, canary: str | None = CANARY) -> None:
-        self.judge = Judge(canary)
+    def __init__(self, canary: str | None = CANARY, last_found: str | None = None) -> None:
+        self.evidence = Evidence(canary, last_found)
+        self.held = HeldNotFounds(self.evidence)
         self.now = 100.0
+        self.asked = ""
 
-    def missing(self, isbn13: str, error: NotFoundError | DoubtfulNotFoundError) -> None:
-        self.judge.send()
-        self.judge.missing(isbn13, error, self.now)
+    def missing(self, isbn13: str, error: MediaOpsError) -> None:
+        self.held.send()
+        self.held.missing(isbn13, error, self.now)
 
     def found(self, isbn13: str) -> None:
-        self.judge.found(isbn13, self.judge.send(), self.now)
+        self.held.found(isbn13, self.held.send(), self.now)
 
     def check(self, *, idle: bool = True) -> str | None:
-        return self.judge.check(self.now, idle=idle)
+        witness = self.held.check(self.now, idle=idle)
+        self.asked = witness or self.asked
+        return witness
 
-    def checked(self, error: Exception | None = None) -> None:
-        self.judge.checked(error, self.judge.send(), self.now)  # type: ignore[arg-type]
+    def checked(self, error: MediaOpsError | None = None) -> None:
+        self.held.checked(self.asked, error, self.held.send(), self.now)
 
-    def rulings(self, *, idle: bool = True) -> list[tuple[str, str]]:
-        return [(ruling.isbn13, ruling.what) for ruling in self.judge.rulings(self.now, idle=idle)]
+    def decisions(self, *, idle: bool = True) -> list[tuple[str, str]]:
+        return [(decision.isbn13, decision.action) for decision in self.held.decisions(self.now, idle=idle)]
+
+    def error(self) -> MediaOpsError:
+        [decision] = self.held.decisions(self.now, idle=True)
+        assert decision.action == "later"
+        return decision.error
 
 
-class TestClearWords:
-    def test_one_that_stands_alone_is_believed_when_nothing_else_is_going_on(self) -> None:
-        court = Court()
-        court.missing(A, CLEAR)
+class TestWhatIsVouchedFor:
+    @pytest.mark.parametrize(
+        ("words", "first", "second"),
+        [
+            ("clear", "not_found", None),
+            ("limit", "again", "not_found"),
+            ("foreign", "again", "not_found"),
+            ("web page", "again", "later"),
+        ],
+    )
+    def test_by_its_words(self, words: str, first: str, second: str | None) -> None:
+        run = Run()
+        run.missing(A, WORDS[words])
+        assert run.decisions(idle=False) == []
+        run.found(C)
+        assert run.decisions(idle=False) == [(A, first)]
+        if second:
+            run.missing(A, WORDS[words])
+            assert run.decisions(idle=False) == []
+            run.found(C)
+            assert run.decisions(idle=False) == [(A, second)]
+        assert run.held.undecided() == {}
 
-        assert court.rulings(idle=False) == []
-        assert court.check() is None
-        assert court.rulings() == [(A, "not_found")]
+    @pytest.mark.parametrize("words", WORDS)
+    def test_a_book_found_by_a_request_that_was_sent_before_it_came_is_no_witness(self, words: str) -> None:
+        run = Run()
+        run.held.send()
+        before = run.held.send()
+        for isbn13 in (A, B):
+            run.held.missing(isbn13, WORDS[words], run.now)
 
-    def test_one_that_stands_alone_is_believed_after_a_while(self) -> None:
-        court = Court()
-        court.missing(A, CLEAR)
-        assert court.judge.wakes_at() == court.now + 5
+        run.held.found(C, before, run.now)
 
-        court.now += 5
-
-        assert court.rulings(idle=False) == [(A, "not_found")]
-
-    def test_a_book_found_by_a_later_request_is_a_witness(self) -> None:
-        court = Court()
-        court.missing(A, CLEAR)
-        court.missing(B, CLEAR)
-        assert court.rulings(idle=False) == []
-
-        court.found(C)
-
-        assert court.rulings(idle=False) == [(A, "not_found"), (B, "not_found")]
-
-    def test_a_book_found_by_an_earlier_request_is_none(self) -> None:
-        court = Court()
-        earlier = court.judge.send()
-        court.missing(A, CLEAR)
-        court.missing(B, CLEAR)
-
-        court.judge.found(C, earlier, court.now)
-
-        assert court.rulings(idle=False) == []
-
-    def test_a_run_of_them_is_checked_once_for_all(self) -> None:
-        court = Court()
-        court.missing(A, CLEAR)
-        court.missing(B, CLEAR)
-        assert court.rulings() == []
-
-        assert court.check() == CANARY
-        assert court.check() is None
-        court.checked()
-
-        assert court.rulings() == [(A, "not_found"), (B, "not_found")]
-
-    def test_a_long_run_is_checked_now_and_then_while_it_goes_on(self) -> None:
-        court = Court()
-        isbns = [f"978{number:010d}" for number in range(25)]
-        for isbn in isbns[:-1]:
-            court.missing(isbn, CLEAR)
-            assert court.check(idle=False) is None
-        court.missing(isbns[-1], CLEAR)
-
-        assert court.check(idle=False) == CANARY
-
-    def test_a_slow_run_is_checked_after_some_seconds(self) -> None:
-        court = Court()
-        court.missing(A, CLEAR)
-        court.missing(B, CLEAR)
-        assert court.check(idle=False) is None
-        assert court.judge.wakes_at() == court.now + 5
-
-        court.now += 5
-
-        assert court.check(idle=False) == CANARY
+        assert run.decisions(idle=False) == []
 
     def test_what_comes_after_the_witness_was_asked_for_needs_another(self) -> None:
-        court = Court()
-        court.missing(A, CLEAR)
-        court.missing(B, CLEAR)
-        court.check()
-        asked = court.judge.send()
-        court.missing(C, CLEAR)
+        run = Run()
+        run.missing(A, CLEAR)
+        run.missing(B, CLEAR)
+        run.check()
+        asked = run.held.send()
+        run.missing(C, CLEAR)
 
-        court.judge.checked(None, asked, court.now)
+        run.held.checked(CANARY, None, asked, run.now)
 
-        assert court.rulings(idle=False) == [(A, "not_found"), (B, "not_found")]
-        assert court.rulings(idle=False) == []
+        assert run.decisions(idle=False) == [(A, "not_found"), (B, "not_found")]
+        assert run.held.undecided().keys() == {C}
 
+    @pytest.mark.parametrize("error", [LIMIT, FOREIGN, PAGE])
+    def test_other_words_never_say_so_once_the_service_has_used_the_clear_ones(self, error: MediaOpsError) -> None:
+        run = Run()
+        run.missing(A, CLEAR)
+        run.found(C)
+        assert run.decisions() == [(A, "not_found")]
 
-class TestDoubtfulOnes:
-    def test_each_is_asked_for_again_after_a_witness_and_believed_after_another(self) -> None:
-        court = Court()
-        court.missing(A, DOUBTFUL)
-        assert court.check() == CANARY
-        court.checked()
-        assert court.rulings() == [(A, "again")]
+        run.missing(B, error)
 
-        court.missing(A, DOUBTFUL)
-        assert court.rulings() == []
-        assert court.check() == CANARY
-        court.checked()
-
-        assert court.rulings() == [(A, "not_found")]
-        assert court.judge.take_news() is None
-
-    def test_many_share_the_witness(self) -> None:
-        court = Court()
-        for isbn in (A, B, C):
-            court.missing(isbn, DOUBTFUL)
-        court.check()
-        court.checked()
-
-        assert court.rulings() == [(A, "again"), (B, "again"), (C, "again")]
-
-    @pytest.mark.parametrize(("count", "seconds"), [(10, 0.0), (1, 2.0)])
-    def test_the_witness_waits_for_more_of_them_but_not_for_long(self, count: int, seconds: float) -> None:
-        court = Court()
-        for number in range(count):
-            assert court.check(idle=False) is None
-            court.missing(f"978{number:010d}", DOUBTFUL)
-        court.now += seconds
-
-        assert court.check(idle=False) == CANARY
+        later = run.error()
+        assert "The service says it otherwise of other books" in str(later)
+        assert isinstance(later, RateLimitedError) == (error is LIMIT)
+        assert (run.held.take_news() is not None) == (error is LIMIT)
 
     def test_a_book_that_is_there_the_second_time_shows_that_the_key_was_at_its_limit(self) -> None:
-        court = Court()
-        court.missing(A, DOUBTFUL)
-        court.missing(B, DOUBTFUL)
-        court.found(C)
-        assert court.rulings() == [(A, "again"), (B, "again")]
+        run = Run()
+        run.missing(A, LIMIT)
+        run.missing(B, LIMIT)
+        run.found(C)
+        assert run.decisions() == [(A, "again"), (B, "again")]
 
-        court.found(A)
-        court.missing(B, DOUBTFUL)
-        court.found(C)
+        run.found(A)
+        run.missing(B, LIMIT)
+        run.found(C)
 
         # So the second 404 of the other one may be the limit again.
-        assert court.rulings() == [(B, "later")]
-        news = court.judge.take_news()
-        assert isinstance(news, RateLimitedError)
-        assert court.judge.take_news() is None
+        assert isinstance(run.error(), RateLimitedError)
+        assert isinstance(run.held.take_news(), RateLimitedError)
+        assert run.held.take_news() is None
 
-    def test_a_refusal_around_that_time_does_too(self) -> None:
-        court = Court()
-        court.judge.see_limit(court.now)
-        court.now += 9
-        court.missing(A, DOUBTFUL)
-        court.found(C)
-        court.rulings()
-        court.missing(A, DOUBTFUL)
-        court.found(C)
+    @pytest.mark.parametrize(("seconds", "action"), [(10.0, "later"), (10.1, "not_found")])
+    def test_a_limit_around_that_time_does_too(self, seconds: float, action: str) -> None:
+        run = Run()
+        run.held.see_limit(run.now)
+        run.now += seconds
+        run.missing(A, LIMIT)
+        run.found(C)
+        run.decisions()
+        run.missing(A, LIMIT)
+        run.found(C)
 
-        assert court.rulings() == [(A, "later")]
-
-    def test_where_the_service_has_words_of_its_own_for_missing_books_the_other_words_are_about_the_limit(self) -> None:
-        court = Court()
-        court.missing(A, CLEAR)
-        court.found(C)
-        assert court.rulings() == [(A, "not_found")]
-
-        court.missing(B, DOUBTFUL)
-
-        [ruling] = court.judge.rulings(court.now, idle=False)
-        assert (ruling.isbn13, ruling.what) == (B, "later")
-        assert "The service says it otherwise of other books" in str(ruling.error)
-        assert isinstance(court.judge.take_news(), RateLimitedError)
-
-    def test_a_clear_one_at_the_second_time_is_believed_like_any_other(self) -> None:
-        court = Court()
-        court.missing(A, DOUBTFUL)
-        court.found(C)
-        court.rulings()
-
-        court.missing(A, CLEAR)
-
-        assert court.rulings() == [(A, "not_found")]
+        assert run.decisions() == [(A, action)]
 
 
-class TestWitness:
-    def test_the_book_found_last_goes_before_the_canary(self) -> None:
-        court = Court()
-        court.found(C)
-        court.missing(A, DOUBTFUL)
+class TestOneInClearWordsByItself:
+    def test_it_is_believed_if_key_and_address_were_proved_a_short_time_ago(self) -> None:
+        run = Run()
+        run.found(C)
+        run.now += 599
+        run.missing(A, CLEAR)
 
-        assert court.check() == C
+        assert run.decisions(idle=False) == []
+        assert run.check() is None
+        assert run.decisions() == [(A, "not_found")]
 
-    def test_without_a_canary_a_well_known_book_will_do(self) -> None:
-        court = Court(canary=None)
-        court.missing(A, DOUBTFUL)
+    def test_it_is_believed_after_some_seconds_while_others_are_under_way(self) -> None:
+        run = Run()
+        run.found(C)
+        run.missing(A, CLEAR)
+        assert run.held.wakes_at() == run.now + 5
 
-        assert court.check() == WELL_KNOWN
+        run.now += 5
 
-    def test_no_book_is_a_witness_for_itself(self) -> None:
-        court = Court()
-        court.missing(CANARY, DOUBTFUL)
+        assert run.decisions(idle=False) == [(A, "not_found")]
 
-        assert court.check() == WELL_KNOWN
+    @pytest.mark.parametrize("proved_before", [None, 600.0])
+    def test_it_needs_a_witness_otherwise(self, proved_before: float | None) -> None:
+        run = Run()
+        if proved_before is not None:
+            run.found(C)
+            run.now += proved_before
+        run.missing(A, CLEAR)
 
-    def test_where_there_is_none_nothing_is_decided(self) -> None:
-        court = Court(canary=None)
-        court.missing(WELL_KNOWN, DOUBTFUL)
+        assert run.decisions() == []
+        assert run.check() in (CANARY, C)
 
-        assert court.check() is None
-        [ruling] = court.judge.rulings(court.now, idle=True)
-        assert ruling.what == "later"
-        assert "There is no witness" in str(ruling.error)
-        assert "set canary_isbn" in str(ruling.error)
+
+class TestWhenAWitnessIsAskedFor:
+    @pytest.mark.parametrize(
+        ("words", "count", "seconds"), [("clear", 25, 0.0), ("clear", 1, 5.0), ("limit", 10, 0.0), ("foreign", 1, 2.0)]
+    )
+    def test_it_waits_for_more_404s_but_not_for_long(self, words: str, count: int, seconds: float) -> None:
+        run = Run()
+        for number in range(count):
+            assert run.check(idle=False) is None
+            run.missing(f"978{number:010d}", WORDS[words])
+        if seconds:
+            assert run.held.wakes_at() == run.now + seconds
+        run.now += seconds
+
+        assert run.check(idle=False) == CANARY
+        assert run.check(idle=False) is None
 
     def test_while_it_is_not_found_the_key_is_in_doubt_and_it_is_asked_for_with_growing_pauses(self) -> None:
-        court = Court()
-        court.missing(A, DOUBTFUL)
+        run = Run()
+        run.missing(A, LIMIT)
         pauses = []
         for _ in range(8):
-            assert court.check()
-            court.checked(DOUBTFUL)
-            assert court.judge.doubts_key
-            assert court.rulings() == []
-            wakes = court.judge.wakes_at()
+            assert run.check()
+            run.checked(LIMIT)
+            assert run.held.doubts_key
+            assert run.decisions() == []
+            wakes = run.held.wakes_at()
             assert wakes is not None
-            pauses.append(wakes - court.now)
-            assert court.check() is None
-            court.now = wakes
+            pauses.append(wakes - run.now)
+            assert run.check() is None
+            run.now = wakes
 
         assert pauses == [1, 2, 4, 8, 16, 30, 30, 30]
-        assert isinstance(court.judge.take_news(), RateLimitedError)
+        assert isinstance(run.held.take_news(), RateLimitedError)
+        run.check()
+        run.checked()
+        assert not run.held.doubts_key
+        assert run.decisions() == [(A, "again")]
 
-    def test_once_it_is_found_the_doubt_is_over(self) -> None:
-        court = Court()
-        court.missing(A, DOUBTFUL)
-        court.check()
-        court.checked(DOUBTFUL)
-        court.now += 1
-        court.check()
-        court.checked()
+    @pytest.mark.parametrize("patience_seconds", [0.0, 240.0])
+    def test_after_some_time_what_is_held_is_put_off(self, patience_seconds: float) -> None:
+        run = Run()
+        run.held.patience_seconds = patience_seconds
+        run.missing(A, LIMIT)
+        run.missing(B, CLEAR)
+        run.check()
+        run.checked(LIMIT)
+        run.now += patience_seconds
 
-        assert not court.judge.doubts_key
-        assert court.rulings() == [(A, "again")]
+        assert run.decisions() == [(A, "later"), (B, "later")]
+        assert not run.held.doubts_key
 
-    def test_after_some_minutes_what_is_held_is_put_off(self) -> None:
-        court = Court()
-        court.missing(A, DOUBTFUL)
-        court.missing(B, CLEAR)
-        court.check()
-        court.checked(DOUBTFUL)
-        court.now += 240
 
-        assert court.rulings() == [(A, "later"), (B, "later")]
-        assert not court.judge.doubts_key
+class TestTheWitness:
+    def test_the_book_found_last_goes_before_the_canary_and_the_canary_before_the_well_known_one(self) -> None:
+        for canary, last_found, best in ((CANARY, C, C), (CANARY, None, CANARY), (None, None, WELL_KNOWN)):
+            run = Run(canary, last_found)
+            run.missing(A, LIMIT)
+            assert run.check() == best
 
-    def test_without_patience_it_is_put_off_at_once(self) -> None:
-        court = Court()
-        court.judge.patience = 0.0
-        court.missing(A, DOUBTFUL)
-        court.check()
-        court.checked(DOUBTFUL)
+    def test_no_book_is_a_witness_for_itself(self) -> None:
+        run = Run()
+        run.missing(CANARY, LIMIT)
 
-        assert court.rulings() == [(A, "later")]
-
-    def test_a_canary_that_does_not_exist_is_no_witness_and_says_nothing_about_the_limit(self) -> None:
-        court = Court()
-        court.missing(A, DOUBTFUL)
-        assert court.check() == CANARY
-        court.checked(CLEAR)
-        assert not court.judge.doubts_key
-        assert court.judge.take_news() is None
-
-        assert court.check() == WELL_KNOWN
-        court.checked(CLEAR)
-
-        assert court.check() is None
-        assert court.rulings() == [(A, "later")]
+        assert run.check() == WELL_KNOWN
 
     def test_a_canary_that_seems_to_be_at_the_limit_is_asked_for_by_turns_with_another_book(self) -> None:
-        court = Court()
-        court.missing(A, DOUBTFUL)
+        run = Run()
+        run.missing(A, LIMIT)
         asked = []
         for _ in range(3):
-            asked.append(court.check())
-            court.checked(DOUBTFUL)
-            court.now += 30.0
+            asked.append(run.check())
+            run.checked(LIMIT)
+            run.now += 30.0
 
         assert asked == [CANARY, WELL_KNOWN, CANARY]
 
-    def test_a_book_that_was_found_is_not(self) -> None:
-        court = Court()
-        court.found(B)
-        court.missing(A, DOUBTFUL)
-        for _ in range(3):
-            assert court.check() == B
-            court.checked(DOUBTFUL)
-            court.now += 30.0
+    @pytest.mark.parametrize(
+        ("canary", "found", "words", "meaning"),
+        [
+            (CANARY, "", "clear", "wrong"),
+            (CANARY, "", "limit", "limit"),
+            (CANARY, "", "foreign", "wrong"),
+            (CANARY, "", "web page", "wrong"),
+            (None, "", "clear", "no witness"),
+            (None, "", "limit", "limit"),
+            (None, "", "foreign", "wrong"),
+            (None, "", "web page", "wrong"),
+            (CANARY, "before", "clear", "no witness"),
+            (CANARY, "before", "limit", "limit"),
+            (CANARY, "before", "foreign", "wrong"),
+            (CANARY, "before", "web page", "wrong"),
+            (CANARY, "now", "clear", "limit"),
+            (CANARY, "now", "limit", "limit"),
+            (CANARY, "now", "foreign", "outage"),
+            (CANARY, "now", "web page", "outage"),
+        ],
+    )
+    def test_what_it_means_that_it_is_not_found(self, canary: str | None, found: str, words: str, meaning: str) -> None:
+        run = Run(canary, C if found == "before" else None)
+        if found == "now":
+            run.found(C)
+        run.missing(A, LIMIT)
+        witness = run.check()
+        assert witness == (C if found else canary or WELL_KNOWN)
 
-    def test_a_book_that_was_there_before_makes_clear_words_misleading(self) -> None:
-        court = Court()
-        court.found(C)
-        court.missing(A, CLEAR)
-        court.missing(B, CLEAR)
-        assert court.check() == C
-        court.checked(CLEAR)
-        court.now += 1
-        court.check()
-        court.checked()
+        run.checked(WORDS[words])
 
-        assert court.rulings() == [(A, "again"), (B, "again")]
+        assert (run.held.wrong is not None) == (meaning == "wrong")
+        assert run.held.doubts_key == (meaning in ("limit", "outage"))
+        assert (run.held.take_news() is not None) == (meaning == "limit")
+        assert (run.check() is None) == (meaning != "no witness" or canary is None)
+
+    def test_one_that_speaks_against_the_connection_says_what_to_check_and_ends_all(self) -> None:
+        for canary in (CANARY, None):
+            run = Run(canary)
+            run.missing(A, FOREIGN)
+            run.check()
+            run.checked(FOREIGN)
+
+            assert isinstance(run.held.wrong, InvalidConnectionError)
+            assert "no Route matched" in str(run.held.wrong)
+            assert "check the connection's base address" in str(run.held.wrong)
+            assert "canary_isbn" in str(run.held.wrong)
+            assert (run.check(), run.decisions(), run.held.wakes_at()) == (None, [], None)
+            assert run.held.undecided().keys() == {A}
+
+    def test_clear_words_that_were_about_the_limit_are_no_clearer_than_others(self) -> None:
+        run = Run()
+        run.found(C)
+        run.missing(A, CLEAR)
+        run.missing(B, CLEAR)
+        assert run.check() == C
+        run.checked(CLEAR)
+        run.now += 1
+        run.check()
+        run.checked()
+
+        assert run.decisions() == [(A, "again"), (B, "again")]
 
     def test_a_service_that_does_not_answer_leaves_the_key_in_doubt(self) -> None:
-        court = Court()
-        court.missing(A, DOUBTFUL)
-        court.check()
-        court.checked(ServiceUnavailableError("503"))
+        run = Run()
+        run.missing(A, FOREIGN)
+        run.check()
+        run.checked(DOWN)
+        assert run.held.doubts_key
+        assert run.held.take_news() is None
 
-        assert court.judge.doubts_key
-        assert court.judge.take_news() is None
+        run.now += 240
+
+        assert isinstance(run.error(), ServiceUnavailableError)
+
+    def test_a_web_page_beside_books_that_are_found_is_no_reply(self) -> None:
+        run = Run()
+        for _ in range(2):
+            run.missing(A, PAGE)
+            run.found(C)
+            [decision] = run.held.decisions(run.now, idle=True)
+
+        assert isinstance(decision.error, InvalidReplyError)
+
+
+class TestACatalogueWithoutTheWellKnownBook:
+    def small(self, error: MediaOpsError) -> Run:
+        run = Run(canary=None)
+        run.missing(A, error)
+        assert run.check() == WELL_KNOWN
+        run.checked(CLEAR)
+        return run
+
+    def test_the_keys_quota_vouches_for_clear_words(self) -> None:
+        run = self.small(CLEAR)
+        assert run.decisions() == []
+        assert run.check() == KEY_CALL
+        run.checked()
+
+        assert run.decisions() == [(A, "not_found")]
+
+    def test_it_vouches_for_no_other_words(self) -> None:
+        assert isinstance(self.small(LIMIT).error(), RateLimitedError)
+
+    def test_without_it_nothing_vouches_and_the_advice_is_a_canary(self) -> None:
+        run = self.small(CLEAR)
+        run.check()
+        run.checked(InvalidReplyError("no such call"))
+
+        error = run.error()
+        assert isinstance(error, UnvouchedNotFoundError)
+        assert "set canary_isbn" in str(error)
+
+    @pytest.mark.parametrize(
+        ("error", "cls"),
+        [(CLEAR, UnvouchedNotFoundError), (FOREIGN, InvalidConnectionError), (LIMIT, RateLimitedError)],
+    )
+    def test_the_well_known_book_itself_has_no_witness(self, error: MediaOpsError, cls: type[MediaOpsError]) -> None:
+        run = Run(canary=None)
+        run.missing(WELL_KNOWN, error)
+        if run.check() == KEY_CALL:
+            run.checked(InvalidReplyError("no such call"))
+
+        assert type(run.error()) is cls
+
+    def test_a_quota_that_cannot_be_read_now_is_asked_for_again(self) -> None:
+        run = self.small(CLEAR)
+        run.check()
+        run.checked(DOWN)
+
+        assert run.held.doubts_key
 
 
 def test_what_is_not_decided_can_be_taken_up_by_the_next_attempt() -> None:
-    court = Court()
-    court.missing(A, DOUBTFUL)
-    court.missing(B, DOUBTFUL)
-    court.found(C)
-    court.rulings()
-    court.missing(B, CLEAR)
-    again = dict(restored(court.judge.undecided()))
+    run = Run()
+    for isbn13, error in ((A, LIMIT), (B, CLEAR), (C, FOREIGN), (CANARY, PAGE)):
+        run.missing(isbn13, error)
+    again = dict(restored(run.held.undecided()))
 
-    assert {isbn: type(error) for isbn, error in again.items()} == {A: DoubtfulNotFoundError, B: NotFoundError}
-    assert [str(again[A]), str(again[B])] == [str(DOUBTFUL), str(CLEAR)]
-    assert again[A].status == 404
+    assert [(type(error), str(error), error.status) for error in again.values()] == [
+        (type(error), str(error), 404) for error in (LIMIT, CLEAR, FOREIGN, PAGE)
+    ]
+
+
+def test_what_version_0_1_took_for_clear_words_is_no_longer_so() -> None:
+    [(_, error)] = restored({A: NotFoundError("404: no Route matched.", excerpt='{"message": "no Route"}').to_dict()})
+
+    assert isinstance(error, DoubtfulNotFoundError)
 
 
 def test_a_book_that_got_no_second_answer_is_forgotten() -> None:
-    court = Court()
-    court.missing(A, DOUBTFUL)
-    court.found(C)
-    assert court.judge.rulings(court.now, idle=True) == [Ruling(A, "again", DOUBTFUL)]
+    run = Run()
+    run.missing(A, LIMIT)
+    run.found(C)
+    assert run.decisions() == [(A, "again")]
 
-    court.judge.forget(A)
+    run.held.forget(A)
 
-    assert court.judge.undecided() == {}
+    assert run.held.undecided() == {}

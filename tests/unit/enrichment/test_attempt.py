@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -10,15 +11,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from airflow.providers.common.compat.sdk import ObjectStoragePath
 
-from airflow_provider_mediaops.books.batch.runner import Stretch
-from airflow_provider_mediaops.books.batch.scheduler import DoneRow
+from airflow_provider_mediaops.books.batch.runner import BatchUpdate
 from airflow_provider_mediaops.books.models import Book, Lookup
 from airflow_provider_mediaops.enrichment.attempt import (
     Attempt,
     Enrichment,
-    check_inputs,
-    inputs_of,
+    check_rows,
     list_beside,
+    rows_of,
     write_list,
 )
 from airflow_provider_mediaops.exceptions import DestinationInUseError
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from tests.unit.storage.conftest import Store
 
 OWNER = Owner("dag/run/task/-1", "digest")
-FOUND = DoneRow(Lookup(CRIME, CRIME, "found", book=Book({"isbn13": CRIME}), requests=1))
-FAILED = DoneRow(Lookup(CALENDAR, CALENDAR, "failed", error="503"))
+FOUND = Lookup(CRIME, CRIME, "found", book=Book({"isbn13": CRIME}), requests=1)
+FAILED = Lookup(CALENDAR, CALENDAR, "failed", error="503")
 
 
 def enrichment(destination: object, **fields: Any) -> Enrichment:
@@ -48,8 +48,8 @@ def nobody(_: str) -> None:
     """Hear what is told."""
 
 
-def stretch(*done: DoneRow, ahead: tuple[DoneRow, ...] = (), changed: bool = True) -> Stretch:
-    return Stretch(done, ahead, {}, len(done), changed=changed)
+def update(*done: Lookup, out_of_order: tuple[Lookup, ...] = (), changed: bool = True) -> BatchUpdate:
+    return BatchUpdate(done, out_of_order, {}, len(done), changed=changed)
 
 
 @pytest.fixture
@@ -61,17 +61,17 @@ def local(tmp_path: Path) -> Iterator[tuple[Enrichment, Staging]]:
 
 class TestCommitting:
     def test_on_the_local_disk_what_is_done_is_committed_at_once(self, local: tuple[Enrichment, Staging]) -> None:
-        attempt = Attempt(*local, tell=nobody)
-        attempt.take_in(stretch(FOUND))
-        attempt.take_in(stretch(ahead=(FOUND,)))
+        attempt = Attempt(*local, nobody)
+        attempt.commit(update(FOUND))
+        attempt.commit(update(out_of_order=(FOUND,)))
 
         _, staging = local
         assert staging.rows == 1
         assert len(staging.state["ahead"]) == 1
 
     def test_where_nothing_has_changed_there_is_nothing_to_commit(self, local: tuple[Enrichment, Staging]) -> None:
-        attempt = Attempt(*local, tell=nobody)
-        attempt.take_in(stretch(changed=False))
+        attempt = Attempt(*local, nobody)
+        attempt.commit(update(changed=False))
 
         assert local[1].state is None
 
@@ -81,17 +81,17 @@ class TestCommitting:
         plan = enrichment("memory://shelf@bucket/books.jsonl")
         with plan.dataset().staging(OWNER) as staging:
             attempt = Attempt(plan, staging, nobody, clock=clock.clock.monotonic)
-            attempt.take_in(stretch(FOUND))
+            attempt.commit(update(FOUND))
             assert staging.rows == 0
             clock.wait(1.0)
             # The beat of a walk, of which nothing is new.
-            attempt.take_in(stretch(changed=False))
+            attempt.commit(update(changed=False))
             assert staging.rows == 1
-            attempt.take_in(stretch(FOUND))
-            attempt.keep()
+            attempt.commit(update(FOUND))
+            attempt.abort()
             assert staging.rows == 2
-            attempt.take_in(stretch(FOUND))
-            attempt.end()
+            attempt.commit(update(FOUND))
+            attempt.finish()
 
         assert len(store.cat_file("/bucket/books.jsonl").splitlines()) == 3
 
@@ -101,12 +101,12 @@ class TestCommitting:
         def full(*_: object) -> None:
             raise OSError(28, "No space left on device")
 
-        attempt = Attempt(*local, tell=nobody)
+        attempt = Attempt(*local, nobody)
         with monkeypatch.context() as patch:
             patch.setattr(local[1], "commit", full)
             with pytest.raises(OSError, match="No space"):
-                attempt.take_in(stretch(FOUND))
-        attempt.keep()
+                attempt.commit(update(FOUND))
+        attempt.abort()
 
         _, staging = local
         assert staging.rows == staging.state["counts"]["found"] == 1
@@ -118,12 +118,12 @@ class TestCommitting:
             raise DestinationInUseError("taken")
 
         told: list[str] = []
-        attempt = Attempt(*local, tell=told.append)
+        attempt = Attempt(*local, told.append)
         monkeypatch.setattr(local[1], "commit", taken)
         with pytest.raises(DestinationInUseError):
-            attempt.take_in(stretch(FOUND))
-        attempt.keep()
-        assert told == ["Kept 0 of 9 ISBNs for the next attempt."]
+            attempt.commit(update(FOUND))
+        attempt.abort()
+        assert told == ["Saved 0 of 9 ISBNs for the next attempt."]
 
     def test_an_attempt_that_cannot_write_tells_of_what_is_kept(
         self, local: tuple[Enrichment, Staging], monkeypatch: pytest.MonkeyPatch
@@ -132,15 +132,15 @@ class TestCommitting:
             raise OSError(28, "No space left on device")
 
         told: list[str] = []
-        attempt = Attempt(*local, tell=told.append)
-        attempt.take_in(stretch(FOUND))
+        attempt = Attempt(*local, told.append)
+        attempt.commit(update(FOUND))
         with monkeypatch.context() as patch:
             patch.setattr(local[1], "commit", full)
             with pytest.raises(OSError, match="No space"):
-                attempt.take_in(stretch(FOUND))
-            attempt.keep()
+                attempt.commit(update(FOUND))
+            attempt.abort()
 
-        assert told == ["Kept 1 of 9 ISBNs for the next attempt."]
+        assert told == ["Saved 1 of 9 ISBNs for the next attempt."]
 
 
 class TestGoingOn:
@@ -148,18 +148,18 @@ class TestGoingOn:
         plan = enrichment(tmp_path / "books.jsonl", max_failures=3)
         told: list[str] = []
         with suppress(ZeroDivisionError), plan.dataset().staging(OWNER) as staging:
-            Attempt(plan, staging, told.append).take_in(stretch(FOUND, FAILED))
+            Attempt(plan, staging, told.append).commit(update(FOUND, FAILED))
             raise ZeroDivisionError
         with plan.dataset().staging(OWNER) as staging:
-            attempt = Attempt(plan, staging, told.append, [CRIME, CALENDAR, "x", CRIME])
+            attempt = Attempt(plan, staging, told.append, isbns=[CRIME, CALENDAR, "x", CRIME])
 
-            assert [row.text for row in attempt.inputs()] == ["x", CRIME]
+            assert [row.text for row in attempt.rows()] == ["x", CRIME]
             assert attempt.options().max_failures == 2
-            assert attempt.start.last_found == CRIME
-            attempt.take_in(stretch(FOUND))
-            line = attempt.end()
+            assert attempt.resume.last_found == CRIME
+            attempt.commit(update(FOUND))
+            line = attempt.finish()
 
-        assert told == ["Going on after 2 of 9 ISBNs."]
+        assert told == ["Resuming after 2 of 9 ISBNs."]
         assert line.startswith("3 of 9 ISBNs: 2 found, 0 not found, 0 invalid, 1 failed; ")
         assert line.endswith(f"Written to {tmp_path}/books.jsonl.")
         assert staging.summary["resumed"]
@@ -170,16 +170,16 @@ class TestGoingOn:
         plan = enrichment(tmp_path / "books.jsonl", source=str(tmp_path / "isbns.csv"), column="ean")
         with plan.dataset().staging(OWNER) as staging:
             attempt = Attempt(plan, staging, nobody)
-            attempt.take_in(stretch(FOUND))
+            attempt.commit(update(FOUND))
 
-            assert [row.text for row in attempt.inputs()] == [CALENDAR, "x"]
+            assert [row.text for row in attempt.rows()] == [CALENDAR, "x"]
 
     def test_a_source_that_has_changed_meanwhile_is_not_read_on(self, tmp_path: Path) -> None:
         source = tmp_path / "isbns.txt"
         source.write_text(f"{CRIME}\n{CALENDAR}\n")
         plan = enrichment(tmp_path / "books.jsonl", source=str(source), version=version_of(str(source)))
         with suppress(ZeroDivisionError), plan.dataset().staging(OWNER) as staging:
-            Attempt(plan, staging, nobody).take_in(stretch(FOUND))
+            Attempt(plan, staging, nobody).commit(update(FOUND))
             raise ZeroDivisionError
         source.write_text(f"{CALENDAR}\n{CRIME}\n\n")
 
@@ -190,19 +190,108 @@ class TestGoingOn:
             Attempt(plan, staging, nobody)
 
 
+class TestColumns:
+    def test_rows_that_wait_do_not_hold_their_columns(self, tmp_path: Path) -> None:
+        big = "x" * 100_000
+        (tmp_path / "isbns.jsonl").write_text(f'{{"isbn": "{CRIME}", "big": "{big}"}}\n' * 300)
+        plan = enrichment(tmp_path / "books.jsonl", source=str(tmp_path / "isbns.jsonl"), keep=True, total=300)
+        with plan.dataset().staging(OWNER) as staging:
+            attempt = Attempt(plan, staging, nobody)
+            tracemalloc.start()
+            try:
+                # As a batch does that waits for the first of them.
+                rows = list(attempt.rows())
+                held, _ = tracemalloc.get_traced_memory()
+                for _ in rows:
+                    attempt.commit(update(FOUND))
+                _, peak = tracemalloc.get_traced_memory()
+            finally:
+                tracemalloc.stop()
+
+        assert len((tmp_path / "books.jsonl").read_bytes()) > 30_000_000
+        assert held < 3_000_000
+        assert peak < 10_000_000
+
+    @pytest.mark.parametrize("left", ["", f"{CALENDAR},b\n"])
+    def test_a_row_gets_the_columns_of_its_own_row_or_none(self, tmp_path: Path, left: str) -> None:
+        (tmp_path / "isbns.csv").write_text(f"isbn,sku\n{CRIME},a\n{left}")
+        plan = enrichment(tmp_path / "books.jsonl", source=str(tmp_path / "isbns.csv"), keep=True)
+        with suppress(ZeroDivisionError), plan.dataset().staging(OWNER) as staging:
+            attempt = Attempt(plan, staging, nobody)
+            attempt.commit(update(FOUND))
+            with pytest.raises(OSError, match=r"isbns\.csv has changed while it was read"):
+                attempt.commit(update(FOUND))
+            assert [row["source"] for row in staging.records()] == [{"sku": "a"}]
+            raise ZeroDivisionError
+
+
+class TestBeginningAnew:
+    def staged(self, tmp_path: Path, **fields: Any) -> None:
+        """Leave a stage with a row, as an attempt that fails does."""
+        (tmp_path / "isbns.csv").write_text(f"isbn,sku\n{CRIME},a\n{CALENDAR},b\n")
+        plan = enrichment(tmp_path / "books.jsonl", source=str(tmp_path / "isbns.csv"), **fields)
+        with suppress(ZeroDivisionError), plan.dataset().staging(OWNER) as staging:
+            Attempt(plan, staging, nobody).commit(update(FOUND))
+            raise ZeroDivisionError
+
+    @pytest.mark.parametrize(("before", "now"), [(False, True), (True, False)])
+    def test_rows_with_columns_are_not_mixed_with_rows_without(
+        self, tmp_path: Path, *, before: bool, now: bool
+    ) -> None:
+        self.staged(tmp_path, keep=before)
+        logged: list[str] = []
+        plan = enrichment(tmp_path / "books.jsonl", source=str(tmp_path / "isbns.csv"), keep=now)
+        with plan.dataset().staging(OWNER) as staging:
+            attempt = Attempt(plan, staging, logged.append)
+            assert staging.rows == 0
+            assert [row.text for row in attempt.rows()] == [CRIME, CALENDAR]
+            assert attempt.resume.seen.get(CRIME, "x") is not None
+            attempt.commit(update(FOUND))
+            attempt.finish()
+
+        [line] = logged
+        assert line.startswith(
+            "Writing the 9 ISBNs anew instead of resuming an earlier attempt: its rows were written "
+        )
+        assert f" {'with' if before else 'without'} the source's other columns. The 1 books that it found " in line
+        [row] = map(json.loads, (tmp_path / "books.jsonl").read_text().splitlines())
+        assert row.get("source") == ({"sku": "a"} if now else None)
+        assert (staging.summary["rows"], staging.summary["requests"], staging.summary["resumed"]) == (1, 2, True)
+
+    @pytest.mark.usefixtures("store")
+    def test_on_a_store_as_well(self, tmp_path: Path, store: Store) -> None:
+        (tmp_path / "isbns.csv").write_text(f"isbn,sku\n{CRIME},a\n")
+        plans = [
+            enrichment("memory://shelf@bucket/books.jsonl", source=str(tmp_path / "isbns.csv"), keep=keep)
+            for keep in (False, True)
+        ]
+        with suppress(ZeroDivisionError), plans[0].dataset().staging(OWNER) as staging:
+            attempt = Attempt(plans[0], staging, nobody)
+            attempt.commit(update(FOUND))
+            attempt.abort()
+            raise ZeroDivisionError
+        with plans[1].dataset().staging(OWNER) as staging:
+            attempt = Attempt(plans[1], staging, nobody)
+            attempt.commit(update(FOUND))
+            attempt.finish()
+
+        [row] = map(json.loads, store.cat_file("/bucket/books.jsonl").splitlines())
+        assert row["source"] == {"sku": "a"}
+
+
 class TestProgress:
     def test_it_is_told_every_thirty_seconds_whether_or_not_anything_is_done(
         self, local: tuple[Enrichment, Staging]
     ) -> None:
         clock, told = FakeClock(), list[str]()
-        attempt = Attempt(*local, tell=told.append, clock=clock.clock.monotonic)
+        attempt = Attempt(*local, told.append, clock=clock.clock.monotonic)
         for _ in range(4):
-            attempt.take_in(stretch(FOUND))
+            attempt.commit(update(FOUND))
             clock.wait(10.0)
         for _ in range(50):
-            attempt.take_in(stretch(changed=False))
+            attempt.commit(update(changed=False))
             clock.wait(1.0)
-        line = attempt.end()
+        line = attempt.finish()
 
         assert told == [
             "4 of 9 ISBNs: 4 found, 0 not found, 0 invalid, 0 failed; 0.1 a second, 38 s left.",
@@ -228,7 +317,7 @@ class TestLists:
         path = list_beside(str(tmp_path / "day" / "books.csv"))
         write_list(path, self.ROWS)
 
-        rows = [row.text for row in inputs_of(str(path), "isbn")]
+        rows = [row.text for row in rows_of(str(path), "isbn")]
         assert rows == ["a", "", "9780140449136", " b ", "half \ud83d", "two\nlines", ""]
         assert path.parent == ObjectStoragePath(str(tmp_path / "day"))
         assert path.name == ".books.csv.isbns.jsonl"
@@ -240,7 +329,7 @@ class TestLists:
 
         assert str(path).startswith("memory://shelf@")
         assert "bucket/day/.books.csv." in str(path)
-        assert len(list(inputs_of(str(path), "isbn"))) == len(self.ROWS)
+        assert len(list(rows_of(str(path), "isbn"))) == len(self.ROWS)
         path.unlink()
         assert not path.exists()
 
@@ -248,7 +337,7 @@ class TestLists:
         (tmp_path / "good.txt").write_text(f"{CRIME}\n{CALENDAR}\n")
         (tmp_path / "bad.txt").write_text(f"{CRIME}\nx\n")
 
-        assert check_inputs(inputs_of(str(tmp_path / "good.txt"), "isbn")) == 2
-        assert check_inputs([]) == 0
+        assert check_rows(rows_of(str(tmp_path / "good.txt"), "isbn")) == 2
+        assert check_rows([]) == 0
         with pytest.raises(ValueError, match="Row 2: 'x' is no ISBN"):
-            check_inputs(inputs_of(str(tmp_path / "bad.txt"), "isbn"))
+            check_rows(rows_of(str(tmp_path / "bad.txt"), "isbn"))

@@ -1,13 +1,19 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.books.batch.runner import Stretch
-from airflow_provider_mediaops.books.batch.scheduler import DoneRow
-from airflow_provider_mediaops.books.batch.seen import Outcome
+import pytest
+
+from airflow_provider_mediaops.books.batch.runner import BatchUpdate
 from airflow_provider_mediaops.books.models import Book, Lookup
-from airflow_provider_mediaops.enrichment.checkpoint import ENRICHED, Ledger, row_of, start_of
+from airflow_provider_mediaops.enrichment.checkpoint import (
+    ENRICHED,
+    Checkpoint,
+    enriched_view,
+    read_saved,
+    row_of,
+)
 from airflow_provider_mediaops.exceptions import ServiceUnavailableError
 from tests.unit.book_database import CALENDAR, CRIME, PROGRAMMING
 
@@ -82,78 +88,140 @@ DOWN = ServiceUnavailableError("down")
 UNDECIDED = {CALENDAR: {"type": "NotFoundError", "message": "404"}}
 
 
-def stretch(*done: Lookup, ahead: tuple[Lookup, ...] = (), requests: int = 0) -> Stretch:
-    def as_done(lookup: Lookup) -> DoneRow:
-        return DoneRow(lookup, DOWN if lookup.status == "failed" else None)
-
-    return Stretch([*map(as_done, done)], [*map(as_done, ahead)], UNDECIDED, requests, changed=True)
+def update(*done: Lookup, out_of_order: tuple[Lookup, ...] = (), requests: int = 0) -> BatchUpdate:
+    return BatchUpdate(done, out_of_order, UNDECIDED, requests, changed=True)
 
 
-class TestLedger:
+class TestCheckpoint:
     def test_rows_stand_until_they_are_committed_with_the_state_that_belongs_to_them(self) -> None:
-        ledger = Ledger(total=9)
-        ledger.take_in(stretch(FOUND, LOOKUPS[1], requests=3))
-        ledger.take_in(stretch(MISSING, requests=4))
+        checkpoint = Checkpoint(total=9)
+        checkpoint.add(update(FOUND, LOOKUPS[1], requests=3))
+        checkpoint.add(update(MISSING, requests=4))
 
-        assert ledger.rows == [row_of(FOUND), row_of(LOOKUPS[1]), row_of(MISSING)]
-        ledger.committed()
-        assert ledger.rows == []
-        assert ledger.state() == {
+        assert checkpoint.rows == [row_of(FOUND), row_of(LOOKUPS[1]), row_of(MISSING)]
+        checkpoint.committed()
+        assert checkpoint.rows == []
+        assert checkpoint.state() == {
             "counts": {"found": 1, "not_found": 1, "invalid": 1, "failed": 0},
             "requests": 4,
             "ahead": [],
             "undecided": UNDECIDED,
+            "not_found_rule": 2,
+            "source_columns": False,
         }
 
     def test_what_cost_requests_and_waits_for_its_turn_is_saved(self) -> None:
-        ledger = Ledger()
-        ledger.take_in(stretch(ahead=(MISSING, FAILED, LOOKUPS[1], FOUND)))
+        checkpoint = Checkpoint()
+        checkpoint.add(update(out_of_order=(MISSING, FAILED, LOOKUPS[1], FOUND)))
 
-        assert ledger.rows == []
-        assert ledger.state()["ahead"] == [row_of(MISSING), row_of(FOUND)]
+        assert checkpoint.rows == []
+        assert checkpoint.state()["ahead"] == [row_of(MISSING), row_of(FOUND)]
 
     def test_an_attempt_that_goes_on_counts_on(self) -> None:
-        ledger = Ledger({"counts": {"failed": 1}, "requests": 7})
-        ledger.take_in(stretch(MISSING, FAILED, ahead=(FOUND,), requests=5))
+        checkpoint = Checkpoint({"counts": {"failed": 1}, "requests": 7})
+        checkpoint.add(update(MISSING, FAILED, out_of_order=(FOUND,), requests=5))
 
-        assert [row["status"] for row in ledger.rows] == ["not_found", "failed"]
-        state = ledger.state()
+        assert [row["status"] for row in checkpoint.rows] == ["not_found", "failed"]
+        state = checkpoint.state()
         assert state["counts"] == {"found": 0, "not_found": 1, "invalid": 0, "failed": 2}
         assert state["requests"] == 12
 
     def test_the_summary_has_the_figures_of_all_attempts(self) -> None:
-        ledger = Ledger({"counts": {"found": 2, "invalid": 1}, "requests": 3})
-        ledger.take_in(stretch(FOUND, requests=1))
+        checkpoint = Checkpoint({"counts": {"found": 2, "invalid": 1}, "requests": 3})
+        checkpoint.add(update(FOUND, requests=1))
 
-        summary = ledger.summary()
+        summary = checkpoint.summary()
         assert summary.pop("rows_per_second") > 0
         assert summary == {"found": 3, "not_found": 0, "invalid": 1, "failed": 0, "requests": 4}
 
     def test_before_anything_is_done_there_is_nothing_to_save(self) -> None:
-        assert Ledger().state() == {
+        assert Checkpoint().state() == {
             "counts": {"found": 0, "not_found": 0, "invalid": 0, "failed": 0},
             "requests": 0,
             "ahead": [],
             "undecided": {},
+            "not_found_rule": 2,
+            "source_columns": False,
         }
 
+    def test_a_row_has_the_columns_of_the_source(self) -> None:
+        columns: dict[str, dict[str, Any]] = {CRIME: {"sku": "a"}, CALENDAR: {"sku": None}}
+        checkpoint = Checkpoint(has_columns=True)
+        checkpoint.add(update(FOUND, LOOKUPS[2]), lambda lookup: columns[str(lookup.isbn13)])
 
-class TestStart:
+        assert [row["source"] for row in checkpoint.rows] == [{"sku": "a"}, {"sku": None}]
+        assert checkpoint.state()["source_columns"]
+
+    def test_where_the_columns_cannot_be_read_nothing_of_the_update_is_added(self) -> None:
+        def unreadable(lookup: Lookup) -> dict[str, str]:
+            if lookup is LOOKUPS[1]:
+                raise OSError("gone")
+            return {}
+
+        checkpoint = Checkpoint(has_columns=True)
+        with pytest.raises(OSError, match="gone"):
+            checkpoint.add(update(FOUND, LOOKUPS[1], requests=3), unreadable)
+
+        assert checkpoint.rows == []
+        assert (checkpoint.requests, checkpoint.state()["counts"]["found"]) == (0, 0)
+
+
+class TestTable:
+    def test_the_columns_of_the_source_come_last_with_their_own_prefix(self) -> None:
+        view = enriched_view({"sku": "str", "price": "float", "stock": "int", "record": "str"})
+        columns = {"sku": ["a", 1], "price": 1.5, "stock": 2**40, "record": True}
+
+        row = dict(zip(view.columns, view.row(row_of(FOUND, columns)), strict=True))
+
+        assert list(view.columns) == [
+            *ENRICHED.columns,
+            "source_sku",
+            "source_price",
+            "source_stock",
+            "source_record",
+        ]
+        assert [row[f"source_{name}"] for name in columns] == ['["a",1]', 1.5, 2**40, "true"]
+        assert row["title"] == "Crime"
+
+    def test_what_a_row_lacks_is_empty(self) -> None:
+        view = enriched_view({"sku": "str"})
+
+        assert view.row(row_of(FOUND, {}))[-1] is None
+        assert view.row(row_of(FOUND))[-1] is None
+        assert enriched_view({}) is ENRICHED
+
+
+class TestSaved:
     def test_the_next_attempt_knows_what_was_committed_and_what_was_ahead(self) -> None:
-        ledger = Ledger()
-        ledger.take_in(stretch(FOUND, LOOKUPS[1], FAILED, ahead=(MISSING,)))
-        state = json.loads(json.dumps(ledger.state()))
+        checkpoint = Checkpoint()
+        checkpoint.add(update(FOUND, LOOKUPS[1], FAILED, out_of_order=(MISSING,)))
+        state = json.loads(json.dumps(checkpoint.state()))
 
-        start = start_of(map(row_of, LOOKUPS), state)
+        saved = read_saved(map(row_of, LOOKUPS), state)
 
-        assert start.known.get(CRIME) == Outcome("found", book=FOUND.book)
-        assert start.known.get(CALENDAR) == Outcome("not_found")
-        assert start.known.get(PROGRAMMING) == Outcome("not_found", "left out")
-        assert start.last_found == CRIME
-        assert start.undecided == UNDECIDED
+        seen = saved.resume.seen
+        assert seen.get(CRIME, "x") == Lookup("x", CRIME, "found", book=FOUND.book)
+        assert seen.get(CALENDAR, "x") == Lookup("x", CALENDAR, "not_found")
+        assert seen.get(PROGRAMMING, "x") == Lookup("x", PROGRAMMING, "not_found", error="left out")
+        assert saved.resume.last_found == CRIME
+        assert saved.resume.undecided == UNDECIDED
+        assert (saved.found, saved.unvouched) == (1, 0)
 
     def test_a_new_beginning_knows_nothing(self) -> None:
-        start = start_of([], None)
+        saved = read_saved([], None)
 
-        assert start.known.get(CRIME) is None
-        assert (start.last_found, start.undecided) == (None, {})
+        assert saved.resume.seen.get(CRIME, "x") is None
+        assert (saved.resume.last_found, saved.resume.undecided) == (None, {})
+        assert (saved.found, saved.unvouched) == (0, 0)
+
+    def test_what_version_0_1_took_for_missing_is_asked_again(self) -> None:
+        """Its state has no number of a rule."""
+        state = {"counts": {"found": 1}, "requests": 4, "ahead": [row_of(MISSING)], "undecided": UNDECIDED}
+
+        saved = read_saved(map(row_of, LOOKUPS), state)
+
+        assert saved.resume.seen.get(CRIME, "x") is not None
+        assert saved.resume.seen.get(CALENDAR, "x") is None
+        assert saved.resume.seen.get(PROGRAMMING, "x") is None
+        assert saved.resume.undecided == {}
+        assert (saved.found, saved.unvouched) == (1, 1)

@@ -4,48 +4,38 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_provider_mediaops.enrichment.progress import Progress
+from airflow_provider_mediaops.enrichment.progress import LimitWarnings, Progress
 from tests.unit.conversations import FakeClock
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.books.models import Status
 
 
-def followed(progress: Progress, clock: FakeClock, statuses: list[Status], *, seconds: float) -> list[str]:
-    told: list[str] = []
+def count(progress: Progress, clock: FakeClock, statuses: list[Status], *, seconds: float) -> None:
     for status in statuses:
         progress.count(status)
-        if progress.is_due():
-            told.append(progress.line())
+        progress.log_if_due()
         clock.wait(seconds)
-    return told
 
 
-def test_progress_is_told_every_thirty_seconds() -> None:
-    clock = FakeClock()
-    progress = Progress(200, clock=clock.clock.monotonic)
+def test_progress_is_logged_every_thirty_seconds() -> None:
+    clock, logged = FakeClock(), list[str]()
+    progress = Progress(200, log=logged.append, clock=clock.clock.monotonic)
     counts: dict[Status, int] = {"found": 61, "not_found": 20, "invalid": 15, "failed": 5}
-    statuses = [status for status, count in counts.items() for _ in range(count)]
 
-    told = followed(progress, clock, statuses, seconds=0.5)
+    count(progress, clock, [status for status, count in counts.items() for _ in range(count)], seconds=0.5)
 
-    assert told == [
+    assert logged == [
         "61 of 200 ISBNs: 61 found, 0 not found, 0 invalid, 0 failed; 2.0 a second, 1 min left.",
     ]
     assert progress.counts == counts
     assert progress.rows == 101
 
 
-def test_a_short_run_tells_nothing_on_the_way() -> None:
-    clock = FakeClock()
-
-    assert followed(Progress(clock=clock.clock.monotonic), clock, ["found"] * 29, seconds=1) == []
-
-
-def test_an_attempt_that_goes_on_counts_on_but_its_rate_is_its_own() -> None:
+def test_an_attempt_that_resumes_counts_on_but_its_rate_is_its_own() -> None:
     clock = FakeClock()
     progress = Progress(1_100, {"found": 900, "failed": 100}, clock=clock.clock.monotonic)
-    followed(progress, clock, ["found"] * 10, seconds=1)
+    count(progress, clock, ["found"] * 10, seconds=1)
 
     assert progress.line() == (
         "1,010 of 1,100 ISBNs: 910 found, 0 not found, 0 invalid, 100 failed; 1.0 a second, 1 min left."
@@ -70,6 +60,31 @@ def test_an_attempt_that_goes_on_counts_on_but_its_rate_is_its_own() -> None:
 def test_the_line_says_how_far_how_fast_and_how_long(total: int | None, done: int, line: str) -> None:
     clock = FakeClock()
     progress = Progress(total, clock=clock.clock.monotonic)
-    followed(progress, clock, ["found"] * done, seconds=1)
+    count(progress, clock, ["found"] * done, seconds=1)
 
     assert progress.line() == line
+
+
+class TestLimitWarnings:
+    def warned(self, *limited: int, seconds: float) -> list[str]:
+        clock, lines = FakeClock(), list[str]()
+        warnings = LimitWarnings(lines.append, "plan pro, 5 requests a second", clock.clock.monotonic)
+        for number in limited:
+            warnings.update(number)
+            clock.wait(seconds)
+        return lines
+
+    def test_the_first_limit_is_explained_at_once(self) -> None:
+        [line] = self.warned(0, 0, 1, seconds=1)
+
+        assert line.startswith("The book database has refused 1 requests because the key is at its limit.")
+        assert "(plan pro, 5 requests a second) is higher than that of the key: set plan" in line
+        assert "Or another program uses the key" in line
+
+    def test_it_is_said_again_after_five_minutes_with_the_number_since(self) -> None:
+        lines = self.warned(*range(1, 12), seconds=60)
+
+        assert [line.partition(" requests")[0].rpartition(" ")[2] for line in lines] == ["1", "5", "5"]
+
+    def test_without_a_new_one_nothing_is_said(self) -> None:
+        assert len(self.warned(*[3] * 20, seconds=60)) == 1

@@ -8,19 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from airflow_provider_mediaops.books.api import ForeignNotFoundError, KeyUsage, get_key_usage
 from airflow_provider_mediaops.books.isbn import InvalidIsbnError
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
     NotFoundError,
     QuotaExceededError,
-    RateLimitedError,
 )
 from airflow_provider_mediaops.hooks.books import BookDatabaseHook
 from tests.unit.book_database import (
     CALENDAR,
     CRIME,
     KEY,
-    PROGRAMMING,
     book,
     found,
     http,
@@ -28,13 +27,54 @@ from tests.unit.book_database import (
     no_such_book,
     replied,
 )
-from tests.unit.hooks.book_hook import DOUBT, MISSING, address, asked
+from tests.unit.hooks.book_hook import BASE, MISSING, address, asked
 from tests.unit.loopback import Loopback, answering
 
 if TYPE_CHECKING:
     import requests_mock
 
 pytestmark = pytest.mark.usefixtures("supervisor")
+
+
+@pytest.mark.usefixtures("connect_books")
+class TestTheQuotaOfToday:
+    def test_it_is_read_where_the_service_tells(self, requests_mock: requests_mock.Mocker) -> None:
+        requests_mock.get(f"{BASE}/key", json={"plan_limit": {"total": 5000, "spent": 10, "left": "4990"}})
+
+        with BookDatabaseHook() as hook:
+            assert hook.key_usage() == KeyUsage(total=5000, left=4990)
+
+    @pytest.mark.parametrize(
+        "reply", [{"status_code": 404, "json": {}}, {"status_code": 403, "json": {}}, {"json": {"x": 1}}]
+    )
+    def test_a_service_without_that_call_is_no_error(
+        self, requests_mock: requests_mock.Mocker, reply: dict[str, Any]
+    ) -> None:
+        requests_mock.get(f"{BASE}/key", **reply)
+
+        with BookDatabaseHook() as hook:
+            assert hook.key_usage() is None
+
+    def test_a_key_that_is_not_accepted_is_one(self, requests_mock: requests_mock.Mocker) -> None:
+        requests_mock.get(f"{BASE}/key", status_code=401)
+
+        with BookDatabaseHook() as hook, pytest.raises(AuthenticationError):
+            hook.key_usage()
+
+    def test_a_call_that_is_about_no_book_is_not_checked(self, requests_mock: requests_mock.Mocker) -> None:
+        requests_mock.get(f"{BASE}/key", status_code=404, json={})
+
+        with BookDatabaseHook() as hook, pytest.raises(ForeignNotFoundError):
+            hook.ask(get_key_usage())
+
+        assert asked(requests_mock) == ["key"]
+
+    async def test_the_asynchronous_twin_does_the_same(self, connect_books: Any) -> None:
+        usage = replied({"plan_limit": {"total": 10, "left": 3}})
+        with Loopback(answering(http(usage))) as server:
+            connect_books(server.base)
+            async with BookDatabaseHook() as hook:
+                assert await hook.akey_usage() == KeyUsage(total=10, left=3)
 
 
 @pytest.mark.usefixtures("connect_books")
@@ -66,10 +106,14 @@ class TestOneBook:
         assert not requests_mock.called
 
     def test_a_book_that_is_not_there_is_an_error(self, requests_mock: requests_mock.Mocker) -> None:
-        requests_mock.get(address(CRIME), **MISSING)
+        requests_mock.get(address(CALENDAR), **MISSING)
+        # Nothing else is known to exist.
+        requests_mock.get(address(CRIME), json=book(CRIME))
 
         with BookDatabaseHook() as hook, pytest.raises(NotFoundError, match="no record of this book"):
-            hook.book(CRIME)
+            hook.book(CALENDAR)
+
+        assert asked(requests_mock) == [CALENDAR, CRIME]
 
     def test_a_look_up_is_a_result_where_book_raises(self, requests_mock: requests_mock.Mocker) -> None:
         requests_mock.get(address(CRIME), json=book(CRIME))
@@ -89,35 +133,6 @@ class TestOneBook:
 
         with BookDatabaseHook() as hook, pytest.raises(QuotaExceededError):
             hook.lookup(CRIME)
-
-    def test_the_canary_tells_a_book_that_is_not_there_from_the_limit(
-        self, requests_mock: requests_mock.Mocker, connect_books: Any
-    ) -> None:
-        connect_books(canary_isbn="0-13-110362-8")
-        requests_mock.get(address(CRIME), **DOUBT)
-        requests_mock.get(address(PROGRAMMING), json=book(PROGRAMMING))
-
-        with BookDatabaseHook() as hook:
-            assert hook.lookup(CRIME).status == "not_found"
-
-    def test_a_book_found_before_does_so_without_a_canary(self, requests_mock: requests_mock.Mocker) -> None:
-        requests_mock.get(address(CRIME), **DOUBT)
-        requests_mock.get(address(CALENDAR), json=book(CALENDAR))
-
-        with BookDatabaseHook() as hook:
-            assert hook.lookup(CALENDAR).status == "found"
-            assert hook.lookup(CRIME).status == "not_found"
-
-    def test_a_doubtful_404_is_never_taken_for_no_such_book(
-        self, requests_mock: requests_mock.Mocker, connect_books: Any, pauses: list[float]
-    ) -> None:
-        connect_books(max_attempts=3)
-        requests_mock.get(address(CRIME), **DOUBT)
-
-        with BookDatabaseHook() as hook, pytest.raises(RateLimitedError, match="canary_isbn"):
-            hook.lookup(CRIME)
-
-        assert asked(requests_mock) == [CRIME] * 3
 
 
 class TestOnTheEventLoop:
@@ -140,13 +155,13 @@ class TestOnTheEventLoop:
         assert all(f"authorization: {KEY}".encode() in request.lower() for request in seen)
 
     async def test_errors_have_the_same_types(self, connect_books: Any) -> None:
-        with Loopback(answering(http(no_such_book()), http(replied({}, 401)))) as server:
+        with Loopback(answering(http(no_such_book()), http(found(CRIME)), http(replied({}, 401)))) as server:
             connect_books(server.base)
             async with BookDatabaseHook() as hook:
                 with pytest.raises(InvalidIsbnError):
                     await hook.abook("x")
                 with pytest.raises(NotFoundError):
-                    await hook.abook(CRIME)
+                    await hook.abook(CALENDAR)
                 with pytest.raises(AuthenticationError):
                     await anext(hook.abooks([CRIME]))
 

@@ -80,33 +80,56 @@ class TestTestConnection:
             "The book database answers and accepts the key; 4,990 of its 5,000 requests of today are left.",
         )
 
+    def test_a_quota_that_is_used_up(self, requests_mock: requests_mock.Mocker, connect_books: Any) -> None:
+        requests_mock.get(f"{BASE}/key", json={"plan_limit": {"total": 5000, "left": 0}})
+
+        worked, said = BookDatabaseHook().test_connection()
+
+        assert worked
+        assert "; 0 of its 5,000 requests of today are left" in said
+
     @pytest.mark.parametrize("key_reply", [{"status_code": 404}, {"status_code": 403}, {"json": {"other": 1}}])
-    @pytest.mark.parametrize("book_reply", [{"json": book(CRIME)}, MISSING])
     def test_a_service_that_does_not_know_that_call(
         self,
         requests_mock: requests_mock.Mocker,
         connect_books: Any,
         key_reply: dict[str, Any],
-        book_reply: dict[str, Any],
     ) -> None:
         requests_mock.get(f"{BASE}/key", **key_reply)
-        requests_mock.get(address(CRIME), **book_reply)
+        requests_mock.get(address(CRIME), json=book(CRIME))
 
         assert BookDatabaseHook().test_connection() == (True, "The book database answers and accepts the key.")
 
     def test_the_canary_is_asked_for_where_there_is_one(
         self, requests_mock: requests_mock.Mocker, connect_books: Any
     ) -> None:
-        connect_books(canary_isbn=PROGRAMMING)
+        connect_books(canary_isbn="0-13-110362-8")
         requests_mock.get(f"{BASE}/key", status_code=404)
         requests_mock.get(address(PROGRAMMING), json=book(PROGRAMMING))
 
         assert BookDatabaseHook().test_connection()[0]
 
+    @pytest.mark.parametrize("reply", [MISSING, {"status_code": 404, "json": {}}, {"status_code": 404}])
+    def test_a_canary_that_is_not_there_is_an_error_of_the_connection(
+        self, requests_mock: requests_mock.Mocker, connect_books: Any, reply: dict[str, Any]
+    ) -> None:
+        connect_books(canary_isbn=PROGRAMMING)
+        requests_mock.get(f"{BASE}/key", **reply)
+        requests_mock.get(address(PROGRAMMING), **reply)
+
+        worked, said = BookDatabaseHook().test_connection()
+
+        assert not worked
+        assert f"/book/{PROGRAMMING} with 404" in said
+        assert "check the connection's base address, and canary_isbn" in said
+
     @pytest.mark.parametrize(
         ("reply", "words"),
         [
-            ({"status_code": 401, "json": {"message": "Unauthorized"}}, ["401", "missing or not active", "password"]),
+            (
+                {"status_code": 401, "json": {"message": "Unauthorized"}},
+                ["401", "not active", "password", "plan"],
+            ),
             (
                 {"status_code": 403, "json": {"message": "Forbidden"}},
                 ["403", "another plan than the key's", "key is wrong"],
@@ -114,6 +137,8 @@ class TestTestConnection:
             ({"status_code": 403, "json": {"message": "Daily quota exceeded"}}, ["daily quota", "00:00 UTC"]),
             ({"status_code": 429, "json": LIMIT_429}, ["Limit Exceeded", "plan"]),
             (DOUBT, ["limit is reached, or that there is no such book"]),
+            (MISSING, [f"/book/{CRIME}", "check it, and set canary_isbn"]),
+            ({"status_code": 404, "json": {}}, ["404", "base address", "set canary_isbn"]),
             ({"status_code": 404, "text": "<html>"}, ["404", "base address"]),
             ({"text": "<html>Sign in</html>"}, ["a web page", "base address"]),
             ({"status_code": 502, "text": "<html>"}, ["502"]),

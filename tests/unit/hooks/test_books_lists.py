@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 import signal
 import threading
 import time
@@ -11,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.books.batch.rows import Input
-from airflow_provider_mediaops.books.batch.scheduler import WalkOptions
-from airflow_provider_mediaops.exceptions import QuotaExceededError, RateLimitedError, ServiceUnavailableError
+from airflow_provider_mediaops.books.batch.rows import IsbnRow
+from airflow_provider_mediaops.books.batch.scheduler import BatchOptions
+from airflow_provider_mediaops.exceptions import QuotaExceededError, ServiceUnavailableError
 from airflow_provider_mediaops.hooks.books import BookDatabaseHook
 from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
 from tests.unit.book_database import CALENDAR, CRIME, LIMIT_429, book
-from tests.unit.hooks.book_hook import BASE, DOUBT, MISSING, address, asked
+from tests.unit.hooks.book_hook import BASE, MISSING, address, asked
 from tests.unit.log_lines import log_lines
 from tests.unit.loopback import Loopback, Peer
 
@@ -133,9 +132,9 @@ class TestLists:
         requests_mock.get(address(CRIME), [down, down, {"json": book(CRIME)}])
 
         with BookDatabaseHook() as hook:
-            stretches = list(hook.walk([Input.of(CRIME)], options=WalkOptions(again_after=(0.01,))))
+            updates = list(hook.lookup_batch([IsbnRow.of(CRIME)], options=BatchOptions(retry_after=(0.01,))))
 
-        assert [done.lookup.status for stretch in stretches for done in stretch.done] == ["found"]
+        assert [done.status for update in updates for done in update.done] == ["found"]
 
     def test_the_limit_of_429_is_waited_out(self, requests_mock: requests_mock.Mocker, connect_books: Any) -> None:
         connect_books(max_attempts=2)
@@ -144,23 +143,6 @@ class TestLists:
 
         with BookDatabaseHook() as hook:
             assert next(hook.books([CRIME])).status == "found"
-
-    def test_a_doubtful_404_is_settled_by_the_well_known_book_where_nothing_better_is_known(
-        self, requests_mock: requests_mock.Mocker
-    ) -> None:
-        requests_mock.get(address(CALENDAR), **DOUBT)
-        requests_mock.get(address(CRIME), json=book(CRIME))
-
-        with BookDatabaseHook() as hook:
-            assert [lookup.status for lookup in hook.books([CALENDAR])] == ["not_found"]
-
-        assert asked(requests_mock) == [CALENDAR, CRIME, CALENDAR, CRIME]
-
-    def test_a_doubtful_404_is_never_taken_for_no_such_book(self, requests_mock: requests_mock.Mocker) -> None:
-        requests_mock.get(re.compile("/book/"), **DOUBT)
-
-        with BookDatabaseHook() as hook, pytest.raises(RateLimitedError, match="canary_isbn"):
-            list(hook.books([CALENDAR]))
 
     def test_what_is_about_the_key_ends_the_list_after_what_was_found(
         self, requests_mock: requests_mock.Mocker
@@ -203,9 +185,9 @@ class TestBulk:
 
         requests_mock.post(f"{BASE}/books", json=many)
         with BookDatabaseHook() as hook:
-            stretches = list(hook.walk(map(Input.of, isbns), bulk=True))
+            updates = list(hook.lookup_batch(map(IsbnRow.of, isbns), bulk=True))
 
-        assert [done.lookup.status for stretch in stretches for done in stretch.done] == ["found"] * 25
+        assert [done.status for update in updates for done in update.done] == ["found"] * 25
         assert sorted(wanted) == [isbns[:10], isbns[10:20], isbns[20:]]
 
     def test_a_service_without_it_is_told_of_in_the_log(
@@ -216,7 +198,7 @@ class TestBulk:
         requests_mock.get(address(CRIME), json=book(CRIME))
 
         with BookDatabaseHook() as hook:
-            stretches = list(hook.walk([Input.of(CRIME)], bulk=True))
+            updates = list(hook.lookup_batch([IsbnRow.of(CRIME)], bulk=True))
 
-        assert [done.lookup.status for stretch in stretches for done in stretch.done] == ["found"]
+        assert [done.status for update in updates for done in update.done] == ["found"]
         assert any(line.startswith("WARNING: The book database has no bulk requests") for line in lines)

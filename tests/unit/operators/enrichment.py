@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from airflow.providers.common.compat.sdk import AirflowFailException
+from airflow.providers.common.compat.sdk import AirflowFailException, TaskDeferred
 
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.task_failure import HAS_RETRY_POLICY
+from airflow_provider_mediaops.triggers.enrichment import EnrichmentTrigger
 from tests.unit.book_database import CALENDAR, CRIME, NO_SUCH_BOOK, PROGRAMMING, book, connection
+from tests.unit.conversations import on_a_loop
+from tests.unit.sensor_forms import first_event, made_again
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,6 +41,17 @@ def permanent(cls: type[Exception]) -> type[Exception]:
     return cls if HAS_RETRY_POLICY else AirflowFailException
 
 
+def in_triggerer(operator: EnrichIsbnsOperator, context: Any) -> dict[str, Any]:
+    """Run an operator that defers: its trigger goes through Airflow's database, and the task takes up its event."""
+    with pytest.raises(TaskDeferred) as caught:
+        operator.execute(context)
+    trigger = made_again(caught.value.trigger)
+    assert isinstance(trigger, EnrichmentTrigger)
+    trigger.settled_after = 0.0
+    event = on_a_loop(asyncio.wait_for(first_event(trigger), 240))
+    return operator.execute_complete(context, json.loads(json.dumps(event)))
+
+
 @pytest.fixture(autouse=True)
 def database(monkeypatch: pytest.MonkeyPatch, requests_mock: requests_mock.Mocker) -> requests_mock.Mocker:
     """Have a database with two books."""
@@ -44,4 +59,5 @@ def database(monkeypatch: pytest.MonkeyPatch, requests_mock: requests_mock.Mocke
     requests_mock.get(address(CRIME), json=book(CRIME, pages="8", unknown=[1]))
     requests_mock.get(address(PROGRAMMING), json=book(PROGRAMMING))
     requests_mock.get(address(CALENDAR), status_code=404, json=NO_SUCH_BOOK)
+    requests_mock.get(f"{BASE}/key", status_code=404, json={})
     return requests_mock

@@ -9,7 +9,7 @@ import json
 import re
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,9 +19,9 @@ from airflow.providers.common.compat.sdk import ObjectStoragePath
 from airflow_provider_mediaops.enrichment import attempt as enrichment
 from airflow_provider_mediaops.enrichment.attempt import Attempt
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
-from tests.unit.book_database import CALENDAR, CRIME, KEY, PROGRAMMING, book
+from tests.unit.book_database import CALENDAR, CRIME, KEY, LIMIT_429, PROGRAMMING, book
 from tests.unit.log_lines import log_lines
-from tests.unit.operators.enrichment import BASE, json_rows, make, permanent
+from tests.unit.operators.enrichment import BASE, address, json_rows, make, permanent
 from tests.unit.operators.enrichment import database as database  # noqa: PLC0414 a fixture
 
 if TYPE_CHECKING:
@@ -247,28 +247,83 @@ class TestBulk:
 
 
 class TestLog:
-    def test_the_end_is_told_without_the_key(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_the_first_line_says_what_is_done_and_the_last_what_came_of_it_without_the_key(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         lines = log_lines(monkeypatch, EnrichIsbnsOperator)
+        (tmp_path / "isbns.txt").write_text(f"{CRIME}\nx\n{CALENDAR}\n")
 
-        summary = make(tmp_path / "books.jsonl", isbns=[CRIME, "x", CALENDAR]).execute({})
+        summary = make(tmp_path / "books.jsonl", source=str(tmp_path / "isbns.txt")).execute({})
 
-        [line] = [line for line in lines if line.startswith("INFO")]
-        assert line.startswith("INFO: 3 of 3 ISBNs: 1 found, 1 not found, 1 invalid, 0 failed;")
-        assert line.endswith(f"Written to {tmp_path / 'books.jsonl'}.")
+        reading, first, last = [line for line in lines if line.startswith("INFO")]
+        assert reading == f"INFO: Reading {tmp_path / 'isbns.txt'}."
+        assert first == (
+            f"INFO: Enriching 3 ISBNs of {tmp_path / 'isbns.txt'} into {tmp_path / 'books.jsonl'}: plan default, "
+            "10000 requests a second."
+        )
+        assert last.startswith("INFO: 3 of 3 ISBNs: 1 found, 1 not found, 1 invalid, 0 failed;")
+        assert last.endswith(f"Written to {tmp_path / 'books.jsonl'}.")
         assert KEY not in f"{lines} {summary} {(tmp_path / 'books.jsonl').read_text()}"
 
-    def test_a_long_run_tells_how_far_it_is(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    @pytest.mark.parametrize(
+        ("reply", "quota"),
+        [
+            ({"json": {"plan_limit": {"total": 5_000, "spent": 680, "left": 4_320}}}, "; 4,320 of 5,000 requests of"),
+            ({"status_code": 404, "json": {}}, "."),
+            ({"status_code": 401, "json": {"message": "Unauthorized"}}, "."),
+            ({"status_code": 503}, "."),
+            ({"text": "<html>"}, "."),
+        ],
+    )
+    def test_the_first_line_says_the_quota_left_if_the_service_does(
+        self,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        database: requests_mock.Mocker,
+        reply: dict[str, Any],
+        quota: str,
+    ) -> None:
+        lines = log_lines(monkeypatch, EnrichIsbnsOperator)
+        database.get(f"{BASE}/key", **reply)
+
+        summary = make(tmp_path / "books.jsonl", isbns=[CRIME] * 100).execute({})
+
+        first = next(line for line in lines if "Enriching 100 ISBNs of a list" in line)
+        assert f"requests a second{quota}" in first
+        assert [request.path for request in database.request_history] == ["/key", f"/book/{CRIME}"]
+        assert summary["found"] == 100
+
+    def test_a_short_list_spends_no_request_on_the_quota(self, tmp_path: Path, database: requests_mock.Mocker) -> None:
+        make(tmp_path / "books.jsonl", isbns=[CRIME] * 99).execute({})
+
+        assert [request.path for request in database.request_history] == [f"/book/{CRIME}"]
+
+    def test_a_limit_is_explained(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database: requests_mock.Mocker
+    ) -> None:
+        lines = log_lines(monkeypatch, EnrichIsbnsOperator)
+        database.get(address(PROGRAMMING), status_code=429, json=LIMIT_429)
+
+        make(tmp_path / "books.jsonl", isbns=[CRIME, PROGRAMMING], max_failures=1).execute({})
+
+        [line] = [line for line in lines if "has refused" in line]
+        assert line.startswith("WARNING: ")
+        assert "Probably the connection's rate (plan default, 10000 requests a second) is higher" in line
+        assert "another program uses the key" in line
+
+    def test_a_long_run_logs_how_far_it_is(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         lines = log_lines(monkeypatch, EnrichIsbnsOperator)
         ticks = itertools.count(0, 10.0)
         monkeypatch.setattr(enrichment, "Attempt", partial(Attempt, clock=lambda: next(ticks)))
+        monkeypatch.setattr(enrichment, "_MIN_ROWS_FOR_USAGE", 99_999)
 
         make(tmp_path / "books.jsonl", isbns=["x"] * 10_000).execute({})
 
-        told = [
+        logged = [
             int(found[1].replace(",", ""))
             for line in lines
             if (found := re.match(r"INFO: ([\d,]+) of 10,000 ISBNs: ", line))
         ]
-        assert len(told) >= 2
-        assert told == sorted(told)
-        assert told[-1] == 10_000
+        assert len(logged) >= 2
+        assert logged == sorted(logged)
+        assert logged[-1] == 10_000

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -18,11 +20,11 @@ from airflow_provider_mediaops.exceptions import (
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
 from tests.unit.book_database import CALENDAR, CRIME, PROGRAMMING, book
-from tests.unit.operators.enrichment import address, json_rows, make, permanent
+from tests.unit.operators.enrichment import BASE, address, json_rows, make, permanent
 from tests.unit.operators.enrichment import database as database  # noqa: PLC0414 a fixture
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
     import requests_mock
     from airflow.sdk import Context
@@ -36,12 +38,32 @@ class TestArguments:
         [
             ({}, "either isbns or source"),
             ({"isbns": [], "source": "s.txt"}, "either isbns or source"),
-            ({"isbns": CRIME}, "isbns is a list of texts, not a str"),
-            ({"isbns": {CRIME: 1}}, "isbns is a list of texts, not a dict"),
+            ({"isbns": f"['{CRIME}']"}, "isbns is the text of a list: .* join"),
+            ({"isbns": ""}, "isbns needs at least one entry"),
+            ({"isbns": CRIME.encode()}, "isbns is a list of texts, or one text with commas, not a bytes"),
+            ({"isbns": {CRIME: 1}}, "isbns is a list of texts, or one text with commas, not a dict"),
             ({"isbns": [], "destination": "books.xlsx"}, r"'books\.xlsx' ends in none of \.jsonl, \.csv, \.parquet"),
             ({"isbns": [], "format": "xlsx"}, "format is one of"),
             ({"isbns": [], "on_invalid": "skip"}, "on_invalid is record or fail"),
-            ({"isbns": [], "max_failures": -1}, "max_failures is 0 or more"),
+            ({"isbns": [], "on_invalid": None}, "on_invalid is record or fail"),
+            ({"isbns": [], "max_failures": -1}, "max_failures is a number of rows, a share .* or 'all'; not -1"),
+            ({"isbns": [], "max_failures": 1.5}, "1.5 is neither. Write '1.5%'"),
+            ({"isbns": [], "max_failures": None}, "not None"),
+            ({"isbns": [], "max_failures": True}, "not True"),
+            ({"isbns": [], "bulk": "maybe"}, "bulk is True or False; not 'maybe'"),
+            ({"isbns": [], "bulk": None}, "bulk is True or False; not None"),
+            ({"isbns": [], "bulk": "yes", "bulk_verify": "perhaps"}, "bulk_verify is True or False"),
+            ({"isbns": [], "bulk": "false", "bulk_verify": "true"}, "bulk_verify is about bulk requests"),
+            ({"isbns": [], "deferrable": "{{ x }}"}, "deferrable is True or False.*Templates are not rendered"),
+            ({"isbns": [], "deferrable": "sometimes"}, "deferrable is True or False"),
+            ({"isbns": [], "csv_formulas": "drop"}, "csv_formulas is keep or escape; not 'drop'"),
+            ({"source": "a.csv", "keep_columns": 5.5}, "keep_columns is a list of texts"),
+            ({"source": "a.csv", "keep_columns": ["sku", "sku"]}, "keep_columns names a column twice"),
+            ({"source": "a.csv", "keep_columns": None}, "keep_columns is True, False or a list"),
+            ({"source": "a.txt", "keep_columns": ["sku"]}, "but 'a.txt' has one text a line"),
+            ({"source": "books.csv"}, "source and destination are the same file, 'books.csv': .*Choose another"),
+            ({"source": "./books.csv"}, "source and destination are the same file"),
+            ({"source": "s3://b/a.csv", "destination": "s3://conn@b/a.csv"}, "are the same file"),
             ({"source": "isbns.xlsx"}, r"'isbns\.xlsx' ends in none of \.txt, \.csv, \.jsonl .* and \.parquet"),
             ({"source": "{{ ds }}/isbns.xlsx"}, "ends in none of"),
             ({"isbns": "{{ x }}", "destination": "{{ ds }}/books.doc"}, "ends in none of"),
@@ -57,6 +79,18 @@ class TestArguments:
         ("arguments", "rendered", "message"),
         [
             ({"isbns": "{{ x }}"}, {"isbns": "['1']"}, "render_template_as_native_obj"),
+            ({"isbns": [], "max_failures": "{{ x }}"}, {"max_failures": "a lot"}, "max_failures is a number of rows"),
+            ({"isbns": [], "bulk": "{{ x }}"}, {"bulk": "None"}, "bulk is True or False; not 'None'"),
+            (
+                {"isbns": [], "bulk": "{{ x }}", "bulk_verify": True},
+                {"bulk": "False"},
+                "bulk_verify is about bulk requests",
+            ),
+            ({"isbns": [], "on_invalid": "{{ x }}"}, {"on_invalid": "ignore"}, "on_invalid is record or fail"),
+            ({"isbns": [], "csv_formulas": "{{ x }}"}, {"csv_formulas": "no"}, "csv_formulas is keep or escape"),
+            ({"source": "a.csv", "keep_columns": "{{ x }}"}, {"keep_columns": ""}, "keep_columns needs at least one"),
+            ({"source": "{{ x }}", "keep_columns": ["a"]}, {"source": "a.txt"}, "but 'a.txt' has one text a line"),
+            ({"source": "{{ x }}", "destination": "a.csv"}, {"source": "a.csv"}, "are the same file"),
             ({"isbns": [], "destination": "{{ x }}"}, {"destination": "books.doc"}, "ends in none of"),
             ({"isbns": [], "format": "{{ x }}"}, {"format": "doc"}, "format is one of"),
             ({"source": "{{ x }}"}, {"source": "isbns.doc"}, "ends in none of"),
@@ -80,6 +114,49 @@ class TestArguments:
 
         assert not database.called
         assert list(tmp_path.iterdir()) == []
+
+    @pytest.mark.parametrize("written", [str, Path.as_uri, os.path.relpath])
+    @pytest.mark.parametrize("linked", [True, False])
+    def test_a_source_is_not_overwritten_however_it_is_written(
+        self, tmp_path: Path, database: requests_mock.Mocker, written: Callable[[Path], str], *, linked: bool
+    ) -> None:
+        source = tmp_path / "books.csv"
+        source.write_text(f"isbn,price\n{CRIME},3\n")
+        if linked:
+            (tmp_path / "list.csv").symlink_to(source)
+        operator = make(tmp_path / "{{ x }}.csv", source=written(tmp_path / "list.csv" if linked else source))
+        operator.destination = str(source)
+
+        with pytest.raises(permanent(ValueError), match="the dataset would replace the list"):
+            operator.execute({})
+
+        assert source.read_text() == f"isbn,price\n{CRIME},3\n"
+        assert not database.called
+
+    def test_options_that_templates_have_made_texts_are_understood(
+        self, tmp_path: Path, database: requests_mock.Mocker
+    ) -> None:
+        database.post(f"{BASE}/books", json={"data": [book(CRIME)["book"]]})
+        database.get(address(PROGRAMMING), status_code=503)
+        templates = dict.fromkeys(("isbns", "bulk", "bulk_verify", "max_failures", "on_invalid"), "{{ x }}")
+        operator = make(tmp_path / "books.jsonl", **templates)
+        texts = (f"{CRIME}, {PROGRAMMING},x", "False", "false", "34%", "record")
+        for name, text in zip(templates, texts, strict=True):
+            setattr(operator, name, text)
+
+        summary = operator.execute({})
+
+        assert [row["status"] for row in json_rows(tmp_path / "books.jsonl")] == ["found", "failed", "invalid"]
+        assert summary["failed"] == 1
+        assert all(request.method == "GET" for request in database.request_history)
+
+    @pytest.mark.parametrize("word", ["false", "False", "no", 0])
+    def test_a_flag_given_as_text_is_not_true(
+        self, tmp_path: Path, database: requests_mock.Mocker, word: object
+    ) -> None:
+        make(tmp_path / "books.jsonl", isbns=[CRIME], bulk=word, deferrable=word).execute({})
+
+        assert [request.method for request in database.request_history] == ["GET"]
 
     def test_a_path_is_rendered(self) -> None:
         target = ObjectStoragePath("file:///out/{{ run }}.csv")
@@ -124,6 +201,23 @@ class TestFailing:
         assert "503" in json_rows(tmp_path / "books.jsonl")[0]["error"]
         assert (summary["failed"], summary["found"], summary["requests"]) == (1, 1, 2)
 
+    @pytest.mark.parametrize("bound", ["50%", 0.5, "all", "1"])
+    def test_the_bound_may_be_a_share_of_the_list(
+        self, tmp_path: Path, database: requests_mock.Mocker, bound: object
+    ) -> None:
+        database.get(address(CRIME), status_code=503)
+
+        summary = make(tmp_path / "books.jsonl", isbns=[CRIME, PROGRAMMING], max_failures=bound).execute({})
+
+        assert (summary["failed"], summary["found"]) == (1, 1)
+
+    @pytest.mark.parametrize("bound", ["49%", 0.49, "0"])
+    def test_a_share_is_rounded_down(self, tmp_path: Path, database: requests_mock.Mocker, bound: object) -> None:
+        database.get(address(CRIME), status_code=503)
+
+        with pytest.raises(ServiceUnavailableError):
+            make(tmp_path / "books.jsonl", isbns=[CRIME, PROGRAMMING], max_failures=bound).execute({})
+
     def test_one_failure_too_many_fails_the_task_and_keeps_the_older_dataset(
         self, tmp_path: Path, database: requests_mock.Mocker
     ) -> None:
@@ -153,6 +247,29 @@ class TestFailing:
 
         with pytest.raises(permanent(AuthenticationError), match="not active"):
             make(tmp_path / "books.jsonl", isbns=[CRIME, PROGRAMMING], max_failures=9).execute({})
+
+    @pytest.mark.parametrize("scheme", ["s3", "gs", "abfs", "sftp", "adl"])
+    def test_a_store_without_its_package_is_named_before_the_first_request(
+        self, tmp_path: Path, database: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch, scheme: str
+    ) -> None:
+        package = {
+            "s3": "apache-airflow-providers-amazon[s3fs]",
+            "gs": "apache-airflow-providers-google",
+            "sftp": "apache-airflow-providers-sftp[sshfs]",
+        }.get(scheme, "apache-airflow-providers-microsoft-azure")
+        # Whatever providers are installed where this runs.
+        monkeypatch.setattr("airflow.sdk.io.fs._register_filesystems", dict)
+        paths = {"destination": f"{scheme}://bucket/out.csv", "source": f"{scheme}://bucket/in.csv"}
+        for role, arguments in {
+            "destination": {"isbns": [CRIME], "destination": paths["destination"]},
+            "source": {"source": paths["source"], "destination": str(tmp_path / "books.csv")},
+        }.items():
+            operator = EnrichIsbnsOperator(task_id="enrich", **cast("Any", arguments))
+            message = rf"{role} {scheme}://.*\.csv cannot be opened.*Install {re.escape(package)} where the task runs"
+            with pytest.raises(permanent(PermanentError), match=message):
+                operator.execute({})
+
+        assert not database.called
 
     def test_parquet_without_pyarrow_spends_no_request(
         self, tmp_path: Path, database: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch

@@ -50,6 +50,7 @@ def database(supervisor: Supervisor, requests_mock: requests_mock.Mocker) -> req
     requests_mock.get(address(CRIME), json=book(CRIME))
     requests_mock.get(address(PROGRAMMING), json=book(PROGRAMMING))
     requests_mock.get(address(CALENDAR), status_code=404, json=NO_SUCH_BOOK)
+    requests_mock.get(f"{BASE}/key", status_code=404, json={})
     return requests_mock
 
 
@@ -196,8 +197,8 @@ class TestGoingOn:
         stopped_at(PROGRAMMING, tmp_path / "books.jsonl", database)
         enrich(tmp_path / "books.jsonl")
 
-        assert "INFO: Kept 2 of 5 ISBNs for the next attempt." in lines
-        assert "INFO: Going on after 2 of 5 ISBNs." in lines
+        assert "INFO: Saved 2 of 5 ISBNs for the next attempt." in lines
+        assert "INFO: Resuming after 2 of 5 ISBNs." in lines
 
 
 class TestAnew:

@@ -20,7 +20,18 @@ from airflow_provider_mediaops.http import drivers
 from airflow_provider_mediaops.sensors.books import BookSensor
 from airflow_provider_mediaops.task_failure import HAS_RETRY_POLICY
 from airflow_provider_mediaops.triggers.books import BookTrigger
-from tests.unit.book_database import CRIME, KEY, book, connection, found, http, limit_404, no_such_book, replied
+from tests.unit.book_database import (
+    CRIME,
+    KEY,
+    PROGRAMMING,
+    book,
+    connection,
+    found,
+    http,
+    limit_404,
+    no_such_book,
+    replied,
+)
 from tests.unit.log_lines import log_lines
 from tests.unit.sensor_forms import FORMS, run
 
@@ -42,7 +53,7 @@ def database(monkeypatch: pytest.MonkeyPatch, start_service: StartService) -> Ca
 
     def start(*answers: Response) -> list[bytes]:
         base, seen = start_service(*map(http, answers))
-        monkeypatch.setenv("AIRFLOW_CONN_MEDIAOPS_BOOKS_DEFAULT", connection(base))
+        monkeypatch.setenv("AIRFLOW_CONN_MEDIAOPS_BOOKS_DEFAULT", connection(base, canary_isbn=PROGRAMMING))
         return seen
 
     return start
@@ -61,16 +72,19 @@ def sensor(**arguments: Any) -> Callable[..., BookSensor]:
 
 @every_form
 def test_it_waits_until_there_is_a_record_and_returns_it(database: Any, form: str) -> None:
-    seen = database(no_such_book(), limit_404(), replied({"book": {"isbn13": CRIME, "title": "C\0", "more": [None]}}))
+    there = replied({"book": {"isbn13": CRIME, "title": "C\0", "more": [None]}})
+    seen = database(no_such_book(), found(PROGRAMMING), there)
 
     assert run(sensor(), form) == {"isbn13": CRIME, "title": "C", "more": [None]}
-    assert [request.split()[1] for request in seen] == [f"/book/{CRIME}".encode()] * 3
+    assert [request.split()[1] for request in seen] == [
+        f"/book/{isbn}".encode() for isbn in (CRIME, PROGRAMMING, CRIME)
+    ]
     assert all(f"authorization: {KEY}".encode() in request.lower() for request in seen)
 
 
 def test_what_it_waits_for_is_told_once(database: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = log_lines(monkeypatch, BookSensor)
-    database(no_such_book(), no_such_book(), limit_404(), found(CRIME))
+    database(no_such_book(), found(PROGRAMMING), no_such_book(), limit_404(), found(CRIME))
 
     run(sensor(), "poke")
 
@@ -127,7 +141,7 @@ class TestTheFirstLookOfADeferrableSensor:
         assert record["isbn13"] == CRIME
 
     def test_what_is_not_there_yet_is_left_to_the_trigger(self, database: Any) -> None:
-        database(no_such_book())
+        database(no_such_book(), found(PROGRAMMING))
 
         with pytest.raises(TaskDeferred) as caught:
             sensor(deferrable=True, timeout=90)().execute(cast("Context", {}))
@@ -179,7 +193,7 @@ class TestTheFirstLookOfADeferrableSensor:
 
 
 def test_a_direct_poke_answers_with_the_record(database: Any) -> None:
-    database(no_such_book(), found(CRIME))
+    database(no_such_book(), found(PROGRAMMING), found(CRIME))
     wait = sensor()()
 
     assert not wait.poke({})

@@ -90,7 +90,7 @@ class TestSegments:
             staging.commit(row, number)
             assert len(store.puts) == 1
             sent.append(store.info(store.puts[0])["size"])
-        size = len(b"".join(staging._stage.lines()))  # noqa: SLF001
+        size = len(b"".join(staging.stage.lines()))
         complete = size // (256 * 1024)
 
         assert max(sent) < 260 * 1024

@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, PermanentError
-from airflow_provider_mediaops.storage.sources import InvalidSourceError, SourceRow, count_rows, read_rows, version_of
+from airflow_provider_mediaops.storage.source_lines import InvalidSourceError, SourceRow
+from airflow_provider_mediaops.storage.sources import count_rows, read_rows, version_of
 from tests.unit.storage.source_files import file_of, table_of, texts
 
 if TYPE_CHECKING:

@@ -7,15 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.storage import sources
-from airflow_provider_mediaops.storage.sources import (
-    InvalidSourceError,
-    SourceRow,
-    check_source,
-    count_rows,
-    read_rows,
-    version_of,
-)
+from airflow_provider_mediaops.storage import source_lines
+from airflow_provider_mediaops.storage.source_lines import InvalidSourceError, SourceRow
+from airflow_provider_mediaops.storage.sources import check_source, count_rows, read_rows, version_of
 from tests.unit.storage.source_files import GZIPPED, file_of, texts
 
 if TYPE_CHECKING:
@@ -231,7 +225,7 @@ class TestEmptyLines:
     def test_in_every_format(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, head: bytes, blank: bytes
     ) -> None:
-        monkeypatch.setattr(sources, "_BLANK_LINES", 1_000)
+        monkeypatch.setattr(source_lines, "_BLANK_LINES", 1_000)
         most = 1_000 + 10 * head.count(b"\n")
         assert count_rows(file_of(tmp_path, name, head + blank * most), "isbn") >= 1
         source = file_of(tmp_path, name, head + blank * (most + 1))

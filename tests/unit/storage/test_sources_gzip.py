@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.storage.sources import InvalidSourceError, count_rows
+from airflow_provider_mediaops.storage.source_lines import InvalidSourceError
+from airflow_provider_mediaops.storage.sources import count_rows
 from tests.unit.storage.source_files import GZIPPED, texts
 
 if TYPE_CHECKING:

@@ -49,6 +49,51 @@ def test_what_is_committed_is_published_when_the_block_ends(place: Place) -> Non
     assert place.names() == [".d.jsonl.checkpoint", "d.jsonl"]
 
 
+class TestBeginningAnew:
+    def test_what_is_discarded_is_in_no_dataset(self, place: Place) -> None:
+        attempt(place.dataset(), owner(), rows(0), rows(2), stop=True)
+
+        with place.dataset().staging(owner()) as staging:
+            assert staging.resumed
+            staging.discard()
+            assert (staging.resumed, staging.rows, staging.state, list(staging.records())) == (False, 0, None, [])
+            staging.commit(rows(7), {"batch": 1})
+
+        assert place.lines() == rows(7)
+        assert place.names() == [".d.jsonl.checkpoint", "d.jsonl"]
+
+    def test_the_next_attempt_resumes_what_was_committed_since(self, place: Place) -> None:
+        attempt(place.dataset(), owner(), rows(0), stop=True)
+        with stopped(), place.dataset().staging(owner()) as staging:
+            staging.discard()
+            staging.commit(rows(7), {"batch": 1})
+            raise StoppedError
+
+        with place.dataset().staging(owner()) as staging:
+            assert (staging.resumed, list(staging.records()), staging.state) == (True, rows(7), {"batch": 1})
+
+    def test_an_older_dataset_stays_until_the_new_one_replaces_it(self, place: Place) -> None:
+        attempt(place.dataset(), owner("dag/yesterday/task/-1"), rows(0))
+        with stopped(), place.dataset().staging(owner()) as staging:
+            staging.commit(rows(4), None)
+            staging.discard()
+            raise StoppedError
+
+        assert place.lines() == rows(0)
+        assert place.dataset().published(owner("dag/yesterday/task/-1"))
+
+    def test_it_stays_the_tasks_own_meanwhile(self, place: Place) -> None:
+        with stopped(), place.dataset().staging(owner()) as staging:
+            staging.commit(rows(4), None)
+            staging.discard()
+            with (
+                pytest.raises(DestinationInUseError),
+                place.dataset().staging(owner("dag/run/another/-1")),
+            ):
+                pass
+            raise StoppedError
+
+
 def test_the_next_attempt_goes_on_where_the_last_commit_left_off(place: Place) -> None:
     attempt(place.dataset(), owner(), rows(0), rows(2), stop=True)
     assert place.visible() == []

@@ -6,7 +6,7 @@ import pytest
 
 from airflow_provider_mediaops.triggers.books import BookTrigger
 from airflow_provider_mediaops.triggers.event import value_of
-from tests.unit.book_database import CRIME, book, connection, found, http, no_such_book
+from tests.unit.book_database import CRIME, PROGRAMMING, book, connection, found, http, no_such_book
 from tests.unit.loopback import Loopback, answering
 from tests.unit.sensor_forms import first_event, made_again
 
@@ -18,8 +18,8 @@ def trigger(**watch: object) -> BookTrigger:
 
 
 async def test_it_sends_the_record_when_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    with Loopback(answering(http(no_such_book()), http(found(CRIME)))) as server:
-        monkeypatch.setenv("AIRFLOW_CONN_SHELF", connection(server.base))
+    with Loopback(answering(http(no_such_book()), http(found(PROGRAMMING)), http(found(CRIME)))) as server:
+        monkeypatch.setenv("AIRFLOW_CONN_SHELF", connection(server.base, canary_isbn=PROGRAMMING))
         event = await first_event(made_again(trigger()))
         assert server.accepted == 1
 

@@ -243,7 +243,7 @@ class TestGoingOn:
     async def test_a_triggerer_that_was_taken_for_dead_is_waited_for(
         self, supervisor: Supervisor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(module, "_LOOK_EVERY", 0.01)
+        monkeypatch.setattr(module, "_RETRY_SECONDS", 0.01)
         lines = log_lines(monkeypatch, EnrichmentTrigger)
         with Loopback(shelf) as server:
             supervisor.connect("books_1", connection(server.base))
@@ -256,7 +256,7 @@ class TestGoingOn:
             assert (await waiting)["done"] == "by the other one"
 
     async def test_but_not_for_ever(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(module, "_HANDING_OVER", 0.0)
+        monkeypatch.setattr(module, "_HANDOVER_SECONDS", 0.0)
         with (
             Dataset(f"{tmp_path}/books.jsonl", view=ENRICHED).staging(OWNER),
             pytest.raises(DestinationInUseError),

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.books.api import BOOK_RULES
-from airflow_provider_mediaops.books.batch.requests import Asking
-from airflow_provider_mediaops.books.batch.scheduler import Answer, Job
+from airflow_provider_mediaops.books.batch.requests import BatchRequests
+from airflow_provider_mediaops.books.batch.scheduler import Job, JobResult
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
     BadRequestError,
@@ -51,24 +51,24 @@ class Desk:
         client = Client(
             ("https://books.example",), BOOK_RULES, retry=RetryPolicy(max_attempts=tries), clock=FakeClock().clock
         )
-        self.asking = Asking(client, batch)
+        self.asking = BatchRequests(client, batch)
         self.steps: list[Step] = []
         self._numbers = itertools.count(1)
 
-    def ask(self, kind: Any, isbns: Sequence[str], *replies: Response | TransportError) -> Answer:
-        conversation = self.asking.answer(Job(kind, tuple(isbns)), lambda: next(self._numbers))
+    def ask(self, kind: Any, isbns: Sequence[str], *replies: Response | TransportError) -> JobResult:
+        conversation = self.asking.perform(Job(kind, tuple(isbns)), lambda: next(self._numbers))
         return replay(conversation, replies, steps=self.steps)
 
-    def ask_with(self, kind: Any, isbns: Sequence[str], service: Callable[[list[str]], Response]) -> Answer:
+    def ask_with(self, kind: Any, isbns: Sequence[str], service: Callable[[list[str]], Response]) -> JobResult:
         """Ask a service that answers by what it is asked for."""
-        conversation = self.asking.answer(Job(kind, tuple(isbns)), lambda: next(self._numbers))
+        conversation = self.asking.perform(Job(kind, tuple(isbns)), lambda: next(self._numbers))
         try:
             step = next(conversation)
             while True:
                 self.steps.append(step)
                 step = conversation.send(service(wanted(step)) if isinstance(step, Request) else None)
         except StopIteration as stop:
-            answer: Answer = stop.value
+            answer: JobResult = stop.value
             return answer
 
     @property
@@ -132,7 +132,7 @@ class TestOneBook:
         assert Desk().ask(kind, [A], replied({"message": "Limit Exceeded"}, 429), reply).limited
         assert not Desk().ask(kind, [A], LOST, reply).limited
 
-    @pytest.mark.parametrize("kind", ["one", "many"])
+    @pytest.mark.parametrize("kind", ["one", "many", "witness"])
     @pytest.mark.parametrize(("reply", "cls"), [(replied({}, 401), AuthenticationError), (DAILY, QuotaExceededError)])
     def test_what_is_about_the_key_is_an_error(self, kind: str, reply: Response, cls: type[MediaOpsError]) -> None:
         with pytest.raises(cls):
@@ -183,7 +183,7 @@ class TestManyBooks:
         assert set(answer.found) == {A, B, C}
         assert desk.asked == [[A, B, C], [A], [B], [C]]
         # It was about the size of these records, not about the number of books.
-        assert desk.asking.batch == 8
+        assert desk.asking.bulk_size == 8
 
     def test_halving_goes_down_to_one_book_which_then_has_failed(self) -> None:
         desk = Desk(tries=1)
@@ -203,7 +203,7 @@ class TestManyBooks:
         answer = desk.ask_with("many", ISBNS, lambda isbns: refused if len(isbns) > 2 else books(*isbns))
 
         assert set(answer.found) == set(ISBNS)
-        assert desk.asking.batch == 2
+        assert desk.asking.bulk_size == 2
 
     def test_one_bad_book_does_not_make_the_batches_smaller(self) -> None:
         desk = Desk(batch=8)
@@ -212,7 +212,7 @@ class TestManyBooks:
 
         assert set(answer.failed) == {C}
         assert len(answer.found) == 7
-        assert desk.asking.batch == 8
+        assert desk.asking.bulk_size == 8
 
     def test_a_reply_that_looked_for_fewer_says_nothing_of_the_rest(self) -> None:
         desk = Desk(batch=8)
@@ -222,7 +222,7 @@ class TestManyBooks:
         assert set(answer.found) == set(ISBNS[:5])
         assert answer.left_out == []
         assert desk.asked == [ISBNS[:5], ISBNS[2:4], ISBNS[4:5]]
-        assert desk.asking.batch == 2
+        assert desk.asking.bulk_size == 2
 
     def test_a_reply_with_fewer_books_than_it_says_is_not_believed(self) -> None:
         answer = Desk().ask("many", [A], replied({"total": 2, "data": [{"isbn13": A}]}))
@@ -250,7 +250,7 @@ class TestAServiceWithoutBulk:
     def test_one_that_says_so_is_believed(self, status: int) -> None:
         answer = Desk(tries=1).ask("many", [A, B], replied({"message": "no"}, status))
 
-        assert answer == Answer(1, unasked=(A, B), no_bulk=True)
+        assert answer == JobResult(1, unasked=(A, B), no_bulk=True)
 
     @pytest.mark.parametrize("reply", [no_such_book(), limit_404(), replied(b"<html>404</html>", 404)])
     def test_a_404_is_believed_where_a_book_is_found(self, reply: Response) -> None:
@@ -269,8 +269,8 @@ class TestAServiceWithoutBulk:
         answer = desk.ask("many", [A, B], replied({"message": "Forbidden"}, 403), reply)
 
         assert answer.no_bulk
-        assert {*answer.found, *answer.unasked} == {A, B}
-        assert (answer.missing, answer.failed, desk.asked) == ({}, {}, [[A, B], [A]])
+        assert [*answer.found, *answer.missing, *answer.unasked] == [A, B]
+        assert (answer.failed, desk.asked) == ({}, [[A, B], [A]])
 
     def test_a_key_that_is_refused_is_so_for_single_books_too(self) -> None:
         forbidden = replied({"message": "Forbidden"}, 403)
@@ -284,8 +284,12 @@ class TestAServiceWithoutBulk:
         with pytest.raises(PermissionDeniedError, match="POST /books"):
             desk.ask("many", [C, D], replied({"message": "Forbidden"}, 403))
 
-    def test_a_clear_404_is_believed_where_a_book_is_clearly_missing(self) -> None:
-        assert Desk().ask("many", [A, B], no_such_book(), no_such_book()).no_bulk
+    @pytest.mark.parametrize("reply", [no_such_book(), replied({"message": "no Route matched"}, 404)])
+    def test_a_404_in_other_words_than_the_limits_is_believed_and_the_books_own_is_kept(self, reply: Response) -> None:
+        answer = Desk().ask("many", [A, B], reply, reply)
+
+        assert answer.no_bulk
+        assert (list(answer.missing), answer.unasked) == ([A], [B])
 
     @pytest.mark.parametrize("reply", [no_such_book(), limit_404()])
     def test_a_404_that_may_be_the_limit_is_not(self, reply: Response) -> None:

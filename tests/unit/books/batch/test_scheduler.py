@@ -1,264 +1,108 @@
-"""What a walk asks for, when, and in which order its rows come out."""
+"""Whatever a service does, each row of a list comes out once and in order, and none is ``not_found`` unvouched for."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_mediaops.books.batch.scheduler import IN_FLIGHT, Job
-from airflow_provider_mediaops.books.batch.seen import Known, Outcome
+from airflow_provider_mediaops.books.api import DoubtfulNotFoundError, ForeignNotFoundError
+from airflow_provider_mediaops.books.batch.rows import IsbnRow
+from airflow_provider_mediaops.books.batch.scheduler import IN_FLIGHT, BatchOptions, JobResult, LookupScheduler
+from airflow_provider_mediaops.books.held_not_found import Evidence, HeldNotFounds
 from airflow_provider_mediaops.books.models import Book
-from airflow_provider_mediaops.exceptions import BadRequestError
-from tests.unit.books.batch.trip import CLEAR, DOUBTFUL, DOWN, ISBNS, A, B, C, D, Trip
+from airflow_provider_mediaops.exceptions import BadRequestError, NotFoundError, ServiceUnavailableError
+from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
+
+if TYPE_CHECKING:
+    from airflow_provider_mediaops.books.batch.scheduler import Job
+
+ISBNS = sample_isbns(12)
+CANARY = "9780131103627"
+MISSING = {
+    "clear": NotFoundError("404: no such book.", excerpt='{"error_message": "no such book"}'),
+    "limit": DoubtfulNotFoundError("404: Not Found."),
+    "foreign": ForeignNotFoundError("404: no Route matched."),
+}
+FAILED = {"down": ServiceUnavailableError("503."), "refused": BadRequestError("400.")}
+OUTCOMES = ("found", "stuck", *MISSING, *FAILED)
 
 
-class TestOrder:
-    def test_rows_come_out_in_the_order_in_which_they_came_in(self) -> None:
-        trip = Trip([A, "x", B, C])
-        first, second, third = trip.start_all()
+class Batch:
+    """A scheduler, and somebody who does its jobs in made-up time."""
 
-        trip.find(third)
-        trip.find(second)
-        assert trip.take() == []
-        assert {done.lookup.input for done in trip.course.ahead()} == {"x", B, C}
-        trip.find(first)
+    def __init__(self, rows: list[str], **options: Any) -> None:
+        self.now = 0.0
+        self.held = HeldNotFounds(Evidence(CANARY))
+        self.scheduler = LookupScheduler(self.held, BatchOptions(max_failures=99, retry_after=(10.0,), **options))
+        self.left = list(rows)
+        self.under_way: list[Job] = []
+        self.taken: list[tuple[str, str]] = []
+        self.any_found = False
 
-        assert trip.take() == [(A, "found"), ("x", "invalid"), (B, "found"), (C, "found")]
-        assert trip.course.ahead() == []
-        assert trip.course.is_over
+    def step(self, outcome: str, turn: int) -> bool:
+        """Read rows, start jobs, and end one of them; say whether the outcome was used."""
+        if room := self.scheduler.room:
+            self.scheduler.add(map(IsbnRow.of, self.left[:room]), self.now)
+            if len(self.left) < room:
+                self.scheduler.end()
+            del self.left[:room]
+        while job := self.scheduler.next_job(self.now):
+            # A process holds one reserved slot of the key's rate at a time.
+            assert self.scheduler.next_job(self.now) is None
+            self.scheduler.sent(job)
+            self.under_way.append(job)
+        assert len(self.under_way) <= IN_FLIGHT
+        used = bool(self.under_way)
+        if used and outcome != "stuck":
+            job = self.under_way.pop(turn % len(self.under_way))
+            self.scheduler.ended(job, self.result(job, outcome), self.now)
+        self.taken += [(lookup.input, lookup.status) for lookup in self.scheduler.take()]
+        self.now += 0.5
+        return used
 
-    def test_a_book_that_many_rows_name_is_asked_for_once(self) -> None:
-        trip = Trip([A, f"ISBN {A}", B, A])
-        jobs = trip.start_all()
-
-        assert trip.jobs == [(A,), (B,)]
-        for job in jobs:
-            trip.find(job)
-        assert [(d.lookup.input, d.lookup.requests) for d in trip.course.take()] == [
-            (A, 1),
-            (f"ISBN {A}", 0),
-            (B, 1),
-            (A, 0),
-        ]
-
-    def test_a_book_that_was_looked_up_before_is_not_asked_for(self) -> None:
-        known = Known()
-        known.put(A, Outcome("found", book=Book({"title": "t"})))
-        known.put(B, Outcome("not_found"))
-        trip = Trip([B, A], known=known)
-
-        assert trip.start() is None
-        assert trip.take() == [(B, "not_found"), (A, "found")]
-
-    def test_no_more_rows_are_wanted_than_the_window_holds(self) -> None:
-        trip = Trip(window=5, ahead=3)
-        assert trip.course.room == 3
-        trip.read([A, "x", "y"], end=False)
-        assert trip.course.room == 2
-        job = trip.start()
-        trip.read([B, C], end=False)
-        assert trip.course.room == 0
-
-        trip.find(job)
-        assert trip.course.room == 0
-        assert len(trip.take()) == 3
-
-        assert trip.course.room == 1
-
-    def test_after_the_end_of_the_list_none_are_wanted(self) -> None:
-        trip = Trip([A])
-
-        assert trip.course.room == 0
-        assert not trip.course.is_over
-
-    def test_an_empty_list_is_over_at_once(self) -> None:
-        trip = Trip()
-        trip.course.end()
-
-        assert trip.course.is_over
-        assert trip.take() == []
-
-
-class TestConcurrency:
-    def test_the_next_job_comes_when_the_request_of_this_one_is_sent(self) -> None:
-        trip = Trip([A, B])
-        job = trip.course.next_job(0)
-        assert trip.course.next_job(0) is None
-
-        assert job is not None
-        trip.course.sent(job)
-
-        assert trip.course.next_job(0) is not None
-
-    def test_a_job_that_ends_without_a_request_makes_way_too(self) -> None:
-        trip = Trip([A, B])
-        job = trip.course.next_job(0)
-        assert job is not None
-        trip.course.abandoned(job)
-
-        assert trip.course.next_job(0) is not None
-
-    def test_there_is_a_bound_to_what_is_under_way(self) -> None:
-        trip = Trip(ISBNS)
-        jobs = trip.start_all()
-
-        assert len(jobs) == IN_FLIGHT
-        trip.find(jobs[5])
-        assert trip.start() is not None
-        assert trip.start() is None
-
-    def test_a_stopped_walk_asks_for_nothing_more_and_ends_with_what_is_under_way(self) -> None:
-        trip = Trip([A, B])
-        job = trip.start()
-        trip.course.stop()
-
-        assert trip.start() is None
-        assert trip.course.room == 0
-        assert not trip.course.is_over
-        trip.find(job)
-        assert trip.course.is_over
-        assert trip.take() == [(A, "found")]
-
-
-class TestWhatTheServiceDoesNotTell:
-    def test_it_is_asked_again_later_and_fails_in_the_end(self) -> None:
-        trip = Trip([A, B], again_after=(10.0, 40.0))
-        first, second = trip.start_all()
-        trip.fail(first)
-        trip.find(second)
-        for due in (10.0, 50.0):
-            assert trip.course.wakes_at() == due
-            assert trip.start() is None
-            assert trip.take() == []
-            trip.now = due
-            trip.fail(trip.start())
-
-        [failed, found] = trip.course.take()
-        assert (failed.lookup.status, failed.lookup.error, failed.lookup.requests) == ("failed", "503.", 3)
-        assert failed.cause is DOWN
-        assert (found.lookup.input, found.cause) == (B, None)
-        assert trip.course.is_over
-
-    def test_rows_behind_it_are_done_meanwhile(self) -> None:
-        trip = Trip([A, B, C], again_after=(10.0,))
-        trip.fail(trip.start())
-        for job in trip.start_all():
-            trip.find(job)
-        trip.now = 10.0
-        trip.find(trip.start())
-
-        assert trip.take() == [(A, "found"), (B, "found"), (C, "found")]
-
-    def test_what_is_wrong_with_one_request_is_not_asked_again(self) -> None:
-        trip = Trip([A])
-        trip.fail(trip.start(), BadRequestError("400."))
-
-        assert trip.take() == [(A, "failed")]
-
-    def test_without_later_tries_it_fails_at_once(self) -> None:
-        trip = Trip([A], again_after=())
-        trip.fail(trip.start())
-
-        assert trip.take() == [(A, "failed")]
-
-    def test_a_book_that_failed_is_asked_for_again_where_it_is_named_again(self) -> None:
-        trip = Trip([], again_after=())
-        trip.read([A], end=False)
-        trip.fail(trip.start())
-        trip.read([A])
-
-        trip.find(trip.start())
-
-        assert trip.take() == [(A, "failed"), (A, "found")]
-
-    def test_a_service_that_fails_again_and_again_is_asked_one_thing_at_a_time(self) -> None:
-        trip = Trip(ISBNS[:20], again_after=(10.0,))
-        jobs = [trip.start() for _ in range(5)]
-        for job in jobs[:3]:
-            trip.fail(job)
-        assert trip.start() is None
-        for job in jobs[3:]:
-            trip.fail(job)
-        # Nothing new is begun: those that were put off find out.
-        assert trip.start() is None
-        trip.now = 10.0
-        probe = trip.start()
-        assert trip.start() is None
-
-        trip.find(probe)
-
-        assert len(trip.start_all()) == 19
-
-
-class TestFailures:
-    def test_within_bounds_they_are_rows(self) -> None:
-        trip = Trip([A, B, C], again_after=(), max_failures=2)
-        for job in trip.start_all():
-            trip.fail(job) if job.isbns != (B,) else trip.find(job)
-
-        assert trip.take() == [(A, "failed"), (B, "found"), (C, "failed")]
-        assert trip.course.error is None
-
-    def test_at_one_too_many_the_rows_before_it_are_the_last(self) -> None:
-        trip = Trip([A, B, C, D], again_after=(), max_failures=1)
-        for job in trip.start_all():
-            trip.fail(job) if job.isbns in ((A,), (C,)) else trip.find(job)
-
-        assert trip.take() == [(A, "failed"), (B, "found")]
-        assert trip.course.error is DOWN
-        assert trip.take() == []
-        assert [done.lookup.input for done in trip.course.ahead()] == [C, D]
-
-
-OUTCOMES = ("found", "clear", "doubtful", "down", "refused", "stuck")
+    def result(self, job: Job, outcome: str) -> JobResult:
+        number = self.held.sent
+        if outcome in FAILED:
+            return JobResult(number, failed=dict.fromkeys(job.isbns, FAILED[outcome]))
+        if outcome == "found":
+            self.any_found = True
+            return JobResult(number, found={isbn: Book({"isbn13": isbn}) for isbn in job.isbns})
+        if job.kind != "many":
+            return JobResult(number, missing=dict.fromkeys(job.isbns, MISSING[outcome]))
+        first, *rest = job.isbns
+        if outcome == "clear":
+            self.any_found = True
+            return JobResult(number, found={first: Book({})}, left_out=rest)
+        return JobResult(number, left_out=job.isbns)
 
 
 @given(
-    rows=st.lists(st.sampled_from([*ISBNS[:12], "x", f"ISBN {A}"]), max_size=30),
+    rows=st.lists(st.sampled_from([*ISBNS, "x", f"ISBN {ISBNS[0]}"]), max_size=30),
     outcomes=st.lists(st.sampled_from(OUTCOMES), max_size=80),
-    batch=st.sampled_from([1, 4]),
-    verify=st.booleans(),
+    bulk_size=st.sampled_from([1, 4]),
+    bulk_verify=st.booleans(),
     window=st.integers(1, 12),
 )
-def test_whatever_the_service_does_each_row_comes_out_once_and_in_order(
-    rows: list[str], outcomes: list[str], *, batch: int, verify: bool, window: int
+def test_each_row_comes_out_once_and_in_order(
+    rows: list[str], outcomes: list[str], *, bulk_size: int, bulk_verify: bool, window: int
 ) -> None:
-    trip = Trip(batch=batch, verify=verify, window=window, ahead=5, again_after=(10.0,))
-    left, taken, under_way = list(rows), [], []
+    batch = Batch(rows, bulk_size=bulk_size, bulk_verify=bulk_verify, window=window, ahead=5)
     script = [*outcomes, *["found"] * 500]
-    for _ in range(5_000):
-        if trip.course.is_over:
+    for turn in range(5_000):
+        if batch.scheduler.is_over or batch.held.wrong:
             break
-        if room := trip.course.room:
-            trip.read(left[:room], end=len(left) < room)
-            del left[:room]
-        under_way += trip.start_all()
-        outcome = script.pop(0) if under_way else "nothing"
-        if outcome != "stuck" and under_way:
-            answer_with(trip, under_way.pop(len(outcomes) % len(under_way)), outcome)
-        taken += trip.take()
-        trip.now += 0.5
-    taken += trip.take()
+        if batch.step(script[0], turn):
+            script.pop(0)
 
-    assert trip.course.is_over
-    assert [text for text, _ in taken] == rows
-    assert all((status == "invalid") == (text == "x") for text, status in taken)
-    assert trip.course.ahead() == []
-
-
-def answer_with(trip: Trip, job: Job, outcome: str) -> None:
-    if outcome == "found":
-        trip.find(job)
-    elif outcome == "refused":
-        trip.fail(job, BadRequestError("400."))
-    elif outcome == "down":
-        trip.fail(job)
-    elif job.kind == "many":
-        first, *rest = job.isbns
-        trip.answer(
-            job,
-            found={first: Book({})} if outcome == "clear" else {},
-            left_out=rest if outcome == "clear" else job.isbns,
-        )
-    else:
-        trip.miss(job, CLEAR if outcome == "clear" else DOUBTFUL)
+    statuses = [status for _, status in batch.taken]
+    assert "not_found" not in statuses or batch.any_found
+    assert all((status == "invalid") == (text == "x") for text, status in batch.taken)
+    if batch.held.wrong:
+        # The canary is not there: what is undecided stays so for the next attempt.
+        assert [text for text, _ in batch.taken] == rows[: len(batch.taken)]
+        return
+    assert batch.scheduler.is_over
+    assert [text for text, _ in batch.taken] == rows
+    assert batch.scheduler.out_of_order() == []

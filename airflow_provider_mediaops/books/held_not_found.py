@@ -1,0 +1,399 @@
+"""
+The 404s of a run, held until a witness is found, by the rule of :mod:`airflow_provider_mediaops.books.not_found`.
+
+It is pure: requests and their results are counted here, and sent elsewhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_mediaops.books.api import DoubtfulNotFoundError
+from airflow_provider_mediaops.books.not_found import (
+    AFTER_WITNESS,
+    KEY_CALL,
+    MISSING,
+    MISSING_WITNESS,
+    WELL_KNOWN,
+    Action,
+    Meaning,
+    Witness,
+    Words,
+    believed,
+    limited,
+    undecided_error,
+    unvouched,
+    wrong_connection,
+)
+from airflow_provider_mediaops.exceptions import InvalidConnectionError, NotFoundError, error_from_dict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from airflow_provider_mediaops.exceptions import MediaOpsError, RateLimitedError
+
+# A key and an address that were proved to work are believed to do so for this long.
+_PROOF_SECONDS = 600.0
+# The number of 404s, and the seconds, that may pass before a book is asked for only to be the witness.
+_DOUBTFUL, _DOUBTFUL_SECONDS = 10, 2.0
+_CLEAR, _CLEAR_SECONDS = 25, 5.0
+# The seconds without a sign of the limit before a doubtful 404 is believed.
+_CALM_SECONDS = 10.0
+# The maximum pause between two witnesses that are not found.
+_LONGEST_PAUSE_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """
+    What becomes of a book that got a 404.
+
+    :param isbn13: the book.
+    :param action: ``not_found``: it is not there; ``again``: ask for it once more, now; ``later``: it cannot be known
+        now what the 404 means, so ask for it after a pause.
+    :param error: for ``not_found`` a :class:`NotFoundError`; for ``again`` the 404; for ``later`` an error that says
+        why.
+    """
+
+    isbn13: str
+    action: Action
+    error: MediaOpsError
+
+
+@dataclass(slots=True)
+class Evidence:
+    """
+    What is known of a service and a key. Look-ups with one hook may share it.
+
+    :param canary: an ISBN-13 known to have a record, if any is.
+    :param last_found: the book that was found last, perhaps by an earlier attempt.
+    """
+
+    canary: str | None = None
+    last_found: str | None = None
+    #: Whether the last book was found by this process.
+    found_now: bool = field(default=False, init=False)
+    #: When key and address were last proved: a book was found, or the key's quota was read.
+    proved_at: float = field(default=float("-inf"), init=False)
+    #: When the key's limit was last seen.
+    limit_seen: float = field(default=float("-inf"), init=False)
+    #: Whether the service has said in clear words of some book that it is not there.
+    tells_apart: bool = field(default=False, init=False)
+    #: Whether its clear words were about the limit, so that they are no clearer than others.
+    misleads: bool = field(default=False, init=False)
+    #: The witnesses that turned out not to exist.
+    useless: set[str] = field(default_factory=set, init=False)
+
+    def found(self, isbn13: str, now: float) -> None:
+        """Take note of a book that was found."""
+        self.last_found, self.found_now, self.proved_at = isbn13, True, now
+
+    def is_proved(self, now: float) -> bool:
+        """Return whether key and address were proved to work in the last ten minutes."""
+        return now - self.proved_at < _PROOF_SECONDS
+
+    def kind_of(self, witness: str) -> Witness:
+        """Return why a witness is known to exist."""
+        if witness == self.last_found and self.found_now:
+            return Witness.FOUND_NOW
+        if witness == self.canary:
+            return Witness.CANARY
+        return Witness.FOUND_BEFORE if witness == self.last_found else Witness.WELL_KNOWN
+
+    def candidates(self, turn: int, *, key_call: bool) -> list[str]:
+        """
+        Return the witnesses that may be asked for, the best first.
+
+        :param turn: how many have failed in a row. If the service has no clear words, a canary that does not exist
+            looks like the limit, so it takes turns with the well-known book.
+        :param key_call: whether the key's quota will do.
+        """
+        others = [isbn for isbn in (self.canary, WELL_KNOWN) if isbn and isbn not in self.useless]
+        start = turn % len(others) if others else 0
+        first = [self.last_found] if self.last_found and self.last_found not in self.useless else []
+        last = [KEY_CALL] if key_call and KEY_CALL not in self.useless else []
+        return [*first, *others[start:], *others[:start], *last]
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """
+    A 404 that is not decided on.
+
+    :param error: the 404.
+    :param sent: the number of requests that had been sent when it came.
+    :param since: when it came.
+    :param first: when the book's first 404 came.
+    :param again: whether the book was asked for once more after a witness.
+    """
+
+    error: MediaOpsError
+    sent: int
+    since: float
+    first: float
+    again: bool
+
+    @property
+    def words(self) -> Words:
+        return Words.of(self.error)
+
+
+@dataclass(slots=True)
+class HeldNotFounds:
+    """
+    The 404s of one run that are not decided on, and the decisions on them.
+
+    A witness serves all that are held when it is asked for. Any book of a list that is found is one.
+
+    Requests are numbered in the order in which they are sent, so that it is known what was sent after a 404 came.
+
+    :param evidence: what is known of the service.
+    :param patience_seconds: how long a witness that is not found is asked for again.
+    """
+
+    evidence: Evidence = field(default_factory=Evidence)
+    patience_seconds: float = 240.0
+    #: The error of a witness that speaks against the connection; nothing more is to be asked for.
+    wrong: InvalidConnectionError | None = field(default=None, init=False)
+    sent: int = field(default=0, init=False)
+    _news: RateLimitedError | None = field(default=None, init=False)
+    _held: dict[str, _Held] = field(default_factory=dict, init=False)
+    _asked_again: dict[str, _Held] = field(default_factory=dict, init=False)
+    # The numbers of the last requests that found a book, and that read the key's quota.
+    _found_by: int = field(default=0, init=False)
+    _quota_by: int = field(default=0, init=False)
+    _witness: str | None = field(default=None, init=False)
+    _failed: int = field(default=0, init=False)
+    _failure: MediaOpsError | None = field(default=None, init=False)
+    _failing_since: float = field(default=0.0, init=False)
+    _next_check: float = field(default=float("-inf"), init=False)
+
+    @property
+    def doubts_key(self) -> bool:
+        """Whether the last witness was not found, so that other requests are of no use."""
+        return self._failed > 0
+
+    def send(self) -> int:
+        """Count a request that is sent, and return its number."""
+        self.sent += 1
+        return self.sent
+
+    def found(self, isbn13: str, number: int, now: float) -> None:
+        """
+        Take note of a book that was found.
+
+        :param isbn13: the book.
+        :param number: the number of the request.
+        :param now: the time, in seconds that never run backwards.
+        """
+        before = self._asked_again.pop(isbn13, None)
+        if before and before.words in (Words.CLEAR, Words.LIMIT):
+            self._see_limit_in(before.error, now)
+        self.evidence.found(isbn13, now)
+        self._found_by = max(self._found_by, number)
+        self._failed, self._failure = 0, None
+
+    def missing(self, isbn13: str, error: MediaOpsError, now: float) -> None:
+        """
+        Hold a 404.
+
+        :param isbn13: the book.
+        :param error: one of :data:`MISSING`.
+        :param now: the time.
+        """
+        before = self._asked_again.pop(isbn13, None)
+        self._held[isbn13] = _Held(error, self.sent, now, before.first if before else now, before is not None)
+
+    def forget(self, isbn13: str) -> None:
+        """Forget a book that was asked for again, and got no answer."""
+        self._asked_again.pop(isbn13, None)
+
+    def see_limit(self, now: float) -> None:
+        """Take note of a reply that says that the limit is reached."""
+        self.evidence.limit_seen = now
+
+    def take_news(self) -> RateLimitedError | None:
+        """Return, once, the error of a limit that no reply alone has shown, for those who share the key."""
+        news, self._news = self._news, None
+        return news
+
+    def check(self, now: float, *, idle: bool) -> str | None:
+        """
+        Return the witness to ask for now.
+
+        :param now: the time.
+        :param idle: whether nothing else is under way, so that no other book will be found.
+        :returns: a book, or :data:`KEY_CALL`; None while there is no need of a witness.
+        """
+        if self._witness or self.wrong or not self._is_due(now, idle=idle):
+            return None
+        self._witness = self._choose()
+        return self._witness
+
+    def checked(self, witness: str, error: MediaOpsError | None, number: int, now: float) -> None:
+        """
+        Take note of the reply about the witness.
+
+        :param witness: the witness, as :meth:`check` returned it.
+        :param error: None if it was found; its 404, or the error that was the answer.
+        :param number: the number of the request.
+        :param now: the time.
+        """
+        self._witness = None
+        if error is None:
+            self._witness_found(witness, number, now)
+        elif witness == KEY_CALL and not error.temporary:
+            self.evidence.useless.add(witness)
+        elif not isinstance(error, MISSING):
+            self._witness_failed(error, now)
+        else:
+            self._witness_missing(witness, error, now)
+
+    def decisions(self, now: float, *, idle: bool) -> list[Decision]:
+        """
+        Decide on what can be decided, and forget it.
+
+        :param now: the time.
+        :param idle: whether nothing else is under way.
+        :returns: what becomes of which book.
+        """
+        if self.wrong:
+            return []
+        if self._failed and now - self._failing_since >= self.patience_seconds:
+            how_long = f" for {self.patience_seconds:.0f} s" if self.patience_seconds else ""
+            return self._put_off_all(f"No witness was found{how_long}.")
+        if not self._witness and self._choose() is None and self._is_due(now, idle=idle):
+            return self._put_off_all("There is no witness.")
+        all_of_them = [self._decide(isbn13, held, now, idle=idle) for isbn13, held in self._held.items()]
+        decided = [decision for decision in all_of_them if decision]
+        for decision in decided:
+            held = self._held.pop(decision.isbn13)
+            if decision.action == "again":
+                self._asked_again[decision.isbn13] = held
+        if not self._held:
+            self._failed = 0
+        return decided
+
+    def wakes_at(self) -> float | None:
+        """Return the time at which there may be something to do although nothing has come; None if there is none."""
+        if not self._held or self._witness or self.wrong:
+            return None
+        if self.doubts_key:
+            return self._next_check
+        limits = {True: _CLEAR_SECONDS, False: _DOUBTFUL_SECONDS}
+        return min(held.since + limits[self._is_clear(held)] for held in self._held.values())
+
+    def undecided(self) -> dict[str, dict[str, Any]]:
+        """Return the books whose 404 is not decided on, with the 404, as plain values for the next attempt."""
+        return {isbn13: held.error.to_dict() for isbn13, held in (self._held | self._asked_again).items()}
+
+    def _witness_found(self, witness: str, number: int, now: float) -> None:
+        if witness != KEY_CALL:
+            self.found(witness, number, now)
+            return
+        self.evidence.proved_at = now
+        self._quota_by = number
+        self._failed, self._failure = 0, None
+
+    def _witness_missing(self, witness: str, error: MediaOpsError, now: float) -> None:
+        kind, words = self.evidence.kind_of(witness), Words.of(error)
+        meaning = MISSING_WITNESS[kind][words]
+        if meaning is Meaning.NO_WITNESS:
+            self.evidence.useless.add(witness)
+        elif meaning is Meaning.WRONG_CONNECTION:
+            self.wrong = wrong_connection(error, kind)
+        else:
+            if meaning is Meaning.LIMIT:
+                self._see_limit_in(error, now)
+            self._witness_failed(error, now)
+
+    def _witness_failed(self, error: MediaOpsError, now: float) -> None:
+        if not self._failed:
+            self._failing_since = now
+        self._failure = error
+        self._next_check = now + min(2.0**self._failed, _LONGEST_PAUSE_SECONDS)
+        self._failed += 1
+
+    def _decide(self, isbn13: str, held: _Held, now: float, *, idle: bool) -> Decision | None:
+        if self.evidence.tells_apart and not self.evidence.misleads and held.words is not Words.CLEAR:
+            if held.words is Words.LIMIT:
+                self._see_limit_in(held.error, now)
+            return self._put_off(isbn13, held, "The service says it otherwise of other books.")
+        if not self._is_vouched(held):
+            waited = idle or now - held.since >= _CLEAR_SECONDS
+            by_itself = self._needs_no_witness(now) and not self.doubts_key and waited
+            return Decision(isbn13, "not_found", believed(held.error)) if by_itself else None
+        clear = self._is_clear(held)
+        self.evidence.tells_apart = self.evidence.tells_apart or clear
+        words = Words.LIMIT if held.words is Words.CLEAR and not clear else held.words
+        action = AFTER_WITNESS[words][held.again]
+        if action == "later":
+            return self._put_off(isbn13, held, "Other books are found.")
+        if action == "not_found" and not clear and self.evidence.limit_seen >= held.first - _CALM_SECONDS:
+            return self._put_off(isbn13, held, "The key has been at its limit meanwhile.")
+        return Decision(isbn13, action, believed(held.error) if action == "not_found" else held.error)
+
+    def _put_off(self, isbn13: str, held: _Held, why: str) -> Decision:
+        return Decision(isbn13, "later", undecided_error(held.error, why, self._failure))
+
+    def _put_off_unwitnessed(self, isbn13: str, held: _Held, why: str) -> Decision:
+        if held.words is Words.LIMIT:
+            return self._put_off(isbn13, held, why)
+        kind = self.evidence.kind_of(isbn13)
+        wrong = isbn13 == WELL_KNOWN and MISSING_WITNESS[kind][held.words] is Meaning.WRONG_CONNECTION
+        return Decision(isbn13, "later", wrong_connection(held.error, kind) if wrong else unvouched(held.error))
+
+    def _put_off_all(self, why: str) -> list[Decision]:
+        # The books are asked for again later: one of them may be found.
+        put_off = self._put_off if self._failed else self._put_off_unwitnessed
+        decisions = [put_off(isbn13, held, why) for isbn13, held in self._held.items()]
+        self._held.clear()
+        self._failed, self._next_check = 0, float("-inf")
+        return decisions
+
+    def _is_due(self, now: float, *, idle: bool) -> bool:
+        if not self._held or now < self._next_check:
+            return False
+        if self.doubts_key:
+            return True
+        doubtful = [held.since for held in self._held.values() if not self._is_clear(held)]
+        clear = [held.since for held in self._held.values() if self._is_clear(held)]
+        return not self._needs_no_witness(now) and (
+            idle
+            or len(doubtful) >= _DOUBTFUL
+            or len(clear) >= _CLEAR
+            or now - min(doubtful, default=now) >= _DOUBTFUL_SECONDS
+            or now - min(clear, default=now) >= _CLEAR_SECONDS
+        )
+
+    def _choose(self) -> str | None:
+        clear = not self.evidence.canary and any(map(self._is_clear, self._held.values()))
+        candidates = self.evidence.candidates(self._failed, key_call=clear)
+        return next((isbn for isbn in candidates if isbn not in self._held), None)
+
+    def _see_limit_in(self, error: MediaOpsError, now: float) -> None:
+        self.evidence.limit_seen = now
+        self.evidence.misleads = self.evidence.misleads or isinstance(error, NotFoundError)
+        self._news = limited(error)
+
+    def _is_clear(self, held: _Held) -> bool:
+        return held.words is Words.CLEAR and not self.evidence.misleads
+
+    def _is_vouched(self, held: _Held) -> bool:
+        return held.sent < (max(self._found_by, self._quota_by) if self._is_clear(held) else self._found_by)
+
+    def _needs_no_witness(self, now: float) -> bool:
+        # One 404 in clear words, from a service that is known to answer this key at this address.
+        alone = len(self._held) == 1 and all(map(self._is_clear, self._held.values()))
+        return alone and self.evidence.is_proved(now)
+
+
+def restored(undecided: Mapping[str, dict[str, Any]]) -> Iterable[tuple[str, MediaOpsError]]:
+    """Yield the books, with the 404 of each, that :meth:`HeldNotFounds.undecided` described."""
+    for isbn13, fields in undecided.items():
+        error = error_from_dict(fields)
+        # Version 0.1 took other words than the documented ones for clear.
+        clear = "error_message" in (error.excerpt or "")
+        known = isinstance(error, MISSING) and (clear or not isinstance(error, NotFoundError))
+        yield isbn13, error if known else DoubtfulNotFoundError(error.message, **error.context())

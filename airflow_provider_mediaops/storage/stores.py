@@ -1,0 +1,83 @@
+"""Find out, before any work is done, whether a store can be opened, and whether two paths name one file."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from airflow_provider_mediaops.exceptions import PermanentError
+from airflow_provider_mediaops.storage.files import is_local, path_of
+
+if TYPE_CHECKING:
+    from airflow.sdk import ObjectStoragePath
+
+_AMAZON = "apache-airflow-providers-amazon[s3fs]"
+_GOOGLE = "apache-airflow-providers-google"
+_AZURE = "apache-airflow-providers-microsoft-azure"
+_SFTP = "apache-airflow-providers-sftp[sshfs]"
+# The packages that register a scheme with Airflow. Schemes of one package lead to the same files.
+_PACKAGES = {
+    "s3": _AMAZON,
+    "s3a": _AMAZON,
+    "s3n": _AMAZON,
+    "gs": _GOOGLE,
+    "gcs": _GOOGLE,
+    "abfs": _AZURE,
+    "abfss": _AZURE,
+    "adl": _AZURE,
+    "sftp": _SFTP,
+    "ssh": _SFTP,
+}
+
+
+def check_store(path: ObjectStoragePath, role: str) -> None:
+    """
+    Make sure that the package is installed which Airflow needs to open a path.
+
+    :param path: the path.
+    :param role: what the path is to the user: ``source`` or ``destination``.
+    :raises PermanentError: if it is missing; the message names the package.
+    """
+    if is_local(path):
+        return
+    try:
+        path.fs  # noqa: B018 the store is opened here
+    except ImportError as error:
+        missing = str(error)
+    except ValueError as error:
+        if "No filesystem registered" not in str(error):
+            raise
+        missing = str(error)
+    else:
+        return
+    package = _PACKAGES.get(path.protocol, f"the Airflow provider that registers {path.protocol}://")
+    raise PermanentError(
+        f"{role} {path} cannot be opened: Airflow has no support for {path.protocol}:// here ({missing}). "
+        f"Install {package} where the task runs, in workers and triggerers."
+    )
+
+
+def is_same_file(one: object, other: object) -> bool:
+    """
+    Return whether two paths name one file.
+
+    :param one: a path, with or without a scheme.
+    :param other: another path. Two stores that are reached by different connections count as different.
+    :raises InvalidArgumentError: if one of them can never name a file.
+    """
+    first, second = path_of(one), path_of(other)
+    if is_local(first) != is_local(second):
+        return False
+    if is_local(first):
+        here, there = (Path(path.path).expanduser() for path in (first, second))
+        if os.path.realpath(here) == os.path.realpath(there):
+            return True
+        # Names that differ in case only may be one file, too.
+        return here.exists() and there.exists() and here.samefile(there)
+    connections = {first.conn_id, second.conn_id} - {None}
+    return len(connections) <= 1 and _place(first) == _place(second)
+
+
+def _place(path: ObjectStoragePath) -> tuple[str, str]:
+    return _PACKAGES.get(path.protocol, path.protocol), path.path.strip("/")

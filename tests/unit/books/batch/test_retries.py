@@ -1,0 +1,229 @@
+"""A list at a service that fails, limits or does not have the books: what is retried, when, and what a row becomes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_provider_mediaops.books.batch.rows import IsbnRow
+from airflow_provider_mediaops.books.batch.seen import ResumePoint, SeenLookups
+from airflow_provider_mediaops.books.models import Book, Lookup
+from airflow_provider_mediaops.exceptions import (
+    InvalidConnectionError,
+    MediaOpsError,
+    RateLimitedError,
+    ServiceUnavailableError,
+)
+from tests.unit.book_database import found, limit_404, no_such_book, replied
+from tests.unit.books.batch.service import (
+    CANARY,
+    DOWN,
+    ISBNS,
+    A,
+    B,
+    C,
+    D,
+    Service,
+    batch_of,
+    books,
+    follow,
+    looked_up,
+    seconds,
+    statuses,
+)
+from tests.unit.virtual_time import in_virtual_time
+
+if TYPE_CHECKING:
+    from airflow_provider_mediaops.books.batch.runner import BatchUpdate
+    from airflow_provider_mediaops.http.exchange import Response
+
+FOREIGN = replied({"message": "no Route matched with those values"}, 404)
+
+
+class TestABookThatGetsNoAnswer:
+    def test_it_is_retried_later_while_other_rows_continue_and_has_failed_in_the_end(self) -> None:
+        service = Service(lambda isbn: DOWN if isbn == A else found(isbn))
+
+        failed, *others = looked_up(service, [A, B, C])
+
+        assert service.seconds_of(A) == [0, 10, 50, 170]
+        assert (service.seconds_of(B), service.seconds_of(C)) == ([0], [0])
+        assert (failed.status, failed.requests) == ("failed", 4)
+        assert isinstance(failed.cause, ServiceUnavailableError)
+        assert failed.error == failed.cause.message
+        assert [lookup.status for lookup in others] == ["found", "found"]
+
+    def test_it_may_be_found_then(self) -> None:
+        assert statuses(Service(lambda isbn: DOWN if seconds() < 30 else found(isbn)), [A]) == [(A, "found")]
+
+    def test_a_request_that_is_refused_as_such_is_not_retried(self) -> None:
+        service = Service(lambda _: replied({}, 400))
+
+        assert statuses(service, [A]) == [(A, "failed")]
+        assert service.asked == [A]
+
+    def test_it_is_asked_for_again_where_it_is_named_again(self) -> None:
+        service = Service(lambda isbn: DOWN if isbn == A and seconds() < 3 else found(isbn), latency=1.0)
+        rows = statuses(service, [A, B, C, D, A], retry_after=(), window=1)
+
+        assert rows == [(A, "failed"), (B, "found"), (C, "found"), (D, "found"), (A, "found")]
+
+    def test_a_service_that_is_down_for_ten_minutes_is_asked_little_and_loses_no_book(self) -> None:
+        service = Service(lambda isbn: DOWN if seconds() < 600 else found(isbn))
+
+        lookups = looked_up(service, ISBNS[:50])
+
+        assert {lookup.status for lookup in lookups} <= {"failed", "found"}
+        assert len(service.asked) < 50 * 4 + 10
+
+    def test_one_thing_at_a_time_finds_out_whether_it_is_back(self) -> None:
+        service = Service(lambda isbn: DOWN if seconds() < 15 else found(isbn), latency=2.0)
+        rows = statuses(service, ISBNS[:40])
+
+        assert {status for _, status in rows} == {"found"}
+        # Those that were under way when it went down, and then one in a while.
+        assert len([time for time in service.times if time < 1015]) < 20
+
+
+class TestMissingBooks:
+    @pytest.mark.parametrize(("reply", "most"), [(no_such_book(), 1.1), (limit_404(), 2.3)])
+    def test_a_list_of_them_costs_little_more_than_its_length(self, reply: Response, most: float) -> None:
+        service = Service(lambda isbn: found(isbn) if isbn == CANARY else reply)
+
+        rows = statuses(service, ISBNS[:200])
+
+        assert rows == [(isbn, "not_found") for isbn in ISBNS[:200]]
+        assert len(service.asked) <= 200 * most
+
+    def test_beside_books_that_are_found_they_cost_nothing_more(self) -> None:
+        missing = set(ISBNS[10:20])
+        service = Service(lambda isbn: no_such_book() if isbn in missing else found(isbn))
+
+        rows = statuses(service, ISBNS[:40])
+
+        assert rows == [(isbn, "not_found" if isbn in missing else "found") for isbn in ISBNS[:40]]
+        assert len(service.asked) <= 41
+
+    def test_a_burst_of_the_limit_loses_no_book(self) -> None:
+        service = Service(lambda isbn: limit_404() if 3 <= seconds() <= 9 else found(isbn), latency=1.0)
+
+        assert statuses(service, ISBNS[:60], tries=5) == [(isbn, "found") for isbn in ISBNS[:60]]
+        assert len(service.asked) < 90
+
+    def test_a_limit_that_goes_on_for_ten_minutes_spends_few_requests_and_loses_no_book(self) -> None:
+        service = Service(lambda isbn: limit_404() if seconds() < 600 else found(isbn))
+
+        assert statuses(service, ISBNS[:200]) == [(isbn, "found") for isbn in ISBNS[:200]]
+        assert len([time for time in service.times if time < 1600]) < 120
+
+    def test_a_limit_that_never_ends_makes_no_book_missing(self) -> None:
+        [lookup] = looked_up(Service(lambda _: limit_404()), [A], retry_after=(10.0,))
+
+        assert lookup.status == "failed"
+        assert isinstance(lookup.cause, RateLimitedError)
+        assert "No witness was found" in str(lookup.cause)
+
+    def test_the_shared_rate_is_slowed_by_a_limit_that_only_404s_have_shown(self) -> None:
+        service = Service(lambda isbn: limit_404() if seconds() < 2 else found(isbn))
+        statuses(service, ISBNS[:20])
+
+        # Not five a second, after that.
+        times = [time for time in service.times if time > 1004.0]
+        assert (len(times) - 1) / (times[-1] - times[0]) < 4.5
+
+
+def refused(service: Service, texts: list[str], **how: Any) -> tuple[MediaOpsError, BatchUpdate]:
+    """Look a list up that ends with an error; give the error, and the last update."""
+    seen: list[BatchUpdate] = []
+    with pytest.raises(MediaOpsError) as caught:
+        in_virtual_time(follow(batch_of(service, map(IsbnRow.of, texts), **how), seen))
+    return caught.value, seen[-1]
+
+
+class TestTheNextAttempt:
+    def test_what_a_wrong_connection_left_undecided_is_decided_once_it_is_mended(self) -> None:
+        error, last = refused(Service(lambda _: FOREIGN), [A, B, C])
+        assert type(error) is InvalidConnectionError
+        assert last.undecided.keys() >= {A}
+        assert not last.done
+
+        service = Service(lambda isbn: no_such_book() if isbn == B else found(isbn))
+        rows = statuses(service, [A, B, C], resume=ResumePoint(undecided=last.undecided))
+
+        assert rows == [(A, "found"), (B, "not_found"), (C, "found")]
+
+    def test_one_in_clear_words_is_not_asked_for_again(self) -> None:
+        undecided = refused(Service(lambda isbn: DOWN if isbn == CANARY else no_such_book()), [A, B], max_failures=0)
+        service = Service()
+
+        rows = statuses(service, [A, B, C], resume=ResumePoint(undecided=undecided[1].undecided))
+
+        assert set(rows) >= {(C, "found")}
+        assert "found" not in {status for text, status in rows if text in undecided[1].undecided}
+
+    def test_what_it_has_seen_is_not_asked_for_and_its_last_book_is_a_witness(self) -> None:
+        seen = SeenLookups()
+        seen.put(Lookup(A, A, "found", book=Book({"title": "t"})))
+        seen.put(Lookup(B, B, "not_found"))
+        service = Service(lambda isbn: no_such_book() if isbn == C else found(isbn))
+
+        rows = statuses(service, [f"ISBN {B}", A, C], resume=ResumePoint(seen, last_found=A))
+
+        assert rows == [(f"ISBN {B}", "not_found"), (A, "found"), (C, "not_found")]
+        assert service.asked == [C, A]
+
+
+class TestBulk:
+    def test_batches_are_filled_and_asked_for_at_the_rate(self) -> None:
+        service = Service()
+
+        rows = statuses(service, ISBNS[:250], bulk_size=100)
+
+        assert rows == [(isbn, "found") for isbn in ISBNS[:250]]
+        assert service.batches == [ISBNS[:100], ISBNS[100:200], ISBNS[200:250]]
+
+    def test_two_are_under_way_at_a_time_and_a_full_window_does_not_wait_for_a_full_batch(self) -> None:
+        service = Service(latency=10.0)
+        statuses(service, ISBNS[:50], bulk_size=5)
+        assert service.most == 2
+
+        service = Service()
+        assert len(statuses(service, ISBNS[:8], bulk_size=10, window=4)) == 8
+
+    @pytest.mark.parametrize("verify", [False, True])
+    def test_a_book_that_a_reply_leaves_out_is_not_found_or_asked_for_by_itself(self, *, verify: bool) -> None:
+        service = Service(many=lambda isbns: books(isbns[:1]))
+        found_one, left_out = looked_up(service, [A, B], bulk_size=2, bulk_verify=verify)
+
+        assert (found_one.status, found_one.error) == ("found", None)
+        assert service.asked == ([B] if verify else [])
+        assert left_out.status == ("found" if verify else "not_found")
+        assert verify == (left_out.error is None)
+
+    def test_a_reply_without_any_book_needs_a_witness(self) -> None:
+        service = Service(many=lambda _: books([]))
+
+        assert statuses(service, [A, B], bulk_size=2) == [(A, "not_found"), (B, "not_found")]
+        assert service.asked == [CANARY]
+
+    def test_a_batch_that_failed_is_retried_as_one(self) -> None:
+        service = Service(many=lambda isbns: DOWN if seconds() < 9 else books(isbns))
+
+        assert {status for _, status in statuses(service, [A, B, C], bulk_size=3)} == {"found"}
+        assert service.batches == [[A, B, C], [A, B, C]]
+
+    def test_batches_become_smaller_when_the_service_says_so(self) -> None:
+        service = Service(many=lambda isbns: replied({}, 400) if len(isbns) > 2 else books(isbns))
+
+        assert {status for _, status in statuses(service, ISBNS[:12], bulk_size=4)} == {"found"}
+        assert {len(batch) for batch in service.batches[-3:]} == {2}
+
+    def test_a_service_without_it_is_asked_one_by_one_and_the_log_says_so(self) -> None:
+        warnings: list[str] = []
+        service = Service(many=lambda _: replied({}, 405))
+
+        assert {status for _, status in statuses(service, [A, B, C], bulk_size=3, warn=warnings.append)} == {"found"}
+        assert (service.batches, service.asked) == ([[A, B, C]], [A, B, C])
+        [line] = warnings
+        assert line.endswith("no bulk requests (POST /books) for this key: books are asked for one by one.")

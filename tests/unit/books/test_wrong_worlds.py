@@ -1,0 +1,130 @@
+"""In a wrong world no book that exists is ever said to be missing, by the hook or by the sensor."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from airflow.providers.common.compat.sdk import PokeReturnValue
+
+from airflow_provider_mediaops.books.batch.rows import IsbnRow
+from airflow_provider_mediaops.exceptions import InvalidConnectionError, MediaOpsError
+from airflow_provider_mediaops.hooks.books import BookDatabaseHook
+from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
+from airflow_provider_mediaops.sensors.books import BookSensor
+from airflow_provider_mediaops.triggers.event import value_of
+from tests.unit.book_database import PROGRAMMING, connection
+from tests.unit.book_worlds import (
+    EMMA,
+    HAMLET,
+    UNWITNESSED,
+    WITH_CANARY,
+    WITHOUT_CANARY,
+    WITNESSED,
+    World,
+    WorldServer,
+    small,
+)
+from tests.unit.sensor_forms import first_event, made_again
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from airflow_provider_mediaops.books.models import Lookup
+
+pytestmark = pytest.mark.usefixtures("supervisor", "no_pauses")
+CASES = [
+    *(pytest.param(world, None, id=str(world)) for world in (*UNWITNESSED, *WITNESSED, *WITHOUT_CANARY)),
+    *(pytest.param(world, PROGRAMMING, id=f"{world}, with a canary") for world in (*WITNESSED, *WITH_CANARY)),
+]
+in_each_world = pytest.mark.parametrize(("world", "canary"), CASES)
+
+
+@pytest.fixture
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    asleep = asyncio.sleep
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    monkeypatch.setattr("asyncio.sleep", lambda _seconds, result=None: asleep(0, result))
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch, world: World, canary: str | None) -> Iterator[WorldServer]:
+    with WorldServer(world) as started:
+        # A key of its own: what its limiter learns of the limit is not the next test's.
+        fields = {"canary_isbn": canary or "", "password": f"a key of {world} {canary} {time.monotonic()}"}
+        monkeypatch.setenv("AIRFLOW_CONN_MEDIAOPS_BOOKS_DEFAULT", connection(f"{started.base}/v2", **fields))
+        yield started
+
+
+def one_by_one(hook: BookDatabaseHook) -> list[Lookup]:
+    return [hook.lookup(HAMLET), hook.lookup(EMMA)]
+
+
+def as_a_list(hook: BookDatabaseHook) -> list[Lookup]:
+    return list(hook.books([HAMLET, EMMA, "x"]))
+
+
+def in_bulk(hook: BookDatabaseHook) -> list[Lookup]:
+    rows = map(IsbnRow.of, sample_isbns(25))
+    return [lookup for update in hook.lookup_batch(rows, bulk=True) for lookup in update.done]
+
+
+@in_each_world
+@pytest.mark.parametrize("look_up", [one_by_one, as_a_list, in_bulk])
+def test_the_hook(server: WorldServer, world: World, look_up: Callable[[BookDatabaseHook], list[Lookup]]) -> None:
+    with BookDatabaseHook() as hook:
+        if world.error is None:
+            assert {lookup.status for lookup in look_up(hook)} - {"invalid"} == {"not_found"}
+            return
+        with pytest.raises(MediaOpsError) as caught:
+            look_up(hook)
+
+    assert type(caught.value) is world.error
+    assert any(path.endswith(caught.value.path or "no path") for path in server.asked)
+    if world.error is InvalidConnectionError:
+        assert "check the connection's base address" in str(caught.value)
+        assert "canary_isbn" in str(caught.value)
+
+
+@in_each_world
+def test_the_connection_test(server: WorldServer, world: World) -> None:
+    works, said = BookDatabaseHook().test_connection()
+
+    # While the limit has not begun, or the key's quota can be read, nothing is known to be wrong.
+    assert works == (world.begins_with > 1 or world.answer is small)
+    assert works or any(path.removeprefix("/v2") in said for path in server.asked)
+
+
+def poked(sensor: BookSensor, server: WorldServer) -> Any:
+    for _ in range(50):
+        looked = sensor.poke({})
+        if isinstance(looked, PokeReturnValue):
+            return looked.xcom_value
+        server.mends_with = server.mends_with or len(server.asked) + 1
+    raise AssertionError("it waits although there is a record")
+
+
+def deferred(sensor: BookSensor, server: WorldServer) -> Any:
+    async def waited() -> Any:
+        event = asyncio.ensure_future(first_event(made_again(sensor.make_trigger())))
+        while not event.done():
+            if len(server.asked) > 9:
+                server.mends_with = server.mends_with or len(server.asked) + 1
+            await asyncio.sleep(0)
+        return event.result()
+
+    return value_of(asyncio.run(waited()))
+
+
+@in_each_world
+@pytest.mark.parametrize("wait", [poked, deferred])
+def test_the_sensor(server: WorldServer, world: World, wait: Callable[[BookSensor, WorldServer], Any]) -> None:
+    sensor = BookSensor(task_id="wait", isbn=HAMLET, poke_interval=0.01)
+    if world.sensor is None:
+        assert wait(sensor, server)["isbn13"] == HAMLET
+        return
+    with pytest.raises(MediaOpsError) as caught:
+        wait(sensor, server)
+    assert type(caught.value) is world.sensor

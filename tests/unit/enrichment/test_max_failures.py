@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from airflow_provider_mediaops.enrichment.max_failures import allowed_failures, read_max_failures
+from airflow_provider_mediaops.exceptions import InvalidArgumentError
+
+
+@pytest.mark.parametrize(
+    ("value", "total", "allowed"),
+    [
+        (0, 100, 0),
+        (3, 100, 3),
+        (3, 1, 3),
+        ("3", 100, 3),
+        (" 3 ", 100, 3),
+        ("5%", 100, 5),
+        ("5 %", 100, 5),
+        ("0.5%", 1_000, 5),
+        ("0%", 100, 0),
+        ("100%", 7, 7),
+        (0.05, 100, 5),
+        ("0.05", 100, 5),
+        (".05", 100, 5),
+        (0.0, 100, 0),
+        # Binary fractions would make 28 and 57 of these.
+        (0.29, 100, 29),
+        ("58%", 100, 58),
+        # Rounded down.
+        ("5%", 19, 0),
+        ("5%", 39, 1),
+        (1e-7, 10**8, 10),
+        ("all", 12, 12),
+        ("All", 0, 0),
+    ],
+)
+def test_a_bound_is_a_number_a_share_or_all(value: Any, total: int, allowed: int) -> None:
+    assert allowed_failures(read_max_failures(value), total) == allowed
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (True, "max_failures is a number of rows, a share such as '5%' or 0.05, or 'all'; not True"),
+        (None, "not None"),
+        (-1, "not -1"),
+        ("-1", "not '-1'"),
+        (-0.5, "not -0.5"),
+        ("-5%", "not '-5%'"),
+        (float("nan"), "not nan"),
+        (float("inf"), "not inf"),
+        ("nan", "not 'nan'"),
+        ("many", "not 'many'"),
+        ("", "not ''"),
+        ("1e3", "not '1e3'"),
+        ([1], "not [1]"),
+        ("1" * 30, "not '1111"),
+        (1.0, "1.0 is neither. Write 1 for 1 row, or 'all' for every row."),
+        ("1.0", "'1.0' is neither. Write 1 for 1 row"),
+        (1.5, "1.5 is neither. Write '1.5%' for 1.5 percent, or 2 for that many rows."),
+        (100.5, "100.5 is neither. Write '100.5%'"),
+        ("150%", "a share of at most 100%; not '150%'. Use 'all'"),
+    ],
+)
+def test_anything_else_is_refused_with_what_is_probably_meant(value: Any, message: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=re.escape(message)):
+        read_max_failures(value)

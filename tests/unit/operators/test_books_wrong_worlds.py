@@ -1,0 +1,244 @@
+"""
+Worlds in which a 404 is not about the book, in a worker and in the triggerer, mapped and resumed.
+
+In none of them is a book that exists written as ``not_found``. The task ends soon with an error that says what to
+correct, what was found before is kept, and the retry in the right world finds the rest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import aclosing
+from dataclasses import asdict, replace
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
+
+from airflow_provider_mediaops.enrichment.attempt import Attempt, Enrichment
+from airflow_provider_mediaops.exceptions import (
+    AuthenticationError,
+    InvalidConnectionError,
+    InvalidReplyError,
+    MediaOpsError,
+    PermissionDeniedError,
+    RateLimitedError,
+    ServiceUnavailableError,
+    TemporaryError,
+)
+from airflow_provider_mediaops.http.rate_limit.stores import store_at
+from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
+from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
+from airflow_provider_mediaops.storage.ownership import Owner
+from airflow_provider_mediaops.task_failure import HAS_RETRY_POLICY
+from tests.unit.book_database import LIMIT_404, LIMIT_429, connection, found, replied
+from tests.unit.book_worlds import UNWITNESSED, WITNESSED, World, WorldServer
+from tests.unit.books.batch.service import Service, batch_of
+from tests.unit.books.batch.service import clock as loop_clock
+from tests.unit.operators.enrichment import in_triggerer, json_rows
+from tests.unit.virtual_time import in_virtual_time
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from airflow_provider_mediaops.http.exchange import Response
+    from tests.unit.conftest import Supervisor
+
+ISBNS = sample_isbns(12)
+CANARY = sample_isbns(13)[-1]
+WORLDS = (*UNWITNESSED, *WITNESSED)
+WRONG_PATH = next(world for world in WORLDS if world.name == "wrong path")
+GATEWAY_LATER = next(world for world in WORLDS if world.name == "gateway, in the middle")
+# The error says what to look at.
+ADVICE: dict[type[MediaOpsError] | None, str] = {
+    InvalidConnectionError: "base address",
+    InvalidReplyError: "base address",
+    AuthenticationError: "plan",
+    PermissionDeniedError: "plan",
+    RateLimitedError: "limit",
+    ServiceUnavailableError: "book database",
+}
+# A task that hunts for witnesses takes three minutes; one that gives up at once takes a second on an idle machine.
+_SOON_SECONDS = 100.0
+
+
+def connect(supervisor: Supervisor, server: WorldServer, world: World) -> None:
+    # What passes by itself is waited for, by default for minutes. Anything else ends the task whatever the retries.
+    passes = world.error is None or issubclass(world.error, TemporaryError)
+    fields = {"canary_isbn": CANARY, "max_attempts": 1 if passes else 5}
+    supervisor.connect("mediaops_books_default", connection(server.base, **fields))
+
+
+def context(map_index: int = -1) -> Any:
+    instance = {"dag_id": "dag", "run_id": "today", "task_id": "enrich", "map_index": map_index, "max_tries": 2}
+    return {"ti": SimpleNamespace(**instance)}
+
+
+def in_worker(operator: EnrichIsbnsOperator, context: Any) -> dict[str, Any]:
+    return operator.execute(context)
+
+
+FORMS: dict[str, Callable[[EnrichIsbnsOperator, Any], dict[str, Any]]] = {
+    "worker": in_worker,
+    "triggerer": in_triggerer,
+}
+
+
+def enrich(file: Path, form: str, map_index: int = -1) -> dict[str, Any]:
+    operator = EnrichIsbnsOperator(
+        task_id="enrich", isbns=list(ISBNS), destination=str(file), deferrable=form == "triggerer"
+    )
+    return FORMS[form](operator, context(map_index))
+
+
+def staged(file: Path) -> str:
+    """Return what is kept beside a destination."""
+    return "".join(each.read_text(encoding="utf-8") for each in file.parent.glob(f".{file.name}.*"))
+
+
+def ended(file: Path, form: str, map_index: int = -1) -> Exception:
+    """Enrich in a wrong world; return the error that ends it soon, without a book that is said to be missing."""
+    began = time.monotonic()
+    with pytest.raises(Exception) as caught:  # noqa: PT011 what it is, is looked at by the test
+        enrich(file, form, map_index)
+    assert time.monotonic() - began < _SOON_SECONDS
+    assert not file.exists()
+    assert '"not_found"' not in staged(file).replace('"not_found":0', "")
+    # The limit of one attempt is not to be that of the next one.
+    store_at("memory://").close()
+    return caught.value
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("world", WORLDS, ids=str)
+def test_no_book_that_exists_becomes_not_found(tmp_path: Path, supervisor: Supervisor, world: World, form: str) -> None:
+    file = tmp_path / "books.jsonl"
+    with WorldServer(world) as server:
+        connect(supervisor, server, world)
+
+        error = ended(file, form)
+        assert world.error is not None
+        assert isinstance(error, world.error if HAS_RETRY_POLICY else (world.error, AirflowFailException)), repr(error)
+        assert ADVICE[world.error] in str(error)
+        # Each book once or twice, and the witnesses.
+        assert len(server.asked) <= 3 * len(ISBNS)
+
+        # A task that is retried too soon loses nothing either.
+        assert isinstance(ended(file, form), (MediaOpsError, AirflowFailException))
+
+        server.mends_with = 0
+        summary = enrich(file, form)
+
+    assert [row["book"]["isbn13"] for row in json_rows(file)] == ISBNS
+    assert (summary["found"], summary["not_found"]) == (len(ISBNS), 0)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_what_was_found_before_is_not_asked_for_again(tmp_path: Path, supervisor: Supervisor, form: str) -> None:
+    file = tmp_path / "books.jsonl"
+    with WorldServer(replace(GATEWAY_LATER, begins_with=5)) as server:
+        connect(supervisor, server, GATEWAY_LATER)
+        ended(file, form)
+        before = {isbn for isbn in ISBNS if f'"isbn13":"{isbn}"' in staged(file)}
+        server.asked.clear()
+        server.mends_with = 0
+        summary = enrich(file, form)
+
+    assert before
+    assert not before & {path.rpartition("/")[2] for path in server.asked}
+    assert summary["resumed"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_mapped_tasks_end_and_resume_each_for_itself(tmp_path: Path, supervisor: Supervisor, form: str) -> None:
+    files = [tmp_path / f"books_{index}.jsonl" for index in range(3)]
+    with WorldServer(WRONG_PATH) as server:
+        connect(supervisor, server, WRONG_PATH)
+        for index, file in enumerate(files):
+            assert "base address" in str(ended(file, form, index))
+        server.mends_with = 0
+        for index, file in enumerate(files):
+            assert enrich(file, form, index)["found"] == len(ISBNS)
+
+
+class TestTime:
+    """What passes by itself is waited for: in time that is made up, with the retries of a usual connection."""
+
+    def attempts(self, folder: Path, service: Service, **how: Any) -> list[dict[str, int] | MediaOpsError]:
+        """Enrich until it succeeds, as a task with a retry every five minutes does; return what each attempt gave."""
+        owner = Owner("dag/today/enrich/-1", "digest")
+        plan = Enrichment(owner=asdict(owner), destination=str(folder / "books.jsonl"), total=len(ISBNS))
+
+        async def attempt() -> dict[str, int]:
+            with plan.dataset().staging(owner) as staging:
+                attempt = Attempt(plan, staging, lambda _: None, isbns=ISBNS, clock=loop_clock)
+                options = {"max_failures": 0, "resume": attempt.resume, "tries": 5, **how}
+                try:
+                    async with aclosing(batch_of(service, attempt.rows(), **options)) as updates:
+                        async for update in updates:
+                            attempt.commit(update)
+                except BaseException:
+                    attempt.abort()
+                    raise
+                attempt.finish()
+            return staging.summary
+
+        async def run() -> list[dict[str, int] | MediaOpsError]:
+            ends: list[dict[str, int] | MediaOpsError] = []
+            while not ends or isinstance(ends[-1], MediaOpsError):
+                assert len(ends) < 9
+                try:
+                    ends.append(await attempt())
+                except MediaOpsError as error:
+                    ends.append(error)
+                    assert '"not_found"' not in staged(folder / "books.jsonl").replace('"not_found":0', "")
+                    await asyncio.sleep(300.0)
+            return ends
+
+        return in_virtual_time(run())
+
+    def between(self, start: float, end: float, reply: Response) -> Service:
+        """Return a service that answers with one reply for a time."""
+        times: list[float] = []
+
+        def answer(isbn13: str) -> Response:
+            times.append(loop_clock())
+            return reply if start <= loop_clock() - times[0] < end else found(isbn13)
+
+        return Service(answer)
+
+    @pytest.mark.parametrize(
+        ("reply", "error"),
+        [
+            (replied(b"", 503), ServiceUnavailableError),
+            (replied(LIMIT_404, 404), RateLimitedError),
+            (replied(LIMIT_429, 429), RateLimitedError),
+        ],
+    )
+    @pytest.mark.parametrize("start", [0.0, 1.5])
+    def test_ten_minutes_without_an_answer_lose_no_book(
+        self, tmp_path: Path, reply: Response, error: type[MediaOpsError], start: float
+    ) -> None:
+        service = self.between(start, 600.0, reply)
+
+        *failures, summary = self.attempts(tmp_path, service)
+
+        assert isinstance(summary, dict)
+        assert (summary["found"], summary["not_found"]) == (len(ISBNS), 0)
+        assert all(isinstance(failure, error) for failure in failures)
+        # Each book five times, and again after 10, 40 and 120 seconds.
+        assert len(service.asked) <= 5 * 4 * len(ISBNS) * (len(failures) + 1)
+        assert [row["book"]["isbn13"] for row in json_rows(tmp_path / "books.jsonl")] == ISBNS
+
+    @pytest.mark.parametrize("start", [0.0, 1.5])
+    def test_half_a_minute_without_an_answer_is_waited_out(self, tmp_path: Path, start: float) -> None:
+        for number, reply in enumerate((replied(b"", 503), replied(LIMIT_404, 404), replied(LIMIT_429, 429))):
+            folder = tmp_path / str(number)
+
+            [summary] = self.attempts(folder, self.between(start, 30.0, reply))
+
+            assert isinstance(summary, dict)
+            assert summary["found"] == len(ISBNS)

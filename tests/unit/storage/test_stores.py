@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_provider_mediaops.exceptions import InvalidArgumentError, PermanentError
+from airflow_provider_mediaops.storage.files import path_of
+from airflow_provider_mediaops.storage.source_columns import read_keep
+from airflow_provider_mediaops.storage.stores import check_store, is_same_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class TestSameFile:
+    @pytest.mark.parametrize("one", [str, Path.as_uri, os.path.relpath, lambda path: f"{path.parent}/./{path.name}"])
+    @pytest.mark.parametrize("other", [str, Path.as_uri, os.path.relpath])
+    def test_a_local_file_has_many_names(
+        self, tmp_path: Path, one: Callable[[Path], str], other: Callable[[Path], str]
+    ) -> None:
+        file = tmp_path / "a.csv"
+        assert is_same_file(one(file), other(file))
+        file.touch()
+        assert is_same_file(one(file), other(file))
+        assert not is_same_file(one(file), other(tmp_path / "b.csv"))
+
+    def test_links_lead_to_it(self, tmp_path: Path) -> None:
+        (tmp_path / "real").mkdir()
+        (tmp_path / "real" / "a.csv").touch()
+        (tmp_path / "folder").symlink_to(tmp_path / "real")
+        (tmp_path / "b.csv").symlink_to(tmp_path / "real" / "a.csv")
+        (tmp_path / "hard.csv").hardlink_to(tmp_path / "real" / "a.csv")
+
+        for name in ("folder/a.csv", "b.csv", "hard.csv"):
+            assert is_same_file(str(tmp_path / name), str(tmp_path / "real" / "a.csv"))
+        # Also one that does not exist yet.
+        assert is_same_file(str(tmp_path / "folder" / "new.csv"), str(tmp_path / "real" / "new.csv"))
+
+    def test_the_home_folder_is_one_too(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        monkeypatch.setenv("HOME", str(tmp_path))
+
+        assert is_same_file("~/a.csv", str(tmp_path / "a.csv"))
+
+    @pytest.mark.parametrize(
+        ("one", "other", "same"),
+        [
+            ("s3://bucket/a.csv", "s3://bucket/a.csv", True),
+            ("s3://bucket/a.csv", "s3a://bucket/a.csv", True),
+            ("s3://conn@bucket/a.csv", "s3://bucket/a.csv", True),
+            ("s3://conn@bucket/a.csv", "s3://other@bucket/a.csv", False),
+            ("s3://bucket/a.csv", "s3://bucket/b.csv", False),
+            ("s3://bucket/a.csv", "s3://bucket2/a.csv", False),
+            ("s3://bucket/a.csv", "gs://bucket/a.csv", False),
+            ("gs://bucket/a.csv", "gcs://bucket/a.csv", True),
+            ("s3://bucket/a.csv", "/bucket/a.csv", False),
+            ("memory://bucket/a.csv", "memory://bucket/a.csv", True),
+        ],
+    )
+    def test_objects_of_one_store_are_compared(self, one: str, other: str, *, same: bool) -> None:
+        assert is_same_file(one, other) is same
+        assert is_same_file(other, one) is same
+
+
+class TestCheck:
+    @pytest.mark.usefixtures("store")
+    def test_what_can_be_opened_passes(self) -> None:
+        check_store(path_of("memory://shelf@bucket/a.csv"), "source")
+        check_store(path_of("/tmp/a.csv"), "source")  # noqa: S108 nothing is opened
+
+    def test_a_provider_without_its_extra_is_named_as_well(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def missing(_: str | None) -> Any:
+            raise ImportError("requires the s3fs library")
+
+        monkeypatch.setattr("airflow.sdk.io.fs._register_filesystems", lambda: {"s3": missing})
+        monkeypatch.setattr("airflow.sdk.io.store._STORE_CACHE", {})
+
+        with pytest.raises(PermanentError, match=r"source s3://.* \(requires the s3fs library\)\. Install .*\[s3fs\]"):
+            check_store(path_of("s3://bucket/a.csv"), "source")
+
+    def test_a_connection_that_cannot_be_used_is_no_missing_package(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def refused(_: str | None) -> Any:
+            raise ValueError("the region is wrong")
+
+        monkeypatch.setattr("airflow.sdk.io.fs._register_filesystems", lambda: {"s3": refused})
+        monkeypatch.setattr("airflow.sdk.io.store._STORE_CACHE", {})
+
+        with pytest.raises(ValueError, match="the region is wrong"):
+            check_store(path_of("s3://bucket/a.csv"), "source")
+
+
+class TestKeep:
+    @pytest.mark.parametrize(
+        ("value", "keep"),
+        [
+            (True, True),
+            ("false", False),
+            (0, False),
+            ("a, b", ["a", "b"]),
+            (["a,b", " c "], ["a,b", "c"]),
+            (("true",), ["true"]),
+        ],
+    )
+    def test_it_is_a_flag_or_names(self, value: object, keep: object) -> None:
+        assert read_keep(value) == keep
+
+    @pytest.mark.parametrize("value", [None, [], "", ["a", ""], 2.5, {"a": 1}, ["a", "a"], [None], "['a']"])
+    def test_anything_else_is_refused(self, value: object) -> None:
+        with pytest.raises(InvalidArgumentError, match="keep_columns"):
+            read_keep(value)
