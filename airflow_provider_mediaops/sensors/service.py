@@ -20,7 +20,7 @@ from airflow.providers.common.compat.sdk import (
 
 from airflow_provider_mediaops.exceptions import TemporaryError
 from airflow_provider_mediaops.task_failure import PERMANENT, ending_task, use_retry_policy
-from airflow_provider_mediaops.triggers.deferral import read_deferrable
+from airflow_provider_mediaops.triggers.deferral import SETTLED_AFTER_SECONDS, read_deferrable
 from airflow_provider_mediaops.triggers.event import value_of
 from airflow_provider_mediaops.waiting import Done, Pace, Waiting, until
 
@@ -41,8 +41,6 @@ except ImportError:  # Airflow below 3.2
 
 # So long may the first look of a deferrable sensor wait, say for its turn in the key's rate.
 _FIRST_LOOK = 5.0
-# A task that goes on within seconds of its deferral may be failed by Airflow (apache/airflow#71580).
-_SETTLED_AFTER = 10.0
 # A look is given up this much after the time limit, so that Airflow sees that it has passed.
 _JUST_PAST = 0.1
 
@@ -123,7 +121,7 @@ class ServiceSensor(BaseSensorOperator):
             self._start_after = max(self.poke_interval, self._pause)
             if given_up:
                 # It has seen nothing, so the triggerer looks as soon as it may.
-                self._start_after = max(min(self.poke_interval, _SETTLED_AFTER), given_up[0].seconds)
+                self._start_after = max(min(self.poke_interval, SETTLED_AFTER_SECONDS), given_up[0].seconds)
         limit = timedelta(seconds=self.timeout)
         return self.defer(trigger=self.make_trigger(), method_name="execute_complete", timeout=limit)
 

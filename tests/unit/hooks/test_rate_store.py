@@ -28,6 +28,7 @@ pytestmark = pytest.mark.usefixtures("supervisor")
 
 BASE = "https://books.example"
 OPTION = "AIRFLOW__MEDIAOPS__RATE_LIMIT_STORE"
+LEFT: dict[str, Any] = {"json": {"plan_limit": {"total": 5000, "spent": 10, "left": 4990}}}
 SPENT: dict[str, Any] = {"status_code": 403, "json": {"message": "Daily quota exceeded"}}
 
 
@@ -167,10 +168,13 @@ class TestASpentQuota:
                 await hook.abook(CALENDAR)
 
     @pytest.mark.parametrize(
-        "key_reply",
-        [{"status_code": 404}, {"json": {"plan_limit": {"total": 5000, "spent": 10, "left": 4990}}}],
+        ("key_reply", "book_reply"),
+        [
+            ({"status_code": 404}, {"json": book(CRIME)}),
+            (LEFT, {"json": book(CRIME)}),
+            (LEFT, {"status_code": 404, "json": NO_SUCH_BOOK}),
+        ],
     )
-    @pytest.mark.parametrize("book_reply", [{"json": book(CRIME)}, {"status_code": 404, "json": NO_SUCH_BOOK}])
     def test_a_test_of_the_connection_that_works_lets_all_go_on(
         self, requests_mock: requests_mock.Mocker, key_reply: dict[str, Any], book_reply: dict[str, Any]
     ) -> None:

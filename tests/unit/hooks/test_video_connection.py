@@ -37,7 +37,7 @@ class TestConnections:
     def requested(self, requests_mock: Mocker) -> tuple[str, str | None]:
         requests_mock.get(ANY, json=page(1))
         with VideoPlatformHook("from_env") as hook:
-            hook.list_subscriptions(mine=True)
+            hook.list_subscriptions(channel_id="UC1")
         request = requests_mock.request_history[-1]
         return request.url.partition("?")[0], request.headers.get("Authorization")
 
@@ -91,7 +91,7 @@ class TestConnections:
         monkeypatch.setattr(VideoPlatformHook, "get_connection", lambda _self, _conn_id: given)
         requests_mock.get(SUBSCRIPTIONS, json=page())
         hook = VideoPlatformHook(video_conn_id="c1")
-        hook.list_subscriptions(mine=True)
+        hook.list_subscriptions(channel_id="UC1")
         assert requests_mock.request_history[-1].headers["Authorization"] == "Bearer t1"
         assert hook.service.client.retry.max_wait == 5.0
 
@@ -104,7 +104,7 @@ class TestConnections:
     @both_forms
     def test_a_connection_that_does_not_exist_is_named(self, form: str) -> None:
         with pytest.raises(InvalidConnectionError, match="There is no connection 'mediaops_video_default': create one"):
-            carry_out(form, "list_subscriptions", mine=True)
+            carry_out(form, "list_subscriptions", channel_id="UC1")
 
     @pytest.mark.parametrize(
         ("fields", "kind"),
@@ -151,7 +151,7 @@ class TestConnections:
     ) -> None:
         connect_video(**fields)
         with pytest.raises(InvalidConnectionError, match=f"field '{name}': .*{why}") as caught:
-            VideoPlatformHook().list_subscriptions(mine=True)
+            VideoPlatformHook().list_subscriptions(channel_id="UC1")
         assert "s3cr3t" not in str(caught.value)
 
 
@@ -165,8 +165,8 @@ class TestTokens:
         requests_mock.post(TOKEN_URL, json={"access_token": "at-s3cr3t", "expires_in": 3599})
         requests_mock.get(SUBSCRIPTIONS, json=page(1))
         with VideoPlatformHook() as hook:
-            hook.list_subscriptions(mine=True)
-            hook.list_subscriptions(mine=True)
+            hook.list_subscriptions(channel_id="UC1")
+            hook.list_subscriptions(channel_id="UC1")
         assert sorted(masked) == ["at-s3cr3t", "rt-s3cr3t"]
         token, first, second = requests_mock.request_history
         assert parse_qs(token.text)["scope"] == ["a b"]
@@ -184,7 +184,7 @@ class TestTokens:
         replies = [tokens[0], http(error(401, "authError"), 401), tokens[1], http(page(1))]
         with Loopback(answering(*replies, seen=seen)) as server:
             connect_video(server.base, **{**REFRESH, "token_url": f"{server.base}/token"})
-            assert len(carry_out(form, "list_subscriptions", mine=True).items) == 1
+            assert len(carry_out(form, "list_subscriptions", channel_id="UC1").items) == 1
         assert [request.split()[1].partition(b"?")[0] for request in seen] == [
             b"/token",
             b"/v3/subscriptions",
@@ -200,7 +200,7 @@ class TestTokens:
         connect_video(**REFRESH)
         requests_mock.post(TOKEN_URL, status_code=400, json={"error": "invalid_grant"})
         with pytest.raises(AuthenticationError, match="grant access again") as caught:
-            VideoPlatformHook().list_subscriptions(mine=True)
+            VideoPlatformHook().list_subscriptions(channel_id="UC1")
         assert "at accounts.example answered POST /token" in caught.value.message
 
     @both_forms
@@ -218,7 +218,7 @@ class TestTokens:
 
         with Loopback(serve) as server:
             connect_video(server.base, **{**REFRESH, "token_url": f"{server.base}/token"})
-            carry_out(form, "list_subscriptions", mine=True)
+            carry_out(form, "list_subscriptions", channel_id="UC1")
         assert happened == ["rt-s3cr3t", "/token", "at-s3cr3t", "/v3/subscriptions"]
 
     @both_forms
@@ -235,7 +235,7 @@ class TestTokens:
         ]
         with Loopback(answering(*replies, seen=seen)) as server:
             connect_video(server.base, **{**REFRESH, "token_url": f"{server.base}/token"})
-            carry_out(form, "list_subscriptions", mine=True)
+            carry_out(form, "list_subscriptions", channel_id="UC1")
         (warning,) = [each for each in lines if "refresh token" in each]
         assert "connection 'mediaops_video_default'" in warning
         assert "put the new refresh token into the connection" in warning
@@ -258,7 +258,7 @@ class TestSecrets:
         with Loopback(answering(*(replies if auth == "refresh_token" else replies[1:]))) as server:
             fields = {**REFRESH, "auth": auth, "password": "at-s3cr3t/+=", "token_url": f"{server.base}/token"}
             connect_video(server.base, **fields)
-            carry_out(form, "list_subscriptions", mine=True)
+            carry_out(form, "list_subscriptions", channel_id="UC1")
         assert any("/v3/subscriptions" in message or "x-token" in message for message in caplog.messages)
         assert "s3cr3t" not in caplog.text
 
@@ -281,7 +281,7 @@ class TestSecrets:
         with Loopback(answering(http_reply(400, body), http_reply(400, body))) as server:
             connect_video(server.base, password="s3cr3t/k3y==")
             with pytest.raises(BadRequestError) as caught:
-                carry_out(form, "list_subscriptions", mine=True)
+                carry_out(form, "list_subscriptions", channel_id="UC1")
             button = VideoPlatformHook().test_connection()[1]
         told = f"{caught.value} {caught.value.to_dict()} {button}"
         assert "No ***" in told
@@ -302,13 +302,15 @@ class TestSecrets:
         with Loopback(answering(*(replies if auth == "refresh_token" else replies[1:]))) as server:
             connect_video(server.base, **{**fields, "token_url": f"{server.base}/token"})
             hook = VideoPlatformHook()
-            carry_out(form, "list_subscriptions", mine=True) if form == "async" else hook.list_subscriptions(mine=True)
+            carry_out(form, "list_subscriptions", channel_id="UC1") if form == "async" else hook.list_subscriptions(
+                channel_id="UC1"
+            )
             with pytest.raises(BadRequestError) as caught:
-                carry_out(form, "list_subscriptions", mine=True)
+                carry_out(form, "list_subscriptions", channel_id="UC1")
             told.append(repr(caught.value.to_dict()))
             told.append(repr(hook.__dict__))
             hook.close()
         with pytest.raises(ConnectionFailedError) as refused:
-            carry_out(form, "list_subscriptions", mine=True)
+            carry_out(form, "list_subscriptions", channel_id="UC1")
         told.append(str(refused.value))
         assert "s3cr3t" not in "\n".join([*told, *(record.getMessage() for record in caplog.records)])
