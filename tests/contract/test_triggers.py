@@ -197,9 +197,9 @@ class TestWatcher:
     @pytest.mark.parametrize(
         ("arguments", "words"),
         [
-            ({"threshold": 200}, "threshold is a percentage, 0 to 100; not 200"),
+            ({"threshold": 200}, "threshold is a number, 0 to 100; not 200"),
             ({"clear_below": 90}, r"clear_below is a percentage above 0 and up to the threshold \(85\)"),
-            ({"nodes": []}, "nodes needs at least one id or name"),
+            ({"nodes": []}, "nodes needs at least one entry, and none of them empty"),
             ({"silent_fail": True}, "silent_fail has no meaning without once=True"),
         ],
     )
