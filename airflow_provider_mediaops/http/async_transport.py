@@ -46,17 +46,26 @@ _TURN_BYTES = 1024 * 1024
 
 
 class _Progress:
-    """Records when httpcore began to send a request. CONNECT does not count, because only the proxy reads it."""
+    """
+    Follows one exchange through httpcore.
+
+    It records when httpcore began to send the request. CONNECT does not count, because only the proxy reads it. And it
+    closes the connection if more than the reply has arrived: httpcore would take that for the next reply.
+    """
 
     def __init__(self) -> None:
         self.may_have_sent = False
         self.sent_at: float | None = None
+        self.reply: httpx.Response | None = None
 
     async def trace(self, event: str, information: dict[str, Any]) -> None:
         """Note an event of httpcore: it calls this before and after each of its steps."""
         if event.endswith(".send_request_headers.started") and information["request"].method != b"CONNECT":
             self.may_have_sent = True
             self.sent_at = time.monotonic()
+        # The connection is not back in the pool yet.
+        if event.endswith(".receive_response_body.complete") and self.reply and _has_more(self.reply):
+            await self.reply.extensions["network_stream"].aclose()
 
 
 class AsyncTransport:
@@ -99,7 +108,7 @@ class AsyncTransport:
         built.extensions["trace"] = progress.trace
         try:
             with hiding_credentials(request), anyio.fail_after(self._settings.total_limit(request)):
-                reply = await client.send(built, stream=True, auth=_no_auth)
+                reply = progress.reply = await client.send(built, stream=True, auth=_no_auth)
                 try:
                     return await _read(reply, self._settings.max_bytes(request), progress.sent_at)
                 finally:
@@ -177,6 +186,15 @@ async def _read(reply: httpx.Response, max_bytes: int, sent_at: float | None) ->
                 await asyncio.sleep(0)
     headers = {name.lower(): value for name, value in reply.headers.items()}
     return Response(reply.status_code, headers, body.finish(), sent_at=sent_at)
+
+
+def _has_more(reply: httpx.Response) -> bool:
+    """Return whether bytes have arrived that are no part of a reply which was read to its end."""
+    # Only h11 knows, and httpx gives no way to it.
+    part: Any = reply.stream
+    for name in ("_stream", "_httpcore_stream", "_stream", "_connection", "_h11_state"):
+        part = getattr(part, name, None)
+    return part is not None and bool(part.trailing_data[0])
 
 
 def _failure_of(error: Exception, *, may_have_sent: bool) -> TransportError:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from email.message import Message
 
 _LENGTH = re.compile("[0-9]{1,18}")
+_CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,16})[ \t]*(?:;.*)?\r?\n")
 _NEVER_IN_A_HEADER = re.compile("[\0\v\f]")
 # The parser drops such a line, or every line after it: a Content-Length could be among them.
 _LINES_DROPPED = (
@@ -49,3 +50,17 @@ def check_framing(headers: Message) -> int | None:
     if lengths or not _LENGTH.fullmatch(length):
         raise FramingError("its Content-Length is not one number")
     return int(length)
+
+
+def chunk_size(line: bytes) -> int:
+    """
+    Parse the line before a chunk.
+
+    :param line: the line with its end; extensions of the size are ignored.
+    :returns: the size of the chunk in bytes; 0 for the last one.
+    :raises FramingError: if the line begins with no number, or is longer than any.
+    """
+    found = _CHUNK_SIZE.fullmatch(line)
+    if not found:
+        raise FramingError("the size of a chunk is no number")
+    return int(found[1], 16)

@@ -18,6 +18,7 @@ import io
 import re
 import socket
 import time
+from contextlib import suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,7 @@ from urllib3.util.connection import create_connection
 from urllib3.util.ssl_match_hostname import CertificateError
 
 from airflow_provider_mediaops.http.exchange import Failure, TransportError
-from airflow_provider_mediaops.http.framing import check_framing
+from airflow_provider_mediaops.http.framing import FramingError, check_framing, chunk_size
 from airflow_provider_mediaops.http.reply_lines import ReplyLines
 from airflow_provider_mediaops.http.transport_errors import (
     HeadTooLargeError,
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
 _ESCAPED_TARGET = re.compile(r"/(?:[A-Za-z0-9/._~!$&'()*+,;=:@?-]|%[0-9A-F]{2})*")
 # So a reply of usual size arrives in one wait, together with its headers.
 _BUFFER_BYTES = 64 * 1024
+# A chunk's size may be followed by extensions.
+_MAX_CHUNK_LINE_BYTES = 64 * 1024
 
 
 class Deadline:
@@ -113,6 +116,7 @@ class _Incoming(io.RawIOBase):
         self._limit: float = connected.gettimeout() or 0.0
         self._deadline = current_deadline.get()
         self.head_bytes_left: int | None = MAX_HEAD_BYTES
+        self.ended = False
 
     def readable(self) -> bool:
         return True
@@ -121,6 +125,8 @@ class _Incoming(io.RawIOBase):
         return self._raw.fileno()
 
     def readinto(self, buffer: Buffer) -> int | None:
+        if self.ended:
+            return None
         self._socket.settimeout(self._deadline.left(self._limit))
         if self.head_bytes_left is None:
             return self._raw.readinto(buffer)
@@ -135,6 +141,11 @@ class _Incoming(io.RawIOBase):
             super().close()
             self._raw.close()
 
+    def stop_reuse(self) -> None:
+        """End the connection, so that the pool makes another one for the next request."""
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
 
 class _Reply(http.client.HTTPResponse):
     """A reply that must arrive before the deadline, with headers of limited size."""
@@ -143,14 +154,35 @@ class _Reply(http.client.HTTPResponse):
         super().__init__(sock, *args, **kwargs)
         self._incoming = _Incoming(self.fp.detach(), sock)
         self.fp = ReplyLines(self._incoming, _BUFFER_BYTES)
+        # Only the head of a proxy's reply to CONNECT is read, without begin().
+        self._has_begun = False
 
     def begin(self) -> None:
+        self._has_begun = True
         super().begin()
         self._incoming.head_bytes_left = None
         length = check_framing(self.headers)
         if self.length is None:
             # http.client does not read a length that is sent twice in one header.
             self.length = length
+
+    def _read_next_chunk_size(self) -> int:
+        # http.client would read -5, 0x5 and 0_5, too.
+        return chunk_size(self.fp.readline(_MAX_CHUNK_LINE_BYTES))
+
+    def _safe_read(self, amt: int) -> bytes:
+        data: bytes = super()._safe_read(amt)  # type: ignore[misc]
+        # The end of a chunk, which http.client does not look at.
+        if self.chunked and self.chunk_left == 0 and data != b"\r\n":
+            raise FramingError("a chunk of it is longer than its size")
+        return data
+
+    def _close_conn(self) -> None:
+        self._incoming.ended = True
+        # A connection cannot be trusted on which more arrived than the reply. Behind a proxy's reply begins the tunnel.
+        if self._has_begun and not self.fp.closed and self.fp.peek():
+            self._incoming.stop_reuse()
+        super()._close_conn()  # type: ignore[misc]
 
 
 class _Connection(urllib3.connection.HTTPConnection):
@@ -220,6 +252,10 @@ class _BoundedSocket:
     def sendall(self, *arguments: Any) -> None:
         self._arm()
         self._socket.sendall(*arguments)
+
+    def shutdown(self, how: int) -> None:
+        # It has no such method of its own.
+        self._socket.socket.shutdown(how)  # type: ignore[attr-defined]
 
     def _arm(self) -> None:
         self._socket.settimeout(current_deadline.get().left(self._socket.gettimeout() or 0.0))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.unit.storage.dying import DeathError, Life
-from tests.unit.storage.places import Place, local_place, owner, rows, store_place
+from tests.unit.storage.places import Place, StoppedError, local_place, owner, rows, stopped, store_place
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -98,3 +98,45 @@ def test_attempts_that_die_again_and_again_come_to_an_end(mortal: tuple[Place, L
         assert place.read("d.csv") == content
         return
     pytest.fail("no attempt came to its end")
+
+
+def begin_anew(dataset: Dataset) -> dict[str, Any]:
+    """Discard what an older attempt committed, unless that is done, and publish other records."""
+    summary = dataset.published(owner())
+    if summary is not None:
+        return summary
+    with dataset.staging(owner()) as staging:
+        kept = list(staging.records())
+        # Never a part of one with a part of the other.
+        assert kept in ([], rows(0), rows(0, 4), rows(7), rows(7, 4)), kept
+        if kept[:1] == rows(0)[:1]:
+            staging.discard()
+            assert (staging.rows, staging.state, list(staging.records())) == (0, None, [])
+        for first in range(7 + staging.rows, 11, 2):
+            staging.commit(rows(first), None)
+    return staging.summary
+
+
+def test_whichever_step_is_the_last_what_is_discarded_does_not_come_back(mortal: tuple[Place, Life]) -> None:
+    place, life = mortal
+    last = 0
+    while True:
+        for each in place.names():
+            place.remove(each)
+        life.left = None
+        with stopped(), place.dataset().staging(owner()) as staging:
+            staging.commit(rows(0), None)
+            staging.commit(rows(2), None)
+            raise StoppedError
+        life.left, life.torn = last, False
+        try:
+            summary = begin_anew(place.dataset())
+        except DeathError:
+            life.left = None
+            summary = begin_anew(place.dataset())
+        else:
+            break
+        assert (summary["rows"], place.lines()) == (4, rows(7, 4)), f"died at step {last}"
+        assert place.names() == [".d.jsonl.checkpoint", "d.jsonl"], f"died at step {last}"
+        last += 1
+    assert last > 10
