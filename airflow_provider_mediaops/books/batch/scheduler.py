@@ -20,7 +20,13 @@ from typing import TYPE_CHECKING, Literal
 from airflow_provider_mediaops.books.batch.seen import ResumePoint
 from airflow_provider_mediaops.books.held_not_found import restored
 from airflow_provider_mediaops.books.models import Book, Lookup
-from airflow_provider_mediaops.exceptions import BadRequestError, InvalidReplyError, MediaOpsError, NotFoundError
+from airflow_provider_mediaops.exceptions import (
+    BadRequestError,
+    InvalidConnectionError,
+    InvalidReplyError,
+    MediaOpsError,
+    NotFoundError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -336,7 +342,8 @@ class LookupScheduler:
         if decision.action == "again":
             self._again.append(decision.isbn13)
         elif decision.action == "later":
-            self._troubles += 1
+            # That nothing vouches for a book is no trouble of the service: the next book may be found.
+            self._troubles += not isinstance(decision.error, InvalidConnectionError)
             self._put_off(Job("one", (decision.isbn13,)), {decision.isbn13: decision.error}, now)
         else:
             self._troubles = 0
@@ -367,7 +374,9 @@ class LookupScheduler:
             pending = self._pending[isbn13]
             # A captive portal never answers rightly. So such a reply is retried only once a book was found.
             elsewhere = isinstance(error, InvalidReplyError) and not self._held.evidence.found_now
-            hopeless = elsewhere or isinstance(error, BadRequestError)
+            # What nothing vouches for stays so unless another book is found.
+            alone = isinstance(error, InvalidConnectionError) and not (self._fresh or self.room or self._in_flight)
+            hopeless = elsewhere or alone or isinstance(error, BadRequestError)
             if hopeless or pending.put_off >= len(self._options.retry_after):
                 self._finish(Lookup(isbn13, isbn13, "failed", error=error.message, cause=error))
             else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from airflow_provider_mediaops.books.batch.rows import IsbnRow
 from airflow_provider_mediaops.books.batch.seen import ResumePoint, SeenLookups
 from airflow_provider_mediaops.books.models import Book, Lookup
+from airflow_provider_mediaops.books.not_found import WELL_KNOWN, UnvouchedNotFoundError
 from airflow_provider_mediaops.exceptions import (
     InvalidConnectionError,
     MediaOpsError,
@@ -96,6 +98,23 @@ class TestMissingBooks:
         assert rows == [(isbn, "not_found") for isbn in ISBNS[:200]]
         assert len(service.asked) <= 200 * most
 
+    def test_one_that_nothing_vouches_for_is_told_at_once_where_no_other_book_can_be_found(self) -> None:
+        service = Service(lambda _: no_such_book())
+
+        [lookup] = looked_up(service, [A], canary=None)
+
+        assert isinstance(lookup.cause, UnvouchedNotFoundError)
+        assert service.asked == [A, WELL_KNOWN, "key"]
+
+    def test_the_one_book_of_a_list_that_is_found_vouches_for_those_before_it(self) -> None:
+        # Nothing but that book vouches for them, and it is behind more than are held for a witness.
+        service = Service(lambda isbn: found(isbn) if isbn == ISBNS[90] else no_such_book())
+
+        rows = statuses(service, ISBNS[:100], canary=None)
+
+        assert rows == [(isbn, "found" if isbn == ISBNS[90] else "not_found") for isbn in ISBNS[:100]]
+        assert service.times[-1] - service.times[0] < 100
+
     def test_beside_books_that_are_found_they_cost_nothing_more(self) -> None:
         missing = set(ISBNS[10:20])
         service = Service(lambda isbn: no_such_book() if isbn in missing else found(isbn))
@@ -104,6 +123,19 @@ class TestMissingBooks:
 
         assert rows == [(isbn, "not_found" if isbn in missing else "found") for isbn in ISBNS[:40]]
         assert len(service.asked) <= 41
+
+    @pytest.mark.parametrize("every", [2, 3])
+    @pytest.mark.parametrize("reply", [FOREIGN, limit_404()], ids=["gateway", "limit"])
+    def test_a_404_for_one_request_in_some_makes_few_books_that_exist_missing(
+        self, reply: Response, every: int
+    ) -> None:
+        chance = random.Random(every)  # noqa: S311 it is to be the same each time
+        service = Service(lambda isbn: found(isbn) if chance.randrange(every) else reply)
+
+        missing = [text for text, status in statuses(service, ISBNS[:200]) if status == "not_found"]
+
+        # Not even 404s that came to the first books twice in a row, by chance, are followed by others.
+        assert len(missing) <= 2
 
     def test_a_burst_of_the_limit_loses_no_book(self) -> None:
         service = Service(lambda isbn: limit_404() if 3 <= seconds() <= 9 else found(isbn), latency=1.0)
