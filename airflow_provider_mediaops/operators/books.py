@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from airflow.providers.common.compat.sdk import BaseOperator
 
-from airflow_provider_mediaops.arguments import read_choice, read_flag, read_texts
+from airflow_provider_mediaops.arguments import read_choice, read_flag, read_text, read_texts
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.operators.owner import owner_of
 from airflow_provider_mediaops.task_failure import ending_task, is_end_templated, is_templated, use_retry_policy
@@ -132,6 +132,8 @@ class EnrichIsbnsOperator(BaseOperator):
         """Check the arguments that are not templated."""
         values = {name: getattr(self, name) for name in _OPTIONS}
         _read_options({name: _OPTIONS[name] if is_templated(value) else value for name, value in values.items()})
+        if not is_templated(self.isbn_column):
+            self._read_column()
         if self.source is None:
             if not is_templated(self.isbns):
                 self._read_isbns()
@@ -179,6 +181,8 @@ class EnrichIsbnsOperator(BaseOperator):
     def _checked_isbns(self, options: _Options) -> list[Any] | None:
         """Check the rendered paths; return the list, or None if it is in a file."""
         self._check_format()
+        # A template with native objects makes a number of a text of digits.
+        self.isbn_column = self._read_column()
         if self.source is None:
             return self._read_isbns()
         self._check_source(options.keep_columns)
@@ -204,6 +208,12 @@ class EnrichIsbnsOperator(BaseOperator):
                 f"source and destination are the same file, {str(self.destination)!r}: the dataset would replace the "
                 "list. Choose another destination."
             )
+
+    def _read_column(self) -> str:
+        column = read_text("isbn_column", self.isbn_column)
+        if not column:
+            raise InvalidArgumentError("isbn_column is empty: give the name of the column or field, or leave it out.")
+        return column
 
     def _read_isbns(self) -> list[Any]:
         if isinstance(self.isbns, str):
