@@ -62,8 +62,9 @@ class EnrichIsbnsOperator(BaseOperator):
         with ``'``.
     :param bulk: whether one request asks for many books, as many as the connection's plan allows, if the service can
         do that (``POST /books``). It saves time; each book counts against the daily quota all the same. A book that
-        the reply leaves out is ``not_found``, with an ``error`` that says so.
-    :param bulk_verify: with ``bulk``: whether books that a reply leaves out are asked for by themselves.
+        the reply leaves out is ``not_found``, with an ``error`` that says so, unless another one that it leaves out
+        turns out to be there.
+    :param bulk_verify: with ``bulk``: whether all books that a reply leaves out are asked for by themselves.
     :param on_invalid: what to do with a text that is no ISBN: ``record`` it in its row, or ``fail`` the task before
         any request is spent.
     :param max_failures: how many rows may be ``failed``, because the service did not answer after all tries, before the

@@ -240,12 +240,16 @@ class TestBulk:
     def test_many_books_are_asked_for_in_one_request(self, tmp_path: Path, database: requests_mock.Mocker) -> None:
         database.post(f"{BASE}/books", json={"data": [book(PROGRAMMING)["book"], book(CRIME)["book"]]})
 
-        summary = make(tmp_path / "books.jsonl", isbns=[CRIME, "x", CALENDAR, PROGRAMMING], bulk=True).execute({})
+        isbns = [CRIME, "x", CALENDAR, PROGRAMMING, "9780000000002"]
+
+        summary = make(tmp_path / "books.jsonl", isbns=isbns, bulk=True).execute({})
 
         rows = json_rows(tmp_path / "books.jsonl")
-        assert [row["status"] for row in rows] == ["found", "invalid", "not_found", "found"]
-        assert "left it out" in rows[2]["error"]
-        assert (summary["requests"], database.call_count) == (1, 1)
+        assert [row["status"] for row in rows] == ["found", "invalid", "not_found", "found", "not_found"]
+        # The first one of those that were left out is asked for by itself.
+        assert rows[2]["error"] is None
+        assert "left it out" in rows[4]["error"]
+        assert (summary["requests"], database.call_count) == (2, 2)
 
     def test_what_it_leaves_out_is_asked_for_by_itself_if_wanted(
         self, tmp_path: Path, database: requests_mock.Mocker

@@ -37,6 +37,8 @@ from tests.unit.books.batch.service import (
 from tests.unit.virtual_time import in_virtual_time
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from airflow_provider_mediaops.books.batch.runner import BatchUpdate
     from airflow_provider_mediaops.http.exchange import Response
 
@@ -224,20 +226,37 @@ class TestBulk:
         assert len(statuses(service, ISBNS[:8], bulk_size=10, window=4)) == 8
 
     @pytest.mark.parametrize("verify", [False, True])
-    def test_a_book_that_a_reply_leaves_out_is_not_found_or_asked_for_by_itself(self, *, verify: bool) -> None:
-        service = Service(many=lambda isbns: books(isbns[:1]))
-        found_one, left_out = looked_up(service, [A, B], bulk_size=2, bulk_verify=verify)
+    def test_of_the_books_that_a_reply_leaves_out_one_is_asked_for_by_itself_or_all(self, *, verify: bool) -> None:
+        service = Service(lambda isbn: found(isbn) if isbn == A else no_such_book(), many=lambda _: books([A]))
+        found_one, *others = looked_up(service, [A, B, C, D], bulk_size=4, bulk_verify=verify)
 
         assert (found_one.status, found_one.error) == ("found", None)
-        assert service.asked == ([B] if verify else [])
-        assert left_out.status == ("found" if verify else "not_found")
-        assert verify == (left_out.error is None)
+        assert [lookup.status for lookup in others] == ["not_found"] * 3
+        assert service.asked == ([B, C, D, A] if verify else [B])
+        assert [bool(lookup.error) for lookup in others] == [False, not verify, not verify]
+
+    @pytest.mark.parametrize(
+        "named",
+        [
+            lambda isbns: isbns[:2],
+            lambda _: [],
+            lambda isbns: [] if A in isbns else isbns,
+            lambda _: [CANARY],
+        ],
+        ids=["the first ones", "none", "none at first", "another book"],
+    )
+    def test_a_service_that_leaves_out_books_that_it_has_makes_none_missing(
+        self, named: Callable[[list[str]], list[str]]
+    ) -> None:
+        service = Service(many=lambda isbns: books(named(isbns)))
+
+        assert statuses(service, ISBNS[:50], bulk_size=10) == [(isbn, "found") for isbn in ISBNS[:50]]
 
     def test_a_reply_without_any_book_needs_a_witness(self) -> None:
-        service = Service(many=lambda _: books([]))
+        service = Service(lambda isbn: found(isbn) if isbn == CANARY else no_such_book(), many=lambda _: books([]))
 
         assert statuses(service, [A, B], bulk_size=2) == [(A, "not_found"), (B, "not_found")]
-        assert service.asked == [CANARY]
+        assert service.asked == [A, CANARY]
 
     def test_a_batch_that_failed_is_retried_as_one(self) -> None:
         service = Service(many=lambda isbns: DOWN if seconds() < 9 else books(isbns))
