@@ -44,6 +44,8 @@ _CALM_SECONDS = 10.0
 # too meets the limit now and then, also twice in a row.
 _RECENT_SECONDS = 600.0
 _REPEATS_AFTER_LIMIT = 3
+# If no witness was found for so many times the patience, the books are put off without it: each would wait for as long.
+_PATIENCES = 4
 # The maximum pause between two witnesses that are not found.
 _LONGEST_PAUSE_SECONDS = 30.0
 
@@ -171,6 +173,8 @@ class HeldNotFounds:
     _quota_by: int = field(default=0, init=False)
     _witness: str | None = field(default=None, init=False)
     _failed: int = field(default=0, init=False)
+    # How many times in a row the patience has run out.
+    _waited: int = field(default=0, init=False)
     _failure: MediaOpsError | None = field(default=None, init=False)
     _failing_since: float = field(default=0.0, init=False)
     _next_check: float = field(default=float("-inf"), init=False)
@@ -200,7 +204,7 @@ class HeldNotFounds:
             self.evidence.foreign_for_any_book = True
         self.evidence.found(isbn13, now)
         self._found_by = max(self._found_by, number)
-        self._failed, self._failure = 0, None
+        self._failed, self._waited, self._failure = 0, 0, None
 
     def missing(self, isbn13: str, error: MediaOpsError, now: float) -> None:
         """
@@ -269,7 +273,9 @@ class HeldNotFounds:
         """
         if self.wrong:
             return []
-        if self._failed and now - self._failing_since >= self.patience_seconds:
+        patience = self.patience_seconds if self._waited < _PATIENCES else 0.0
+        if self._failed and now - self._failing_since >= patience:
+            self._waited += 1
             how_long = f" for {self.patience_seconds:.0f} s" if self.patience_seconds else ""
             return self._put_off_all(f"No witness was found{how_long}.")
         if not self._witness and self._choose() is None and self._is_due(now, idle=idle):
@@ -303,7 +309,7 @@ class HeldNotFounds:
             return
         self.evidence.proved_at = now
         self._quota_by = number
-        self._failed, self._failure = 0, None
+        self._failed, self._waited, self._failure = 0, 0, None
 
     def _witness_missing(self, witness: str, error: MediaOpsError, now: float) -> None:
         kind, words = self.evidence.kind_of(witness), Words.of(error)

@@ -151,6 +151,18 @@ class TestMissingBooks:
         assert statuses(service, ISBNS[:200]) == [(isbn, "found") for isbn in ISBNS[:200]]
         assert len([time for time in service.times if time < 1600]) < 120
 
+    @pytest.mark.parametrize("reply", [FOREIGN, limit_404(), no_such_book()], ids=["gateway", "limit", "clear"])
+    def test_what_begins_in_the_middle_and_never_ends_ends_a_long_list_within_half_an_hour(
+        self, reply: Response
+    ) -> None:
+        service = Service()
+        service.answer = lambda isbn: found(isbn) if len(service.times) < 50 else reply
+
+        error, _ = refused(service, ISBNS[:1_000], max_failures=0)
+
+        assert isinstance(error, (RateLimitedError, ServiceUnavailableError))
+        assert service.times[-1] - service.times[0] < 1_800
+
     def test_a_limit_that_never_ends_makes_no_book_missing(self) -> None:
         [lookup] = looked_up(Service(lambda _: limit_404()), [A], retry_after=(10.0,))
 
