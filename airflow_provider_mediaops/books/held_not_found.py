@@ -40,6 +40,12 @@ _DOUBTFUL, _DOUBTFUL_SECONDS = 10, 2.0
 _CLEAR, _CLEAR_SECONDS = 25, 5.0
 # The seconds without a sign of the limit before a doubtful 404 is believed.
 _CALM_SECONDS = 10.0
+# If the limit was seen so recently, a doubtful 404 is believed if it comes again so many times: a key that others use
+# too meets the limit now and then, also twice in a row.
+_RECENT_SECONDS = 600.0
+_REPEATS_AFTER_LIMIT = 3
+# If no witness was found for so many times the patience, the books are put off without it: each would wait for as long.
+_PATIENCES = 4
 # The maximum pause between two witnesses that are not found.
 _LONGEST_PAUSE_SECONDS = 30.0
 
@@ -82,6 +88,8 @@ class Evidence:
     tells_apart: bool = field(default=False, init=False)
     #: Whether its clear words were about the limit, so that they are no clearer than others.
     misleads: bool = field(default=False, init=False)
+    #: Whether a book that exists has got a foreign 404, so that such a 404 says nothing about a book.
+    foreign_for_any_book: bool = field(default=False, init=False)
     #: The witnesses that turned out not to exist.
     useless: set[str] = field(default_factory=set, init=False)
 
@@ -125,14 +133,14 @@ class _Held:
     :param sent: the number of requests that had been sent when it came.
     :param since: when it came.
     :param first: when the book's first 404 came.
-    :param again: whether the book was asked for once more after a witness.
+    :param repeats: how many times the book was asked for once more after a witness.
     """
 
     error: MediaOpsError
     sent: int
     since: float
     first: float
-    again: bool
+    repeats: int
 
     @property
     def words(self) -> Words:
@@ -165,6 +173,8 @@ class HeldNotFounds:
     _quota_by: int = field(default=0, init=False)
     _witness: str | None = field(default=None, init=False)
     _failed: int = field(default=0, init=False)
+    # How many times in a row the patience has run out.
+    _waited: int = field(default=0, init=False)
     _failure: MediaOpsError | None = field(default=None, init=False)
     _failing_since: float = field(default=0.0, init=False)
     _next_check: float = field(default=float("-inf"), init=False)
@@ -190,9 +200,11 @@ class HeldNotFounds:
         before = self._asked_again.pop(isbn13, None)
         if before and before.words in (Words.CLEAR, Words.LIMIT):
             self._see_limit_in(before.error, now)
+        elif before:
+            self.evidence.foreign_for_any_book = True
         self.evidence.found(isbn13, now)
         self._found_by = max(self._found_by, number)
-        self._failed, self._failure = 0, None
+        self._failed, self._waited, self._failure = 0, 0, None
 
     def missing(self, isbn13: str, error: MediaOpsError, now: float) -> None:
         """
@@ -203,7 +215,8 @@ class HeldNotFounds:
         :param now: the time.
         """
         before = self._asked_again.pop(isbn13, None)
-        self._held[isbn13] = _Held(error, self.sent, now, before.first if before else now, before is not None)
+        first, repeats = (before.first, before.repeats + 1) if before else (now, 0)
+        self._held[isbn13] = _Held(error, self.sent, now, first, repeats)
 
     def forget(self, isbn13: str) -> None:
         """Forget a book that was asked for again, and got no answer."""
@@ -260,7 +273,9 @@ class HeldNotFounds:
         """
         if self.wrong:
             return []
-        if self._failed and now - self._failing_since >= self.patience_seconds:
+        patience = self.patience_seconds if self._waited < _PATIENCES else 0.0
+        if self._failed and now - self._failing_since >= patience:
+            self._waited += 1
             how_long = f" for {self.patience_seconds:.0f} s" if self.patience_seconds else ""
             return self._put_off_all(f"No witness was found{how_long}.")
         if not self._witness and self._choose() is None and self._is_due(now, idle=idle):
@@ -294,7 +309,7 @@ class HeldNotFounds:
             return
         self.evidence.proved_at = now
         self._quota_by = number
-        self._failed, self._failure = 0, None
+        self._failed, self._waited, self._failure = 0, 0, None
 
     def _witness_missing(self, witness: str, error: MediaOpsError, now: float) -> None:
         kind, words = self.evidence.kind_of(witness), Words.of(error)
@@ -306,6 +321,8 @@ class HeldNotFounds:
         else:
             if meaning is Meaning.LIMIT:
                 self._see_limit_in(error, now)
+            else:
+                self.evidence.foreign_for_any_book = True
             self._witness_failed(error, now)
 
     def _witness_failed(self, error: MediaOpsError, now: float) -> None:
@@ -327,11 +344,16 @@ class HeldNotFounds:
         clear = self._is_clear(held)
         self.evidence.tells_apart = self.evidence.tells_apart or clear
         words = Words.LIMIT if held.words is Words.CLEAR and not clear else held.words
-        action = AFTER_WITNESS[words][held.again]
+        action = AFTER_WITNESS[words][held.repeats > 0]
         if action == "later":
             return self._put_off(isbn13, held, "Other books are found.")
-        if action == "not_found" and not clear and self.evidence.limit_seen >= held.first - _CALM_SECONDS:
-            return self._put_off(isbn13, held, "The key has been at its limit meanwhile.")
+        if action == "not_found" and not clear:
+            if words is Words.FOREIGN and self.evidence.foreign_for_any_book:
+                return self._put_off(isbn13, held, "A book that exists has got such a reply, too.")
+            if self.evidence.limit_seen >= held.first - _CALM_SECONDS:
+                return self._put_off(isbn13, held, "The key has been at its limit meanwhile.")
+            if now - self.evidence.limit_seen < _RECENT_SECONDS and held.repeats < _REPEATS_AFTER_LIMIT:
+                action = "again"
         return Decision(isbn13, action, believed(held.error) if action == "not_found" else held.error)
 
     def _put_off(self, isbn13: str, held: _Held, why: str) -> Decision:

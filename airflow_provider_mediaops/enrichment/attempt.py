@@ -55,7 +55,7 @@ class Enrichment:
     :param format: the format of the dataset; None means the suffix.
     :param csv_formulas: ``keep`` or ``escape``, for texts that are formulas in a spreadsheet.
     :param bulk: whether one request asks for many books.
-    :param bulk_verify: whether books that its reply leaves out are asked for by themselves.
+    :param bulk_verify: whether all books that its reply leaves out are asked for by themselves.
     :param max_failures: the number of rows that may be ``failed``.
     """
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from airflow.providers.common.compat.sdk import BaseOperator
 
-from airflow_provider_mediaops.arguments import read_choice, read_flag, read_texts
+from airflow_provider_mediaops.arguments import read_choice, read_flag, read_text, read_texts
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.operators.owner import owner_of
 from airflow_provider_mediaops.task_failure import ending_task, is_end_templated, is_templated, use_retry_policy
@@ -62,8 +62,9 @@ class EnrichIsbnsOperator(BaseOperator):
         with ``'``.
     :param bulk: whether one request asks for many books, as many as the connection's plan allows, if the service can
         do that (``POST /books``). It saves time; each book counts against the daily quota all the same. A book that
-        the reply leaves out is ``not_found``, with an ``error`` that says so.
-    :param bulk_verify: with ``bulk``: whether books that a reply leaves out are asked for by themselves.
+        the reply leaves out is ``not_found``, with an ``error`` that says so, unless another one that it leaves out
+        turns out to be there.
+    :param bulk_verify: with ``bulk``: whether all books that a reply leaves out are asked for by themselves.
     :param on_invalid: what to do with a text that is no ISBN: ``record`` it in its row, or ``fail`` the task before
         any request is spent.
     :param max_failures: how many rows may be ``failed``, because the service did not answer after all tries, before the
@@ -132,6 +133,8 @@ class EnrichIsbnsOperator(BaseOperator):
         """Check the arguments that are not templated."""
         values = {name: getattr(self, name) for name in _OPTIONS}
         _read_options({name: _OPTIONS[name] if is_templated(value) else value for name, value in values.items()})
+        if not is_templated(self.isbn_column):
+            self._read_column()
         if self.source is None:
             if not is_templated(self.isbns):
                 self._read_isbns()
@@ -179,6 +182,8 @@ class EnrichIsbnsOperator(BaseOperator):
     def _checked_isbns(self, options: _Options) -> list[Any] | None:
         """Check the rendered paths; return the list, or None if it is in a file."""
         self._check_format()
+        # A template with native objects makes a number of a text of digits.
+        self.isbn_column = self._read_column()
         if self.source is None:
             return self._read_isbns()
         self._check_source(options.keep_columns)
@@ -204,6 +209,12 @@ class EnrichIsbnsOperator(BaseOperator):
                 f"source and destination are the same file, {str(self.destination)!r}: the dataset would replace the "
                 "list. Choose another destination."
             )
+
+    def _read_column(self) -> str:
+        column = read_text("isbn_column", self.isbn_column)
+        if not column:
+            raise InvalidArgumentError("isbn_column is empty: give the name of the column or field, or leave it out.")
+        return column
 
     def _read_isbns(self) -> list[Any]:
         if isinstance(self.isbns, str):

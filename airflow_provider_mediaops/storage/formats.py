@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from airflow_provider_mediaops.arguments import shown
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, PermanentError
 
 if TYPE_CHECKING:
@@ -65,16 +66,16 @@ def format_of(destination: object, format: str | None = None) -> Format:
     """
     # Without a dot there is no suffix.
     _, dot, suffix = str(destination).rpartition("/")[2].rpartition(".")
-    word = (suffix if dot else "") if format is None else format
+    word: object = (suffix if dot else "") if format is None else format
     for known in FORMATS:
-        if word.lower() == known:
+        if isinstance(word, str) and word.lower() == known:
             return known
     if format is None:
         suffixes = ", ".join(f".{known}" for known in FORMATS)
         raise InvalidArgumentError(
             f"The destination {str(destination)!r} ends in none of {suffixes}: give it such a suffix, or give format."
         )
-    raise InvalidArgumentError(f"format is one of {', '.join(FORMATS)}; not {format!r}.")
+    raise InvalidArgumentError(f"format is one of {', '.join(FORMATS)}; not {shown(format)}.")
 
 
 def check_format(format: Format) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import count
 from typing import Any, Literal
 
 from airflow_provider_mediaops.arguments import read_flag, read_texts, refused, shown
@@ -76,12 +77,15 @@ def places_of(header: Sequence[str], column: str, keep: Keep) -> tuple[list[tupl
         return [(header.index(name), clean(name)) for name in keep] if not error else [], error
     places: dict[str, int] = {}
     taken = {clean(name) for name in header}
+    # The next number of each name: to begin anew with each column would take quadratic time.
+    numbers: dict[str, Iterator[int]] = {}
     for place, text in enumerate(header if keep else ()):
         name = clean(text)
         if not name or text == column:
             continue
         if name in places:
-            name = next(new for number in range(2, len(header) + 2) if (new := f"{name}_{number}") not in taken)
+            following = numbers.setdefault(name, count(2))
+            name = next(new for number in following if (new := f"{name}_{number}") not in taken)
             taken.add(name)
         places[name] = place
     return [(place, name) for name, place in places.items()], None

@@ -20,7 +20,12 @@ from typing import TYPE_CHECKING, Literal
 from airflow_provider_mediaops.books.batch.seen import ResumePoint
 from airflow_provider_mediaops.books.held_not_found import restored
 from airflow_provider_mediaops.books.models import Book, Lookup
-from airflow_provider_mediaops.exceptions import BadRequestError, InvalidReplyError, MediaOpsError, NotFoundError
+from airflow_provider_mediaops.exceptions import (
+    BadRequestError,
+    InvalidConnectionError,
+    InvalidReplyError,
+    MediaOpsError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -93,7 +98,8 @@ class BatchOptions:
     :param window: the maximum number of rows that are read and not handed out.
     :param ahead: the number of rows that are read ahead of the requests.
     :param bulk_size: the maximum number of books in one request; 1 for requests for one book each.
-    :param bulk_verify: whether books that the reply to a bulk request leaves out are asked for by themselves.
+    :param bulk_verify: whether all books that the reply to a bulk request leaves out are asked for by themselves, not
+        only one of them.
     :param retry_after: the pauses in seconds after which a book that got no answer is retried.
     :param max_failures: the number of rows that may be ``failed``; the next one ends the batch.
     """
@@ -130,6 +136,9 @@ class LookupScheduler:
         self._seen = resume.seen
         self._options = options
         self._bulk_size = options.bulk_size
+        self._verify = options.bulk_verify
+        # The other books that a reply has left out, by the one of them that is asked for by itself.
+        self._samples: dict[str, list[str]] = {}
         self._undecided = dict(restored(resume.undecided))
         self._read = self._given = 0
         self._ended = self._stopped = False
@@ -336,12 +345,12 @@ class LookupScheduler:
         if decision.action == "again":
             self._again.append(decision.isbn13)
         elif decision.action == "later":
-            self._troubles += 1
+            # That nothing vouches for a book is no trouble of the service: the next book may be found.
+            self._troubles += not isinstance(decision.error, InvalidConnectionError)
             self._put_off(Job("one", (decision.isbn13,)), {decision.isbn13: decision.error}, now)
         else:
             self._troubles = 0
-            left_out = decision.error.message == _LEFT_OUT
-            self._missing(decision.isbn13, _LEFT_OUT if left_out else None)
+            self._missing(decision.isbn13, None)
 
     def _take_in(self, job: Job, result: JobResult, now: float) -> None:
         rest = {isbn13: book for isbn13, book in result.found.items() if isbn13 in self._pending}
@@ -351,14 +360,13 @@ class LookupScheduler:
         if result.no_bulk:
             self._bulk_size = 1
         self._fresh.extendleft(reversed(result.unasked))
-        for isbn13 in result.left_out:
-            if self._options.bulk_verify:
-                self._again.append(isbn13)
-            elif result.found:
-                self._missing(isbn13, _LEFT_OUT)
-            else:
-                # A reply without any book is no better than a run of 404s.
-                self._held.missing(isbn13, NotFoundError(_LEFT_OUT), now)
+        if self._verify:
+            self._again.extend(result.left_out)
+        elif result.left_out:
+            # It is asked for by itself, to find out whether the service has none of these books or only names fewer.
+            sample, *others = result.left_out
+            self._samples[sample] = others
+            self._again.append(sample)
         self._put_off(job, result.failed, now)
 
     def _put_off(self, job: Job, failed: Mapping[str, MediaOpsError], now: float) -> None:
@@ -367,7 +375,9 @@ class LookupScheduler:
             pending = self._pending[isbn13]
             # A captive portal never answers rightly. So such a reply is retried only once a book was found.
             elsewhere = isinstance(error, InvalidReplyError) and not self._held.evidence.found_now
-            hopeless = elsewhere or isinstance(error, BadRequestError)
+            # What nothing vouches for stays so unless another book is found.
+            alone = isinstance(error, InvalidConnectionError) and not (self._fresh or self.room or self._in_flight)
+            hopeless = elsewhere or alone or isinstance(error, BadRequestError)
             if hopeless or pending.put_off >= len(self._options.retry_after):
                 self._finish(Lookup(isbn13, isbn13, "failed", error=error.message, cause=error))
             else:
@@ -389,3 +399,11 @@ class LookupScheduler:
         for position, text in pending.rows:
             self._done[position] = replace(lookup, input=text, requests=requests)
             requests = 0
+        is_sample, rest = isbn13 in self._samples, self._samples.pop(isbn13, [])
+        if lookup.status == "not_found":
+            for other in rest:
+                self._missing(other, _LEFT_OUT)
+        else:
+            # A service that leaves out a book that it has says nothing of the others.
+            self._verify = self._verify or (is_sample and lookup.status == "found")
+            self._again.extend(rest)

@@ -120,6 +120,45 @@ class TestWhatIsVouchedFor:
         assert isinstance(later, RateLimitedError) == (error is LIMIT)
         assert (run.held.take_news() is not None) == (error is LIMIT)
 
+    def test_after_a_limit_it_has_to_come_four_times(self) -> None:
+        run = Run()
+        run.held.see_limit(run.now)
+        run.now += 11
+        actions = []
+        for _ in range(4):
+            run.missing(A, LIMIT)
+            run.found(C)
+            actions += run.decisions()
+
+        assert actions == [(A, "again"), (A, "again"), (A, "again"), (A, "not_found")]
+
+    @pytest.mark.parametrize("shown_by", ["the book itself", "the witness"])
+    def test_foreign_words_say_nothing_once_a_book_that_exists_has_got_them(self, shown_by: str) -> None:
+        run = Run()
+        run.found(C)
+        run.missing(B, FOREIGN)
+        if shown_by == "the witness":
+            assert run.check() == C
+            run.checked(FOREIGN)
+            run.now += 2
+            run.check()
+            run.checked()
+            assert run.decisions() == [(B, "again")]
+        else:
+            run.found(C)
+            assert run.decisions() == [(B, "again")]
+            run.found(B)
+            run.missing(B, FOREIGN)
+            run.found(C)
+            assert run.decisions() == [(B, "again")]
+
+        run.missing(B, FOREIGN)
+        run.found(C)
+
+        later = run.error()
+        assert isinstance(later, ServiceUnavailableError)
+        assert "A book that exists has got such a reply, too." in str(later)
+
     def test_a_book_that_is_there_the_second_time_shows_that_the_key_was_at_its_limit(self) -> None:
         run = Run()
         run.missing(A, LIMIT)
@@ -136,7 +175,7 @@ class TestWhatIsVouchedFor:
         assert isinstance(run.held.take_news(), RateLimitedError)
         assert run.held.take_news() is None
 
-    @pytest.mark.parametrize(("seconds", "action"), [(10.0, "later"), (10.1, "not_found")])
+    @pytest.mark.parametrize(("seconds", "action"), [(10.0, "later"), (10.1, "again"), (600.1, "not_found")])
     def test_a_limit_around_that_time_does_too(self, seconds: float, action: str) -> None:
         run = Run()
         run.held.see_limit(run.now)

@@ -18,6 +18,7 @@ from airflow.providers.common.compat.sdk import ObjectStoragePath
 
 from airflow_provider_mediaops.enrichment import attempt as enrichment
 from airflow_provider_mediaops.enrichment.attempt import Attempt
+from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from tests.unit.book_database import CALENDAR, CRIME, KEY, LIMIT_429, PROGRAMMING, book
 from tests.unit.log_lines import log_lines
@@ -172,6 +173,23 @@ class TestSources:
         assert bad["error"] == "Line 2: it is no UTF-8 text (byte 0xff at place 4)."
         assert (summary["found"], summary["invalid"]) == (2, 1)
 
+    @pytest.mark.parametrize("format", [True, 0, 1.5, ["csv"]])
+    def test_a_format_that_is_no_text_is_refused_in_words(self, tmp_path: Path, format: Any) -> None:
+        with pytest.raises(InvalidArgumentError, match="format is one of jsonl, csv, parquet; not "):
+            make(tmp_path / "books.jsonl", isbns=[CRIME], format=format)
+
+    @pytest.mark.parametrize("column", [None, "", True, 1.5, ["isbn"]])
+    def test_a_column_that_is_no_text_is_refused_in_words(self, tmp_path: Path, column: Any) -> None:
+        with pytest.raises(InvalidArgumentError, match="isbn_column is "):
+            make(tmp_path / "books.jsonl", source=str(tmp_path / "isbns.csv"), isbn_column=column)
+
+    def test_a_column_that_a_native_template_made_a_number_is_found_by_its_text(self, tmp_path: Path) -> None:
+        (tmp_path / "isbns.csv").write_text(f"2026\n{CRIME}\n")
+        operator = make(tmp_path / "books.jsonl", source=str(tmp_path / "isbns.csv"), isbn_column="{{ year }}")
+        operator.isbn_column = 2026  # type: ignore[assignment]
+
+        assert operator.execute({})["found"] == 1
+
     def test_on_invalid_fail_refuses_such_a_file_before_the_first_request(
         self, tmp_path: Path, database: requests_mock.Mocker
     ) -> None:
@@ -222,12 +240,16 @@ class TestBulk:
     def test_many_books_are_asked_for_in_one_request(self, tmp_path: Path, database: requests_mock.Mocker) -> None:
         database.post(f"{BASE}/books", json={"data": [book(PROGRAMMING)["book"], book(CRIME)["book"]]})
 
-        summary = make(tmp_path / "books.jsonl", isbns=[CRIME, "x", CALENDAR, PROGRAMMING], bulk=True).execute({})
+        isbns = [CRIME, "x", CALENDAR, PROGRAMMING, "9780000000002"]
+
+        summary = make(tmp_path / "books.jsonl", isbns=isbns, bulk=True).execute({})
 
         rows = json_rows(tmp_path / "books.jsonl")
-        assert [row["status"] for row in rows] == ["found", "invalid", "not_found", "found"]
-        assert "left it out" in rows[2]["error"]
-        assert (summary["requests"], database.call_count) == (1, 1)
+        assert [row["status"] for row in rows] == ["found", "invalid", "not_found", "found", "not_found"]
+        # The first one of those that were left out is asked for by itself.
+        assert rows[2]["error"] is None
+        assert "left it out" in rows[4]["error"]
+        assert (summary["requests"], database.call_count) == (2, 2)
 
     def test_what_it_leaves_out_is_asked_for_by_itself_if_wanted(
         self, tmp_path: Path, database: requests_mock.Mocker

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from airflow_provider_mediaops.books.batch.rows import IsbnRow
 from airflow_provider_mediaops.books.batch.seen import ResumePoint, SeenLookups
 from airflow_provider_mediaops.books.models import Book, Lookup
+from airflow_provider_mediaops.books.not_found import WELL_KNOWN, UnvouchedNotFoundError
 from airflow_provider_mediaops.exceptions import (
     InvalidConnectionError,
     MediaOpsError,
@@ -35,6 +37,8 @@ from tests.unit.books.batch.service import (
 from tests.unit.virtual_time import in_virtual_time
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from airflow_provider_mediaops.books.batch.runner import BatchUpdate
     from airflow_provider_mediaops.http.exchange import Response
 
@@ -96,6 +100,23 @@ class TestMissingBooks:
         assert rows == [(isbn, "not_found") for isbn in ISBNS[:200]]
         assert len(service.asked) <= 200 * most
 
+    def test_one_that_nothing_vouches_for_is_told_at_once_where_no_other_book_can_be_found(self) -> None:
+        service = Service(lambda _: no_such_book())
+
+        [lookup] = looked_up(service, [A], canary=None)
+
+        assert isinstance(lookup.cause, UnvouchedNotFoundError)
+        assert service.asked == [A, WELL_KNOWN, "key"]
+
+    def test_the_one_book_of_a_list_that_is_found_vouches_for_those_before_it(self) -> None:
+        # Nothing but that book vouches for them, and it is behind more than are held for a witness.
+        service = Service(lambda isbn: found(isbn) if isbn == ISBNS[90] else no_such_book())
+
+        rows = statuses(service, ISBNS[:100], canary=None)
+
+        assert rows == [(isbn, "found" if isbn == ISBNS[90] else "not_found") for isbn in ISBNS[:100]]
+        assert service.times[-1] - service.times[0] < 100
+
     def test_beside_books_that_are_found_they_cost_nothing_more(self) -> None:
         missing = set(ISBNS[10:20])
         service = Service(lambda isbn: no_such_book() if isbn in missing else found(isbn))
@@ -104,6 +125,19 @@ class TestMissingBooks:
 
         assert rows == [(isbn, "not_found" if isbn in missing else "found") for isbn in ISBNS[:40]]
         assert len(service.asked) <= 41
+
+    @pytest.mark.parametrize("every", [2, 3])
+    @pytest.mark.parametrize("reply", [FOREIGN, limit_404()], ids=["gateway", "limit"])
+    def test_a_404_for_one_request_in_some_makes_few_books_that_exist_missing(
+        self, reply: Response, every: int
+    ) -> None:
+        chance = random.Random(every)  # noqa: S311 it is to be the same each time
+        service = Service(lambda isbn: found(isbn) if chance.randrange(every) else reply)
+
+        missing = [text for text, status in statuses(service, ISBNS[:200]) if status == "not_found"]
+
+        # Not even 404s that came to the first books twice in a row, by chance, are followed by others.
+        assert len(missing) <= 2
 
     def test_a_burst_of_the_limit_loses_no_book(self) -> None:
         service = Service(lambda isbn: limit_404() if 3 <= seconds() <= 9 else found(isbn), latency=1.0)
@@ -116,6 +150,18 @@ class TestMissingBooks:
 
         assert statuses(service, ISBNS[:200]) == [(isbn, "found") for isbn in ISBNS[:200]]
         assert len([time for time in service.times if time < 1600]) < 120
+
+    @pytest.mark.parametrize("reply", [FOREIGN, limit_404(), no_such_book()], ids=["gateway", "limit", "clear"])
+    def test_what_begins_in_the_middle_and_never_ends_ends_a_long_list_within_half_an_hour(
+        self, reply: Response
+    ) -> None:
+        service = Service()
+        service.answer = lambda isbn: found(isbn) if len(service.times) < 50 else reply
+
+        error, _ = refused(service, ISBNS[:1_000], max_failures=0)
+
+        assert isinstance(error, (RateLimitedError, ServiceUnavailableError))
+        assert service.times[-1] - service.times[0] < 1_800
 
     def test_a_limit_that_never_ends_makes_no_book_missing(self) -> None:
         [lookup] = looked_up(Service(lambda _: limit_404()), [A], retry_after=(10.0,))
@@ -192,20 +238,37 @@ class TestBulk:
         assert len(statuses(service, ISBNS[:8], bulk_size=10, window=4)) == 8
 
     @pytest.mark.parametrize("verify", [False, True])
-    def test_a_book_that_a_reply_leaves_out_is_not_found_or_asked_for_by_itself(self, *, verify: bool) -> None:
-        service = Service(many=lambda isbns: books(isbns[:1]))
-        found_one, left_out = looked_up(service, [A, B], bulk_size=2, bulk_verify=verify)
+    def test_of_the_books_that_a_reply_leaves_out_one_is_asked_for_by_itself_or_all(self, *, verify: bool) -> None:
+        service = Service(lambda isbn: found(isbn) if isbn == A else no_such_book(), many=lambda _: books([A]))
+        found_one, *others = looked_up(service, [A, B, C, D], bulk_size=4, bulk_verify=verify)
 
         assert (found_one.status, found_one.error) == ("found", None)
-        assert service.asked == ([B] if verify else [])
-        assert left_out.status == ("found" if verify else "not_found")
-        assert verify == (left_out.error is None)
+        assert [lookup.status for lookup in others] == ["not_found"] * 3
+        assert service.asked == ([B, C, D, A] if verify else [B])
+        assert [bool(lookup.error) for lookup in others] == [False, not verify, not verify]
+
+    @pytest.mark.parametrize(
+        "named",
+        [
+            lambda isbns: isbns[:2],
+            lambda _: [],
+            lambda isbns: [] if A in isbns else isbns,
+            lambda _: [CANARY],
+        ],
+        ids=["the first ones", "none", "none at first", "another book"],
+    )
+    def test_a_service_that_leaves_out_books_that_it_has_makes_none_missing(
+        self, named: Callable[[list[str]], list[str]]
+    ) -> None:
+        service = Service(many=lambda isbns: books(named(isbns)))
+
+        assert statuses(service, ISBNS[:50], bulk_size=10) == [(isbn, "found") for isbn in ISBNS[:50]]
 
     def test_a_reply_without_any_book_needs_a_witness(self) -> None:
-        service = Service(many=lambda _: books([]))
+        service = Service(lambda isbn: found(isbn) if isbn == CANARY else no_such_book(), many=lambda _: books([]))
 
         assert statuses(service, [A, B], bulk_size=2) == [(A, "not_found"), (B, "not_found")]
-        assert service.asked == [CANARY]
+        assert service.asked == [A, CANARY]
 
     def test_a_batch_that_failed_is_retried_as_one(self) -> None:
         service = Service(many=lambda isbns: DOWN if seconds() < 9 else books(isbns))
