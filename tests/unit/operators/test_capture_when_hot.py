@@ -153,7 +153,7 @@ class TestBothForms:
         assert list(tmp_path.iterdir()) == []
 
     def test_captures_that_failed_before_it_are_told(self, tmp_path: Path, supervisor: Supervisor, form: str) -> None:
-        # A busy machine may need longer than the limit for its first reading: then the limit is too short for this test.
+        # A busy machine may need longer than the limit for its first reading: then it is tried with a longer one.
         for wait_timeout in (0.3, 3, 30, 240):
             task = Task(tmp_path, supervisor, form, wait_timeout=wait_timeout)
             with pytest.raises(AirflowSkipException) as skipped:
