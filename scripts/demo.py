@@ -51,7 +51,8 @@ class Run:
 
 
 class Demo:
-    """Runs the examples and tells how they get on.
+    """
+    Runs the examples and tells how they get on.
 
     :param console: where to tell it.
     """
@@ -61,7 +62,8 @@ class Demo:
         self._started = time.monotonic()
 
     def run(self, *, keep: bool) -> bool:
-        """Do all of it, and leave no process behind.
+        """
+        Do all of it, and leave no process behind.
 
         :param keep: leave Airflow and the sandbox running until Ctrl-C.
         :returns: whether all examples succeeded.
@@ -164,7 +166,8 @@ class Demo:
 
 
 def start_sandbox(processes: Processes, log: Path) -> dict[str, str]:
-    """Start the stand-in for the services.
+    """
+    Start the stand-in for the services.
 
     :param processes: takes care of it.
     :param log: the file for what it prints.
@@ -201,7 +204,8 @@ def _table(runs: list[Run]) -> Table:
 
 
 def main() -> int:
-    """Run the demo from the command line.
+    """
+    Run the demo from the command line.
 
     :returns: the exit code: 0 where all examples succeeded.
     """

@@ -61,7 +61,8 @@ class TaskInstance:
 
 
 class LocalAirflow:
-    """A scheduler, a DAG processor, a triggerer and an API server of the installed Airflow.
+    """
+    A scheduler, a DAG processor, a triggerer and an API server of the installed Airflow.
 
     SQLite holds the metadata, a local executor runs the tasks, and everybody who can reach the loopback address
     is an administrator. Used in a `with` block; what is left afterwards are the files below `home`.
@@ -115,14 +116,16 @@ class LocalAirflow:
         return f"http://127.0.0.1:{self.port}"
 
     def check(self) -> None:
-        """Make sure that all components are running.
+        """
+        Make sure that all components are running.
 
         :raises ProcessEndedError: where one is not, with the end of its log.
         """
         self._processes.check()
 
     def log_of(self, component: str) -> Path:
-        """Find the log of a component.
+        """
+        Find the log of a component.
 
         :param component: its name, such as `dag-processor`, `scheduler`, `triggerer` or `api-server`.
         :returns: the file.
@@ -130,7 +133,8 @@ class LocalAirflow:
         return self.home / f"{component}.log"
 
     def cli(self, *arguments: str, timeout: float = 120.0) -> str:
-        """Run a command of this Airflow's command line.
+        """
+        Run a command of this Airflow's command line.
 
         :param arguments: what follows `airflow`.
         :param timeout: the seconds it may take.
@@ -150,7 +154,8 @@ class LocalAirflow:
         return done.stdout
 
     def trigger(self, dag_id: str, conf: Mapping[str, Any] | None = None) -> str:
-        """Start a run of a DAG, once its file is parsed, and let its tasks be scheduled.
+        """
+        Start a run of a DAG, once its file is parsed, and let its tasks be scheduled.
 
         :param dag_id: the DAG.
         :param conf: the run's configuration.
@@ -166,7 +171,8 @@ class LocalAirflow:
         return run_id
 
     def state(self, dag_id: str, run_id: str) -> str:
-        """Look up the state of a run.
+        """
+        Look up the state of a run.
 
         :param dag_id: the DAG.
         :param run_id: the run.
@@ -175,7 +181,8 @@ class LocalAirflow:
         return str(self._call("GET", f"api/v2/dags/{dag_id}/dagRuns/{run_id}")["state"])
 
     def wait(self, dag_id: str, run_id: str, timeout: float = 120.0) -> str:
-        """Wait for the end of a run.
+        """
+        Wait for the end of a run.
 
         :param dag_id: the DAG.
         :param run_id: the run.
@@ -191,7 +198,8 @@ class LocalAirflow:
         return self.state(dag_id, run_id)
 
     def task_instances(self, dag_id: str, run_id: str) -> list[TaskInstance]:
-        """List the tasks of a run.
+        """
+        List the tasks of a run.
 
         :param dag_id: the DAG.
         :param run_id: the run.
@@ -211,7 +219,8 @@ class LocalAirflow:
         ]
 
     def xcom(self, dag_id: str, run_id: str, task_id: str, *, key: str = "return_value", map_index: int = -1) -> Any:
-        """Read what a task left for others.
+        """
+        Read what a task left for others.
 
         :param dag_id: the DAG.
         :param run_id: the run.
@@ -224,7 +233,8 @@ class LocalAirflow:
         return self._call("GET", path, params={"map_index": map_index, "deserialize": True})["value"]
 
     def task_log(self, dag_id: str, run_id: str, task_id: str, *, try_number: int = 1, map_index: int = -1) -> str:
-        """Read the log of a task, with what its trigger wrote.
+        """
+        Read the log of a task, with what its trigger wrote.
 
         :param dag_id: the DAG.
         :param run_id: the run.

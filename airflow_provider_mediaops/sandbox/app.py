@@ -43,7 +43,8 @@ It keeps their rules and limits; the switchboard under `/_sandbox` makes them fa
 
 
 def create_app(state: SandboxState, *, host: str) -> ASGIApp:
-    """Build the sandbox.
+    """
+    Build the sandbox.
 
     :param state: its settings, clock and memory; it serves one application.
     :param host: the name or address on which it is served: it answers to this name and those of the machine itself.
@@ -84,7 +85,8 @@ async def _refuse_invalid(request: Request, invalid: RequestValidationError) -> 
 
 
 async def _refuse_unknown(request: Request, unknown: HTTPException) -> Response:
-    """Say in a service's own shape that there is no such address, or not with that method.
+    """
+    Say in a service's own shape that there is no such address, or not with that method.
 
     The service looks at the credential first and counts the request, as it does with those to its own addresses.
     """

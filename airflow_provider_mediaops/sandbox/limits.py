@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
 
 class SlidingWindow:
-    """A limit on the calls in any one second, kept for each key.
+    """
+    A limit on the calls in any one second, kept for each key.
 
     Refused calls do not count, so a client that backs off is let in again.
     """
@@ -21,7 +22,8 @@ class SlidingWindow:
         self._calls: defaultdict[str, deque[float]] = defaultdict(deque)
 
     def admit(self, key: str, *, limit: int, now: float) -> bool:
-        """Admit a call, or refuse it.
+        """
+        Admit a call, or refuse it.
 
         :param key: whose limit it is.
         :param limit: calls in a second.
@@ -45,7 +47,8 @@ class DailyQuota:
         self._spent: defaultdict[str, int] = defaultdict(int)
 
     def spent(self, key: str, *, now: float) -> int:
-        """Return what a key has spent today.
+        """
+        Return what a key has spent today.
 
         :param key: whose quota it is.
         :param now: seconds since 1970-01-01 UTC.
@@ -58,7 +61,8 @@ class DailyQuota:
         return self._spent[key]
 
     def spend(self, key: str, *, units: int, limit: int, now: float) -> bool:
-        """Take units from today's quota, or refuse.
+        """
+        Take units from today's quota, or refuse.
 
         :param key: whose quota it is.
         :param units: what the call costs.

@@ -32,7 +32,8 @@ _FIRST_SERVER_ERROR = 500
 
 
 class RefusedError(Exception):
-    """A request that a service does not grant, with the reply that says so.
+    """
+    A request that a service does not grant, with the reply that says so.
 
     :param status: the HTTP status.
     :param body: the reply's JSON.
@@ -53,7 +54,8 @@ class RefusedError(Exception):
 def video_refusal(
     status: int, reason: str, message: str, *, name: str | None = None, location: str | None = None
 ) -> RefusedError:
-    """Refuse as the video platform does.
+    """
+    Refuse as the video platform does.
 
     :param status: the HTTP status.
     :param reason: the reason, such as ``videoNotFound``.
@@ -75,7 +77,8 @@ def video_refusal(
 
 
 def video_limit_refusal(message: str, *, status: int = 403) -> RefusedError:
-    """Say as the video platform does that its rate or its quota is exceeded.
+    """
+    Say as the video platform does that its rate or its quota is exceeded.
 
     :param message: which of them, for people; a quota's says "per day".
     :param status: the HTTP status.
@@ -85,7 +88,8 @@ def video_limit_refusal(message: str, *, status: int = 403) -> RefusedError:
 
 
 def token_refusal(status: int, error: str, description: str) -> RefusedError:
-    """Refuse as a token endpoint does (RFC 6749 section 5.2).
+    """
+    Refuse as a token endpoint does (RFC 6749 section 5.2).
 
     :param status: the HTTP status.
     :param error: the error's code, such as ``invalid_grant``.
@@ -96,7 +100,8 @@ def token_refusal(status: int, error: str, description: str) -> RefusedError:
 
 
 def cluster_refusal(status: int, type: str, reason: str) -> RefusedError:
-    """Refuse as a search cluster does.
+    """
+    Refuse as a search cluster does.
 
     :param status: the HTTP status.
     :param type: the name of the error, such as ``illegal_argument_exception``.
@@ -110,7 +115,8 @@ def cluster_refusal(status: int, type: str, reason: str) -> RefusedError:
 
 
 def books_refusal(status: int, message: str, **more: str) -> RefusedError:
-    """Refuse as the book database does.
+    """
+    Refuse as the book database does.
 
     :param status: the HTTP status.
     :param message: what is wrong, for people.
@@ -121,7 +127,8 @@ def books_refusal(status: int, message: str, **more: str) -> RefusedError:
 
 
 def refusal_of_status(service: Service, status: int) -> RefusedError:
-    """Return a reply of any status in the shape of a service's errors.
+    """
+    Return a reply of any status in the shape of a service's errors.
 
     :param service: whose shape.
     :param status: the HTTP status.
@@ -142,7 +149,8 @@ def refusal_of_status(service: Service, status: int) -> RefusedError:
 
 
 def limit_refusal(service: Service, *, books_reply: LimitReply) -> RefusedError:
-    """Say as a service does that a limit is reached.
+    """
+    Say as a service does that a limit is reached.
 
     :param service: whose limit.
     :param books_reply: which of the book database's two replies.
@@ -160,7 +168,8 @@ def limit_refusal(service: Service, *, books_reply: LimitReply) -> RefusedError:
 
 
 def expired_refusal(service: Service) -> RefusedError:
-    """Say as a service does that a credential has expired.
+    """
+    Say as a service does that a credential has expired.
 
     :param service: whose credential.
     :returns: the refusal, always 401.

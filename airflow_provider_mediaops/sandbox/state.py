@@ -73,7 +73,8 @@ class RequestRecord(BaseModel):
 
 
 class SandboxState:
-    """The state of a running sandbox. Tests and programs may look at it and arm faults in it.
+    """
+    The state of a running sandbox. Tests and programs may look at it and arm faults in it.
 
     :param settings: how it behaves.
     :param clock: what time it is; a test may bring its own.
@@ -96,7 +97,8 @@ class SandboxState:
         self._limit_replies = 0
 
     def limit_refusal(self, service: Service) -> RefusedError:
-        """Return the reply with which a service says that a limit is reached.
+        """
+        Return the reply with which a service says that a limit is reached.
 
         :param service: whose limit.
         :returns: the refusal; the book database's two replies take turns unless a setting picks one.

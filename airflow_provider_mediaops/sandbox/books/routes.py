@@ -27,7 +27,8 @@ class BulkBody(BaseModel):
 
 
 def admit(request: Request, sandbox: SandboxState) -> Plan:
-    """Check the key of a request, then its limits.
+    """
+    Check the key of a request, then its limits.
 
     A request that the rate refuses has been counted against the day's quota, as on the real service.
 

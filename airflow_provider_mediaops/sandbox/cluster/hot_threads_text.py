@@ -21,7 +21,8 @@ _NANOS_A_BYTE = 4
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """What a request asks to be sampled (cluster specification, section 4).
+    """
+    What a request asks to be sampled (cluster specification, section 4).
 
     :param interval: nanoseconds between the samplings.
     :param snapshots: samples of each thread's stack.
@@ -137,7 +138,8 @@ def _slots(*slots: str) -> str:
 
 
 def section(node: Node, *, cpu: float, at: str, sampling: Sampling, form: OpenSearchForm) -> str:
-    """Write one node's part of the report.
+    """
+    Write one node's part of the report.
 
     :param node: whose.
     :param cpu: its CPU in percent; nothing is hot if it is zero or not known.
@@ -178,7 +180,8 @@ def _snapshots(thread: Thread, count: int) -> list[tuple[int, Stack]]:
 
 
 def _groups(snapshots: list[tuple[int, Stack]]) -> Iterator[tuple[int, Stack]]:
-    """Group snapshots as the cluster does: each with those later ones whose stacks have most frames in common with it.
+    """
+    Group snapshots as the cluster does: each with those later ones whose stacks have most frames in common with it.
 
     Several snapshots with one stack have all of it in common, so only a stack seen once can join others.
     """

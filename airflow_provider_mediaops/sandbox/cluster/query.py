@@ -17,7 +17,8 @@ _SIMILAR = 0.5
 
 
 def illegal_argument(reason: str, *, no_number: str | None = None) -> RefusedError:
-    """Refuse a wrong argument.
+    """
+    Refuse a wrong argument.
 
     :param reason: what is wrong, in the cluster's words.
     :param no_number: the text that was to be a number.
@@ -31,7 +32,8 @@ def illegal_argument(reason: str, *, no_number: str | None = None) -> RefusedErr
 
 
 def flag(text: str, *, default: bool = True) -> bool:
-    """Read ``true`` or ``false``.
+    """
+    Read ``true`` or ``false``.
 
     :param text: the value.
     :param default: what an empty value means.
@@ -43,7 +45,8 @@ def flag(text: str, *, default: bool = True) -> bool:
 
 
 class Query:
-    """The parameters of one request.
+    """
+    The parameters of one request.
 
     Reading a parameter marks it as known; :meth:`refuse_unknown` refuses the others.
 
@@ -57,7 +60,8 @@ class Query:
         self._known: set[str] = set()
 
     def text(self, name: str, default: str) -> str:
-        """Return a parameter as it came.
+        """
+        Return a parameter as it came.
 
         :param name: the parameter's name.
         :param default: its value where the request has none.
@@ -66,7 +70,8 @@ class Query:
         return self._parameters.get(name, default)
 
     def flag(self, name: str, *, default: bool) -> bool:
-        """Read ``true`` or ``false``.
+        """
+        Read ``true`` or ``false``.
 
         :param name: the parameter's name.
         :param default: its value where the request has none, or an empty one.
@@ -74,7 +79,8 @@ class Query:
         return flag(self.text(name, ""), default=default)
 
     def whole_number(self, name: str, default: int) -> int:
-        """Read a whole number of 32 bits.
+        """
+        Read a whole number of 32 bits.
 
         :param name: the parameter's name.
         :param default: its value where the request has none.
@@ -85,7 +91,8 @@ class Query:
         raise illegal_argument(f"Failed to parse int parameter [{name}] with value [{text}]", no_number=text)
 
     def time(self, name: str, default: str, *, setting: str | None = None) -> int:
-        """Read a time: a whole number and a unit, zeros, or ``-1``.
+        """
+        Read a time: a whole number and a unit, zeros, or ``-1``.
 
         :param name: the parameter's name.
         :param default: its value where the request has none.
@@ -99,7 +106,8 @@ class Query:
         return found
 
     def refuse_unknown(self, also_known: Iterable[str] = ()) -> None:
-        """Refuse the request if it has parameters that were not read.
+        """
+        Refuse the request if it has parameters that were not read.
 
         :param also_known: names to suggest besides those that were read.
         :raises RefusedError: it names them, and the known ones that they resemble.
@@ -110,7 +118,8 @@ class Query:
 
 
 def unrecognized(path: str, kind: str, names: list[str], known: Iterable[str]) -> RefusedError:
-    """Refuse names that the cluster does not know.
+    """
+    Refuse names that the cluster does not know.
 
     :param path: the request's path.
     :param kind: what they name, such as ``parameter``.

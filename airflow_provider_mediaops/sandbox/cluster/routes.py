@@ -65,7 +65,8 @@ class StatsParameters(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request whose credential is good.
+    """
+    A request whose credential is good.
 
     :param dialect: how it is answered.
     :param query: its parameters, of which those that every request may have are read.
@@ -81,7 +82,8 @@ class Asked:
     user: str
 
     def authorise(self, action: str) -> None:
-        """Refuse what the user may not do.
+        """
+        Refuse what the user may not do.
 
         :param action: such as ``cluster:monitor/main``.
         :raises RefusedError: the user may not do it.
@@ -90,14 +92,16 @@ class Asked:
             raise self.dialect.forbidden(action, self.user)
 
     def nodes(self, node_list: str | None) -> list[Node]:
-        """Find the nodes that the request means.
+        """
+        Find the nodes that the request means.
 
         :param node_list: the list in its path; None means all.
         """
         return select(node_list, manager_words=self.dialect.manager_words)
 
     def reply(self, body: dict[str, Any], *, pretty: bool = False) -> Response:
-        """Return a reply in JSON, in the shape that the request asks for.
+        """
+        Return a reply in JSON, in the shape that the request asks for.
 
         :param body: what it says.
         :param pretty: whether it is spread over lines though nobody asked for that.
@@ -143,7 +147,8 @@ class _Route(APIRoute):
 
 
 def dialect_of(sandbox: SandboxState) -> Dialect:
-    """Return the dialect in which a sandbox's cluster answers.
+    """
+    Return the dialect in which a sandbox's cluster answers.
 
     :param sandbox: the sandbox's state.
     """

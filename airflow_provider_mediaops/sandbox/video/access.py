@@ -21,7 +21,8 @@ LIST_COST = 1
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks.
+    """
+    Who asks.
 
     :param rate_key: names the bearer token or API key and the ``quotaUser``: each pair has a rate of its own.
     :param scopes: what the token allows; None for an API key, which reads public data only.
@@ -32,7 +33,8 @@ class Caller:
 
 
 def admit_reader(request: Request, sandbox: SandboxState) -> Caller:
-    """Check the credential of a request that only reads, and count the request.
+    """
+    Check the credential of a request that only reads, and count the request.
 
     :param request: the request; nothing but its credential is looked at.
     :param sandbox: knows the tokens and the limits.
@@ -45,7 +47,8 @@ def admit_reader(request: Request, sandbox: SandboxState) -> Caller:
 
 
 def admit_writer(request: Request, sandbox: SandboxState) -> Caller:
-    """Check the credential of a request that posts a bulletin, and count the request.
+    """
+    Check the credential of a request that posts a bulletin, and count the request.
 
     :param request: the request; nothing but its credential is looked at.
     :param sandbox: knows the tokens and the limits.
