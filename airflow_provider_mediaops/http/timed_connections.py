@@ -27,8 +27,7 @@ from urllib3.util.connection import create_connection
 from urllib3.util.ssl_match_hostname import CertificateError
 
 from airflow_provider_mediaops.http.exchange import Failure, TransportError
-from airflow_provider_mediaops.http.framing import check_framing
-from airflow_provider_mediaops.http.reply_lines import ReplyLines
+from airflow_provider_mediaops.http.framing import ReplyLines, check_framing
 from airflow_provider_mediaops.http.transport_errors import (
     HeadTooLargeError,
     causes_of,
