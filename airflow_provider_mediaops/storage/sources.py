@@ -38,16 +38,6 @@ if TYPE_CHECKING:
 _PLAIN, _PARQUET = ".txt", ".parquet"
 
 
-def check_source(source: str | ObjectStoragePath) -> None:
-    """
-    Make sure that the path of a file names a known format.
-
-    :param source: the file's path.
-    :raises InvalidSourceError: if its suffix is unknown.
-    """
-    _suffix_of(source)
-
-
 def has_columns(source: str | ObjectStoragePath) -> bool:
     """
     Return whether the format of a file has columns; that of ``.txt`` has none.
