@@ -63,7 +63,7 @@ class Processes:
     """
     A set of running programs, each in a session of its own, none of which outlives the `with` block.
 
-    A session is inherited by everything a program starts, even where its parent is gone or its process group
+    A session is inherited by everything a program starts, even if its parent is gone or its process group
     has changed, so nothing is missed at the end. The block ends on SIGTERM as it does on Ctrl-C.
 
     :param grace: the seconds that programs get to end by themselves.
@@ -94,10 +94,10 @@ class Processes:
         """
         Start a program in the background.
 
-        :param name: what messages call it.
+        :param name: its name in messages.
         :param command: the program and its arguments.
         :param env: its whole environment.
-        :param log: the file that takes all it prints.
+        :param log: the file for its output.
         """
         with log.open("wb") as output:
             process = subprocess.Popen(
@@ -114,7 +114,7 @@ class Processes:
         """
         Make sure that everything started is still running.
 
-        :raises ProcessEndedError: where it is not, with the end of its log.
+        :raises ProcessEndedError: if one is not, with the end of its log.
         """
         for name, (process, log) in self._running.items():
             code = process.poll()
@@ -125,8 +125,8 @@ class Processes:
         """
         End a program and everything that it started at once, as a machine that is switched off does.
 
-        :param name: what it was called when it was started.
-        :raises LeftRunningError: where a process survives even that.
+        :param name: the name that it was started with.
+        :raises LeftRunningError: if a process survives even that.
         """
         process, _ = self._running[name]
         _wait_until(lambda: not _kill(_members({process.pid})), KILL_SECONDS)
@@ -138,7 +138,7 @@ class Processes:
         """
         End everything: politely first, by force what is left.
 
-        :raises LeftRunningError: where a process survives even that.
+        :raises LeftRunningError: if a process survives even that.
         """
         processes = [process for process, _ in self._running.values()]
         for process in processes:

@@ -25,8 +25,8 @@ class SlidingWindow:
         """
         Admit a call, or refuse it.
 
-        :param key: whose limit it is.
-        :param limit: calls in a second.
+        :param key: the key or token.
+        :param limit: the maximum number of calls in a second.
         :param now: seconds on the sandbox's clock.
         :returns: whether the call is within the limit.
         """
@@ -50,7 +50,7 @@ class DailyQuota:
         """
         Return what a key has spent today.
 
-        :param key: whose quota it is.
+        :param key: the key or token.
         :param now: seconds since 1970-01-01 UTC.
         :returns: units.
         """
@@ -64,9 +64,9 @@ class DailyQuota:
         """
         Take units from today's quota, or refuse.
 
-        :param key: whose quota it is.
+        :param key: the key or token.
         :param units: what the call costs.
-        :param limit: units in a day.
+        :param limit: the maximum number of units in a day.
         :param now: seconds since 1970-01-01 UTC.
         :returns: whether there was enough left; nothing is taken if there was not.
         """

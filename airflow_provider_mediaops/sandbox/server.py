@@ -54,8 +54,8 @@ class SandboxServer:
     :param host: the name or IPv4 address to listen on; requests to other names than this one, ``localhost``,
         ``127.0.0.1`` and ``[::1]`` are refused. The sandbox's credentials are public, so keep it to this machine.
     :param port: the port to listen on; 0 picks a free one.
-    :param settings: how the sandbox behaves.
-    :param clock: what time it is; a test may bring its own.
+    :param settings: the settings of the sandbox.
+    :param clock: the source of time; a test may bring its own.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class SandboxServer:
         """
         Return the Airflow connections with which the provider finds it.
 
-        :param video_auth: how the video platform is shown who asks.
+        :param video_auth: the kind of credential in the connection of the video platform.
         :returns: the names of environment variables, each with a connection in JSON.
         """
         prefix = self.state.settings.kind_prefix

@@ -53,12 +53,12 @@ class Dialect(ABC):
     #: Headers of every reply but those to a request without the right to it.
     headers: ClassVar[Mapping[str, str]] = {}
     json_type: ClassVar[str] = "application/json"
-    #: How the time limits of hot threads and of statistics are called in a refusal, if not by their name.
+    #: The names of the time limits of hot threads and of statistics in a refusal, if they are other ones.
     timeout_settings: ClassVar[Mapping[str, str]] = {}
     distribution: ClassVar[Mapping[str, Any]] = {}
 
     def identity(self) -> dict[str, Any]:
-        """Return what the cluster says at its base address."""
+        """Return the reply at the base address of the cluster."""
         return {
             "name": NODES[0].name,
             "cluster_name": CLUSTER_NAME,
@@ -85,11 +85,11 @@ class Dialect(ABC):
 
     def read_sampling(self, query: Query) -> tuple[Sampling, int]:
         """
-        Read what a request for hot threads asks for.
+        Read the parameters of a request for hot threads.
 
         :param query: its parameters.
-        :returns: what is to be sampled, and the time limit in nanoseconds.
-        :raises RefusedError: a parameter is wrong.
+        :returns: the sampling, and the time limit in nanoseconds.
+        :raises RefusedError: if a parameter is wrong.
         """
         sampling = Sampling(
             threads=query.whole_number("threads", 3),
@@ -150,7 +150,7 @@ class Dialect(ABC):
         Refuse an action that a user may not do.
 
         :param action: such as ``cluster:monitor/nodes/stats``.
-        :param user: who asked.
+        :param user: the user.
         """
 
     def unknown_route(self, method: str, path: str, uri: str) -> RefusedError:
@@ -178,7 +178,7 @@ class Dialect(ABC):
         """
         Return a refusal as the cluster sends it.
 
-        :param refusal: what is said.
+        :param refusal: the refusal.
         :param pretty: whether it is spread over lines.
         :param accept: the request's header of that name.
         """

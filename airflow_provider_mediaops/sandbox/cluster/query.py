@@ -37,7 +37,7 @@ def flag(text: str, *, default: bool = True) -> bool:
 
     :param text: the value.
     :param default: what an empty value means.
-    :raises RefusedError: it is neither.
+    :raises RefusedError: if it is neither.
     """
     if text not in ("", "true", "false"):
         raise illegal_argument(f"Failed to parse value [{text}] as only [true] or [false] are allowed.")
@@ -64,7 +64,7 @@ class Query:
         Return a parameter as it came.
 
         :param name: the parameter's name.
-        :param default: its value where the request has none.
+        :param default: its value if the request has none.
         """
         self._known.add(name)
         return self._parameters.get(name, default)
@@ -74,7 +74,7 @@ class Query:
         Read ``true`` or ``false``.
 
         :param name: the parameter's name.
-        :param default: its value where the request has none, or an empty one.
+        :param default: its value if the request has none, or an empty one.
         """
         return flag(self.text(name, ""), default=default)
 
@@ -83,7 +83,7 @@ class Query:
         Read a whole number of 32 bits.
 
         :param name: the parameter's name.
-        :param default: its value where the request has none.
+        :param default: its value if the request has none.
         """
         text = self.text(name, str(default))
         if re.fullmatch(r"[+-]?\d+", text) and -_LARGEST_INT - 1 <= int(text) <= _LARGEST_INT:
@@ -95,8 +95,8 @@ class Query:
         Read a time: a whole number and a unit, zeros, or ``-1``.
 
         :param name: the parameter's name.
-        :param default: its value where the request has none.
-        :param setting: what the cluster calls it in a refusal, if not by its name.
+        :param default: its value if the request has none.
+        :param setting: the name of the parameter in a refusal, if that is another one.
         :returns: nanoseconds; below zero for ``-1``.
         """
         text = self.text(name, default)
@@ -110,7 +110,7 @@ class Query:
         Refuse the request if it has parameters that were not read.
 
         :param also_known: names to suggest besides those that were read.
-        :raises RefusedError: it names them, and the known ones that they resemble.
+        :raises RefusedError: if there are any; it names them, and the known ones that they resemble.
         """
         unknown = sorted(set(self._parameters) - self._known)
         if unknown:
