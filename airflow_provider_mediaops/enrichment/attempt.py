@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import Conversation
     from airflow_provider_mediaops.storage.dataset import Dataset, Staging
     from airflow_provider_mediaops.storage.formats import CsvFormulas
-    from airflow_provider_mediaops.storage.source_columns import Keep, Kind
+    from airflow_provider_mediaops.storage.source_columns import ColumnType, Keep
     from airflow_provider_mediaops.storage.source_lines import SourceRow
 
 # On an object store a commit is an object of its own, so there is at most one a second.
@@ -66,7 +66,7 @@ class Enrichment:
     version: str | None = None
     column: str = "isbn"
     keep: Keep = False
-    columns: Mapping[str, Kind] = field(default_factory=dict)
+    columns: Mapping[str, ColumnType] = field(default_factory=dict)
     format: str | None = None
     csv_formulas: CsvFormulas = "keep"
     bulk: bool = False

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from airflow_provider_mediaops.books.batch.runner import BatchUpdate
-    from airflow_provider_mediaops.storage.source_columns import Kind
+    from airflow_provider_mediaops.storage.source_columns import ColumnType
 
 #: The rule by which a row becomes ``not_found``. Version 0.1 had another one, and did not save its number.
 NOT_FOUND_RULE = 2
@@ -91,7 +91,7 @@ ENRICHED = FlatView(
 )
 
 
-def enriched_view(columns: Mapping[str, Kind]) -> FlatView:
+def enriched_view(columns: Mapping[str, ColumnType]) -> FlatView:
     """
     Return the table of an enrichment with the columns of its source.
 
@@ -101,7 +101,7 @@ def enriched_view(columns: Mapping[str, Kind]) -> FlatView:
     """
     if not columns:
         return ENRICHED
-    types: dict[Kind, type[str | int | float]] = {"str": str, "int": int, "float": float}
+    types: dict[ColumnType, type[str | int | float]] = {"str": str, "int": int, "float": float}
     kept = {f"{_PREFIX}{name}": types[kind] for name, kind in columns.items()}
 
     def flatten(row: Mapping[str, Any]) -> dict[str, object]:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.storage.dataset import Dataset, Staging
     from airflow_provider_mediaops.storage.formats import CsvFormulas
     from airflow_provider_mediaops.storage.ownership import Owner
-    from airflow_provider_mediaops.storage.source_columns import Keep, Kind
+    from airflow_provider_mediaops.storage.source_columns import ColumnType, Keep
 
 
 class EnrichIsbnsOperator(BaseOperator):
@@ -267,7 +267,7 @@ class EnrichIsbnsOperator(BaseOperator):
             total = check_rows(self._rows(isbns))
         else:
             total = count_rows(str(self.source), self.isbn_column) if isbns is None else len(isbns)
-        columns: dict[str, Kind] = {}
+        columns: dict[str, ColumnType] = {}
         if enrichment.keep and (enrichment.keep is not True or format_of(self.destination, self.format) != "jsonl"):
             columns = columns_of(str(self.source), self.isbn_column, enrichment.keep)
         bound = allowed_failures(options.max_failures, total)

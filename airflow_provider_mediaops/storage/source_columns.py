@@ -14,7 +14,7 @@ from airflow_provider_mediaops.storage.source_lines import no_utf8, readable
 #: Which columns are kept beside the one that is read: all, none, or those with these names.
 Keep = bool | Sequence[str]
 #: The type of a column in a table.
-Kind = Literal["str", "int", "float"]
+ColumnType = Literal["str", "int", "float"]
 
 # The number of columns that an error names, and the characters of each name.
 _MAX_NAMES, _MAX_NAME_LENGTH = 20, 40

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from airflow.sdk import ObjectStoragePath
 
-    from airflow_provider_mediaops.storage.source_columns import Keep, Kind
+    from airflow_provider_mediaops.storage.source_columns import ColumnType, Keep
 
 _ROWS_A_BATCH = 1_000
 # An unsigned integer of 64 bits fits no signed column of a table.
@@ -65,7 +65,7 @@ def count_parquet(path: ObjectStoragePath, column: str) -> int:
         return int(file.metadata.num_rows)
 
 
-def parquet_columns(path: ObjectStoragePath, column: str, keep: Keep) -> dict[str, Kind]:
+def parquet_columns(path: ObjectStoragePath, column: str, keep: Keep) -> dict[str, ColumnType]:
     """
     Return the columns that are kept, with their types in a table.
 
@@ -89,7 +89,7 @@ def _places(path: ObjectStoragePath, names: list[str], column: str, keep: Keep) 
     return places
 
 
-def _kind(type: Any) -> Kind:
+def _kind(type: Any) -> ColumnType:
     import pyarrow as pa
 
     if pa.types.is_integer(type) and not (pa.types.is_unsigned_integer(type) and type.bit_width == _INT_BITS):

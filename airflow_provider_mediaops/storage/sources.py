@@ -14,8 +14,8 @@ from airflow_provider_mediaops.storage.files import path_of
 from airflow_provider_mediaops.storage.object_info import content_tag
 from airflow_provider_mediaops.storage.path_checks import check_store
 from airflow_provider_mediaops.storage.source_columns import (
+    ColumnType,
     Keep,
-    Kind,
     check_number,
     clean,
     column_error,
@@ -101,7 +101,7 @@ def count_rows(source: str | ObjectStoragePath, column: str) -> int:
     return sum(1 for _ in read_rows(source, column))
 
 
-def columns_of(source: str | ObjectStoragePath, column: str, keep: Keep) -> dict[str, Kind]:
+def columns_of(source: str | ObjectStoragePath, column: str, keep: Keep) -> dict[str, ColumnType]:
     """
     Return the columns that are kept, with their types, for a table that is to have them.
 
