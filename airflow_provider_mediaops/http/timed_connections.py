@@ -175,8 +175,12 @@ class _Connection(urllib3.connection.HTTPConnection):
             try:
                 host_and_port = str(address[0]), int(address[1])
                 connected = create_connection(host_and_port, deadline.left(limit), socket_options=self.socket_options)
-                # For the TLS handshake.
-                connected.settimeout(deadline.left(limit))
+                try:
+                    # For the TLS handshake.
+                    connected.settimeout(deadline.left(limit))
+                except BaseException:
+                    connected.close()
+                    raise
             except OSError as error:
                 last_error = error
             else:
