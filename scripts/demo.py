@@ -32,7 +32,7 @@ LOG_LINES = 40
 FILE_WIDTH = 100
 RESULT_LENGTH = 250
 STYLES = {"success": "green", "failed": "red", "upstream_failed": "red", "skipped": "magenta"}
-WORTH_TELLING = {*STYLES, "running", "deferred", "up_for_retry", "up_for_reschedule"}
+SHOWN_STATES = {*STYLES, "running", "deferred", "up_for_retry", "up_for_reschedule"}
 INTERRUPTED = 130
 
 
@@ -51,9 +51,10 @@ class Run:
 
 
 class Demo:
-    """Runs the examples and tells how they get on.
+    """
+    Runs the examples and prints their progress.
 
-    :param console: where to tell it.
+    :param console: the terminal or file to print to.
     """
 
     def __init__(self, console: Console) -> None:
@@ -61,7 +62,8 @@ class Demo:
         self._started = time.monotonic()
 
     def run(self, *, keep: bool) -> bool:
-        """Do all of it, and leave no process behind.
+        """
+        Start the sandbox and Airflow, run the examples and print a report. No process is left behind.
 
         :param keep: leave Airflow and the sandbox running until Ctrl-C.
         :returns: whether all examples succeeded.
@@ -95,7 +97,7 @@ class Demo:
         return runs
 
     def _follow(self, airflow: LocalAirflow, runs: list[Run]) -> None:
-        """Tell every change of state until all runs have ended, or time is up."""
+        """Print every change of state until all runs have ended, or time is up."""
         deadline = time.monotonic() + RUN_SECONDS
         with self._console.status("") as status:
             while time.monotonic() < deadline:
@@ -114,7 +116,7 @@ class Demo:
             key = (task.task_id, task.map_index)
             before = run.tasks.get(key)
             run.tasks[key] = task
-            if task.state in WORTH_TELLING and (before is None or before.state != task.state):
+            if task.state in SHOWN_STATES and (before is None or before.state != task.state):
                 self._say(f"{run.dag_id}.{task.name}: {task.state}", style=STYLES.get(task.state))
         if run.state in FINAL_STATES:
             self._say(f"{run.dag_id} ended: {run.state}", style=f"bold {STYLES[run.state]}")
@@ -164,12 +166,13 @@ class Demo:
 
 
 def start_sandbox(processes: Processes, log: Path) -> dict[str, str]:
-    """Start the stand-in for the services.
+    """
+    Start the stand-in for the services.
 
-    :param processes: takes care of it.
-    :param log: the file for what it prints.
+    :param processes: the set of processes that it joins.
+    :param log: the file for its output.
     :returns: the environment variables with the connections to it.
-    :raises DemoError: where it does not come up.
+    :raises DemoError: if it does not start.
     """
     command = [sys.executable, "-m", "airflow_provider_mediaops.sandbox", "--port", "0"]
     processes.start("The sandbox", command, env=os.environ, log=log)
@@ -201,9 +204,10 @@ def _table(runs: list[Run]) -> Table:
 
 
 def main() -> int:
-    """Run the demo from the command line.
+    """
+    Run the demo from the command line.
 
-    :returns: the exit code: 0 where all examples succeeded.
+    :returns: the exit code: 0 if all examples succeeded.
     """
     parser = argparse.ArgumentParser(prog="make demo", description=__doc__)
     parser.add_argument("--keep", action="store_true", help="leave Airflow running until Ctrl-C")

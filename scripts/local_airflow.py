@@ -1,4 +1,4 @@
-"""A real Airflow on this machine, for the demo and for tests: started, used over its REST API, stopped."""
+"""Start, use over its REST API, and stop a real Airflow on this machine, for the demo and for tests."""
 
 from __future__ import annotations
 
@@ -56,17 +56,18 @@ class TaskInstance:
 
     @property
     def name(self) -> str:
-        """The task's id, with its number where it is mapped."""
+        """The task's id, with its map index if it is mapped."""
         return self.task_id if self.map_index < 0 else f"{self.task_id}[{self.map_index}]"
 
 
 class LocalAirflow:
-    """A scheduler, a DAG processor, a triggerer and an API server of the installed Airflow.
+    """
+    A scheduler, a DAG processor, a triggerer and an API server of the installed Airflow.
 
     SQLite holds the metadata, a local executor runs the tasks, and everybody who can reach the loopback address
     is an administrator. Used in a `with` block; what is left afterwards are the files below `home`.
 
-    :param home: the scratch folder for its database and logs; made where missing.
+    :param home: the scratch folder for its database and logs; created if missing.
     :param dags: the folder of DAG files.
     :param env: environment variables to add for all components, such as `AIRFLOW_CONN_...`.
     :param parallelism: how many tasks run at the same time.
@@ -115,14 +116,16 @@ class LocalAirflow:
         return f"http://127.0.0.1:{self.port}"
 
     def check(self) -> None:
-        """Make sure that all components are running.
+        """
+        Make sure that all components are running.
 
-        :raises ProcessEndedError: where one is not, with the end of its log.
+        :raises ProcessEndedError: if one is not, with the end of its log.
         """
         self._processes.check()
 
     def log_of(self, component: str) -> Path:
-        """Find the log of a component.
+        """
+        Find the log of a component.
 
         :param component: its name, such as `dag-processor`, `scheduler`, `triggerer` or `api-server`.
         :returns: the file.
@@ -130,12 +133,13 @@ class LocalAirflow:
         return self.home / f"{component}.log"
 
     def cli(self, *arguments: str, timeout: float = 120.0) -> str:
-        """Run a command of this Airflow's command line.
+        """
+        Run a command of this Airflow's command line.
 
-        :param arguments: what follows `airflow`.
-        :param timeout: the seconds it may take.
-        :returns: what it printed.
-        :raises LocalAirflowError: where it fails, with what it said.
+        :param arguments: the arguments of `airflow`.
+        :param timeout: the time limit in seconds.
+        :returns: its standard output.
+        :raises LocalAirflowError: if it fails, with its output.
         """
         done = subprocess.run(
             [sys.executable, "-m", "airflow", *arguments],
@@ -150,12 +154,13 @@ class LocalAirflow:
         return done.stdout
 
     def trigger(self, dag_id: str, conf: Mapping[str, Any] | None = None) -> str:
-        """Start a run of a DAG, once its file is parsed, and let its tasks be scheduled.
+        """
+        Start a run of a DAG, once its file is parsed, and let its tasks be scheduled.
 
         :param dag_id: the DAG.
         :param conf: the run's configuration.
         :returns: the id of the run.
-        :raises LocalAirflowError: where there is no such DAG, with the reason where its file has one.
+        :raises LocalAirflowError: if there is no such DAG, with the import errors of the DAG files.
         """
         self._wait_until(lambda: self._knows(dag_id), DAG_SECONDS, f"the DAG {dag_id} is there")
         self._call("PATCH", f"api/v2/dags/{dag_id}", json={"is_paused": False})
@@ -166,7 +171,8 @@ class LocalAirflow:
         return run_id
 
     def state(self, dag_id: str, run_id: str) -> str:
-        """Look up the state of a run.
+        """
+        Look up the state of a run.
 
         :param dag_id: the DAG.
         :param run_id: the run.
@@ -175,13 +181,14 @@ class LocalAirflow:
         return str(self._call("GET", f"api/v2/dags/{dag_id}/dagRuns/{run_id}")["state"])
 
     def wait(self, dag_id: str, run_id: str, timeout: float = 120.0) -> str:
-        """Wait for the end of a run.
+        """
+        Wait for the end of a run.
 
         :param dag_id: the DAG.
         :param run_id: the run.
         :param timeout: the seconds to wait.
         :returns: `success` or `failed`.
-        :raises LocalAirflowError: where it has not ended by then.
+        :raises LocalAirflowError: if it has not ended by then.
         """
         self._wait_until(
             lambda: self.state(dag_id, run_id) in FINAL_STATES,
@@ -191,7 +198,8 @@ class LocalAirflow:
         return self.state(dag_id, run_id)
 
     def task_instances(self, dag_id: str, run_id: str) -> list[TaskInstance]:
-        """List the tasks of a run.
+        """
+        List the tasks of a run.
 
         :param dag_id: the DAG.
         :param run_id: the run.
@@ -211,26 +219,28 @@ class LocalAirflow:
         ]
 
     def xcom(self, dag_id: str, run_id: str, task_id: str, *, key: str = "return_value", map_index: int = -1) -> Any:
-        """Read what a task left for others.
+        """
+        Read an XCom of a task.
 
         :param dag_id: the DAG.
         :param run_id: the run.
         :param task_id: the task.
-        :param key: the entry; by default what the task returned.
-        :param map_index: the number of a mapped task.
+        :param key: the key; that of the return value by default.
+        :param map_index: the index of a mapped task; -1 for any other.
         :returns: the value.
         """
         path = f"api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/xcomEntries/{key}"
         return self._call("GET", path, params={"map_index": map_index, "deserialize": True})["value"]
 
     def task_log(self, dag_id: str, run_id: str, task_id: str, *, try_number: int = 1, map_index: int = -1) -> str:
-        """Read the log of a task, with what its trigger wrote.
+        """
+        Read the log of a task, with that of its trigger.
 
         :param dag_id: the DAG.
         :param run_id: the run.
         :param task_id: the task.
-        :param try_number: which try, from 1.
-        :param map_index: the number of a mapped task.
+        :param try_number: the number of the try, from 1.
+        :param map_index: the index of a mapped task; -1 for any other.
         :returns: one line an event; errors with their stack.
         """
         path = f"api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/logs/{try_number}"

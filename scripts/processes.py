@@ -36,7 +36,8 @@ class LeftRunningError(RuntimeError):
 
 
 def free_port() -> int:
-    """Find a TCP port of the loopback address that nothing listens on.
+    """
+    Find a TCP port of the loopback address that nothing listens on.
 
     :returns: a port number; another process could take it before it is used.
     """
@@ -46,7 +47,8 @@ def free_port() -> int:
 
 
 def tail(log: Path, lines: int = LOG_TAIL_LINES) -> str:
-    """Read the end of a log file.
+    """
+    Read the end of a log file.
 
     :param log: the file, which may be missing.
     :param lines: how many lines at most.
@@ -58,9 +60,10 @@ def tail(log: Path, lines: int = LOG_TAIL_LINES) -> str:
 
 
 class Processes:
-    """A set of running programs, each in a session of its own, none of which outlives the `with` block.
+    """
+    A set of running programs, each in a session of its own, none of which outlives the `with` block.
 
-    A session is inherited by everything a program starts, even where its parent is gone or its process group
+    A session is inherited by everything a program starts, even if its parent is gone or its process group
     has changed, so nothing is missed at the end. The block ends on SIGTERM as it does on Ctrl-C.
 
     :param grace: the seconds that programs get to end by themselves.
@@ -88,12 +91,13 @@ class Processes:
             self.stop()
 
     def start(self, name: str, command: Sequence[str], *, env: Mapping[str, str], log: Path) -> None:
-        """Start a program in the background.
+        """
+        Start a program in the background.
 
-        :param name: what messages call it.
+        :param name: its name in messages.
         :param command: the program and its arguments.
         :param env: its whole environment.
-        :param log: the file that takes all it prints.
+        :param log: the file for its output.
         """
         with log.open("wb") as output:
             process = subprocess.Popen(
@@ -107,9 +111,10 @@ class Processes:
         self._running[name] = (process, log)
 
     def check(self) -> None:
-        """Make sure that everything started is still running.
+        """
+        Make sure that everything started is still running.
 
-        :raises ProcessEndedError: where it is not, with the end of its log.
+        :raises ProcessEndedError: if one is not, with the end of its log.
         """
         for name, (process, log) in self._running.items():
             code = process.poll()
@@ -117,10 +122,11 @@ class Processes:
                 raise ProcessEndedError(f"{name} ended with exit code {code}. The end of {log}:\n{tail(log)}")
 
     def kill(self, name: str) -> None:
-        """End a program and everything that it started at once, as a machine that is switched off does.
+        """
+        End a program and everything that it started at once, as a machine that is switched off does.
 
-        :param name: what it was called when it was started.
-        :raises LeftRunningError: where a process survives even that.
+        :param name: the name that it was started with.
+        :raises LeftRunningError: if a process survives even that.
         """
         process, _ = self._running[name]
         _wait_until(lambda: not _kill(_members({process.pid})), KILL_SECONDS)
@@ -129,9 +135,10 @@ class Processes:
             raise LeftRunningError(f"Processes {sorted(left)} could not be ended: end them by hand.")
 
     def stop(self) -> None:
-        """End everything: politely first, by force what is left.
+        """
+        End everything: politely first, by force what is left.
 
-        :raises LeftRunningError: where a process survives even that.
+        :raises LeftRunningError: if a process survives even that.
         """
         processes = [process for process, _ in self._running.values()]
         for process in processes:

@@ -1,4 +1,5 @@
-"""Set up what every suite shares: a scratch Airflow, the files that tests read, and the rule about skipped tests.
+"""
+Set up what every suite shares: a scratch Airflow, the files that tests read, and the rule about skipped tests.
 
 The suite of a test is the folder below `tests/` that holds it. `REQUIRE=all`, or a comma-separated list of
 suites, turns a skip in those suites into a failure. A test for some versions of Airflow only is marked

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.storage.files import is_local, path_of, write_whole
-from airflow_provider_mediaops.storage.writability import check_writable
+from airflow_provider_mediaops.storage.path_checks import check_writable
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.capture import Capture, CaptureDestination

@@ -244,7 +244,7 @@ class ServiceHook(BaseHook):
     def _service_of(self, connection: Any) -> Service:
         from urllib.request import getproxies
 
-        from airflow_provider_mediaops.http.credentials import header_credentials, proxy_passwords
+        from airflow_provider_mediaops.hooks.connection_secrets import header_credentials, proxy_passwords
 
         service = self._configure(ConnectionFields.of(connection))
         proxies = service.transport.proxies or getproxies()

@@ -19,7 +19,7 @@ from airflow_provider_mediaops.exceptions import (
 )
 from airflow_provider_mediaops.http.auth import Auth, NoAuth
 from airflow_provider_mediaops.http.clock import Clock
-from airflow_provider_mediaops.http.errors import SUCCESS, ErrorRules, quota_error, uncertain
+from airflow_provider_mediaops.http.errors import ErrorRules, quota_error, uncertain
 from airflow_provider_mediaops.http.exchange import Call, Conversation, Request, Response, TransportError, Wait
 from airflow_provider_mediaops.http.rate_limit.schedule import QuotaExhausted
 from airflow_provider_mediaops.http.retry import RetryPolicy
@@ -191,10 +191,7 @@ class Client:
         except TransportError as failure:
             error, certain = self.rules.no_reply(request, failure), not failure.sent
         else:
-            refusal = (
-                self.rules.refusal(request, response, self.clock.now()) if response.status not in SUCCESS else None
-            )
-            if refusal:
+            if refusal := self.rules.refusal(request, response, self.clock.now()):
                 error = refusal
                 certain = response.status in _NOT_CARRIED_OUT and not isinstance(refusal, ServiceUnavailableError)
             else:

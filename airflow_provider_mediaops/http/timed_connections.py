@@ -28,8 +28,7 @@ from urllib3.util.connection import create_connection
 from urllib3.util.ssl_match_hostname import CertificateError
 
 from airflow_provider_mediaops.http.exchange import Failure, TransportError
-from airflow_provider_mediaops.http.framing import FramingError, check_framing, chunk_size
-from airflow_provider_mediaops.http.reply_lines import ReplyLines
+from airflow_provider_mediaops.http.framing import FramingError, ReplyLines, check_framing, chunk_size
 from airflow_provider_mediaops.http.transport_errors import (
     HeadTooLargeError,
     causes_of,
@@ -208,8 +207,12 @@ class _Connection(urllib3.connection.HTTPConnection):
             try:
                 host_and_port = str(address[0]), int(address[1])
                 connected = create_connection(host_and_port, deadline.left(limit), socket_options=self.socket_options)
-                # For the TLS handshake.
-                connected.settimeout(deadline.left(limit))
+                try:
+                    # For the TLS handshake.
+                    connected.settimeout(deadline.left(limit))
+                except BaseException:
+                    connected.close()
+                    raise
             except OSError as error:
                 last_error = error
             else:

@@ -202,7 +202,7 @@ class EnrichIsbnsOperator(BaseOperator):
             raise InvalidArgumentError(f"keep_columns is {keep!r}, but {str(self.source)!r} has one text a line.")
 
     def _check_destination(self) -> None:
-        from airflow_provider_mediaops.storage.stores import is_same_file
+        from airflow_provider_mediaops.storage.path_checks import is_same_file
 
         if self.source is not None and is_same_file(self.source, self.destination):
             raise InvalidArgumentError(

@@ -1,4 +1,5 @@
-"""A stand-in for the three services on one local port, to try DAGs without credentials.
+"""
+A stand-in for the three services on one local port, to try DAGs without credentials.
 
 Start it with ``python -m airflow_provider_mediaops.sandbox``, or within a program with
 :class:`~airflow_provider_mediaops.sandbox.server.SandboxServer`. It keeps the rules of the services on its own:

@@ -16,7 +16,8 @@ from airflow_provider_mediaops.sandbox.state import Settings
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Serve until Ctrl-C or SIGTERM. The lines that Airflow needs go to the standard output.
+    """
+    Serve until Ctrl-C or SIGTERM. The lines that Airflow needs go to the standard output.
 
     :param arguments: the command line's; those of this process if not given.
     :returns: the exit code: 0 after a stop, 1 if the address is not free.

@@ -43,7 +43,8 @@ It keeps their rules and limits; the switchboard under `/_sandbox` makes them fa
 
 
 def create_app(state: SandboxState, *, host: str) -> ASGIApp:
-    """Build the sandbox.
+    """
+    Build the sandbox.
 
     :param state: its settings, clock and memory; it serves one application.
     :param host: the name or address on which it is served: it answers to this name and those of the machine itself.
@@ -74,7 +75,7 @@ async def _refuse(_: Request, refusal: RefusedError) -> Response:
 
 
 async def _refuse_invalid(request: Request, invalid: RequestValidationError) -> Response:
-    """Say in a service's own shape that a request does not fit its model."""
+    """Reply with the service's own error to a request that does not pass validation."""
     service, error = service_of(request.url.path), invalid.errors()[0]
     if service == "video":
         return video.refusal_of_invalid(error).response()
@@ -84,9 +85,10 @@ async def _refuse_invalid(request: Request, invalid: RequestValidationError) -> 
 
 
 async def _refuse_unknown(request: Request, unknown: HTTPException) -> Response:
-    """Say in a service's own shape that there is no such address, or not with that method.
+    """
+    Reply with the service's own error to a request for an unknown address, or with a wrong method.
 
-    The service looks at the credential first and counts the request, as it does with those to its own addresses.
+    The credential is checked first, and the request counts against the limits, as at the service's own addresses.
     """
     service = service_of(request.url.path)
     if service is None:

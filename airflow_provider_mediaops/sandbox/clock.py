@@ -36,7 +36,8 @@ class SystemClock:
 
 
 def moment(seconds: float) -> datetime:
-    """Convert a clock's figure into a date and time.
+    """
+    Convert a clock's figure into a date and time.
 
     :param seconds: seconds since 1970-01-01 UTC.
     :returns: the moment, in UTC.
@@ -45,7 +46,8 @@ def moment(seconds: float) -> datetime:
 
 
 def iso_milliseconds(seconds: float) -> str:
-    """Format a clock's figure as services do: ``2025-01-31T08:30:00.250Z``.
+    """
+    Format a clock's figure as services do: ``2025-01-31T08:30:00.250Z``.
 
     :param seconds: seconds since 1970-01-01 UTC.
     :returns: the moment in ISO 8601 with milliseconds and ``Z``.

@@ -105,7 +105,8 @@ class FaultBoard:
         return list(self._faults)
 
     def arm(self, fault: Fault) -> None:
-        """Arm a fault.
+        """
+        Arm a fault.
 
         :param fault: what goes wrong, where and how often.
         """
@@ -116,7 +117,8 @@ class FaultBoard:
         self._faults.clear()
 
     def take(self, service: Service, path: str) -> Fault | None:
-        """Find the fault that befalls a request: the first that matches and has nothing more to let pass.
+        """
+        Find the fault that befalls a request: the first that matches and has nothing more to let pass.
 
         :param service: which service was asked.
         :param path: the request's path.

@@ -70,7 +70,8 @@ class _Reply:
 
 
 class Gate:
-    """An ASGI layer around the services that records requests and lets faults befall them.
+    """
+    An ASGI layer around the services that records requests and lets faults befall them.
 
     :param app: the application with the services and the switchboard.
     :param state: holds the faults and the record of requests.

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
 
 class HeadAsGet:
-    """An ASGI layer that lets an application answer HEAD wherever it answers GET.
+    """
+    An ASGI layer that lets an application answer HEAD wherever it answers GET.
 
     The search cluster is left alone: real ones answer HEAD at some addresses only.
 

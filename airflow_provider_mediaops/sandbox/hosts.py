@@ -1,4 +1,5 @@
-"""The host names under which the sandbox answers.
+"""
+The host names under which the sandbox answers.
 
 A web page can make its own host name lead to this machine (DNS rebinding) and have the browser talk to the sandbox as
 if it were the page's own server. Such a request names the page's host, so it is refused.
@@ -19,7 +20,8 @@ _HTTP_PORT = 80
 
 
 class OwnHosts:
-    """The outermost layer of the sandbox, an ASGI application that refuses requests to other hosts.
+    """
+    The outermost layer of the sandbox, an ASGI application that refuses requests to other hosts.
 
     :param app: the sandbox.
     :param host: the name or address on which the server listens; it is good beside those of this machine itself.

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
 
 class SlidingWindow:
-    """A limit on the calls in any one second, kept for each key.
+    """
+    A limit on the calls in any one second, kept for each key.
 
     Refused calls do not count, so a client that backs off is let in again.
     """
@@ -21,10 +22,11 @@ class SlidingWindow:
         self._calls: defaultdict[str, deque[float]] = defaultdict(deque)
 
     def admit(self, key: str, *, limit: int, now: float) -> bool:
-        """Admit a call, or refuse it.
+        """
+        Admit a call, or refuse it.
 
-        :param key: whose limit it is.
-        :param limit: calls in a second.
+        :param key: the key or token.
+        :param limit: the maximum number of calls in a second.
         :param now: seconds on the sandbox's clock.
         :returns: whether the call is within the limit.
         """
@@ -45,9 +47,10 @@ class DailyQuota:
         self._spent: defaultdict[str, int] = defaultdict(int)
 
     def spent(self, key: str, *, now: float) -> int:
-        """Return what a key has spent today.
+        """
+        Return what a key has spent today.
 
-        :param key: whose quota it is.
+        :param key: the key or token.
         :param now: seconds since 1970-01-01 UTC.
         :returns: units.
         """
@@ -58,11 +61,12 @@ class DailyQuota:
         return self._spent[key]
 
     def spend(self, key: str, *, units: int, limit: int, now: float) -> bool:
-        """Take units from today's quota, or refuse.
+        """
+        Take units from today's quota, or refuse.
 
-        :param key: whose quota it is.
+        :param key: the key or token.
         :param units: what the call costs.
-        :param limit: units in a day.
+        :param limit: the maximum number of units in a day.
         :param now: seconds since 1970-01-01 UTC.
         :returns: whether there was enough left; nothing is taken if there was not.
         """

@@ -26,7 +26,8 @@ _MARKED = re.compile("`([^`]+)`")
 
 
 def page(openapi: Schema) -> str:
-    """Return the manual.
+    """
+    Return the manual.
 
     :param openapi: the description of the application.
     :returns: an HTML document.

@@ -1,4 +1,5 @@
-"""Read requests into models, strictly and after their credentials were checked.
+"""
+Read requests into models, strictly and after their credentials were checked.
 
 Services look at the credential first, and take a body for JSON whatever it is labelled; FastAPI by itself does neither.
 So a route asks for its models by :func:`from_query` and :func:`from_body`, after whatever checks the credential, and
@@ -22,7 +23,8 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def from_query(model: type[Model], *, values: Callable[[QueryParams], Mapping[str, str]]) -> Any:
-    """Return a dependency through which a route's parameter receives the request's query.
+    """
+    Return a dependency through which a route's parameter receives the request's query.
 
     :param model: what the query must be.
     :param values: makes one value of each parameter.
@@ -36,7 +38,8 @@ def from_query(model: type[Model], *, values: Callable[[QueryParams], Mapping[st
 
 
 def from_body(model: type[Model]) -> Any:
-    """Return a dependency through which a route's parameter receives the request's body.
+    """
+    Return a dependency through which a route's parameter receives the request's body.
 
     :param model: what the JSON of the body must be.
     :returns: a FastAPI dependency, which raises RequestValidationError.
@@ -58,7 +61,8 @@ def _validated(place: str, read: Callable[[], Model]) -> Model:
 
 
 def described(*, query: type[BaseModel] | None = None, body: type[BaseModel] | None = None) -> dict[str, Any]:
-    """Describe a route's models to the manual.
+    """
+    Describe a route's models to the manual.
 
     :param query: the model that a route takes from the query.
     :param body: the model that it takes from the body.

@@ -32,7 +32,8 @@ _FIRST_SERVER_ERROR = 500
 
 
 class RefusedError(Exception):
-    """A request that a service does not grant, with the reply that says so.
+    """
+    A request that a service does not grant, with the reply that says so.
 
     :param status: the HTTP status.
     :param body: the reply's JSON.
@@ -53,11 +54,12 @@ class RefusedError(Exception):
 def video_refusal(
     status: int, reason: str, message: str, *, name: str | None = None, location: str | None = None
 ) -> RefusedError:
-    """Refuse as the video platform does.
+    """
+    Return an error of the video platform.
 
     :param status: the HTTP status.
     :param reason: the reason, such as ``videoNotFound``.
-    :param message: what is wrong, for people.
+    :param message: the message for people.
     :param name: the name of the error, such as ``notFound``; by default the one that goes with the status.
     :param location: the parameter, header or property at fault.
     :returns: the refusal, to be raised.
@@ -75,9 +77,10 @@ def video_refusal(
 
 
 def video_limit_refusal(message: str, *, status: int = 403) -> RefusedError:
-    """Say as the video platform does that its rate or its quota is exceeded.
+    """
+    Return the video platform's error for an exceeded rate or quota.
 
-    :param message: which of them, for people; a quota's says "per day".
+    :param message: the message for people; that of a quota says "per day".
     :param status: the HTTP status.
     :returns: the refusal, to be raised.
     """
@@ -85,22 +88,24 @@ def video_limit_refusal(message: str, *, status: int = 403) -> RefusedError:
 
 
 def token_refusal(status: int, error: str, description: str) -> RefusedError:
-    """Refuse as a token endpoint does (RFC 6749 section 5.2).
+    """
+    Return an error of a token endpoint (RFC 6749, section 5.2).
 
     :param status: the HTTP status.
     :param error: the error's code, such as ``invalid_grant``.
-    :param description: what is wrong, for people.
+    :param description: the message for people.
     :returns: the refusal, to be raised.
     """
     return RefusedError(status, {"error": error, "error_description": description})
 
 
 def cluster_refusal(status: int, type: str, reason: str) -> RefusedError:
-    """Refuse as a search cluster does.
+    """
+    Return an error of a search cluster.
 
     :param status: the HTTP status.
     :param type: the name of the error, such as ``illegal_argument_exception``.
-    :param reason: what is wrong, for people.
+    :param reason: the message for people.
     :returns: the refusal, to be raised.
     """
     cause = {"type": type, "reason": reason}
@@ -110,10 +115,11 @@ def cluster_refusal(status: int, type: str, reason: str) -> RefusedError:
 
 
 def books_refusal(status: int, message: str, **more: str) -> RefusedError:
-    """Refuse as the book database does.
+    """
+    Return an error of the book database.
 
     :param status: the HTTP status.
-    :param message: what is wrong, for people.
+    :param message: the message for people.
     :param more: further fields of the reply.
     :returns: the refusal, to be raised.
     """
@@ -121,9 +127,10 @@ def books_refusal(status: int, message: str, **more: str) -> RefusedError:
 
 
 def refusal_of_status(service: Service, status: int) -> RefusedError:
-    """Return a reply of any status in the shape of a service's errors.
+    """
+    Return an error of any status in the shape of a service's errors.
 
-    :param service: whose shape.
+    :param service: the service.
     :param status: the HTTP status.
     :returns: the refusal.
     """
@@ -142,10 +149,11 @@ def refusal_of_status(service: Service, status: int) -> RefusedError:
 
 
 def limit_refusal(service: Service, *, books_reply: LimitReply) -> RefusedError:
-    """Say as a service does that a limit is reached.
+    """
+    Return a service's error for a limit that is reached.
 
-    :param service: whose limit.
-    :param books_reply: which of the book database's two replies.
+    :param service: the service.
+    :param books_reply: which of the book database's two replies to send.
     :returns: the refusal.
     """
     if service == "video":
@@ -160,9 +168,10 @@ def limit_refusal(service: Service, *, books_reply: LimitReply) -> RefusedError:
 
 
 def expired_refusal(service: Service) -> RefusedError:
-    """Say as a service does that a credential has expired.
+    """
+    Return a service's error for an expired credential.
 
-    :param service: whose credential.
+    :param service: the service.
     :returns: the refusal, always 401.
     """
     if service == "video":

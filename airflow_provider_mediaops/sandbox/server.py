@@ -48,13 +48,14 @@ class _HangUpProtocol(H11Protocol):
 
 
 class SandboxServer:
-    """A sandbox that runs for as long as its ``with`` block lasts; it starts once.
+    """
+    A sandbox that runs for as long as its ``with`` block lasts; it starts once.
 
     :param host: the name or IPv4 address to listen on; requests to other names than this one, ``localhost``,
         ``127.0.0.1`` and ``[::1]`` are refused. The sandbox's credentials are public, so keep it to this machine.
     :param port: the port to listen on; 0 picks a free one.
-    :param settings: how the sandbox behaves.
-    :param clock: what time it is; a test may bring its own.
+    :param settings: the settings of the sandbox.
+    :param clock: the source of time; a test may bring its own.
     """
 
     def __init__(
@@ -81,7 +82,8 @@ class SandboxServer:
         self._server = uvicorn.Server(config)
 
     def __enter__(self) -> Self:
-        """Start it; requests are answered from here on.
+        """
+        Start it; requests are answered from here on.
 
         :raises OSError: if the port is taken or the host is not one of this machine's.
         """
@@ -116,9 +118,10 @@ class SandboxServer:
         return f"http://{self._host}:{self._port}"
 
     def connections(self, *, video_auth: VideoAuth = "bearer") -> dict[str, str]:
-        """Return the Airflow connections with which the provider finds it.
+        """
+        Return the Airflow connections with which the provider finds it.
 
-        :param video_auth: how the video platform is shown who asks.
+        :param video_auth: the kind of credential in the connection of the video platform.
         :returns: the names of environment variables, each with a connection in JSON.
         """
         prefix = self.state.settings.kind_prefix

@@ -14,7 +14,8 @@ _ROOTS: dict[str, Service] = {TOKEN_PATH: "token", "/video": "video", "/cluster"
 
 
 def service_of(path: str) -> Service | None:
-    """Return the service to which an address belongs.
+    """
+    Return the service to which an address belongs.
 
     :param path: the decoded path of a request.
     :returns: the service, or None for the switchboard and the manual.

@@ -73,10 +73,11 @@ class RequestRecord(BaseModel):
 
 
 class SandboxState:
-    """The state of a running sandbox. Tests and programs may look at it and arm faults in it.
+    """
+    The state of a running sandbox. Tests and programs may look at it and arm faults in it.
 
-    :param settings: how it behaves.
-    :param clock: what time it is; a test may bring its own.
+    :param settings: its settings.
+    :param clock: the source of time; a test may bring its own.
     """
 
     def __init__(self, settings: Settings | None = None, *, clock: Clock | None = None) -> None:
@@ -96,9 +97,10 @@ class SandboxState:
         self._limit_replies = 0
 
     def limit_refusal(self, service: Service) -> RefusedError:
-        """Return the reply with which a service says that a limit is reached.
+        """
+        Return a service's error for a limit that is reached.
 
-        :param service: whose limit.
+        :param service: the service.
         :returns: the refusal; the book database's two replies take turns unless a setting picks one.
         """
         chosen = self.settings.books_limit_reply

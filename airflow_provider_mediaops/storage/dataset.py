@@ -23,7 +23,7 @@ from airflow_provider_mediaops.storage.formats import (
     json_lines,
     write_table,
 )
-from airflow_provider_mediaops.storage.stores import check_store
+from airflow_provider_mediaops.storage.path_checks import check_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_mediaops.json_text import text_of
 from airflow_provider_mediaops.storage.files import path_of
 from airflow_provider_mediaops.storage.object_info import content_tag
+from airflow_provider_mediaops.storage.path_checks import check_store
 from airflow_provider_mediaops.storage.source_columns import (
     ColumnType,
     Keep,
@@ -30,22 +31,11 @@ from airflow_provider_mediaops.storage.source_lines import (
     no_utf8,
     readable,
 )
-from airflow_provider_mediaops.storage.stores import check_store
 
 if TYPE_CHECKING:
     from airflow.sdk import ObjectStoragePath
 
 _PLAIN, _PARQUET = ".txt", ".parquet"
-
-
-def check_source(source: str | ObjectStoragePath) -> None:
-    """
-    Make sure that the path of a file names a known format.
-
-    :param source: the file's path.
-    :raises InvalidSourceError: if its suffix is unknown.
-    """
-    _suffix_of(source)
 
 
 def has_columns(source: str | ObjectStoragePath) -> bool:

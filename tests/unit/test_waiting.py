@@ -53,6 +53,10 @@ def test_a_wait_is_cut_at_the_time_limit_and_the_look_given_up() -> None:
     assert len(requests_of(steps)) == 2
 
 
+def test_a_wait_that_ends_with_the_time_limit_is_waited() -> None:
+    assert look(30, "a", "b", "c") == Done(["a", "b", "c"])
+
+
 def test_after_the_time_limit_a_look_may_ask_and_not_wait() -> None:
     steps: list[Step] = []
     assert look(-5, "a", steps=steps) is None
@@ -72,3 +76,23 @@ def test_a_service_that_fails_is_left_alone_as_long_as_it_asks_but_for_a_day_at_
     asked: float | None, pause: float
 ) -> None:
     assert Pace(10).after_failure(1, asked) == pause
+
+
+@pytest.mark.parametrize(
+    ("pace", "pauses"),
+    [
+        (Pace(10), [10, 10, 10]),
+        (Pace(10, exponential=True), [10, 20, 40]),
+        (Pace(0.25, exponential=True), [1, 2, 4]),
+        (Pace(10, exponential=True, longest_seconds=30), [10, 20, 30]),
+        (Pace(10, longest_seconds=5), [10, 10, 10]),
+    ],
+)
+def test_pauses_after_looks_are_equal_or_double_up_to_the_longest(pace: Pace, pauses: list[float]) -> None:
+    assert [pace.after_look(number) for number in (1, 2, 3)] == pauses
+    assert pace.after_look(5_000) >= pauses[-1]
+
+
+def test_pauses_after_failures_double_up_to_eight_times_the_interval() -> None:
+    assert [Pace(10).after_failure(number, None) for number in range(1, 7)] == [10, 20, 40, 80, 80, 80]
+    assert Pace(0.01).after_failure(1, None) == 1

@@ -269,26 +269,6 @@ class SlowDown:
 
 
 @dataclass(frozen=True, slots=True)
-class Cooldown:
-    """
-    Pause all slots, because the store may have lost the latest ones.
-
-    :param seconds: the length of the pause.
-    """
-
-    seconds: float
-    name: ClassVar[str] = "cooldown"
-
-    def apply(self, schedule: Schedule, now: float) -> tuple[Schedule, None]:
-        """Return the new schedule."""
-        return schedule.put_off(now, now + self.seconds), None
-
-    def figures(self) -> tuple[float | None, ...]:
-        """Return the parameters."""
-        return (self.seconds,)
-
-
-@dataclass(frozen=True, slots=True)
 class ExhaustQuota:
     """
     Block all slots until the key's quota is restored.

@@ -293,10 +293,6 @@ function operations.slow_down(schedule, now, gap, pause, epoch)
     end
 end
 
-function operations.cooldown(schedule, now, seconds)
-    put_off(schedule, now, now + seconds)
-end
-
 function operations.exhaust_quota(schedule, now, seconds)
     schedule.blocked_until = math.max(schedule.blocked_until, now + seconds + QUOTA_GRACE_SECONDS)
     schedule.seen = now

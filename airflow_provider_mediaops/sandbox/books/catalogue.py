@@ -78,7 +78,8 @@ _BINDINGS = ("Hardcover", "Paperback", "Mass Market Paperback", "Kindle Edition"
 
 
 def book(isbn: str) -> dict[str, Any] | None:
-    """Look a book up.
+    """
+    Look a book up.
 
     A field of a record may have another type than in most records, or be absent, as :data:`FORMS` says.
 

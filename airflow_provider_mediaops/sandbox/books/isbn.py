@@ -10,7 +10,8 @@ _GENERATED = 10_000_000
 
 
 def is_isbn13(text: str) -> bool:
-    """Return whether a text is the 13 digits of a book's ISBN.
+    """
+    Return whether a text is the 13 digits of a book's ISBN.
 
     :param text: as it stands in the address.
     :returns: whether it is; numbers that begin with 979-0 belong to printed music.
@@ -19,7 +20,8 @@ def is_isbn13(text: str) -> bool:
 
 
 def as_isbn13(text: str) -> str | None:
-    """Return the 13 digits of a book's ISBN, old or new.
+    """
+    Return the 13 digits of a book's ISBN, old or new.
 
     :param text: 13 digits, or 9 digits and a digit or ``X``; without hyphens.
     :returns: the ISBN-13; None if the text is not a valid ISBN.
@@ -34,7 +36,8 @@ def as_isbn13(text: str) -> str | None:
 
 
 def isbn10_of(isbn13: str) -> str:
-    """Return the ISBN-10 of a book.
+    """
+    Return the ISBN-10 of a book.
 
     :param isbn13: a valid ISBN-13 that begins with 978.
     :returns: the same book's ISBN-10.
@@ -45,7 +48,8 @@ def isbn10_of(isbn13: str) -> str:
 
 
 def sample_isbns(count: int) -> list[str]:
-    """Return a list of ISBNs that all have a record, for trying long lists.
+    """
+    Return a list of ISBNs that all have a record, for trying long lists.
 
     :param count: how many, up to ten million.
     :returns: ISBN-13s, all different, always the same ones.

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A plan of the book database.
+    """
+    A plan of the book database.
 
     :param name: the plan's name.
     :param root: the path of its base address.
@@ -34,7 +35,8 @@ _PLAN_OF_KEY = {plan.key: plan for plan in PLANS}
 
 
 def plan_of_key(key: str) -> Plan | None:
-    """Return the plan to which a key belongs.
+    """
+    Return the plan to which a key belongs.
 
     :param key: the value of the ``Authorization`` header.
     :returns: the plan, or None if no account has this key.
@@ -43,7 +45,8 @@ def plan_of_key(key: str) -> Plan | None:
 
 
 def plan_of_path(path: str) -> Plan:
-    """Return the plan to whose base address a request went.
+    """
+    Return the plan to whose base address a request went.
 
     :param path: the request's path, which begins with ``/books``.
     :returns: the plan.

@@ -27,13 +27,14 @@ class BulkBody(BaseModel):
 
 
 def admit(request: Request, sandbox: SandboxState) -> Plan:
-    """Check the key of a request, then its limits.
+    """
+    Check the key of a request, then its limits.
 
     A request that the rate refuses has been counted against the day's quota, as on the real service.
 
     :param request: the request; nothing but its key and its path is looked at.
-    :param sandbox: knows the limits.
-    :returns: the plan that the key is of.
+    :param sandbox: the state with the limits.
+    :returns: the plan of the key.
     :raises RefusedError: if the key is missing or wrong, or a limit is reached.
     """
     plan = plan_of_path(request.url.path)

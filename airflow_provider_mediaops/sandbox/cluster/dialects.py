@@ -1,4 +1,5 @@
-"""The dialects of the search cluster: that of the document, of OpenSearch 2 and of Elasticsearch 9.
+"""
+The dialects of the search cluster: that of the document, of OpenSearch 2 and of Elasticsearch 9.
 
 OpenSearch began as a copy of Elasticsearch, so :class:`Dialect` holds what both do, and each class below what one of
 them does in its own way. The tests ask real servers and the sandbox the same questions (``tests/cluster``).
@@ -52,12 +53,12 @@ class Dialect(ABC):
     #: Headers of every reply but those to a request without the right to it.
     headers: ClassVar[Mapping[str, str]] = {}
     json_type: ClassVar[str] = "application/json"
-    #: How the time limits of hot threads and of statistics are called in a refusal, if not by their name.
+    #: The names of the time limits of hot threads and of statistics in a refusal, if they are other ones.
     timeout_settings: ClassVar[Mapping[str, str]] = {}
     distribution: ClassVar[Mapping[str, Any]] = {}
 
     def identity(self) -> dict[str, Any]:
-        """Return what the cluster says at its base address."""
+        """Return the reply at the base address of the cluster."""
         return {
             "name": NODES[0].name,
             "cluster_name": CLUSTER_NAME,
@@ -83,11 +84,12 @@ class Dialect(ABC):
             query.text(name, "")
 
     def read_sampling(self, query: Query) -> tuple[Sampling, int]:
-        """Read what a request for hot threads asks for.
+        """
+        Read the parameters of a request for hot threads.
 
         :param query: its parameters.
-        :returns: what is to be sampled, and the time limit in nanoseconds.
-        :raises RefusedError: a parameter is wrong.
+        :returns: the sampling, and the time limit in nanoseconds.
+        :raises RefusedError: if a parameter is wrong.
         """
         sampling = Sampling(
             threads=query.whole_number("threads", 3),
@@ -110,7 +112,8 @@ class Dialect(ABC):
         return sampling.type in TYPES and min(sampling.threads, sampling.interval, sampling.snapshots) >= 0
 
     def nodes_after_timeout(self, nodes: list[Node], timeout: str) -> list[Node]:
-        """Return the nodes of a report that takes longer than its time limit: late nodes are left out.
+        """
+        Return the nodes of a report that takes longer than its time limit: late nodes are left out.
 
         :param nodes: the nodes that were asked.
         :param timeout: the time limit, as it came.
@@ -118,7 +121,8 @@ class Dialect(ABC):
         return []
 
     def read_statistics(self, query: Query, metrics: list[str]) -> None:
-        """Read the parameters of a request for node statistics.
+        """
+        Read the parameters of a request for node statistics.
 
         :param query: its parameters.
         :param metrics: the sets that it names.
@@ -132,7 +136,8 @@ class Dialect(ABC):
 
     @abstractmethod
     def unauthenticated(self, uri: str, scheme: str, user: str | None) -> RefusedError:
-        """Refuse a request whose credential is missing or wrong.
+        """
+        Refuse a request whose credential is missing or wrong.
 
         :param uri: what was asked.
         :param scheme: the kind of the credential: ``basic``, ``apikey``, ``bearer``, or another that is not looked at.
@@ -141,14 +146,16 @@ class Dialect(ABC):
 
     @abstractmethod
     def forbidden(self, action: str, user: str) -> RefusedError:
-        """Refuse an action that a user may not do.
+        """
+        Refuse an action that a user may not do.
 
         :param action: such as ``cluster:monitor/nodes/stats``.
-        :param user: who asked.
+        :param user: the user.
         """
 
     def unknown_route(self, method: str, path: str, uri: str) -> RefusedError:
-        """Refuse an address that the cluster does not have.
+        """
+        Refuse an address that the cluster does not have.
 
         :param method: the HTTP method.
         :param path: the decoded path.
@@ -157,7 +164,8 @@ class Dialect(ABC):
         return RefusedError(400, {"error": f"no handler found for uri [{uri}] and method [{method}]"})
 
     def wrong_method(self, method: str, uri: str, allowed: list[str]) -> RefusedError:
-        """Refuse a method that an address does not take.
+        """
+        Refuse a method that an address does not take.
 
         :param method: the HTTP method.
         :param uri: the path and the query, as they came.
@@ -167,9 +175,10 @@ class Dialect(ABC):
         return RefusedError(405, {"error": reason, "status": 405}, {"Allow": ",".join(allowed)})
 
     def refusal_reply(self, refusal: RefusedError, *, pretty: bool = False, accept: str = "") -> Response:
-        """Return a refusal as the cluster sends it.
+        """
+        Return a refusal as the cluster sends it.
 
-        :param refusal: what is said.
+        :param refusal: the refusal.
         :param pretty: whether it is spread over lines.
         :param accept: the request's header of that name.
         """
@@ -178,7 +187,8 @@ class Dialect(ABC):
         return Response(body, refusal.status, headers, media_type=self.json_type_for(accept))
 
     def json_type_for(self, accept: str) -> str:
-        """Return the content type of JSON.
+        """
+        Return the content type of JSON.
 
         :param accept: the request's header of that name.
         """
@@ -315,7 +325,8 @@ class Elasticsearch9(Dialect):
 
 
 class Document(OpenSearch2):
-    """The document of the operation: its seven parameters, and failure when a time limit passes.
+    """
+    The document of the operation: its seven parameters, and failure when a time limit passes.
 
     Of what the document leaves open, wrong values are refused, so that a mistake is seen at once; the rest is as
     OpenSearch 2 has it, but for the errors, which are all of one shape.

@@ -21,7 +21,8 @@ _NANOS_A_BYTE = 4
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """What a request asks to be sampled (cluster specification, section 4).
+    """
+    The sampling that a request for hot threads asks for.
 
     :param interval: nanoseconds between the samplings.
     :param snapshots: samples of each thread's stack.
@@ -116,7 +117,7 @@ class ElasticsearchForm(OpenSearchForm):
         return sorted(threads, key=lambda thread: -thread.share - (thread.other if with_other else 0))
 
     def usage(self, thread: Thread, cpu: float, sampling: Sampling) -> str:
-        """Write what a thread used; CPU is told apart from the rest of its time, and waiting is measured."""
+        """Write what a thread used; CPU and other time are shown apart, and waiting is measured."""
         interval = sampling.interval
         spent = round(interval * cpu * thread.share / 100_000)
         if sampling.type == "mem":
@@ -137,13 +138,14 @@ def _slots(*slots: str) -> str:
 
 
 def section(node: Node, *, cpu: float, at: str, sampling: Sampling, form: OpenSearchForm) -> str:
-    """Write one node's part of the report.
+    """
+    Write one node's part of the report.
 
-    :param node: whose.
+    :param node: the node.
     :param cpu: its CPU in percent; nothing is hot if it is zero or not known.
     :param at: when it was measured, in ISO 8601.
     :param sampling: what was asked for.
-    :param form: whose form the text has.
+    :param form: the form of the product.
     :returns: the section, with the empty line that ends it.
     """
     interval = time_text(sampling.interval)
@@ -178,7 +180,8 @@ def _snapshots(thread: Thread, count: int) -> list[tuple[int, Stack]]:
 
 
 def _groups(snapshots: list[tuple[int, Stack]]) -> Iterator[tuple[int, Stack]]:
-    """Group snapshots as the cluster does: each with those later ones whose stacks have most frames in common with it.
+    """
+    Group snapshots as the cluster does: each with those later ones whose stacks have most frames in common with it.
 
     Several snapshots with one stack have all of it in common, so only a stack seen once can join others.
     """

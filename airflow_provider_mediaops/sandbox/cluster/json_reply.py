@@ -8,7 +8,8 @@ from typing import Any
 
 
 def json_bytes(body: Any, *, pretty: bool) -> bytes:
-    """Write a reply's JSON.
+    """
+    Write a reply's JSON.
 
     :param body: what it says.
     :param pretty: whether each field has a line of its own.
@@ -20,7 +21,8 @@ def json_bytes(body: Any, *, pretty: bool) -> bytes:
 
 
 def filtered(body: dict[str, Any], filter_path: str) -> dict[str, Any]:
-    """Keep the fields of a reply that a filter names.
+    """
+    Keep the fields of a reply that a filter names.
 
     :param body: the whole reply.
     :param filter_path: paths of fields between commas; ``*`` stands for any part of a name, ``**`` for any number of

@@ -29,7 +29,8 @@ def _opaque_id(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node of the cluster.
+    """
+    A node of the cluster.
 
     :param name: its name.
     :param port: the port on which nodes talk to each other.
@@ -68,7 +69,8 @@ class Node:
         return "".join(_ROLE_LETTERS[role] for role in self.roles)
 
     def is_meant_by(self, selector: str) -> bool:
-        """Return whether a part of a node list names this node, other than by a role.
+        """
+        Return whether a part of a node list names this node, other than by a role.
 
         :param selector: an id, a name, an address or ``attribute:value``; but for the id, ``*`` stands for anything.
         """
@@ -99,7 +101,8 @@ _FIRST = frozenset({NODES[0].name})
 
 
 def select(node_list: str | None, *, manager_words: Mapping[str, str]) -> list[Node]:
-    """Find the nodes that a request means.
+    """
+    Find the nodes that a request means.
 
     The parts of the list count from left to right: ``role:false`` takes nodes away from those named before it.
 
@@ -147,7 +150,8 @@ class CpuPin(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class NodeLoad:
-    """How busy a node is.
+    """
+    How busy a node is.
 
     :param machine: CPU of the machine in percent; -1 if it is not known.
     :param process: CPU of the node's process in percent; -1 if it is not known.
@@ -158,7 +162,8 @@ class NodeLoad:
 
 
 class Cluster:
-    """The nodes' CPU over time: a function of the clock, unless it is pinned.
+    """
+    The nodes' CPU over time: a function of the clock, unless it is pinned.
 
     :param clock: what time it is; the first cycle begins now.
     :param cycle: seconds from one spike of ``sandbox-2`` to the next.
@@ -176,7 +181,8 @@ class Cluster:
         return list(self._pins.values())
 
     def pin(self, pin: CpuPin) -> bool:
-        """Keep a node's CPU at fixed figures.
+        """
+        Keep a node's CPU at fixed figures.
 
         :param pin: which node, and which figures.
         :returns: whether there is such a node.
@@ -191,7 +197,8 @@ class Cluster:
         self._pins.clear()
 
     def load(self, node: Node) -> NodeLoad:
-        """Return how busy a node is now.
+        """
+        Return how busy a node is now.
 
         :param node: one of :data:`NODES`.
         :returns: its CPU figures.

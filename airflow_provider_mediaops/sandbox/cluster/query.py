@@ -17,7 +17,8 @@ _SIMILAR = 0.5
 
 
 def illegal_argument(reason: str, *, no_number: str | None = None) -> RefusedError:
-    """Refuse a wrong argument.
+    """
+    Refuse a wrong argument.
 
     :param reason: what is wrong, in the cluster's words.
     :param no_number: the text that was to be a number.
@@ -31,11 +32,12 @@ def illegal_argument(reason: str, *, no_number: str | None = None) -> RefusedErr
 
 
 def flag(text: str, *, default: bool = True) -> bool:
-    """Read ``true`` or ``false``.
+    """
+    Read ``true`` or ``false``.
 
     :param text: the value.
     :param default: what an empty value means.
-    :raises RefusedError: it is neither.
+    :raises RefusedError: if it is neither.
     """
     if text not in ("", "true", "false"):
         raise illegal_argument(f"Failed to parse value [{text}] as only [true] or [false] are allowed.")
@@ -43,7 +45,8 @@ def flag(text: str, *, default: bool = True) -> bool:
 
 
 class Query:
-    """The parameters of one request.
+    """
+    The parameters of one request.
 
     Reading a parameter marks it as known; :meth:`refuse_unknown` refuses the others.
 
@@ -57,27 +60,30 @@ class Query:
         self._known: set[str] = set()
 
     def text(self, name: str, default: str) -> str:
-        """Return a parameter as it came.
+        """
+        Return a parameter as it came.
 
         :param name: the parameter's name.
-        :param default: its value where the request has none.
+        :param default: its value if the request has none.
         """
         self._known.add(name)
         return self._parameters.get(name, default)
 
     def flag(self, name: str, *, default: bool) -> bool:
-        """Read ``true`` or ``false``.
+        """
+        Read ``true`` or ``false``.
 
         :param name: the parameter's name.
-        :param default: its value where the request has none, or an empty one.
+        :param default: its value if the request has none, or an empty one.
         """
         return flag(self.text(name, ""), default=default)
 
     def whole_number(self, name: str, default: int) -> int:
-        """Read a whole number of 32 bits.
+        """
+        Read a whole number of 32 bits.
 
         :param name: the parameter's name.
-        :param default: its value where the request has none.
+        :param default: its value if the request has none.
         """
         text = self.text(name, str(default))
         if re.fullmatch(r"[+-]?\d+", text) and -_LARGEST_INT - 1 <= int(text) <= _LARGEST_INT:
@@ -85,11 +91,12 @@ class Query:
         raise illegal_argument(f"Failed to parse int parameter [{name}] with value [{text}]", no_number=text)
 
     def time(self, name: str, default: str, *, setting: str | None = None) -> int:
-        """Read a time: a whole number and a unit, zeros, or ``-1``.
+        """
+        Read a time: a whole number and a unit, zeros, or ``-1``.
 
         :param name: the parameter's name.
-        :param default: its value where the request has none.
-        :param setting: what the cluster calls it in a refusal, if not by its name.
+        :param default: its value if the request has none.
+        :param setting: the name of the parameter in a refusal, if that is another one.
         :returns: nanoseconds; below zero for ``-1``.
         """
         text = self.text(name, default)
@@ -99,10 +106,11 @@ class Query:
         return found
 
     def refuse_unknown(self, also_known: Iterable[str] = ()) -> None:
-        """Refuse the request if it has parameters that were not read.
+        """
+        Refuse the request if it has parameters that were not read.
 
         :param also_known: names to suggest besides those that were read.
-        :raises RefusedError: it names them, and the known ones that they resemble.
+        :raises RefusedError: if there are any; it names them, and the known ones that they resemble.
         """
         unknown = sorted(set(self._parameters) - self._known)
         if unknown:
@@ -110,7 +118,8 @@ class Query:
 
 
 def unrecognized(path: str, kind: str, names: list[str], known: Iterable[str]) -> RefusedError:
-    """Refuse names that the cluster does not know.
+    """
+    Refuse names that the cluster does not know.
 
     :param path: the request's path.
     :param kind: what they name, such as ``parameter``.

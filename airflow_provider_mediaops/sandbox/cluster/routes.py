@@ -1,4 +1,4 @@
-"""The search cluster: node hot threads, node statistics, and who it is, in one of its dialects."""
+"""The endpoints of the search cluster: hot threads, node statistics, and its identity, in one of its dialects."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"]
 
 
 class HotThreadsParameters(BaseModel):
-    """The seven parameters of hot threads (cluster specification, section 4), for the manual."""
+    """The seven parameters of hot threads, for the manual."""
 
     ignore_idle_threads: bool = Field(default=True, description="Leave idle threads out.")
     interval: str = Field(default="500ms", description="Time between the samplings.")
@@ -65,13 +65,14 @@ class StatsParameters(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request whose credential is good.
+    """
+    A request whose credential is good.
 
-    :param dialect: how it is answered.
+    :param dialect: the dialect of its reply.
     :param query: its parameters, of which those that every request may have are read.
     :param sandbox: the state of the sandbox.
     :param request: the request itself.
-    :param user: who asks.
+    :param user: the user.
     """
 
     dialect: Dialect
@@ -81,26 +82,29 @@ class Asked:
     user: str
 
     def authorise(self, action: str) -> None:
-        """Refuse what the user may not do.
+        """
+        Make sure that the user may perform an action.
 
-        :param action: such as ``cluster:monitor/main``.
-        :raises RefusedError: the user may not do it.
+        :param action: the action, for example ``cluster:monitor/main``.
+        :raises RefusedError: if the user may not.
         """
         if self.user == GUEST_LOGIN:
             raise self.dialect.forbidden(action, self.user)
 
     def nodes(self, node_list: str | None) -> list[Node]:
-        """Find the nodes that the request means.
+        """
+        Find the nodes that the request means.
 
         :param node_list: the list in its path; None means all.
         """
         return select(node_list, manager_words=self.dialect.manager_words)
 
     def reply(self, body: dict[str, Any], *, pretty: bool = False) -> Response:
-        """Return a reply in JSON, in the shape that the request asks for.
+        """
+        Return a reply in JSON, in the shape that the request asks for.
 
         :param body: what it says.
-        :param pretty: whether it is spread over lines though nobody asked for that.
+        :param pretty: whether each field gets a line of its own even if the request does not ask for it.
         """
         shown = filtered(body, self.query.text("filter_path", ""))
         media_type = self.dialect.json_type_for(self.request.headers.get("Accept", ""))
@@ -143,7 +147,8 @@ class _Route(APIRoute):
 
 
 def dialect_of(sandbox: SandboxState) -> Dialect:
-    """Return the dialect in which a sandbox's cluster answers.
+    """
+    Return the dialect in which a sandbox's cluster answers.
 
     :param sandbox: the sandbox's state.
     """
@@ -159,7 +164,7 @@ def _refusal_reply(dialect: Dialect, refusal: RefusedError, request: Request) ->
 
 
 def _authenticate(request: Request, dialect: Dialect) -> str:
-    """Return who asks."""
+    """Return the user whose credential the request carries; raise RefusedError if it is missing or wrong."""
     scheme, _, value = request.headers.get("Authorization", "").partition(" ")
     scheme, claimed = scheme.lower(), None
     user = _HEADER_USERS.get(f"{scheme} {value}")
@@ -195,7 +200,7 @@ _STATS = described(query=StatsParameters)
 @router.head("/", include_in_schema=False)
 @router.get("/", response_class=JSONResponse)
 async def version(asked: Question) -> Response:
-    """Say who the cluster is."""
+    """Return the name and the version of the cluster."""
     asked.query.refuse_unknown()
     asked.authorise("cluster:monitor/main")
     return asked.reply(asked.dialect.identity(), pretty=True)
@@ -203,7 +208,7 @@ async def version(asked: Question) -> Response:
 
 @router.get("/_nodes/hot_threads", response_class=PlainTextResponse, openapi_extra=_HOT_THREADS)
 async def hot_threads(asked: Question) -> Response:
-    """Report the hot threads of all nodes (cluster specification, section 4)."""
+    """Report the hot threads of all nodes."""
     return await _report(None, asked)
 
 
@@ -314,7 +319,7 @@ def _statistics_of(node: Node, figures: list[str], asked: Asked) -> dict[str, An
 @router.api_route("", methods=_METHODS, include_in_schema=False)
 @router.api_route("/{path:path}", methods=_METHODS, include_in_schema=False)
 async def refuse(request: Request) -> Response:
-    """Refuse an address that there is not, or a method that it does not take; say which it takes, if asked."""
+    """Refuse an unknown address or method; answer OPTIONS with the methods that an address takes."""
     dialect = dialect_of(request.app.state.sandbox)
     if not dialect.routes_come_first:
         _authenticate(request, dialect)

@@ -9,7 +9,8 @@ Stack = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Thread:
-    """A thread that may be hot.
+    """
+    A thread that may be hot.
 
     A frame begins with the code that it belongs to: ``java:``, ``server:``, ``lucene:`` or ``netty:``.
 

@@ -23,7 +23,8 @@ _BYTES = {"gb": 1 << 30, "mb": 1 << 20, "kb": 1 << 10, "b": 1}
 
 
 def nanoseconds(text: str) -> int | None:
-    """Read a time as the cluster takes it: a whole number and a unit, zeros without one, or ``-1``.
+    """
+    Read a time as the cluster takes it: a whole number and a unit, zeros without one, or ``-1``.
 
     :param text: such as ``500ms``.
     :returns: nanoseconds; below zero for ``-1`` with any unit or none; None if it is no such time.
@@ -39,7 +40,8 @@ def nanoseconds(text: str) -> int | None:
 
 
 def number_and_unit(text: str) -> tuple[str, str] | None:
-    """Split a time before its unit.
+    """
+    Split a time before its unit.
 
     :param text: such as ``500ms``.
     :returns: what should be a number, and the unit; None if there is no unit.
@@ -50,7 +52,8 @@ def number_and_unit(text: str) -> tuple[str, str] | None:
 
 
 def time_text(nanos: int) -> str:
-    """Write a time as the cluster does: the largest unit that fits, one decimal cut off, none if it is zero.
+    """
+    Write a time as the cluster does: the largest unit that fits, one decimal cut off, none if it is zero.
 
     :param nanos: nanoseconds.
     :returns: such as ``455.5micros``.
@@ -59,7 +62,8 @@ def time_text(nanos: int) -> str:
 
 
 def bytes_text(count: int) -> str:
-    """Write a number of bytes as the cluster does.
+    """
+    Write a number of bytes as the cluster does.
 
     :param count: bytes.
     :returns: such as ``11.4kb``.

@@ -1,4 +1,4 @@
-"""Who may ask the video platform, how often, and how much a day."""
+"""Access to the video platform: check the credential of a request, its rate and its daily quota."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ LIST_COST = 1
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks.
+    """
+    The caller of a request.
 
     :param rate_key: names the bearer token or API key and the ``quotaUser``: each pair has a rate of its own.
     :param scopes: what the token allows; None for an API key, which reads public data only.
@@ -32,11 +33,12 @@ class Caller:
 
 
 def admit_reader(request: Request, sandbox: SandboxState) -> Caller:
-    """Check the credential of a request that only reads, and count the request.
+    """
+    Check the credential of a request that only reads, and count the request.
 
     :param request: the request; nothing but its credential is looked at.
-    :param sandbox: knows the tokens and the limits.
-    :returns: who asks.
+    :param sandbox: the state with the tokens and the limits.
+    :returns: the caller.
     :raises RefusedError: if the credential is missing or wrong, or a limit is reached.
     """
     caller = _identify(request, sandbox)
@@ -45,11 +47,12 @@ def admit_reader(request: Request, sandbox: SandboxState) -> Caller:
 
 
 def admit_writer(request: Request, sandbox: SandboxState) -> Caller:
-    """Check the credential of a request that posts a bulletin, and count the request.
+    """
+    Check the credential of a request that posts a bulletin, and count the request.
 
     :param request: the request; nothing but its credential is looked at.
-    :param sandbox: knows the tokens and the limits.
-    :returns: who asks.
+    :param sandbox: the state with the tokens and the limits.
+    :returns: the caller.
     :raises RefusedError: if the credential does not allow it, or a limit is reached.
     """
     caller = _identify(request, sandbox)

@@ -72,7 +72,8 @@ class Activity(_CamelCase):
 
 
 def check(activity: Activity, parts: frozenset[str], *, kind_prefix: str) -> None:
-    """Check a bulletin against the platform's rules.
+    """
+    Check a bulletin against the platform's rules.
 
     :param activity: the body.
     :param parts: the properties that ``part`` names.
@@ -113,7 +114,8 @@ def _check_resource(resource: ResourceId, prefix: str) -> None:
 
 
 def kept(activity: Activity, sandbox: SandboxState) -> dict[str, Any]:
-    """Keep a bulletin.
+    """
+    Keep a bulletin.
 
     :param activity: the body, checked.
     :param sandbox: where it is kept.

@@ -23,7 +23,8 @@ REPEATED = frozenset({"part", "id"})
 
 
 def joined(query: QueryParams) -> Mapping[str, str]:
-    """Return one value for each parameter: a repeated ``part`` or ``id`` means all its values.
+    """
+    Return one value for each parameter: a repeated ``part`` or ``id`` means all its values.
 
     :param query: the parameters as they came.
     :returns: the values by name.

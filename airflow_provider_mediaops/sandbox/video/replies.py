@@ -40,7 +40,8 @@ BULLETIN = tree_of(
 
 
 class Shape:
-    """What a request wants its reply to look like.
+    """
+    What a request wants its reply to look like.
 
     :param parameters: the request's.
     :param tree: the fields that the reply can have.
@@ -63,7 +64,8 @@ class Shape:
             raise refusal from None
 
     def reply(self, body: dict[str, Any]) -> Response:
-        """Return the reply in this shape.
+        """
+        Return the reply in this shape.
 
         :param body: the whole reply, as JSON values.
         """

@@ -107,7 +107,8 @@ def _matching(parameters: ListParameters, caller: Caller, sandbox: SandboxState)
 
 
 def refusal_of_invalid(error: Mapping[str, Any]) -> RefusedError:
-    """Return the refusal of a request that does not fit its model.
+    """
+    Return the refusal of a request that does not fit its model.
 
     :param error: the first of pydantic's errors; its ``loc`` begins with ``query`` or ``body``.
     :returns: the refusal.

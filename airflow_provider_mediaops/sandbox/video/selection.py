@@ -1,4 +1,5 @@
-"""Partial responses: the ``fields`` parameter of Google's APIs.
+"""
+Partial responses: the ``fields`` parameter of Google's APIs.
 
 A selector is a list of paths, separated by commas: ``nextPageToken,items(id,snippet/title)``. ``/`` or ``.`` leads to a
 field of a field, parentheses hold several of them, and ``*`` stands for every field.
@@ -26,7 +27,8 @@ _MAX_DEPTH = 20
 
 
 class SelectorError(ValueError):
-    """A selector is malformed or names a field that the reply does not have.
+    """
+    A selector is malformed or names a field that the reply does not have.
 
     :param path: the path at fault, as far as it was read.
     """
@@ -36,7 +38,8 @@ class SelectorError(ValueError):
 
 
 def parse(selector: str) -> list[Path]:
-    """Read a selector.
+    """
+    Read a selector.
 
     :param selector: the value of the ``fields`` parameter.
     :returns: the paths in it, with their parentheses resolved.
@@ -82,7 +85,8 @@ def _name(pieces: deque[str]) -> str:
 
 
 def tree_of(selector: str) -> Tree:
-    """Build the tree of a reply's fields.
+    """
+    Build the tree of a reply's fields.
 
     :param selector: all its fields, written as a selector without ``*``.
     :returns: the tree.
@@ -96,7 +100,8 @@ def tree_of(selector: str) -> Tree:
 
 
 def matching(paths: Iterable[Path], tree: Tree) -> set[Path]:
-    """Resolve ``*`` and check that every path leads to a field.
+    """
+    Resolve ``*`` and check that every path leads to a field.
 
     :param paths: the paths of a selector.
     :param tree: the fields that the reply may have.
@@ -122,7 +127,8 @@ def _resolved(path: Path, tree: Tree) -> Iterator[Path]:
 
 
 def select(value: Any, paths: set[Path]) -> Any:
-    """Keep the selected fields of a reply.
+    """
+    Keep the selected fields of a reply.
 
     :param value: JSON values; a path leads through each element of a list.
     :param paths: resolved paths.

@@ -28,7 +28,8 @@ _FIRST_DAY = datetime(2014, 1, 1, tzinfo=timezone.utc)
 
 
 def etag_of(content: object) -> str:
-    """Return the ETag of a resource: the same for the same content.
+    """
+    Return the ETag of a resource: the same for the same content.
 
     :param content: the resource, as JSON values.
     :returns: a short text.
@@ -44,7 +45,8 @@ def _number(*what: object) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Some of the subscriptions that match a request.
+    """
+    Some of the subscriptions that match a request.
 
     :param items: the subscriptions of this page, all parts.
     :param total: how many match in all.
@@ -59,7 +61,8 @@ class Page:
 
 
 class Subscriptions:
-    """The subscriptions of every channel of the sandbox.
+    """
+    The subscriptions of every channel of the sandbox.
 
     :param kind_prefix: what stands before ``#`` in kinds.
     :param many: how many the channel :data:`MINE` has.
@@ -75,7 +78,8 @@ class Subscriptions:
         self._by_id = {item["id"]: item for items in self._channels.values() for item in items}
 
     def of_channel(self, channel: str) -> list[dict[str, Any]] | None:
-        """Return what a channel has subscribed to.
+        """
+        Return what a channel has subscribed to.
 
         :param channel: the subscriber's channel id.
         :returns: its subscriptions, all parts; None if there is no such channel.
@@ -83,7 +87,8 @@ class Subscriptions:
         return self._channels.get(channel)
 
     def with_ids(self, ids: list[str]) -> list[dict[str, Any]]:
-        """Return the subscriptions with these ids, without unknown ids.
+        """
+        Return the subscriptions with these ids, without unknown ids.
 
         :param ids: subscription ids.
         :returns: the subscriptions, all parts.
@@ -116,7 +121,8 @@ class Subscriptions:
 
 
 def in_order(items: list[dict[str, Any]], order: str) -> list[dict[str, Any]]:
-    """Sort subscriptions as a request asks.
+    """
+    Sort subscriptions as a request asks.
 
     :param items: subscriptions, all parts.
     :param order: ``alphabetical``, ``unread``, or anything else for relevance, which here is arbitrary but stable.
@@ -130,7 +136,8 @@ def in_order(items: list[dict[str, Any]], order: str) -> list[dict[str, Any]]:
 
 
 def page_of(items: list[dict[str, Any]], *, size: int, token: str | None, query: list[Any]) -> Page | None:
-    """Cut one page.
+    """
+    Cut one page.
 
     :param items: all that match, in order.
     :param size: subscriptions a page.

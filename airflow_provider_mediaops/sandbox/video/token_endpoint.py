@@ -19,7 +19,8 @@ _GRANTED = frozenset({tokens.WRITE_SCOPE, tokens.READ_SCOPE})
 
 @router.post(TOKEN_PATH)
 async def refresh_token(request: Request, sandbox: Sandbox) -> dict[str, Any]:
-    """Issue a new access token for a refresh token.
+    """
+    Issue a new access token for a refresh token.
 
     The form has `grant_type` (`refresh_token`), `client_id`, `client_secret`, `refresh_token` and, optional, `scope`.
     """

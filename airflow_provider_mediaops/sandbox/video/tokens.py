@@ -24,7 +24,8 @@ API_KEY = "sandbox-api-key"
 
 
 class TokenStore:
-    """The access tokens: two fixed ones that never expire, and the issued ones, which do.
+    """
+    The access tokens: two fixed ones that never expire, and the issued ones, which do.
 
     :param clock: decides when a token has expired.
     :param lifetime: seconds that an issued token is good for.
@@ -37,7 +38,8 @@ class TokenStore:
         self._count = 0
 
     def issue(self, scopes: frozenset[str]) -> str:
-        """Issue a new access token.
+        """
+        Issue a new access token.
 
         :param scopes: what it is good for.
         :returns: the token.
@@ -48,7 +50,8 @@ class TokenStore:
         return token
 
     def scopes_of(self, token: str) -> frozenset[str] | None:
-        """Return what a token is good for now.
+        """
+        Return what a token is good for now.
 
         :param token: as it came with the request.
         :returns: its scopes; None if it is unknown, revoked or expired.
@@ -61,7 +64,8 @@ class TokenStore:
         return scopes if self._clock.now() < expiry else None
 
     def revoke(self, token: str) -> None:
-        """End an issued token before its time; the fixed ones stay.
+        """
+        End an issued token before its time; the fixed ones stay.
 
         :param token: as it came with the request.
         """

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 def ask(base: str, store: str, key: str, number: str, callers: int, *, on_loop: bool) -> None:
-    """Ask from a word of the parent process on, until it kills this one."""
+    """Send requests from the time when the parent process writes a line, until it kills this one."""
     late = Lateness((int(number) + 1) * GOLDEN % 1) if weather_of(key) == "late" else None
     asking = [_Asking(base, store, key, number, late) for _ in range(callers)]
     # What a process does once is done before the time counts; its first request is as cold as that of any task.
@@ -117,7 +117,7 @@ def send_nothing(request: Request) -> Any:
 
 
 def main() -> None:
-    """Be a process that asks."""
+    """Send requests, as the command line says."""
     parser = argparse.ArgumentParser(description=__doc__)
     for name in ("base", "store", "key", "number"):
         parser.add_argument(name)

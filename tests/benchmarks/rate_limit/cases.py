@@ -34,7 +34,7 @@ TOGETHER_PROCESSES = 64
 @dataclass(frozen=True)
 class Figures:
     """
-    What the service's log says of a case.
+    The figures of a case, from the service's log.
 
     :param requests: how many came.
     :param used: the share of the rate that was used.
@@ -57,7 +57,7 @@ class Figures:
 
 
 def figures_of(log: Sequence[tuple[float, str, bool]], rate: int, processes: int) -> Figures:
-    """Reckon with what the service has seen."""
+    """Return the figures of a case from the service's log."""
     times = [moment for moment, _, _ in log]
     by_process = Counter(process for _, process, _ in log)
     fair = len(log) / processes
@@ -108,7 +108,7 @@ class Case:
         return 1.0 + max(self.least_seconds, requests_needed / self.rate)
 
     def start(self, stack: ExitStack, base: str, *, on_loop: bool) -> list[subprocess.Popen[str]]:
-        """Start the processes that ask; they wait for a word."""
+        """Start the processes that send; each waits for a line on its standard input."""
         command = ["asking", base, self.address, self.key]
         how = ["--on-loop"] if on_loop else []
         return [

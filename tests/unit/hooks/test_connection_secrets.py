@@ -1,85 +1,63 @@
-"""Credentials in a connection's proxies and headers: no message shows them, and Airflow's log masks them."""
+"""Credentials in a connection's proxies and headers: which values are taken for one, and which are not."""
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any
+import base64
 
 import pytest
 
-from airflow_provider_mediaops.exceptions import BadRequestError
-from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
-from tests.unit.search_cluster import connection, stats
+from airflow_provider_mediaops.hooks.connection_secrets import header_credentials, proxy_passwords
 
-if TYPE_CHECKING:
-    import requests_mock
-
-    from tests.unit.conftest import Supervisor
-
-BASE = "https://cluster.example:9200"
-STATS = f"{BASE}/_nodes/stats/os,process"
-PROXY = {"https": "http://proxy-user:pr%2Fxy-s3cr3t@proxy.example:3128"}
-HEADERS = {"X-Api-Key": "h3ader-s3cr3t", "X-Upstream": "Bearer b3arer-s3cr3t", "X-Team": "operations"}
-SECRETS = ("pr/xy-s3cr3t", "pr%2Fxy-s3cr3t", "h3ader-s3cr3t", "b3arer-s3cr3t")
+BASIC = base64.b64encode(b"me:s3cr3t/:pass").decode()
 
 
-@pytest.fixture
-def connect(supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch) -> Any:
-    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
-
-    def set_connection(**fields: Any) -> None:
-        supervisor.connect("mediaops_cluster_default", connection(BASE, **fields))
-
-    return set_connection
+def test_passwords_of_proxies_are_decoded_and_listed_once() -> None:
+    addresses = ["http://me:p%40ss%C3%A9@proxy:3128", "https://me:p%40ss%C3%A9@proxy:3128/", "http://:only@[::1]:3128"]
+    assert proxy_passwords(addresses) == ("p@ssé", "only")
 
 
-def echoed(requests_mock: requests_mock.Mocker) -> str:
-    """Return all that is said of a refusal which echoes what the request held."""
-    said = " ".join((*SECRETS, *HEADERS.values(), "proxy-user"))
-    requests_mock.get(STATS, status_code=400, json={"error": {"type": "bad", "reason": said}}, reason=said)
-    with SearchClusterHook() as hook, pytest.raises(BadRequestError) as caught:
-        hook.cpu()
-    return f"{caught.value} {json.dumps(caught.value.to_dict())}"
+@pytest.mark.parametrize(
+    "address", ["http://proxy:3128", "http://me@proxy", "http://me:@proxy", "proxy", "http://[::1", ""]
+)
+def test_a_proxy_without_a_password_has_none(address: str) -> None:
+    assert proxy_passwords([address]) == ()
 
 
-def test_a_refusal_that_echoes_them_does_not_make_them_public(
-    connect: Any, requests_mock: requests_mock.Mocker
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("X-Api-Key", "apikey", "api_key", "Ocp-Apim-Subscription-Key", "X-Goog-Api-Key"),
+        *("PRIVATE-TOKEN", "X-Auth-Token", "X-Authtoken", "X-Amz-Security-Token", "X-JWT"),
+        *("X-Client-Secret", "X-Password", "X-Auth", "X-Forwarded-Authorization", "X-Authentication", "X-Signature"),
+    ],
+)
+def test_a_header_that_is_named_like_a_credential_holds_one(name: str) -> None:
+    assert header_credentials({name: "s3cr3t"}) == ("s3cr3t",)
+
+
+@pytest.mark.parametrize("name", ["X-Team", "X-Author", "X-Tokens-Left", "X-Opaque-Id", "User-Agent", "From", "Accept"])
+def test_a_header_with_another_name_holds_none(name: str) -> None:
+    assert header_credentials({name: "operations"}) == ()
+
+
+@pytest.mark.parametrize(
+    ("value", "secrets"),
+    [
+        ("Bearer s3cr3t", ("s3cr3t",)),
+        ("apikey  s3cr3t", ("s3cr3t",)),
+        ("Token s3cr3t", ("s3cr3t",)),
+        (f"Basic {BASIC}", (BASIC, "s3cr3t/:pass")),
+        ("Basic no-base64!", ("no-base64!",)),
+        ("Basic /w==", ("/w==",)),
+        ("Bearer", ()),
+        ("Bearers of news", ()),
+    ],
+)
+def test_a_value_with_a_scheme_of_authentication_is_a_credential_in_any_header(
+    value: str, secrets: tuple[str, ...]
 ) -> None:
-    connect(proxies=PROXY, headers=HEADERS)
-    shown = echoed(requests_mock)
-    assert not [secret for secret in SECRETS if secret in shown]
-    # What the form shows in plain, and holds no credential, is no secret.
-    assert "operations" in shown
-    assert "proxy-user" in shown
+    assert header_credentials({"X-Upstream": value}) == secrets
 
 
-def test_the_password_of_a_proxy_of_the_environment_is_one(
-    connect: Any, requests_mock: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("https_proxy", PROXY["https"])
-    connect()
-    shown = echoed(requests_mock)
-    assert "pr/xy" not in shown
-    assert "h3ader-s3cr3t" in shown
-
-
-def test_the_connection_page_shows_none(connect: Any, requests_mock: requests_mock.Mocker) -> None:
-    connect(proxies=PROXY, headers=HEADERS)
-    nodes = {**stats({"a": 1}), "cluster_name": " ".join(SECRETS)}
-    requests_mock.get(f"{BASE}/_nodes/_local/stats/os,process", json=nodes)
-    works, said = SearchClusterHook().test_connection()
-    assert works
-    assert not [secret for secret in SECRETS if secret in said]
-
-
-@pytest.mark.parametrize("how", ["worker", "triggerer"])
-async def test_airflows_log_masks_them(connect: Any, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
-    connect(proxies=PROXY, headers=HEADERS)
-    masked: list[str] = []
-    monkeypatch.setattr("airflow_provider_mediaops.hooks.service.mask_secret", masked.append)
-    hook = SearchClusterHook()
-    service = await hook.aservice() if how == "triggerer" else hook.service
-    assert sorted(masked) == ["b3arer-s3cr3t", "h3ader-s3cr3t", "pr/xy-s3cr3t"]
-    assert "s3cr3t" not in repr(service)
+def test_equal_values_are_listed_once() -> None:
+    assert header_credentials({"X-Api-Key": "s3cr3t", "X-Token": "s3cr3t", "X-Team": "ops"}) == ("s3cr3t",)

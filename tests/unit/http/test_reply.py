@@ -14,6 +14,7 @@ from airflow_provider_mediaops.http.redaction import unescape_html
 from airflow_provider_mediaops.http.reply import (
     ErrorDetails,
     excerpt,
+    is_of_search_cluster,
     looks_like_html,
     plain_text,
     read_error,
@@ -236,3 +237,20 @@ def test_half_of_a_surrogate_pair_is_kept(body: bytes, value: dict[str, Any]) ->
 def test_what_is_no_json_is_not_made_good_by_an_escape(body: bytes) -> None:
     with pytest.raises(InvalidReplyError, match="no valid JSON"):
         read_json(Response(200, {}, body))
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "is_one"),
+    [
+        ({}, {"error": {"type": "index_not_found_exception", "reason": "no such index [v3]"}, "status": 404}, True),
+        ({}, {"error": "no handler found for uri [/v3/activities] and method [POST]"}, True),
+        ({"x-elastic-product": "Elasticsearch"}, {}, True),
+        ({}, {"error": {"errors": [{"reason": "videoNotFound"}], "message": "There is no such video."}}, False),
+        ({}, {}, False),
+    ],
+)
+def test_a_search_cluster_is_known_by_its_errors_or_its_header(
+    headers: dict[str, str], body: object, *, is_one: bool
+) -> None:
+    reply = Response(404, headers, json.dumps(body).encode())
+    assert is_of_search_cluster(reply, read_error(reply)) is is_one

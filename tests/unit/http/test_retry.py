@@ -8,7 +8,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from airflow_provider_mediaops.exceptions import (
-    ConnectionFailedError,
     InvalidReplyError,
     MediaOpsError,
     QuotaExceededError,
@@ -159,8 +158,3 @@ def test_any_text_is_seconds_within_a_day_or_nothing(value: str, date: str) -> N
 def test_seconds_and_the_date_they_lead_to_mean_the_same(seconds: int) -> None:
     assert retry_after_seconds({"retry-after": str(seconds)}, START) == seconds
     assert retry_after_seconds({"retry-after": http_date(seconds)}, START) == seconds
-
-
-def test_temporary_errors_are_told_by_their_class() -> None:
-    attempts = RetryPolicy().start(FakeClock().clock)
-    assert attempts.pause_after(ConnectionFailedError("refused")) is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import socket
 import tracemalloc
 import zlib
 from dataclasses import replace
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from airflow_provider_mediaops.http import timed_connections
 from airflow_provider_mediaops.http.exchange import Failure, Request
 from airflow_provider_mediaops.http.sync_transport import SyncTransport
 from airflow_provider_mediaops.http.transport_settings import MAX_HEAD_BYTES, TransportSettings
@@ -17,6 +19,7 @@ from tests.unit.http.sending import (
     PAST_THE_DEADLINE,
     PATIENT,
     QUICK_READ,
+    MovedClock,
     WholeExchangeSettings,
     ask,
     failure_of,
@@ -28,7 +31,7 @@ from tests.unit.loopback import Loopback, answering, http_reply
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.unit.http.sending import MovedClock, Open
+    from tests.unit.http.sending import Open
     from tests.unit.loopback import Peer
 
 OK = b"HTTP/1.1 200 OK\r\n"
@@ -188,3 +191,19 @@ def test_an_interim_reply_is_not_taken_for_the_reply_to_another_request(opened: 
         assert error.failure in (Failure.BROKEN, Failure.TIMEOUT)
         assert send(Request("GET", "/second", base=server.base, read_timeout=240.0)).body == b"second"
         assert server.accepted == 2
+
+
+def test_a_connection_that_is_made_at_the_deadline_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[socket.socket] = []
+    clock = MovedClock()
+
+    def connect(*_: object, **__: object) -> socket.socket:
+        made.append(socket.socket())
+        clock.ahead += PAST_THE_DEADLINE
+        return made[-1]
+
+    monkeypatch.setattr(timed_connections, "time", clock)
+    monkeypatch.setattr(timed_connections, "create_connection", connect)
+    with SyncTransport(PATIENT) as transport:
+        failure_of(transport.send, ask("http://127.0.0.1:9"))
+    assert [each.fileno() for each in made] == [-1]

@@ -28,7 +28,8 @@ class FakeClock:
 
 
 class Sandbox:
-    """A sandbox and what a test needs to talk to it.
+    """
+    A sandbox and what a test needs to talk to it.
 
     :param settings: settings other than the defaults.
     """

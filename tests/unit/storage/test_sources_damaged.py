@@ -9,7 +9,7 @@ import pytest
 
 from airflow_provider_mediaops.storage import source_lines
 from airflow_provider_mediaops.storage.source_lines import InvalidSourceError, SourceRow
-from airflow_provider_mediaops.storage.sources import check_source, count_rows, read_rows, version_of
+from airflow_provider_mediaops.storage.sources import count_rows, has_columns, read_rows, version_of
 from tests.unit.storage.source_files import GZIPPED, file_of, texts
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ class TestFilesThatAreSomethingElse:
     def test_an_unknown_suffix_is_refused_before_the_file_is_looked_at(self, source: str) -> None:
         message = r"ends in none of \.txt, \.csv, \.jsonl \(each also with \.gz\) and \.parquet"
         with pytest.raises(InvalidSourceError, match=message):
-            check_source(source)
+            has_columns(source)
 
 
 class TestEmptyLines:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.http.rate_limit.operations import Release, Reserve
+from airflow_provider_mediaops.http.rate_limit.operations import Release, Reserve, SlowDown
 from airflow_provider_mediaops.http.rate_limit.redis_store import RedisStore
 from airflow_provider_mediaops.http.rate_limit.schedule import Granted, Slot
 from airflow_provider_mediaops.http.rate_limit.sqlite_store import SqliteStore
@@ -99,6 +99,10 @@ class Key:
     def release(self, slot: Slot) -> None:
         """Give back the slot of a caller that was cancelled."""
         self.do(Release(self.gap, slot))
+
+    def pause(self, seconds: float) -> None:
+        """Let nothing be sent for a time, at an unchanged rate: the service refused a request of another epoch."""
+        self.do(SlowDown(self.gap, seconds, epoch=-1.0))
 
     def come_back(self, slot: Slot) -> Any:
         """Sleep until a slot is due, and confirm it."""

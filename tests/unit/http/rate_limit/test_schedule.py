@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_mediaops.http.rate_limit.operations import Cooldown, Delayed, SlowDown
+from airflow_provider_mediaops.http.rate_limit.operations import Delayed, SlowDown
 from airflow_provider_mediaops.http.rate_limit.schedule import (
     Granted,
     Overbooked,
@@ -51,7 +51,7 @@ class TestSlots:
     def test_but_not_after_a_pause(self, key: Key) -> None:
         key.gap, key.limit, key.window = 0.1, 10, 1.0
         key.wait(0.35)
-        key.do(Cooldown(5.0))
+        key.pause(5.0)
         assert waits(key, 2) == pytest.approx([5.0, 5.1])
 
     def test_a_caller_that_dies_wastes_its_slot_only(self, key: Key) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_provider_mediaops.http.rate_limit.operations import Cooldown, ExhaustQuota, RestoreQuota, SlowDown
+from airflow_provider_mediaops.http.rate_limit.operations import ExhaustQuota, RestoreQuota, SlowDown
 from airflow_provider_mediaops.http.rate_limit.schedule import (
     FURTHEST_SECONDS,
     LEAST_FACTOR,
@@ -54,11 +54,11 @@ class TestTheStoresClock:
         # It has taken the next free slot.
         assert waits(key, 1) == pytest.approx([1.0])
 
-    def test_nothing_is_given_during_a_cooldown(self, key: Key) -> None:
+    def test_nothing_is_given_during_a_pause(self, key: Key) -> None:
         key.go()
         waiting = key.slot()
-        key.do(Cooldown(5.0))
-        key.do(Cooldown(4.0))
+        key.pause(5.0)
+        key.pause(4.0)
         assert key.slot().wait == pytest.approx(7.0)
         key.wait(1.0)
         assert key.ask(waiting).wait == pytest.approx(5.0)
@@ -67,7 +67,7 @@ class TestTheStoresClock:
         key.go()
         missed = [key.slot(), key.slot()]
         key.wait(2.4)
-        key.do(Cooldown(5.0))
+        key.pause(5.0)
         key.wait(0.1)
         again = [key.ask(slot) for slot in missed]
         assert [slot.wait for slot in again] == pytest.approx([4.9, 4.9])
@@ -120,7 +120,7 @@ class TestDamagedSchedules:
     def test_the_longest_pause_the_slowest_rate_and_the_oldest_schedule_are_ours(self, key: Key) -> None:
         key.gap, key.window, key.horizon = 1_014.0, 1_011.0, 10_140.0
         key.cooldown = 1e6
-        key.do(Cooldown(0.0))
+        key.do(RestoreQuota())
         key.wait(1e6)
         for _ in range(12):
             key.do(SlowDown(key.gap, 86_400.0))

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from airflow_provider_mediaops.http.rate_limit.operations import Cooldown, ExhaustQuota, RestoreQuota, SlowDown
+from airflow_provider_mediaops.http.rate_limit.operations import ExhaustQuota, RestoreQuota, SlowDown
 from airflow_provider_mediaops.http.rate_limit.schedule import (
     QuotaExhausted,
     Slot,
@@ -83,7 +83,6 @@ class TestLimits:
             key.wait(3_600)
             key.go()
             gaps.append(key.slot().wait)
-            key.do(Cooldown(0.0))
         assert gaps == pytest.approx([1 / pace for pace in (0.75, 0.8, 0.85, 0.9, 0.95, 1.0, 1.0, 1.0)])
 
     def test_it_does_not_recover_at_once_or_in_a_pause(self, key: Key) -> None:

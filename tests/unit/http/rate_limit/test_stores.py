@@ -8,7 +8,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_mediaops.http.rate_limit.operations import (
-    Cooldown,
     Delayed,
     ExhaustQuota,
     Release,
@@ -34,7 +33,7 @@ def operations() -> st.SearchStrategy[tuple[float, str, Any]]:
     """Return a pause, and the operation after it."""
     seconds = st.sampled_from([0.0, 0.1, 0.3, 1.0, 1.7, 3.0, 40.0, -0.4, -5.0])
     figure = st.sampled_from([0.0, 0.2, 1.0, 5.0])
-    kinds = ["reserve", "reserve", "come back", "come back", "sleep", "slow down", "limit", "cooldown", "exhaust"]
+    kinds = ["reserve", "reserve", "come back", "come back", "sleep", "slow down", "limit", "exhaust"]
     kinds += ["restore", "delayed", "release"]
     return st.tuples(seconds, st.sampled_from(kinds), figure)
 
@@ -56,7 +55,6 @@ class Caller:
         made: dict[str, Operation[Any]] = {
             "slow down": SlowDown(0.5, figure, self.granted.epoch),
             "limit": SlowDown(0.5, figure),
-            "cooldown": Cooldown(figure),
             "exhaust": ExhaustQuota(figure),
             "restore": RestoreQuota(),
             "delayed": Delayed(self.granted.at, figure),

@@ -15,7 +15,7 @@ from airflow_provider_mediaops.exceptions import RateStoreError
 from airflow_provider_mediaops.http.clock import Clock
 from airflow_provider_mediaops.http.exchange import Wait
 from airflow_provider_mediaops.http.rate_limit.limiter import Permit, RateLimiter
-from airflow_provider_mediaops.http.rate_limit.operations import Cooldown
+from airflow_provider_mediaops.http.rate_limit.operations import SlowDown
 from airflow_provider_mediaops.http.rate_limit.stores import MemoryStore
 from tests.unit.conversations import START, FakeClock
 
@@ -139,7 +139,8 @@ class StoreOfMany(MemoryStore):
             raise RateStoreError("it cannot be reached")
         if self._world.seconds >= last and not self._world.has_settled:
             self._world.has_settled = True
-            self.apply(name, Cooldown(cooldown), cooldown)
+            # A limit reply to a request of another epoch pauses all callers and does not slow them down.
+            self.apply(name, SlowDown(0.0, cooldown, epoch=-1.0), cooldown)
         answer = self.apply(name, operation, cooldown)
         self.reached = True
         yield A_STEP

@@ -57,7 +57,8 @@ def document() -> dict[str, Any]:
 
 
 class Google:
-    """Google's client for a sandbox, with credentials of one kind or another.
+    """
+    Google's client for a sandbox, with credentials of one kind or another.
 
     :param server: the sandbox.
     """

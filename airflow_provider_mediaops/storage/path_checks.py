@@ -1,13 +1,23 @@
-"""Find out, before any work is done, whether a store can be opened, and whether two paths name one file."""
+"""Check paths before any work is done: whether a store opens, a file can be written, two paths name one file."""
 
 from __future__ import annotations
 
 import os
+import secrets
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.exceptions import PermanentError
-from airflow_provider_mediaops.storage.files import is_local, path_of
+from airflow_provider_mediaops.storage.files import (
+    beside,
+    is_local,
+    naming_path,
+    path_of,
+    put,
+    target_of,
+    translating_errors,
+)
 
 if TYPE_CHECKING:
     from airflow.sdk import ObjectStoragePath
@@ -56,6 +66,38 @@ def check_store(path: ObjectStoragePath, role: str) -> None:
         f"{role} {path} cannot be opened: Airflow has no support for {path.protocol}:// here ({missing}). "
         f"Install {package} where the task runs, in workers and triggerers."
     )
+
+
+def check_writable(path: ObjectStoragePath) -> None:
+    """
+    Make sure that a file can be written, by writing an empty one beside it and removing it.
+
+    :param path: the file. An older file of that name stays as it is.
+    :raises OSError: if it cannot be written; the message names it.
+    """
+    if is_local(path):
+        _probe_folder(path)
+    else:
+        _probe_store(path)
+
+
+def _probe_folder(path: ObjectStoragePath) -> None:
+    with naming_path(path, "written"):
+        target = target_of(path)
+        with suppress(FileNotFoundError):
+            target.lstat()  # raises if the name is too long, for example
+        probe = target.with_name(beside(target.name, f"{secrets.token_hex(4)}.part"))
+        probe.touch(exist_ok=False)
+        probe.unlink()
+
+
+def _probe_store(path: ObjectStoragePath) -> None:
+    # Permission to write can only be found out by writing.
+    folder, _, name = path.path.rpartition("/")
+    probe = f"{folder}/{beside(name, f'{secrets.token_hex(4)}.probe')}"
+    put(path, probe, lambda target: path.fs.pipe_file(target, b""))
+    with translating_errors(path, "written"):
+        path.fs.rm_file(probe)
 
 
 def is_same_file(one: object, other: object) -> bool:

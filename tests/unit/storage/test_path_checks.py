@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.exceptions import InvalidArgumentError, PermanentError
+from airflow_provider_mediaops.exceptions import PermanentError
 from airflow_provider_mediaops.storage.files import path_of
-from airflow_provider_mediaops.storage.source_columns import read_keep
-from airflow_provider_mediaops.storage.stores import check_store, is_same_file
+from airflow_provider_mediaops.storage.path_checks import check_store, is_same_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,24 +88,3 @@ class TestCheck:
 
         with pytest.raises(ValueError, match="the region is wrong"):
             check_store(path_of("s3://bucket/a.csv"), "source")
-
-
-class TestKeep:
-    @pytest.mark.parametrize(
-        ("value", "keep"),
-        [
-            (True, True),
-            ("false", False),
-            (0, False),
-            ("a, b", ["a", "b"]),
-            (["a,b", " c "], ["a,b", "c"]),
-            (("true",), ["true"]),
-        ],
-    )
-    def test_it_is_a_flag_or_names(self, value: object, keep: object) -> None:
-        assert read_keep(value) == keep
-
-    @pytest.mark.parametrize("value", [None, [], "", ["a", ""], 2.5, {"a": 1}, ["a", "a"], [None], "['a']"])
-    def test_anything_else_is_refused(self, value: object) -> None:
-        with pytest.raises(InvalidArgumentError, match="keep_columns"):
-            read_keep(value)

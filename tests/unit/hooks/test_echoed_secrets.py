@@ -1,0 +1,85 @@
+"""Credentials in a connection's proxies and headers: no message shows them, and Airflow's log masks them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_provider_mediaops.exceptions import BadRequestError
+from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
+from tests.unit.search_cluster import connection, stats
+
+if TYPE_CHECKING:
+    import requests_mock
+
+    from tests.unit.conftest import Supervisor
+
+BASE = "https://cluster.example:9200"
+STATS = f"{BASE}/_nodes/stats/os,process"
+PROXY = {"https": "http://proxy-user:pr%2Fxy-s3cr3t@proxy.example:3128"}
+HEADERS = {"X-Api-Key": "h3ader-s3cr3t", "X-Upstream": "Bearer b3arer-s3cr3t", "X-Team": "operations"}
+SECRETS = ("pr/xy-s3cr3t", "pr%2Fxy-s3cr3t", "h3ader-s3cr3t", "b3arer-s3cr3t")
+
+
+@pytest.fixture
+def connect(supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch) -> Any:
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+
+    def set_connection(**fields: Any) -> None:
+        supervisor.connect("mediaops_cluster_default", connection(BASE, **fields))
+
+    return set_connection
+
+
+def echoed(requests_mock: requests_mock.Mocker) -> str:
+    """Return all that is said of a refusal which echoes what the request held."""
+    said = " ".join((*SECRETS, *HEADERS.values(), "proxy-user"))
+    requests_mock.get(STATS, status_code=400, json={"error": {"type": "bad", "reason": said}}, reason=said)
+    with SearchClusterHook() as hook, pytest.raises(BadRequestError) as caught:
+        hook.cpu()
+    return f"{caught.value} {json.dumps(caught.value.to_dict())}"
+
+
+def test_a_refusal_that_echoes_them_does_not_make_them_public(
+    connect: Any, requests_mock: requests_mock.Mocker
+) -> None:
+    connect(proxies=PROXY, headers=HEADERS)
+    shown = echoed(requests_mock)
+    assert not [secret for secret in SECRETS if secret in shown]
+    # What the form shows in plain, and holds no credential, is no secret.
+    assert "operations" in shown
+    assert "proxy-user" in shown
+
+
+def test_the_password_of_a_proxy_of_the_environment_is_one(
+    connect: Any, requests_mock: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("https_proxy", PROXY["https"])
+    connect()
+    shown = echoed(requests_mock)
+    assert "pr/xy" not in shown
+    assert "h3ader-s3cr3t" in shown
+
+
+def test_the_connection_page_shows_none(connect: Any, requests_mock: requests_mock.Mocker) -> None:
+    connect(proxies=PROXY, headers=HEADERS)
+    nodes = {**stats({"a": 1}), "cluster_name": " ".join(SECRETS)}
+    requests_mock.get(f"{BASE}/_nodes/_local/stats/os,process", json=nodes)
+    works, said = SearchClusterHook().test_connection()
+    assert works
+    assert not [secret for secret in SECRETS if secret in said]
+
+
+@pytest.mark.parametrize("how", ["worker", "triggerer"])
+async def test_airflows_log_masks_them(connect: Any, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    connect(proxies=PROXY, headers=HEADERS)
+    masked: list[str] = []
+    monkeypatch.setattr("airflow_provider_mediaops.hooks.service.mask_secret", masked.append)
+    hook = SearchClusterHook()
+    service = await hook.aservice() if how == "triggerer" else hook.service
+    assert sorted(masked) == ["b3arer-s3cr3t", "h3ader-s3cr3t", "pr/xy-s3cr3t"]
+    assert "s3cr3t" not in repr(service)
