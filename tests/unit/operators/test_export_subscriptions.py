@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
-from airflow.providers.common.compat.sdk import AirflowFailException, ObjectStoragePath
+from airflow.providers.common.compat.sdk import ObjectStoragePath
 
 from airflow_provider_mediaops.exceptions import (
     InvalidArgumentError,
@@ -17,8 +17,8 @@ from airflow_provider_mediaops.exceptions import (
     QuotaExceededError,
 )
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator
-from airflow_provider_mediaops.task_failure import HAS_RETRY_POLICY
 from tests.unit.log_lines import log_lines
+from tests.unit.permanent import permanent
 from tests.unit.video_platform import KEY, connection, error, page, subscription
 
 if TYPE_CHECKING:
@@ -30,11 +30,6 @@ pytestmark = pytest.mark.usefixtures("supervisor")
 
 BASE = "https://video.example"
 SUBSCRIPTIONS = f"{BASE}/v3/subscriptions"
-
-
-def permanent(cls: type[Exception]) -> type[Exception]:
-    """What a permanent error ends the task as."""
-    return cls if HAS_RETRY_POLICY else AirflowFailException
 
 
 def render(operator: Any, **context: Any) -> None:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import requests
-from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow.sdk import DAG
 
 from airflow_provider_mediaops.exceptions import (
@@ -16,8 +15,8 @@ from airflow_provider_mediaops.exceptions import (
     UncertainDeliveryError,
 )
 from airflow_provider_mediaops.operators.video import PostBulletinOperator
-from airflow_provider_mediaops.task_failure import HAS_RETRY_POLICY
 from tests.unit.log_lines import log_lines
+from tests.unit.permanent import permanent
 from tests.unit.video_platform import KEY, connection, error
 
 if TYPE_CHECKING:
@@ -27,11 +26,6 @@ pytestmark = pytest.mark.usefixtures("supervisor")
 
 BASE = "https://video.example"
 ACTIVITIES = f"{BASE}/v3/activities"
-
-
-def permanent(cls: type[Exception]) -> type[Exception]:
-    """What a permanent error ends the task as."""
-    return cls if HAS_RETRY_POLICY else AirflowFailException
 
 
 def render(operator: Any, **context: Any) -> None:
