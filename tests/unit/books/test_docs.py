@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -25,12 +25,12 @@ from tests.unit.book_worlds import UNWITNESSED, WITH_CANARY, WITHOUT_CANARY, WIT
 from tests.unit.conversations import replay
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from tests.unit.book_worlds import World
 
 PAGE = (Path(__file__).parents[3] / "docs" / "books.md").read_text(encoding="utf-8")
-BODIES = {
+BODIES: Mapping[str, Sequence[Mapping[str, Any] | bytes]] = {
     "JSON with `error_message`: the service's clear words for a missing book": [NO_SUCH_BOOK],
     "JSON with `errorMessage`: the documented words for the limit": [LIMIT_404],
     "other JSON, a text, an empty body": [{"message": "no Route"}, {}, b"404 page not found", b""],
@@ -84,8 +84,9 @@ def test_what_a_404_says_by_its_body(body: str) -> None:
     _, rows = table("the body")
     assert list(rows) == list(BODIES)
     above = list(rows)[list(rows).index(body) - 1]
-    shown = [rows[above][at] if cell == "likewise" else cell for at, cell in enumerate(rows[body])]
-    actions = tuple(ACTIONS[cell.partition(", if")[0]] for cell in shown)
+    shown = [rows[above][at] if cell.startswith("likewise") else cell for at, cell in enumerate(rows[body])]
+    # Behind the comma are conditions, which other tests are about.
+    actions = tuple(ACTIONS[cell.partition(",")[0]] for cell in shown)
 
     for sample in BODIES[body]:
         with pytest.raises(MISSING) as caught:
@@ -122,7 +123,7 @@ def test_what_comes_of_a_wrong_world(row: str) -> None:
 
     for world in WORLDS[row]:
         assert (world.error.__name__ if world.error else "not_found") in named_in(looked_up)
-        passes = bool(world.error) and issubclass(world.error, TemporaryError)
+        passes = world.error is not None and issubclass(world.error, TemporaryError)
         assert retries.partition(";")[0] == ("resume" if passes else "none")
         assert named_in(retries) == ({world.retry_error.__name__} if world.retry_error else set())
         assert sensor == ("fails" if world.sensor else "waits")

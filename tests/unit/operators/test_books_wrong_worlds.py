@@ -95,7 +95,7 @@ FORMS: dict[str, Callable[[EnrichIsbnsOperator, Any], dict[str, Any]]] = {
 
 
 def enrich(file: Path, form: str, map_index: int = -1) -> dict[str, Any]:
-    how = {"deferrable": form == "triggerer", "bulk": form == "bulk"}
+    how: Any = {"deferrable": form == "triggerer", "bulk": form == "bulk"}
     operator = EnrichIsbnsOperator(task_id="enrich", isbns=list(ISBNS), destination=str(file), **how)
     return FORMS[form](operator, context(map_index))
 
