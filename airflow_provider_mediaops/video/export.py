@@ -23,7 +23,7 @@ class Commit(Protocol):
     """Saves the new records of a page and the state of the listing: both or neither."""
 
     def __call__(self, records: Sequence[Mapping[str, Any]], state: dict[str, Any], /) -> None:
-        """Save them."""
+        """Save the records and the state."""
         ...
 
 
