@@ -1,4 +1,4 @@
-"""The book database's calls and errors, as values (book-database.md)."""
+"""The book database's calls and errors, as values."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 #: The path of a book's record, before its ISBN.
 BOOK_PATH = "/book/"
-#: Requests a second by plan (section 8).
+#: Requests a second by plan.
 PLAN_RATES: Mapping[str, float] = {"default": 1.0, "premium": 3.0, "pro": 5.0}
 #: ISBNs that one bulk request may hold, by plan; not in the specification.
 PLAN_BATCHES: Mapping[str, int] = {"default": 10, "premium": 100, "pro": 1_000}
 
 
 class DoubtfulNotFoundError(PermanentError):
-    """A 404 with the documented body for the limit (section 7), which some services also send for a missing book."""
+    """A 404 with the documented body for the limit, which some services also send for a missing book."""
 
 
 class ForeignNotFoundError(PermanentError):
@@ -49,7 +49,7 @@ class WebPageNotFoundError(InvalidReplyError):
 
 def get_book(isbn13: str) -> Call[Book]:
     """
-    Ask for a book's record (section 4).
+    Return the call for a book's record.
 
     :param isbn13: thirteen digits.
     :returns: the call. For a 404 it raises an error by its words (:class:`~.not_found.Words`). No such error alone says
@@ -82,7 +82,7 @@ class BulkReply:
 
 def get_books(isbns: Sequence[str]) -> Call[BulkReply]:
     """
-    Ask for many books' records at once; not in the specification, but the public service answers it.
+    Return the call for the records of many books; not in the specification, but the public service answers it.
 
     :param isbns: thirteen digits each; how many depends on the plan.
     :returns: the call; ISBNs that the service does not know are silently left out of its result.
@@ -122,7 +122,7 @@ class KeyUsage:
 
 def get_key_usage() -> Call[KeyUsage]:
     """
-    Ask for the key's daily quota; not in the specification, but the public service answers it.
+    Return the call for the key's daily quota; not in the specification, but the public service answers it.
 
     :returns: the call.
     """
@@ -163,7 +163,7 @@ def _next_reset(now: datetime) -> datetime:
 
 _WRONG_ADDRESS = "A book database answers otherwise: check the connection's base address, with its whole path."
 
-#: How the book database says no (section 7, and what is known of the public service).
+#: How the book database refuses: as it is documented, and as the public service is known to.
 BOOK_RULES = ErrorRules(
     service="book database",
     advice_by_class={

@@ -43,7 +43,7 @@ _WINDOW = 100
 @connection_form
 class BookDatabaseHook(ServiceHook):
     """
-    Look up books by ISBN, at the rate of the connection's plan (book-database.md).
+    Look up books by ISBN, at the rate of the connection's plan.
 
     :param books_conn_id: the connection's id, of type ``mediaops_books``.
     """
@@ -64,7 +64,7 @@ class BookDatabaseHook(ServiceHook):
 
     def book(self, isbn: str) -> Book:
         """
-        Fetch a book's record (section 4).
+        Fetch a book's record.
 
         :param isbn: the ISBN in any usual writing.
         :returns: the record.

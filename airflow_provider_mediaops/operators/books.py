@@ -247,7 +247,7 @@ class EnrichIsbnsOperator(BaseOperator):
         return owner_of(context, parameters)
 
     def _enrichment(self, owner: Owner, version: str | None, options: _Options) -> Enrichment:
-        """Return the enrichment without that for which all of the source has to be read."""
+        """Return the enrichment; what needs all of the source to be read is still missing (:meth:`_counted`)."""
         from airflow_provider_mediaops.enrichment.attempt import Enrichment
         from airflow_provider_mediaops.storage.sources import has_columns
 
@@ -266,7 +266,7 @@ class EnrichIsbnsOperator(BaseOperator):
         )
 
     def _counted(self, enrichment: Enrichment, isbns: Sequence[Any] | None, options: _Options) -> Enrichment:
-        """Read all of the source: a fault in it is raised now, not after days."""
+        """Return the enrichment with the figures of the whole source; a fault in it is raised now, not after days."""
         from airflow_provider_mediaops.enrichment.attempt import check_rows
         from airflow_provider_mediaops.enrichment.max_failures import allowed_failures
         from airflow_provider_mediaops.storage.formats import format_of

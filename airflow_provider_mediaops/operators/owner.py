@@ -1,4 +1,4 @@
-"""Whose dataset it is: the task instance, from its context, and a digest of what it was asked for."""
+"""The owner of a dataset: the task instance, from its context, and a digest of the arguments."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 def owner_of(context: Context, parameters: Mapping[str, Any]) -> Owner:
     """
-    Say whose dataset a task writes.
+    Return the owner of the dataset that a task writes.
 
-    :param context: the task's; without a task instance, as in a plain script, nothing is ever gone on with.
+    :param context: the task's; without a task instance, as in a plain script, nothing is ever resumed.
     :param parameters: everything that decides what the dataset holds, rendered.
     :returns: the owner, which the attempts of one task instance with the same parameters share.
     """

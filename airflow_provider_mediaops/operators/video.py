@@ -282,24 +282,19 @@ class ExportSubscriptionsOperator(BaseOperator):
 
     def _export(self, query: SubscriptionQuery, staging: Staging, *, if_changed: bool, require_complete: bool) -> None:
         from airflow_provider_mediaops.hooks.video import VideoPlatformHook
-        from airflow_provider_mediaops.video.export import (
-            Progress,
-            content_digest,
-            export_pages,
-            resumed_listing,
-            start_line,
-        )
+        from airflow_provider_mediaops.progress import ProgressLog
+        from airflow_provider_mediaops.video.export import content_digest, export_pages, resumed_listing, start_line
 
         listing = resumed_listing(
             query, staging.state, staging.records(), self.log.warning, require_complete=require_complete
         )
-        progress = Progress(listing, self.log.info, staging.rows)
+        progress = ProgressLog(self.log.info)
         with VideoPlatformHook(self.video_conn_id) as hook:
             client = hook.service.client
             per_second = client.limiter.per_second if client.limiter else None
             self.log.info("%s", start_line(listing, self.destination, per_second, staging.rows))
             try:
-                hook.run(export_pages(client.ask, listing, staging.commit, progress))
+                hook.run(export_pages(client.ask, listing, staging.commit, progress, saved_before=staging.rows))
             except Exception:
                 self.log.info("Kept %d subscriptions of %d pages for the next attempt.", staging.rows, listing.pages)
                 raise

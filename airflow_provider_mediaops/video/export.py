@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from airflow_provider_mediaops.http.exchange import Blocking
-from airflow_provider_mediaops.progress import ProgressLog
 from airflow_provider_mediaops.storage.formats import FlatView, json_line
 from airflow_provider_mediaops.video.paging import Listing
 
@@ -18,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from airflow_provider_mediaops.http.exchange import Ask, Conversation
+    from airflow_provider_mediaops.progress import ProgressLog
     from airflow_provider_mediaops.video.api import SubscriptionQuery
 
 
@@ -25,7 +23,7 @@ class Commit(Protocol):
     """Saves the new records of a page and the state of the listing: both or neither."""
 
     def __call__(self, records: Sequence[Mapping[str, Any]], state: dict[str, Any], /) -> None:
-        """Save them."""
+        """Save the records and the state."""
         ...
 
 
@@ -73,20 +71,29 @@ def resumed_listing(
     return listing
 
 
-def export_pages(ask: Ask, listing: Listing, commit: Commit, progress: Progress) -> Conversation[None]:
+def export_pages(
+    ask: Ask, listing: Listing, commit: Commit, progress: ProgressLog, *, saved_before: int = 0
+) -> Conversation[None]:
     """
     Fetch all pages that are left, and save each with the state of the listing before the next is requested.
 
     :param ask: makes a conversation of a call.
     :param listing: the listing.
     :param commit: saves a page.
-    :param progress: logs the progress.
+    :param progress: counts the subscriptions of this attempt, and logs how far it is.
+    :param saved_before: the number of subscriptions that earlier attempts have saved.
     :returns: a conversation.
     :raises MediaOpsError: if the service refuses for good, or cuts short what is required complete.
     """
     while (listed := (yield from listing.next_page(ask))) is not None:
         yield Blocking(partial(commit, listed.fresh, state_of(listing)))
         progress.count(len(listed.fresh))
+        progress.log_if_due(lambda: _progress_line(listing, progress, saved_before))
+
+
+def _progress_line(listing: Listing, progress: ProgressLog, saved_before: int) -> str:
+    rows = saved_before + progress.rows
+    return f"{rows:,} subscriptions of {listing.pages:,} pages so far; {progress.per_second:,.0f} a second."
 
 
 def start_line(listing: Listing, destination: object, per_second: float | None, rows: int) -> str:
@@ -107,44 +114,8 @@ def start_line(listing: Listing, destination: object, per_second: float | None, 
     else:
         whose = "Exporting the subscriptions of the authorised user"
     rate = "no rate set" if per_second is None else f"{per_second:g} requests a second, shared"
-    resumed = f"resumed after {rows} subscriptions of {listing.pages} pages" if listing.pages else "from the start"
+    resumed = f"resumed after {rows:,} subscriptions of {listing.pages:,} pages" if listing.pages else "from the start"
     return f"{whose} to {destination}: pages of {query.max_results}, {rate}, {resumed}."
-
-
-@dataclass(slots=True)
-class Progress:
-    """
-    Counts the subscriptions of an export, and logs a line every 30 seconds.
-
-    :param listing: the listing.
-    :param log: logs a line.
-    :param rows: the subscriptions that an earlier attempt has saved.
-    :param clock: returns seconds that never run backwards.
-    """
-
-    listing: Listing
-    log: Callable[[str], None]
-    rows: int = 0
-    clock: Callable[[], float] = time.monotonic
-    _attempt: ProgressLog = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._attempt = ProgressLog(self.log, self.clock)
-
-    def count(self, rows: int) -> None:
-        """
-        Count the subscriptions of a page, and log a line if it is time.
-
-        :param rows: the number of those that were saved.
-        """
-        self._attempt.count(rows)
-        self._attempt.log_if_due(self._line)
-
-    def _line(self) -> str:
-        return (
-            f"{self.rows + self._attempt.rows:,} subscriptions of {self.listing.pages:,} pages so far; "
-            f"{self._attempt.per_second:,.0f} a second."
-        )
 
 
 def content_digest(records: Iterable[Mapping[str, Any]]) -> str:

@@ -15,7 +15,7 @@ KEY = "key-of-the-tests"
 CRIME = "9780140449136"
 CALENDAR = "9780306406157"
 PROGRAMMING = "9780131103627"
-#: One of the two replies of the specification that mean the limit (section 7), and perhaps that there is no such book.
+#: One of the two documented replies that mean the limit, and perhaps that there is no such book.
 LIMIT_404 = {"errorMessage": "Not Found"}
 LIMIT_429 = {"message": "Limit Exceeded"}
 NO_SUCH_BOOK = {"message": "Not Found", "error_message": "no book has this ISBN"}

@@ -36,12 +36,13 @@ class World:
     """
     Something that answers at the address of a connection.
 
-    :param name: as ``docs/books.md`` has it.
+    :param name: a few words; ``tests/unit/books/test_docs.py`` knows its row in ``docs/books.md``.
     :param answer: its reply to a path.
     :param error: what a look-up of an existing book raises there, whichever way it is asked for; None if the look-up
         is right to say ``not_found``.
     :param sensor: what the sensor raises; None if it waits.
     :param begins_with: the number of the first request that is answered so; those before find their book.
+    :param retry_error: what a task's retry raises if it meets this world from its first request on; None if the same.
     """
 
     name: str
@@ -49,6 +50,7 @@ class World:
     error: type[MediaOpsError] | None
     sensor: type[MediaOpsError] | None
     begins_with: int = 1
+    retry_error: type[MediaOpsError] | None = None
 
     def __str__(self) -> str:
         return self.name
@@ -75,7 +77,7 @@ WITNESSED = (
     World("empty body", at(replied(b"", 404)), WRONG, WRONG),
     World("text", at(replied(b"404 page not found", 404)), WRONG, WRONG),
     World("web page", at(replied(PAGE, 404)), WRONG, WRONG),
-    World("gateway, in the middle", at(replied({}, 404)), ServiceUnavailableError, None, begins_with=2),
+    World("gateway, in the middle", at(replied({}, 404)), ServiceUnavailableError, None, 2, WRONG),
     World("limit (404)", at(limit_404()), RateLimitedError, None),
     World("limit (404), in the middle", at(limit_404()), RateLimitedError, None, begins_with=2),
 )

@@ -13,7 +13,7 @@ from airflow_provider_mediaops.books.batch.requests import BatchRequests
 from airflow_provider_mediaops.books.batch.scheduler import BatchOptions, LookupScheduler
 from airflow_provider_mediaops.books.batch.seen import ResumePoint
 from airflow_provider_mediaops.books.held_not_found import Evidence, HeldNotFounds
-from airflow_provider_mediaops.exceptions import MediaOpsError
+from airflow_provider_mediaops.exceptions import MediaOpsError, PermanentError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
@@ -55,7 +55,8 @@ class BatchUpdate:
 
     :param done: the rows that are done, in the order of the list.
     :param out_of_order: all rows that are done but wait for one before them, in no order.
-    :param undecided: the ISBNs whose 404 is not decided on, with the 404, as plain values.
+    :param undecided: the ISBNs whose 404 is not decided on, with the 404, as plain values; none after a permanent
+        error, because the next attempt then has another connection.
     :param requests: the number of requests sent so far.
     :param changed: whether anything but the number of requests has changed.
     :param limited: the number of times that the key was met at its limit so far.
@@ -280,7 +281,8 @@ class _BatchRunner:
         if done:
             # There is room for more rows.
             self._stirred.set()
-        undecided = self._held.undecided()
+        # Somebody will correct the connection: what came over this one says nothing about the books of that one.
+        undecided = {} if isinstance(self._error, PermanentError) else self._held.undecided()
         now, seen = self._clock(), (self._scheduler.rows_done, set(undecided))
         waiting = self._scheduler.out_of_order()
         changed = seen != self._last_seen

@@ -7,10 +7,9 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from airflow.providers.common.compat.sdk import AirflowFailException, TaskDeferred
+from airflow.providers.common.compat.sdk import TaskDeferred
 
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
-from airflow_provider_mediaops.task_failure import HAS_RETRY_POLICY
 from airflow_provider_mediaops.triggers.enrichment import EnrichmentTrigger
 from tests.unit.book_database import CALENDAR, CRIME, NO_SUCH_BOOK, PROGRAMMING, book, connection
 from tests.unit.conversations import on_a_loop
@@ -34,11 +33,6 @@ def make(destination: object, **arguments: Any) -> EnrichIsbnsOperator:
 
 def json_rows(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
-def permanent(cls: type[Exception]) -> type[Exception]:
-    """What a permanent error ends the task as."""
-    return cls if HAS_RETRY_POLICY else AirflowFailException
 
 
 def in_triggerer(operator: EnrichIsbnsOperator, context: Any) -> dict[str, Any]:

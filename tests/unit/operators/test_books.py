@@ -22,8 +22,9 @@ from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from tests.unit.book_database import CALENDAR, CRIME, KEY, LIMIT_429, PROGRAMMING, book
 from tests.unit.log_lines import log_lines
-from tests.unit.operators.enrichment import BASE, address, json_rows, make, permanent
+from tests.unit.operators.enrichment import BASE, address, json_rows, make
 from tests.unit.operators.enrichment import database as database  # noqa: PLC0414 a fixture
+from tests.unit.permanent import permanent
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -19,8 +19,9 @@ from airflow_provider_mediaops.exceptions import QuotaExceededError
 from airflow_provider_mediaops.http.rate_limit.stores import store_at
 from tests.unit.book_database import CALENDAR, CRIME, PROGRAMMING, book, connection, http, no_such_book, replied
 from tests.unit.loopback import Loopback, Peer
-from tests.unit.operators.enrichment import address, in_triggerer, json_rows, make, permanent
+from tests.unit.operators.enrichment import address, in_triggerer, json_rows, make
 from tests.unit.operators.enrichment import database as database  # noqa: PLC0414 a fixture
+from tests.unit.permanent import permanent
 
 if TYPE_CHECKING:
     from pathlib import Path

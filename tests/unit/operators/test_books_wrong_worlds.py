@@ -1,5 +1,5 @@
 """
-Worlds in which a 404 is not about the book, in a worker and in the triggerer, mapped and resumed.
+Worlds in which a 404 is not about the book, in a worker, with bulk requests and in the triggerer, mapped and resumed.
 
 In none of them is a book that exists written as ``not_found``. The task ends soon with an error that says what to
 correct, what was found before is kept, and the retry in the right world finds the rest.
@@ -15,8 +15,8 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from airflow.providers.common.compat.sdk import AirflowFailException
 
+from airflow_provider_mediaops.books.not_found import UnvouchedNotFoundError
 from airflow_provider_mediaops.enrichment.attempt import Attempt, Enrichment
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
@@ -32,12 +32,12 @@ from airflow_provider_mediaops.http.rate_limit.stores import store_at
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
 from airflow_provider_mediaops.storage.ownership import Owner
-from airflow_provider_mediaops.task_failure import HAS_RETRY_POLICY
 from tests.unit.book_database import LIMIT_404, LIMIT_429, connection, found, replied
-from tests.unit.book_worlds import UNWITNESSED, WITNESSED, World, WorldServer
+from tests.unit.book_worlds import UNWITNESSED, WITH_CANARY, WITHOUT_CANARY, WITNESSED, World, WorldServer
 from tests.unit.books.batch.service import Service, batch_of
 from tests.unit.books.batch.service import clock as loop_clock
 from tests.unit.operators.enrichment import in_triggerer, json_rows
+from tests.unit.permanent import permanent
 from tests.unit.virtual_time import in_virtual_time
 
 if TYPE_CHECKING:
@@ -49,12 +49,18 @@ if TYPE_CHECKING:
 
 ISBNS = sample_isbns(12)
 CANARY = sample_isbns(13)[-1]
-WORLDS = (*UNWITNESSED, *WITNESSED)
-WRONG_PATH = next(world for world in WORLDS if world.name == "wrong path")
-GATEWAY_LATER = next(world for world in WORLDS if world.name == "gateway, in the middle")
+CASES = [
+    *(pytest.param(world, CANARY, id=str(world)) for world in (*UNWITNESSED, *WITNESSED)),
+    *(pytest.param(world, CANARY, id=f"{world}, with a canary") for world in WITH_CANARY),
+    *(pytest.param(world, None, id=str(world)) for world in WITHOUT_CANARY if world.error),
+]
+WRONG_PATH = next(world for world in WITNESSED if world.name == "wrong path")
+GATEWAY_LATER = next(world for world in WITNESSED if world.name == "gateway, in the middle")
+SMALL = next(world for world in WITHOUT_CANARY if not world.error)
 # The error says what to look at.
 ADVICE: dict[type[MediaOpsError] | None, str] = {
     InvalidConnectionError: "base address",
+    UnvouchedNotFoundError: "set canary_isbn",
     InvalidReplyError: "base address",
     AuthenticationError: "plan",
     PermissionDeniedError: "plan",
@@ -65,10 +71,10 @@ ADVICE: dict[type[MediaOpsError] | None, str] = {
 _SOON_SECONDS = 100.0
 
 
-def connect(supervisor: Supervisor, server: WorldServer, world: World) -> None:
+def connect(supervisor: Supervisor, server: WorldServer, world: World, canary: str | None = CANARY) -> None:
     # What passes by itself is waited for, by default for minutes. Anything else ends the task whatever the retries.
-    passes = world.error is None or issubclass(world.error, TemporaryError)
-    fields = {"canary_isbn": CANARY, "max_attempts": 1 if passes else 5}
+    passes = world.error in (None, UnvouchedNotFoundError) or issubclass(world.error, TemporaryError)
+    fields = {"canary_isbn": canary or "", "max_attempts": 1 if passes else 5}
     supervisor.connect("mediaops_books_default", connection(server.base, **fields))
 
 
@@ -83,15 +89,19 @@ def in_worker(operator: EnrichIsbnsOperator, context: Any) -> dict[str, Any]:
 
 FORMS: dict[str, Callable[[EnrichIsbnsOperator, Any], dict[str, Any]]] = {
     "worker": in_worker,
+    "bulk": in_worker,
     "triggerer": in_triggerer,
 }
 
 
 def enrich(file: Path, form: str, map_index: int = -1) -> dict[str, Any]:
-    operator = EnrichIsbnsOperator(
-        task_id="enrich", isbns=list(ISBNS), destination=str(file), deferrable=form == "triggerer"
-    )
+    how: Any = {"deferrable": form == "triggerer", "bulk": form == "bulk"}
+    operator = EnrichIsbnsOperator(task_id="enrich", isbns=list(ISBNS), destination=str(file), **how)
     return FORMS[form](operator, context(map_index))
+
+
+def as_the_task_ends(cls: type[MediaOpsError]) -> type[Exception]:
+    return cls if issubclass(cls, TemporaryError) else permanent(cls)
 
 
 def staged(file: Path) -> str:
@@ -113,21 +123,23 @@ def ended(file: Path, form: str, map_index: int = -1) -> Exception:
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("world", WORLDS, ids=str)
-def test_no_book_that_exists_becomes_not_found(tmp_path: Path, supervisor: Supervisor, world: World, form: str) -> None:
+@pytest.mark.parametrize(("world", "canary"), CASES)
+def test_no_book_that_exists_becomes_not_found(
+    tmp_path: Path, supervisor: Supervisor, world: World, canary: str | None, form: str
+) -> None:
     file = tmp_path / "books.jsonl"
     with WorldServer(world) as server:
-        connect(supervisor, server, world)
+        connect(supervisor, server, world, canary)
 
         error = ended(file, form)
         assert world.error is not None
-        assert isinstance(error, world.error if HAS_RETRY_POLICY else (world.error, AirflowFailException)), repr(error)
+        assert type(error) is as_the_task_ends(world.error), repr(error)
         assert ADVICE[world.error] in str(error)
         # Each book once or twice, and the witnesses.
         assert len(server.asked) <= 3 * len(ISBNS)
 
         # A task that is retried too soon loses nothing either.
-        assert isinstance(ended(file, form), (MediaOpsError, AirflowFailException))
+        assert type(ended(file, form)) is as_the_task_ends(world.retry_error or world.error)
 
         server.mends_with = 0
         summary = enrich(file, form)
@@ -137,6 +149,18 @@ def test_no_book_that_exists_becomes_not_found(tmp_path: Path, supervisor: Super
 
 
 @pytest.mark.parametrize("form", FORMS)
+def test_a_catalogue_that_lacks_the_books_says_so_if_the_quota_vouches(
+    tmp_path: Path, supervisor: Supervisor, form: str
+) -> None:
+    file = tmp_path / "books.jsonl"
+    with WorldServer(SMALL) as server:
+        connect(supervisor, server, SMALL, canary=None)
+
+        assert enrich(file, form)["not_found"] == len(ISBNS)
+
+
+# A bulk request finds all of them or none.
+@pytest.mark.parametrize("form", ["worker", "triggerer"])
 def test_what_was_found_before_is_not_asked_for_again(tmp_path: Path, supervisor: Supervisor, form: str) -> None:
     file = tmp_path / "books.jsonl"
     with WorldServer(replace(GATEWAY_LATER, begins_with=5)) as server:

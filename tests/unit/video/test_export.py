@@ -1,4 +1,4 @@
-"""An export as a conversation: what it saves, when, and what it tells."""
+"""An export as a conversation: what it saves, when, and what it logs."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.exchange import Blocking, Request, Response
+from airflow_provider_mediaops.progress import ProgressLog
 from airflow_provider_mediaops.video.api import VIDEO_RULES, SubscriptionQuery
 from airflow_provider_mediaops.video.export import (
-    Progress,
     content_digest,
     export_pages,
     resumed_listing,
@@ -51,7 +51,7 @@ class Saved:
 
 def export(listing: Listing, saved: Saved, replies: list[Response]) -> list[Step]:
     steps: list[Step] = []
-    replay(export_pages(CLIENT.ask, listing, saved.commit, Progress(listing, print)), replies, steps=steps)
+    replay(export_pages(CLIENT.ask, listing, saved.commit, ProgressLog(print)), replies, steps=steps)
     return steps
 
 
@@ -105,7 +105,7 @@ def test_what_cannot_be_saved_ends_the_export() -> None:
 
     listing = Listing(QUERY)
     with pytest.raises(OSError, match="the disk is full"):
-        replay(export_pages(CLIENT.ask, listing, refuse, Progress(listing, print)), [reply(1, token="T2")])
+        replay(export_pages(CLIENT.ask, listing, refuse, ProgressLog(print)), [reply(1, token="T2")])
 
 
 @pytest.mark.parametrize(
@@ -120,17 +120,22 @@ def test_the_first_line_says_what_is_exported_how_and_from_where(query: Subscrip
     line = start_line(Listing(query), "/out/a.csv", 5.0, 0)
     assert line == f"Exporting {whose} to /out/a.csv: pages of 7, 5 requests a second, shared, from the start."
     resumed = start_line(Listing(query, pages=20), "/out/a.csv", None, 1_000)
-    assert resumed.endswith(": pages of 7, no rate set, resumed after 1000 subscriptions of 20 pages.")
+    assert resumed.endswith(": pages of 7, no rate set, resumed after 1,000 subscriptions of 20 pages.")
 
 
-def test_progress_is_told_every_30_seconds() -> None:
+def test_progress_is_logged_every_30_seconds() -> None:
     fake, lines = FakeClock(), list[str]()
-    listing = Listing(QUERY, pages=40)
-    progress = Progress(listing, lines.append, rows=2_000, clock=fake.clock.monotonic)
-    for _ in range(125):
-        listing.pages += 1
+    listing = Listing(QUERY, token="T40", pages=40)
+    progress = ProgressLog(lines.append, fake.clock.monotonic)
+    replies = [reply(*range(50 * page, 50 * page + 50), token=f"T{41 + page}") for page in range(124)]
+    commit = Saved().commit
+
+    def slow(*page: Any) -> None:
         fake.wait(1.0)
-        progress.count(50)
+        commit(*page)
+
+    export = export_pages(CLIENT.ask, listing, slow, progress, saved_before=2_000)
+    replay(export, [*replies, reply(6_200)])
 
     assert lines == [
         "3,500 subscriptions of 70 pages so far; 50 a second.",

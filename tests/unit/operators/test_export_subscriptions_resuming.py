@@ -7,13 +7,13 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from airflow.providers.common.compat.sdk import AirflowFailException, Asset, AssetAlias
+from airflow.providers.common.compat.sdk import Asset, AssetAlias
 from airflow.sdk.execution_time.context import OutletEventAccessors
 
 from airflow_provider_mediaops.exceptions import DestinationInUseError, InvalidReplyError, QuotaExceededError
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator
-from airflow_provider_mediaops.task_failure import HAS_RETRY_POLICY
 from tests.unit.log_lines import log_lines
+from tests.unit.permanent import permanent
 from tests.unit.video_platform import connection, error, page, subscription
 
 if TYPE_CHECKING:
@@ -53,11 +53,6 @@ def instance(run: str = "today", map_index: int = -1, max_tries: int = 2) -> dic
 def export(file: Path, context: dict[str, Any] | None = None, **arguments: Any) -> dict[str, Any]:
     operator = ExportSubscriptionsOperator(task_id="export", destination=str(file), **({"mine": True} | arguments))
     return operator.execute(context or instance())  # type: ignore[arg-type]
-
-
-def permanent(cls: type[Exception]) -> type[Exception]:
-    """What a permanent error ends the task as."""
-    return cls if HAS_RETRY_POLICY else AirflowFailException
 
 
 def answers(platform: requests_mock.Mocker, *replies: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""The operators of the video platform: what they send, what they leave, and how they fail."""
+"""The operator that exports subscriptions: what it asks for, what it writes, and how it fails."""
 
 from __future__ import annotations
 
@@ -8,22 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
-import requests
-from airflow.providers.common.compat.sdk import AirflowFailException, ObjectStoragePath
-from airflow.sdk import DAG
+from airflow.providers.common.compat.sdk import ObjectStoragePath
 
 from airflow_provider_mediaops.exceptions import (
-    BadRequestError,
     InvalidArgumentError,
     InvalidConnectionError,
     PermissionDeniedError,
     QuotaExceededError,
-    TemporaryError,
-    UncertainDeliveryError,
 )
-from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator, PostBulletinOperator
-from airflow_provider_mediaops.task_failure import HAS_RETRY_POLICY
+from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator
 from tests.unit.log_lines import log_lines
+from tests.unit.permanent import permanent
 from tests.unit.video_platform import KEY, connection, error, page, subscription
 
 if TYPE_CHECKING:
@@ -34,13 +29,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.usefixtures("supervisor")
 
 BASE = "https://video.example"
-ACTIVITIES = f"{BASE}/v3/activities"
 SUBSCRIPTIONS = f"{BASE}/v3/subscriptions"
-
-
-def permanent(cls: type[Exception]) -> type[Exception]:
-    """What a permanent error ends the task as."""
-    return cls if HAS_RETRY_POLICY else AirflowFailException
 
 
 def render(operator: Any, **context: Any) -> None:
@@ -52,138 +41,6 @@ def platform(monkeypatch: pytest.MonkeyPatch, requests_mock: requests_mock.Mocke
     """Have a platform that answers nothing yet."""
     monkeypatch.setenv("AIRFLOW_CONN_MEDIAOPS_VIDEO_DEFAULT", connection(BASE))
     return requests_mock
-
-
-class TestPostBulletin:
-    def post(self, **arguments: Any) -> dict[str, Any]:
-        return PostBulletinOperator(task_id="post", **arguments).execute({})
-
-    def test_the_activity_is_returned_as_it_came(self, platform: requests_mock.Mocker) -> None:
-        activity = {"id": "act-1", "kind": "svc#activity", "snippet": {"description": "Hi", "new": [1]}, "more": None}
-        platform.post(ACTIVITIES, json=activity)
-
-        assert self.post(text="Hi", video_id="v-1") == activity
-        request = platform.last_request
-        assert request is not None
-        assert request.json() == {
-            "snippet": {"description": "Hi"},
-            "contentDetails": {"bulletin": {"resourceId": {"kind": "svc#video", "videoId": "v-1"}}},
-        }
-        assert request.qs == {"part": ["snippet,contentdetails"]}
-        assert request.headers["Authorization"] == f"Bearer {KEY}"
-
-    @pytest.mark.parametrize(
-        ("arguments", "message"),
-        [
-            ({}, "needs a text"),
-            ({"text": "  "}, "needs a text"),
-            ({"video_id": "v", "playlist_id": "p"}, "not both"),
-            ({"text": "Hi", "video_id": " "}, "video_id is empty"),
-            ({"text": "{{ x }}", "video_id": " "}, "video_id is empty"),
-            ({"text": "{{ x }}", "video_id": "v", "playlist_id": "p"}, "not both"),
-            ({"text": "Hi", "on_uncertain": "guess"}, "on_uncertain is fail or retry"),
-            ({"text": "Hi", "post_again_on_clear": "perhaps"}, "post_again_on_clear is True or False"),
-        ],
-    )
-    def test_a_bulletin_against_the_rules_is_refused_at_parse_time(
-        self, arguments: dict[str, Any], message: str
-    ) -> None:
-        with pytest.raises(ValueError, match=message):
-            self.post(**arguments)
-
-    @pytest.mark.parametrize(
-        ("name", "rendered", "message"),
-        [
-            ("text", "", "needs a text"),
-            ("video_id", " ", "video_id is empty"),
-            ("on_uncertain", "guess", "on_uncertain is fail or retry"),
-            ("post_again_on_clear", "None", "post_again_on_clear is True or False; not 'None'"),
-        ],
-    )
-    def test_what_is_templated_is_checked_before_it_is_sent(
-        self, platform: requests_mock.Mocker, name: str, rendered: str, message: str
-    ) -> None:
-        arguments: dict[str, Any] = {} if name == "text" else {"text": "Hi"}
-        operator = PostBulletinOperator(task_id="post", **arguments | {name: "{{ x }}"})
-        render(operator, x=rendered)
-
-        with pytest.raises(permanent(ValueError), match=message):
-            operator.execute({})
-
-        assert not platform.called
-
-    def test_an_integer_that_a_native_template_gives_is_the_text_that_was_meant(
-        self, platform: requests_mock.Mocker
-    ) -> None:
-        platform.post(ACTIVITIES, json={"id": "act-1"})
-        with DAG("native", schedule=None, render_template_as_native_obj=True):
-            operator = PostBulletinOperator(task_id="post", text="{{ x }}", video_id="{{ x }}")
-        render(operator, x="5")
-        assert operator.text == 5  # type: ignore[comparison-overlap]
-
-        operator.execute({})
-        assert platform.last_request is not None
-        assert platform.last_request.json()["snippet"] == {"description": "5"}
-
-    @pytest.mark.parametrize(
-        "loss",
-        [
-            {"exc": requests.ConnectionError},
-            {"exc": requests.ReadTimeout},
-            {"text": "<html>"},
-            # What is no activity proves no post.
-            {"json": {}},
-            {"json": {"error": {"code": 500}}},
-            {"json": {"kind": "svc#subscription", "id": "s1"}},
-        ],
-    )
-    def test_a_lost_reply_ends_the_task_and_is_sent_once(
-        self, platform: requests_mock.Mocker, loss: dict[str, Any]
-    ) -> None:
-        platform.post(ACTIVITIES, **loss)
-
-        with pytest.raises(permanent(UncertainDeliveryError), match="not known whether POST"):
-            self.post(text="Hi")
-
-        assert platform.call_count == 1
-
-    @pytest.mark.parametrize("loss", [{"exc": requests.ReadTimeout}, {"json": {}}])
-    def test_a_lost_reply_can_be_left_to_the_tasks_retries(
-        self, platform: requests_mock.Mocker, loss: dict[str, Any]
-    ) -> None:
-        platform.post(ACTIVITIES, **loss)
-
-        with pytest.raises(TemporaryError, match="on_uncertain='retry'"):
-            self.post(text="Hi", on_uncertain="retry")
-
-        assert platform.call_count == 1
-
-    @pytest.mark.parametrize("auth", ["api_key", "none"])
-    def test_it_needs_a_user(self, platform: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch, auth: str) -> None:
-        monkeypatch.setenv("AIRFLOW_CONN_MEDIAOPS_VIDEO_DEFAULT", connection(BASE, auth=auth))
-        needs = f"Posting a bulletin needs an authorised user, but connection 'mediaops_video_default' has auth={auth}"
-
-        with pytest.raises(permanent(InvalidConnectionError), match=needs):
-            self.post(text="Hi")
-
-        assert not platform.called
-
-    def test_a_refusal_is_typed(self, platform: requests_mock.Mocker) -> None:
-        platform.post(ACTIVITIES, status_code=400, json=error(400, "bulletinTextRequired"))
-
-        with pytest.raises(permanent(BadRequestError), match="Give the bulletin a text"):
-            self.post(video_id="v")
-
-    def test_the_log_names_the_activity_and_no_token(
-        self, platform: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        lines = log_lines(monkeypatch, PostBulletinOperator)
-        platform.post(ACTIVITIES, json={"id": "act-1"})
-
-        self.post(text="Hi")
-
-        assert "INFO: Posted bulletin act-1." in lines
-        assert KEY not in str(lines)
 
 
 def export(destination: object, **arguments: Any) -> dict[str, Any]:

@@ -1,0 +1,12 @@
+"""How a permanent error ends a task."""
+
+from __future__ import annotations
+
+from airflow.providers.common.compat.sdk import AirflowFailException
+
+from airflow_provider_mediaops.task_failure import HAS_RETRY_POLICY
+
+
+def permanent(cls: type[Exception]) -> type[Exception]:
+    """Return the class that ends the task: below Airflow 3.3, where no policy stops retries, it is Airflow's own."""
+    return cls if HAS_RETRY_POLICY else AirflowFailException
