@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from airflow_provider_mediaops.books.batch.requests import BatchRequests
 from airflow_provider_mediaops.books.batch.scheduler import BatchOptions, LookupScheduler
-from airflow_provider_mediaops.books.batch.seen import ResumePoint
+from airflow_provider_mediaops.books.batch.seen import ResumePoint, with_address
 from airflow_provider_mediaops.books.held_not_found import Evidence, HeldNotFounds
 from airflow_provider_mediaops.exceptions import MediaOpsError, PermanentError
 
@@ -99,7 +99,7 @@ async def lookup_batch(
         that was found is handed out.
     :raises OSError: if the list cannot be read on; after all rows before are handed out.
     """
-    resume = resume or ResumePoint()
+    resume = (resume or ResumePoint()).at(client.base_urls)
     held = HeldNotFounds(Evidence(canary, resume.last_found))
     if client.retry.max_attempts == 1:
         # A connection that tries each call once retries nothing later either.
@@ -282,7 +282,8 @@ class _BatchRunner:
             # There is room for more rows.
             self._stirred.set()
         # Somebody will correct the connection: what came over this one says nothing about the books of that one.
-        undecided = {} if isinstance(self._error, PermanentError) else self._held.undecided()
+        wrong = isinstance(self._error, PermanentError)
+        undecided = {} if wrong else with_address(self._held.undecided(), self._requests.client.base_urls)
         now, seen = self._clock(), (self._scheduler.rows_done, set(undecided))
         waiting = self._scheduler.out_of_order()
         changed = seen != self._last_seen

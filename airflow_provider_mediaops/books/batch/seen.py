@@ -6,6 +6,7 @@ The older ones are in a temporary file (:mod:`airflow_provider_mediaops.storage.
 
 from __future__ import annotations
 
+import hashlib
 import zlib
 from collections import OrderedDict
 from dataclasses import dataclass, field, replace
@@ -18,7 +19,7 @@ from airflow_provider_mediaops.storage.scratch import naming_folder, scratch_dat
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 # How many look-ups are kept in memory. The least recently used ones go to the disk.
 _IN_MEMORY = 512
@@ -88,13 +89,40 @@ class ResumePoint:
     The state of a batch that an earlier attempt has left; without arguments, that of a new one.
 
     :param seen: the look-ups that are done.
-    :param undecided: the ISBNs whose 404 is not decided on, with the 404, as ``BatchUpdate.undecided`` had them.
+    :param undecided: the ISBNs whose 404 is not decided on, with the 404, as ``BatchUpdate.undecided`` had them;
+        each with a digest of the address that it came from.
     :param last_found: the ISBN-13 that was found last.
     """
 
     seen: SeenLookups = field(default_factory=SeenLookups)
     undecided: Mapping[str, dict[str, Any]] = field(default_factory=dict)
     last_found: str | None = None
+
+    def at(self, base_urls: Sequence[str]) -> ResumePoint:
+        """
+        Return the state without the 404s that came from another address: they say nothing about the books of this one.
+
+        :param base_urls: the base addresses of the service.
+        """
+        address = _digest_of(base_urls)
+        here = {isbn13: fields for isbn13, fields in self.undecided.items() if fields.get("address") == address}
+        return replace(self, undecided=here)
+
+
+def with_address(undecided: Mapping[str, dict[str, Any]], base_urls: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """
+    Add the address that undecided 404s came from, which :meth:`ResumePoint.at` compares.
+
+    :param undecided: the 404s by ISBN, as plain values.
+    :param base_urls: the base addresses of the service.
+    :returns: the same with a digest of the address.
+    """
+    address = _digest_of(base_urls)
+    return {isbn13: {**fields, "address": address} for isbn13, fields in undecided.items()}
+
+
+def _digest_of(base_urls: Sequence[str]) -> str:
+    return hashlib.sha256(" ".join(base_urls).encode()).hexdigest()[:16]
 
 
 def _packed(lookup: Lookup) -> bytes:

@@ -209,6 +209,19 @@ class TestTheNextAttempt:
         assert set(rows) >= {(C, "found")}
         assert "found" not in {status for text, status in rows if text in undecided[1].undecided}
 
+    @pytest.mark.parametrize("address", [{"address": "of another catalogue"}, {}], ids=["another", "unknown"])
+    def test_one_that_came_from_another_address_is_asked_for_again(self, address: dict[str, str]) -> None:
+        _, last = refused(Service(lambda isbn: DOWN if isbn == CANARY else no_such_book()), [A, B], max_failures=0)
+        assert last.undecided
+        without = {
+            isbn13: {name: value for name, value in fields.items() if name != "address"} | address
+            for isbn13, fields in last.undecided.items()
+        }
+
+        rows = statuses(Service(), [A, B, C], resume=ResumePoint(undecided=without))
+
+        assert rows == [(A, "found"), (B, "found"), (C, "found")]
+
     def test_what_it_has_seen_is_not_asked_for_and_its_last_book_is_a_witness(self) -> None:
         seen = SeenLookups()
         seen.put(Lookup(A, A, "found", book=Book({"title": "t"})))
