@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING, TypeVar
@@ -99,18 +100,20 @@ def read_key_usage(ask: Ask) -> Conversation[KeyUsage | None]:
 
 def prove(ask: Ask, canary: str | None) -> Conversation[KeyUsage | None]:
     """
-    Prove that key and address work: read the key's quota, or find a book.
+    Prove that key and address work: read the key's quota, or find a book. A configured canary must be found.
 
     :param ask: makes a conversation of a call.
     :param canary: an ISBN-13 known to have a record, if any is.
-    :returns: a conversation; its result is the quota, or None if a book was found instead.
-    :raises InvalidConnectionError: if neither was there; the message has the path that was asked.
+    :returns: a conversation; its result is the quota, or None if the service has no call for it and a book was found.
+    :raises InvalidConnectionError: if neither was there, or not the canary; the message has the path that was asked.
     :raises MediaOpsError: any other refusal.
     """
-    try:
-        return (yield from ask(get_key_usage()))
-    except PermanentError:
-        pass
+    usage = None
+    with suppress(PermanentError):
+        usage = yield from ask(get_key_usage())
+    if usage and (canary is None or usage.left <= 0):
+        # A key without quota left cannot ask for a book.
+        return usage
     kind = Witness.CANARY if canary else Witness.WELL_KNOWN
     try:
         yield from ask(get_book(canary or WELL_KNOWN))
@@ -121,7 +124,7 @@ def prove(ask: Ask, canary: str | None) -> Conversation[KeyUsage | None]:
         if meaning is Meaning.NO_WITNESS:
             raise unvouched(error) from None
         raise
-    return None
+    return usage
 
 
 def ask_witness(ask: Ask, witness: str) -> Conversation[MediaOpsError | None]:

@@ -105,16 +105,28 @@ class TestTestConnection:
     ) -> None:
         connect_books(canary_isbn="0-13-110362-8")
         requests_mock.get(f"{BASE}/key", status_code=404)
-        requests_mock.get(address(PROGRAMMING), json=book(PROGRAMMING))
+        asked = requests_mock.get(address(PROGRAMMING), json=book(PROGRAMMING))
 
         assert BookDatabaseHook().test_connection()[0]
+        assert asked.call_count == 1
 
-    @pytest.mark.parametrize("reply", [MISSING, {"status_code": 404, "json": {}}, {"status_code": 404}])
-    def test_a_canary_that_is_not_there_is_an_error_of_the_connection(
-        self, requests_mock: requests_mock.Mocker, connect_books: Any, reply: dict[str, Any]
+    def test_a_quota_that_is_used_up_leaves_the_canary_alone(
+        self, requests_mock: requests_mock.Mocker, connect_books: Any
     ) -> None:
         connect_books(canary_isbn=PROGRAMMING)
-        requests_mock.get(f"{BASE}/key", **reply)
+        requests_mock.get(f"{BASE}/key", json={"plan_limit": {"total": 5000, "left": 0}})
+        asked = requests_mock.get(address(PROGRAMMING), status_code=403)
+
+        assert BookDatabaseHook().test_connection()[0]
+        assert not asked.called
+
+    @pytest.mark.parametrize("key_works", [True, False])
+    @pytest.mark.parametrize("reply", [MISSING, {"status_code": 404, "json": {}}, {"status_code": 404}])
+    def test_a_canary_that_is_not_there_is_an_error_of_the_connection(
+        self, requests_mock: requests_mock.Mocker, connect_books: Any, reply: dict[str, Any], *, key_works: bool
+    ) -> None:
+        connect_books(canary_isbn=PROGRAMMING)
+        requests_mock.get(f"{BASE}/key", **(self.QUOTA if key_works else reply))
         requests_mock.get(address(PROGRAMMING), **reply)
 
         worked, said = BookDatabaseHook().test_connection()
