@@ -117,8 +117,14 @@ def is_same_file(one: object, other: object) -> bool:
             return True
         # Names that differ in case only may be one file, too.
         return here.exists() and there.exists() and here.samefile(there)
-    connections = {first.conn_id, second.conn_id} - {None}
+    connections = {_conn_id(first), _conn_id(second)} - {None}
     return len(connections) <= 1 and _place(first) == _place(second)
+
+
+def _conn_id(path: ObjectStoragePath) -> str | None:
+    # Airflow 3.1 keeps it among the storage options.
+    conn_id: str | None = getattr(path, "conn_id", None) or path.storage_options.get("conn_id")
+    return conn_id
 
 
 def _place(path: ObjectStoragePath) -> tuple[str, str]:
