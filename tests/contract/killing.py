@@ -105,12 +105,12 @@ def run_program(work: Work) -> None:
     print(json.dumps(happened), file=output, flush=True)
 
 
-def _die_at_each_step(part: Callable[[Path, Path], None], folder: Path, name: str) -> list[tuple[bool, int, int]]:
+def _die_at_each_step(part: Callable[[Path, Path], None], folder: Path, name: str) -> list[tuple[bool, int, int, bool]]:
     """
     Return what followed a death at each step.
 
     :returns: whether the next attempt left the same files as an undisturbed one, how many requests both sent beyond
-        those of an undisturbed one, and how many the next attempt sent.
+        those of an undisturbed one, how many the next attempt sent, and whether the file was there at the death.
     """
     summary = folder / "summary.json"
     # In this process, so that no fork has to import anything.
@@ -119,17 +119,17 @@ def _die_at_each_step(part: Callable[[Path, Path], None], folder: Path, name: st
     _SENT.value = 0
     _live(partial(part, folder / name / "whole" / name, summary))
     needed = _sent_since_last()
-    deaths: list[tuple[bool, int, int]] = []
+    deaths: list[tuple[bool, int, int, bool]] = []
     while True:
         own = folder / name / str(len(deaths))
         attempt = partial(part, own / name, summary)
         _sent_since_last()
         if not _is_killed(attempt, len(deaths) + 1):
             return deaths
-        first = _sent_since_last()
+        first, published = _sent_since_last(), (own / name).exists()
         _live(attempt)
         second = _sent_since_last()
-        deaths.append((_content(own) == _content(folder / name / "whole"), first + second - needed, second))
+        deaths.append((_content(own) == _content(folder / name / "whole"), first + second - needed, second, published))
 
 
 def _sent_since_last() -> int:
