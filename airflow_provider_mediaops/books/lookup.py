@@ -8,7 +8,8 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, TypeVar
 
 from airflow_provider_mediaops.books.api import BOOK_PATH, KeyUsage, get_book, get_key_usage
-from airflow_provider_mediaops.books.held_not_found import Evidence, HeldNotFounds
+from airflow_provider_mediaops.books.evidence import Evidence
+from airflow_provider_mediaops.books.held_not_found import HeldNotFounds
 from airflow_provider_mediaops.books.isbn import InvalidIsbnError, normalise
 from airflow_provider_mediaops.books.models import Book, Lookup
 from airflow_provider_mediaops.books.not_found import (

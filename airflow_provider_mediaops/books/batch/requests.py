@@ -8,7 +8,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, TypeVar
 
 from airflow_provider_mediaops.books.api import DoubtfulNotFoundError, get_book, get_books
-from airflow_provider_mediaops.books.batch.scheduler import JobResult
+from airflow_provider_mediaops.books.batch.jobs import JobResult
 from airflow_provider_mediaops.books.isbn import InvalidIsbnError, normalise
 from airflow_provider_mediaops.books.lookup import RequestCount, ask_witness
 from airflow_provider_mediaops.books.not_found import MISSING, undecided_error
@@ -26,7 +26,7 @@ from airflow_provider_mediaops.http.exchange import Failure, Response, Transport
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from airflow_provider_mediaops.books.batch.scheduler import Job
+    from airflow_provider_mediaops.books.batch.jobs import Job
     from airflow_provider_mediaops.books.models import Book
     from airflow_provider_mediaops.http.client import Client
     from airflow_provider_mediaops.http.exchange import Conversation

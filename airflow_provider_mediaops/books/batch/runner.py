@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from airflow_provider_mediaops.books.batch.requests import BatchRequests
 from airflow_provider_mediaops.books.batch.scheduler import BatchOptions, LookupScheduler
 from airflow_provider_mediaops.books.batch.seen import ResumePoint, with_address
-from airflow_provider_mediaops.books.held_not_found import Evidence, HeldNotFounds
+from airflow_provider_mediaops.books.evidence import Evidence
+from airflow_provider_mediaops.books.held_not_found import HeldNotFounds
 from airflow_provider_mediaops.exceptions import MediaOpsError, PermanentError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
 
+    from airflow_provider_mediaops.books.batch.jobs import Job, JobResult
     from airflow_provider_mediaops.books.batch.rows import IsbnRow
-    from airflow_provider_mediaops.books.batch.scheduler import Job, JobResult
     from airflow_provider_mediaops.books.models import Lookup
     from airflow_provider_mediaops.http.client import Client
     from airflow_provider_mediaops.http.drivers import InThread

@@ -14,7 +14,8 @@ from pydantic import BaseModel, Field
 
 from airflow_provider_mediaops.sandbox.clock import iso_milliseconds
 from airflow_provider_mediaops.sandbox.cluster import hot_threads_text
-from airflow_provider_mediaops.sandbox.cluster.dialects import CLUSTER_NAME, DIALECTS, Dialect
+from airflow_provider_mediaops.sandbox.cluster.dialect import CLUSTER_NAME, Dialect
+from airflow_provider_mediaops.sandbox.cluster.dialects import DIALECTS
 from airflow_provider_mediaops.sandbox.cluster.json_reply import filtered, json_bytes
 from airflow_provider_mediaops.sandbox.cluster.nodes import HOST, Node, select
 from airflow_provider_mediaops.sandbox.cluster.query import Query, illegal_argument, unrecognized

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from airflow_provider_mediaops.books.api import DoubtfulNotFoundError, ForeignNotFoundError, WebPageNotFoundError
-from airflow_provider_mediaops.books.held_not_found import Evidence, HeldNotFounds
+from airflow_provider_mediaops.books.evidence import Evidence
+from airflow_provider_mediaops.books.held_not_found import HeldNotFounds
 from airflow_provider_mediaops.exceptions import (
     MediaOpsError,
     NotFoundError,

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.books.api import BOOK_RULES
+from airflow_provider_mediaops.books.batch.jobs import Job, JobResult
 from airflow_provider_mediaops.books.batch.requests import BatchRequests
-from airflow_provider_mediaops.books.batch.scheduler import Job, JobResult
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
     BadRequestError,

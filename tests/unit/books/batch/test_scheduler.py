@@ -8,15 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_mediaops.books.api import DoubtfulNotFoundError, ForeignNotFoundError
+from airflow_provider_mediaops.books.batch.jobs import JobResult
 from airflow_provider_mediaops.books.batch.rows import IsbnRow
-from airflow_provider_mediaops.books.batch.scheduler import IN_FLIGHT, BatchOptions, JobResult, LookupScheduler
-from airflow_provider_mediaops.books.held_not_found import Evidence, HeldNotFounds
+from airflow_provider_mediaops.books.batch.scheduler import IN_FLIGHT, BatchOptions, LookupScheduler
+from airflow_provider_mediaops.books.evidence import Evidence
+from airflow_provider_mediaops.books.held_not_found import HeldNotFounds
 from airflow_provider_mediaops.books.models import Book
 from airflow_provider_mediaops.exceptions import BadRequestError, NotFoundError, ServiceUnavailableError
 from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.books.batch.scheduler import Job
+    from airflow_provider_mediaops.books.batch.jobs import Job
 
 ISBNS = sample_isbns(12)
 CANARY = "9780131103627"

@@ -1,0 +1,50 @@
+"""What the scheduler asks the service for, and what comes of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from airflow_provider_mediaops.books.models import Book
+    from airflow_provider_mediaops.exceptions import MediaOpsError
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Job:
+    """
+    One thing to ask the service for.
+
+    :param kind: ``one`` book, ``many`` in one request, or a ``witness``.
+    :param isbns: the books.
+    """
+
+    kind: Literal["one", "many", "witness"]
+    isbns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class JobResult:
+    """
+    The result of a job.
+
+    :param number: the number of the request that was answered, as :meth:`LookupScheduler.sent` returned it.
+    :param found: the records.
+    :param missing: the books that got a 404, with its error.
+    :param left_out: the books that the reply to a bulk request does not name.
+    :param failed: the books that got no answer, with the error.
+    :param unasked: the books that were not asked for after all; they are next.
+    :param no_bulk: whether the service turned out to have no bulk requests.
+    :param limited: whether a request was repeated because the key was at its limit.
+    """
+
+    number: int = 0
+    found: Mapping[str, Book] = field(default_factory=dict)
+    missing: Mapping[str, MediaOpsError] = field(default_factory=dict)
+    left_out: Sequence[str] = ()
+    failed: Mapping[str, MediaOpsError] = field(default_factory=dict)
+    unasked: Sequence[str] = ()
+    no_bulk: bool = False
+    limited: bool = False
