@@ -110,7 +110,7 @@ def _die_at_each_step(part: Callable[[Path, Path], None], folder: Path, name: st
     Return what followed a death at each step.
 
     :returns: whether the next attempt left the same files as an undisturbed one, how many requests both sent beyond
-        those of an undisturbed one, how many the next attempt sent, and whether the file was there at the death.
+        those of an undisturbed one, how many the next attempt sent, and whether the publication had begun at the death.
     """
     summary = folder / "summary.json"
     # In this process, so that no fork has to import anything.
@@ -126,16 +126,22 @@ def _die_at_each_step(part: Callable[[Path, Path], None], folder: Path, name: st
         _sent_since_last()
         if not _is_killed(attempt, len(deaths) + 1):
             return deaths
-        first, published = _sent_since_last(), (own / name).exists()
+        first, publishing = _sent_since_last(), _is_publishing(own, name)
         _live(attempt)
         second = _sent_since_last()
-        deaths.append((_content(own) == _content(folder / name / "whole"), first + second - needed, second, published))
+        deaths.append((_content(own) == _content(folder / name / "whole"), first + second - needed, second, publishing))
 
 
 def _sent_since_last() -> int:
     sent: int = _SENT.value
     _SENT.value = 0
     return sent
+
+
+def _is_publishing(folder: Path, name: str) -> bool:
+    """Return whether a folder holds more than what is staged: the converted file, a new one, or the published one."""
+    staged = (f".{name}.checkpoint", f"..{name}.checkpoint.", f".{name}.records")
+    return any(not path.name.startswith(staged) for path in folder.iterdir())
 
 
 def _content(folder: Path) -> tuple[dict[str, bytes], set[str]]:

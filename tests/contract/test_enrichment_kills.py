@@ -52,7 +52,7 @@ def test_an_enrichment_that_is_killed_again_and_again_is_that_of_an_undisturbed_
         assert all(same for same, *_ in deaths), ended
         # How many steps there are depends on how many replies one commit saves, so those of the publication are known
         # by what they leave behind.
-        assert not any(sent_by_the_next for *_, sent_by_the_next, published in deaths if published), ended
+        assert not any(sent_by_the_next for *_, sent_by_the_next, publishing in deaths if publishing), ended
     assert ended["kills"] >= LEAST_KILLS, ended
     assert ended["summary"]["resumed"], ended
     assert (folder / name).read_bytes() == (folder / "whole" / name).read_bytes(), ended

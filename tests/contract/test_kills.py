@@ -46,9 +46,9 @@ def test_an_export_that_is_killed_again_and_again_is_that_of_an_undisturbed_run(
     for deaths in ended["deaths"].values():
         assert len(deaths) >= LEAST_STEPS, ended
         assert all(same and sent_again <= 1 for same, sent_again, *_ in deaths), ended
-        after_publication = [sent_by_the_next for *_, sent_by_the_next, published in deaths if published]
-        assert after_publication, ended
-        assert not any(after_publication), ended
+        when_publishing = [sent_by_the_next for *_, sent_by_the_next, publishing in deaths if publishing]
+        assert when_publishing, ended
+        assert not any(when_publishing), ended
     assert ended["kills"] >= LEAST_KILLS, ended
     assert ended["summary"]["resumed"], ended
     assert (folder / name).read_bytes() == (folder / "whole" / name).read_bytes(), ended
