@@ -334,6 +334,8 @@ def _environment(home: Path, dags: Path, port: int, parallelism: int) -> dict[st
         "CORE__TEST_CONNECTION": "Enabled",
         # Seconds to wait for others: on a slow machine the scheduler may write for longer than the five it would be.
         "DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home / 'airflow.db'}?timeout=60",
+        # A worker must wait for longer than its request may wait for the database, else it fails the task.
+        "WORKERS__EXECUTION_API_TIMEOUT": "120",
         "LOGGING__BASE_LOG_FOLDER": str(home / "logs"),
         "API__HOST": "127.0.0.1",
         "API__PORT": str(port),
