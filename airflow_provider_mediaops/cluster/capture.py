@@ -26,9 +26,9 @@ from airflow_provider_mediaops.http.exchange import Blocking
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from airflow_provider_mediaops.cluster.hot_threads_report import HotNode, HotThreadsReport
+    from airflow_provider_mediaops.cluster.hot_threads.report import HotNode, HotThreadsReport
     from airflow_provider_mediaops.cluster.models import NodeCpu, NodeStats
-    from airflow_provider_mediaops.cluster.page import PageCapture
+    from airflow_provider_mediaops.cluster.page.document import PageCapture
     from airflow_provider_mediaops.http.exchange import Ask, Conversation
 
 #: In what a capture can be written, in this order: the text as it came, the report that was read from it, its stacks
@@ -98,7 +98,7 @@ class Capture:
     @cached_property
     def report(self) -> HotThreadsReport:
         """The report, typed; read at first use, since a large one takes a moment."""
-        from airflow_provider_mediaops.cluster.hot_threads import parse
+        from airflow_provider_mediaops.cluster.hot_threads.parser import parse
 
         return parse(self.text)
 
@@ -135,7 +135,7 @@ class Capture:
         if format == "json":
             return json.dumps(self.report.to_dict(), indent=1, allow_nan=False).encode("ascii")
         if format == "folded":
-            from airflow_provider_mediaops.cluster.flame import folded
+            from airflow_provider_mediaops.cluster.folded import folded
 
             return folded([self.report]).encode()
         raise InvalidArgumentError(f"format is txt, json or folded for a single capture; not {format!r}.")
@@ -192,9 +192,9 @@ class Capture:
         Give the capture as the page shows it.
 
         :param path: where the whole text is kept.
-        :returns: one of the captures of :func:`~airflow_provider_mediaops.cluster.page.page`.
+        :returns: one of the captures of :func:`~airflow_provider_mediaops.cluster.page.document.page`.
         """
-        from airflow_provider_mediaops.cluster.page import PageCapture
+        from airflow_provider_mediaops.cluster.page.document import PageCapture
 
         cpu = None if self.stats is None else self.stats.nodes
         return PageCapture(self.text, self.report, self.taken, cpu, self._remarks(), path)
@@ -234,7 +234,7 @@ class CaptureDestination:
         :param captures: the captures by their numbers, one at least.
         :returns: a file that needs nothing else.
         """
-        from airflow_provider_mediaops.cluster.page import page
+        from airflow_provider_mediaops.cluster.page.document import page
 
         stats = next(iter(captures.values())).stats
         whose = f" of {stats.cluster_name}" if stats and stats.cluster_name else ""

@@ -9,8 +9,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.connection_fields import BOOKS
+from airflow_provider_mediaops.hooks.base import Service, ServiceHook
 from airflow_provider_mediaops.hooks.connection_form import connection_form
-from airflow_provider_mediaops.hooks.service import Service, ServiceHook
 from airflow_provider_mediaops.hooks.settings import (
     SLOWEST_RATE,
     base_urls,

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypedDict
 
 from airflow_provider_mediaops.connection_fields import CLUSTER
+from airflow_provider_mediaops.hooks.base import Service, ServiceHook
 from airflow_provider_mediaops.hooks.connection_form import connection_form
-from airflow_provider_mediaops.hooks.service import Service, ServiceHook
 from airflow_provider_mediaops.hooks.settings import base_urls, retry_policy, transport_settings
 from airflow_provider_mediaops.http.auth import Auth, HeaderAuth, NoAuth
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from airflow_provider_mediaops.cluster.capture import Capture
-    from airflow_provider_mediaops.cluster.hot_threads_report import HotThreadsReport
+    from airflow_provider_mediaops.cluster.hot_threads.report import HotThreadsReport
     from airflow_provider_mediaops.cluster.models import NodeCpu, NodeStats
     from airflow_provider_mediaops.hooks.connection import ConnectionFields
     from airflow_provider_mediaops.http.client import Client
@@ -117,7 +117,7 @@ class SearchClusterHook(ServiceHook):
         :returns: the report; its ``render()`` gives the text back.
         :raises MediaOpsError: where the service refuses, or fails.
         """
-        from airflow_provider_mediaops.cluster.hot_threads import parse
+        from airflow_provider_mediaops.cluster.hot_threads.parser import parse
 
         return parse(self.hot_threads(nodes, **query))
 
@@ -125,7 +125,7 @@ class SearchClusterHook(ServiceHook):
         self, nodes: str | Sequence[str] | None = None, **query: Unpack[HotThreadsArguments]
     ) -> HotThreadsReport:
         """Report the hot threads of nodes, typed; the asynchronous twin of :meth:`hot_threads_report`."""
-        from airflow_provider_mediaops.cluster.hot_threads import parse
+        from airflow_provider_mediaops.cluster.hot_threads.parser import parse
 
         # Reading a large report takes longer than the event loop should stand still.
         return await asyncio.to_thread(parse, await self.ahot_threads(nodes, **query))

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, TypedDict
 
 from airflow_provider_mediaops.arguments import read_flag
 from airflow_provider_mediaops.connection_fields import VIDEO
+from airflow_provider_mediaops.hooks.base import Service, ServiceHook
 from airflow_provider_mediaops.hooks.connection_form import connection_form
-from airflow_provider_mediaops.hooks.service import Service, ServiceHook
 from airflow_provider_mediaops.hooks.settings import (
     base_urls,
     optional_rate_limiter,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_provider_mediaops.notifications.bulletin import PostBulletinNotifier
-from airflow_provider_mediaops.notifications.hot_threads import CaptureHotThreadsNotifier
+from airflow_provider_mediaops.notifications.cluster import CaptureHotThreadsNotifier
+from airflow_provider_mediaops.notifications.video import PostBulletinNotifier
 
 __all__ = ["CaptureHotThreadsNotifier", "PostBulletinNotifier"]

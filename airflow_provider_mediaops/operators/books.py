@@ -13,7 +13,7 @@ from airflow.providers.common.compat.sdk import BaseOperator
 
 from airflow_provider_mediaops.arguments import read_choice, read_flag, read_text, read_texts
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
-from airflow_provider_mediaops.operators.owner import owner_of
+from airflow_provider_mediaops.operators.dataset_owner import owner_of
 from airflow_provider_mediaops.task_failure import ending_task, is_end_templated, is_templated, use_retry_policy
 from airflow_provider_mediaops.triggers.deferral import read_deferrable
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_provider_mediaops.cluster.capture_files import CaptureFiles
-    from airflow_provider_mediaops.cluster.detection import CapturePlan
+    from airflow_provider_mediaops.cluster.capture_on_spike import CapturePlan
     from airflow_provider_mediaops.cluster.watch import CpuWatch
 
 try:
@@ -176,7 +176,7 @@ class CaptureHotThreadsOperator(BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Capture at once or when nodes run hot, here or in the triggerer; write the files, and return the summary."""
-        from airflow_provider_mediaops.cluster.detection import capture_when_hot
+        from airflow_provider_mediaops.cluster.capture_on_spike import capture_when_hot
         from airflow_provider_mediaops.cluster.spike import OwnReadings
         from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
 
@@ -214,7 +214,7 @@ class CaptureHotThreadsOperator(BaseOperator):
                 return self._result(self._capture_here(timed_out=waited))
 
     def _capture_here(self, *, timed_out: bool) -> dict[str, Any]:
-        from airflow_provider_mediaops.cluster.detection import capture_at_once
+        from airflow_provider_mediaops.cluster.capture_on_spike import capture_at_once
         from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
 
         arguments = self._arguments()
@@ -267,7 +267,7 @@ class CaptureHotThreadsOperator(BaseOperator):
 def _plan(arguments: Mapping[str, Any]) -> tuple[CapturePlan, float]:
     """Make the plan of the rendered arguments, and the seconds to wait at most."""
     from airflow_provider_mediaops.cluster.api import HotThreadsQuery
-    from airflow_provider_mediaops.cluster.detection import CapturePlan
+    from airflow_provider_mediaops.cluster.capture_on_spike import CapturePlan
     from airflow_provider_mediaops.cluster.watch import CpuWatch, read_percentage
 
     query = HotThreadsQuery(**{name: arguments[name] for name in _QUERY})

@@ -240,7 +240,7 @@ class ExportSubscriptionsOperator(BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Fetch all pages that are left, publish the dataset, and return the summary."""
-        from airflow_provider_mediaops.operators.owner import owner_of
+        from airflow_provider_mediaops.operators.dataset_owner import owner_of
         from airflow_provider_mediaops.storage.dataset import Dataset
         from airflow_provider_mediaops.video.export import SUBSCRIPTIONS
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.sensors.service import ServiceSensor
+from airflow_provider_mediaops.sensors.base import ServiceSensor
 from airflow_provider_mediaops.task_failure import is_templated
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class BookSensor(ServiceSensor):
 
     :param isbn: the ISBN in any usual writing.
     :param books_conn_id: the connection's id.
-    :param kwargs: those of :class:`~airflow_provider_mediaops.sensors.service.ServiceSensor`.
+    :param kwargs: those of :class:`~airflow_provider_mediaops.sensors.base.ServiceSensor`.
     :raises InvalidIsbnError: if the text is not the ISBN of a book, unless it is templated.
     """
 

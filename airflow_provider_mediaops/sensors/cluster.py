@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
-from airflow_provider_mediaops.sensors.service import ServiceSensor
+from airflow_provider_mediaops.sensors.base import ServiceSensor
 from airflow_provider_mediaops.task_failure import is_templated
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class ClusterCpuSensor(ServiceSensor):
     :param require: ``any``: one node suffices; ``all``: all nodes at the same time.
     :param reading_interval: the most seconds between two readings while nodes are hot, or a ``timedelta``.
     :param cluster_conn_id: the connection's id.
-    :param kwargs: those of :class:`~airflow_provider_mediaops.sensors.service.ServiceSensor`.
+    :param kwargs: those of :class:`~airflow_provider_mediaops.sensors.base.ServiceSensor`.
     :raises ValueError: for what can never be: here, unless an argument is templated.
     """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.sensors.service import ServiceSensor
+from airflow_provider_mediaops.sensors.base import ServiceSensor
 from airflow_provider_mediaops.task_failure import is_templated
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class SubscriptionSensor(ServiceSensor):
     :param mine: the authenticated user's own.
     :param for_channel_ids: only subscriptions to these channels count: a list, or one text with commas.
     :param video_conn_id: the connection's id.
-    :param kwargs: those of :class:`~airflow_provider_mediaops.sensors.service.ServiceSensor`.
+    :param kwargs: those of :class:`~airflow_provider_mediaops.sensors.base.ServiceSensor`.
     :raises ValueError: if an argument cannot be used: here, or, if it is templated, before the first request.
     """
 

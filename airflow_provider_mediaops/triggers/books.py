@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airflow_provider_mediaops.triggers.service import WatchTrigger
+from airflow_provider_mediaops.triggers.base import WatchTrigger
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.books.book_exists import BookWatch

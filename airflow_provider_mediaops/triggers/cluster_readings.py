@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.cluster.models import NodeStats
     from airflow_provider_mediaops.cluster.selection import Selection
-    from airflow_provider_mediaops.hooks.service import Service
+    from airflow_provider_mediaops.hooks.base import Service
     from airflow_provider_mediaops.http.exchange import Conversation, Request
 
 T = TypeVar("T")

@@ -24,9 +24,9 @@ class CaptureHotThreadsTrigger(WorkTrigger):
     Waits in the triggerer until nodes run hot, captures their hot threads in the same step, and writes the files.
 
     All that wait on one connection share its readings. There is one event, with paths and counts: what
-    :func:`~airflow_provider_mediaops.cluster.detection.capture_when_hot` says became of it, or a typed error. Where the
-    triggerer restarts, a streak of high readings begins anew, and so does a series of captures. The constructor takes
-    plain values and never raises, because an exception there stops the whole triggerer.
+    :func:`~airflow_provider_mediaops.cluster.capture_on_spike.capture_when_hot` says became of it, or a typed error.
+    Where the triggerer restarts, a streak of high readings begins anew, and so does a series of captures. The
+    constructor takes plain values and never raises, because an exception there stops the whole triggerer.
 
     :param conn_id: the connection's id.
     :param plan: what is captured, and when: the fields of ``CapturePlan``, plain values.
@@ -59,7 +59,7 @@ class CaptureHotThreadsTrigger(WorkTrigger):
         # Imported here: a DAG's file is parsed without it.
         from airflow_provider_mediaops.cluster.capture import CaptureDestination
         from airflow_provider_mediaops.cluster.capture_files import CaptureFiles
-        from airflow_provider_mediaops.cluster.detection import CapturePlan, capture_when_hot
+        from airflow_provider_mediaops.cluster.capture_on_spike import CapturePlan, capture_when_hot
         from airflow_provider_mediaops.hooks.threads import in_thread
         from airflow_provider_mediaops.triggers.cluster_readings import shared_cluster
 

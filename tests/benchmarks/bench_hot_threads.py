@@ -22,7 +22,7 @@ import tracemalloc
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from airflow_provider_mediaops.cluster.hot_threads import parse
+from airflow_provider_mediaops.cluster.hot_threads.parser import parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -178,7 +178,7 @@ def make(form: str, number: int, interval: float, folder: Path) -> BaseTrigger:
 
 def _capture(nodes: list[str] | None, interval: float, destination: Path) -> BaseTrigger:
     from airflow_provider_mediaops.cluster.api import HotThreadsQuery
-    from airflow_provider_mediaops.cluster.detection import CapturePlan
+    from airflow_provider_mediaops.cluster.capture_on_spike import CapturePlan
     from airflow_provider_mediaops.cluster.watch import CpuWatch
     from airflow_provider_mediaops.triggers.hot_threads import CaptureHotThreadsTrigger
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_provider_mediaops.cluster import page_assets
-from airflow_provider_mediaops.cluster.hot_threads import parse
+from airflow_provider_mediaops.cluster.hot_threads.parser import parse
 from airflow_provider_mediaops.cluster.models import NodeCpu
-from airflow_provider_mediaops.cluster.page import PageCapture, page
+from airflow_provider_mediaops.cluster.page import assets as page_assets
+from airflow_provider_mediaops.cluster.page.document import PageCapture, page
 from tests.unit.hot_threads_text import ATTACKS, cpu, hostile, section, stack, thread, unique
 
 if TYPE_CHECKING:

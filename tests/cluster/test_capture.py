@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import requests
 
-from airflow_provider_mediaops.cluster.hot_threads import parse
+from airflow_provider_mediaops.cluster.hot_threads.parser import parse
 from airflow_provider_mediaops.exceptions import BadRequestError, NotFoundError
 from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator

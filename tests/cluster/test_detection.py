@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.cluster.hot_threads import parse
+from airflow_provider_mediaops.cluster.hot_threads.parser import parse
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 from airflow_provider_mediaops.triggers.hot_threads import CaptureHotThreadsTrigger
 from tests.cluster.proxy import running_proxy

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import requests
 
-from airflow_provider_mediaops.cluster.hot_threads import parse
+from airflow_provider_mediaops.cluster.hot_threads.parser import parse
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 from tests.cluster.artifacts import LOWEST_JAVA
 from tests.cluster.nodes import running_cluster

@@ -13,7 +13,7 @@ from airflow.sdk.bases.sensor import BaseSensorOperator
 from airflow.serialization import serialized_objects
 
 from airflow_provider_mediaops.get_provider_info import get_provider_info
-from airflow_provider_mediaops.sensors.service import ServiceSensor
+from airflow_provider_mediaops.sensors.base import ServiceSensor
 from tests.contract.tasks import SENSORS, TASKS, Task, name_of
 
 # Airflow 3.2 has split the writing and reading from what is read.

@@ -23,7 +23,7 @@ import airflow_provider_mediaops.triggers
 from airflow_provider_mediaops.sandbox.books import plans
 from airflow_provider_mediaops.sandbox.cluster import routes as cluster
 from airflow_provider_mediaops.sandbox.video import tokens
-from airflow_provider_mediaops.sensors.service import ServiceSensor
+from airflow_provider_mediaops.sensors.base import ServiceSensor
 from airflow_provider_mediaops.triggers.cluster import HighCpuTrigger
 from tests.contract.tasks import DEFERRING, SENSORS, Task, name_of
 

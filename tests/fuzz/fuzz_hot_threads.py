@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 import atheris
 
 with atheris.instrument_imports(include=["airflow_provider_mediaops.cluster"]):
-    from airflow_provider_mediaops.cluster.hot_threads import parse
+    from airflow_provider_mediaops.cluster.hot_threads.parser import parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -60,7 +60,7 @@ class TestOne:
         def fail(_: str) -> None:
             raise RuntimeError("the parser has a fault")
 
-        monkeypatch.setattr("airflow_provider_mediaops.cluster.hot_threads.parse", fail)
+        monkeypatch.setattr("airflow_provider_mediaops.cluster.hot_threads.parser.parse", fail)
         with pytest.raises(RuntimeError):
             files(tmp_path, ["json", "txt"]).keep(captured("node-1"), 1)
         assert names_in(tmp_path) == ["hot.txt"]

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.cluster.hot_threads import parse
+from airflow_provider_mediaops.cluster.hot_threads.parser import parse
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.cluster.hot_threads_report import HotNode
+    from airflow_provider_mediaops.cluster.hot_threads.report import HotNode
 
 SAMPLING = "   Hot threads at 2022-04-01T15:15:27.658Z, interval=500ms, busiestThreads=3, ignoreIdleThreads=true:\n"
 HEADERS: dict[str, tuple[str, dict[str, Any]]] = {

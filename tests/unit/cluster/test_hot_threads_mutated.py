@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_mediaops.cluster.hot_threads import parse
-from airflow_provider_mediaops.cluster.hot_threads_lines import content_of
-from airflow_provider_mediaops.cluster.hot_threads_parts import cut, read_node, read_thread
+from airflow_provider_mediaops.cluster.hot_threads.grammar import content_of
+from airflow_provider_mediaops.cluster.hot_threads.parser import parse
+from airflow_provider_mediaops.cluster.hot_threads.parts import cut, read_node, read_thread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from airflow_provider_mediaops.cluster.hot_threads_report import HotNode, HotThread, HotThreadsReport
+    from airflow_provider_mediaops.cluster.hot_threads.report import HotNode, HotThread, HotThreadsReport
 
 RECORDED = Path(__file__).parents[2] / "data" / "hot_threads"
 MOST_LINES = 40

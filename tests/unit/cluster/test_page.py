@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_mediaops.cluster import page_assets
-from airflow_provider_mediaops.cluster.hot_threads import parse
+from airflow_provider_mediaops.cluster.hot_threads.parser import parse
 from airflow_provider_mediaops.cluster.models import NodeCpu
-from airflow_provider_mediaops.cluster.page import MOST_TEXT, PageCapture, page
+from airflow_provider_mediaops.cluster.page import assets as page_assets
+from airflow_provider_mediaops.cluster.page.document import MOST_TEXT, PageCapture, page
 from tests.unit.hot_threads_text import ATTACKS, cpu, hostile, section, stack, thread, unique
 
 RECORDED = Path(__file__).parents[2] / "data" / "hot_threads"

@@ -9,9 +9,9 @@ from importlib.resources import files
 
 import pytest
 
-from airflow_provider_mediaops.cluster import page_assets
+from airflow_provider_mediaops.cluster.page import assets as page_assets
 
-VENDOR = files("airflow_provider_mediaops.cluster") / "assets" / "vendor"
+VENDOR = files("airflow_provider_mediaops.cluster") / "page" / "static" / "vendor"
 LINES = re.findall(
     r"^\| (\S+) \S+ \| `\S+` \| `(\S+)` \| ([0-9]+) \| `([0-9a-f]{64})` \|$",
     (VENDOR / "README.md").read_text(encoding="utf-8"),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_mediaops.cluster.flame import Measure
-from airflow_provider_mediaops.cluster.page_text import count, difference, excerpt, figure, listed, readable
+from airflow_provider_mediaops.cluster.folded import Measure
+from airflow_provider_mediaops.cluster.page.text import count, difference, excerpt, figure, listed, readable
 
 PERCENT, BYTES, THREADS = Measure("cpu", "percent"), Measure("mem", "bytes"), Measure("wait", "threads")
 

@@ -78,7 +78,7 @@ def test_the_connection_page_shows_none(connect: Any, requests_mock: requests_mo
 async def test_airflows_log_masks_them(connect: Any, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
     connect(proxies=PROXY, headers=HEADERS)
     masked: list[str] = []
-    monkeypatch.setattr("airflow_provider_mediaops.hooks.service.mask_secret", masked.append)
+    monkeypatch.setattr("airflow_provider_mediaops.hooks.base.mask_secret", masked.append)
     hook = SearchClusterHook()
     service = await hook.aservice() if how == "triggerer" else hook.service
     assert sorted(masked) == ["b3arer-s3cr3t", "h3ader-s3cr3t", "pr/xy-s3cr3t"]

@@ -141,7 +141,7 @@ class TestWhatIsSaidOfIt:
 
     def test_its_password_is_masked(self, connect: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         masked: list[str] = []
-        monkeypatch.setattr("airflow_provider_mediaops.hooks.service.mask_secret", masked.append)
+        monkeypatch.setattr("airflow_provider_mediaops.hooks.base.mask_secret", masked.append)
         connect(rate_limit_store="")
         monkeypatch.setenv(OPTION, f"redis://:s3%2Fcr3t@127.0.0.1:{closed_port()}")
         with BookDatabaseHook() as hook, pytest.raises(RateStoreError):

@@ -243,8 +243,8 @@ class TestWaiting:
         async def asleep(seconds: float) -> None:
             slept.append(seconds)
 
-        monkeypatch.setattr("airflow_provider_mediaops.hooks.service.time.sleep", slept.append)
-        monkeypatch.setattr("airflow_provider_mediaops.hooks.service.asyncio.sleep", asleep)
+        monkeypatch.setattr("airflow_provider_mediaops.hooks.base.time.sleep", slept.append)
+        monkeypatch.setattr("airflow_provider_mediaops.hooks.base.asyncio.sleep", asleep)
         lines = log_lines(monkeypatch, VideoPlatformHook)
         replies = [http({}, 503, retry_after="1"), http({}, 503, retry_after="7"), http(page(1))]
         with Loopback(answering(*replies)) as server:
@@ -267,9 +267,9 @@ class TestWaiting:
         async def asleep(seconds: float) -> None:
             sleep(seconds)
 
-        monkeypatch.setattr("airflow_provider_mediaops.hooks.service.time.monotonic", lambda: now[0])
-        monkeypatch.setattr("airflow_provider_mediaops.hooks.service.time.sleep", sleep)
-        monkeypatch.setattr("airflow_provider_mediaops.hooks.service.asyncio.sleep", asleep)
+        monkeypatch.setattr("airflow_provider_mediaops.hooks.base.time.monotonic", lambda: now[0])
+        monkeypatch.setattr("airflow_provider_mediaops.hooks.base.time.sleep", sleep)
+        monkeypatch.setattr("airflow_provider_mediaops.hooks.base.asyncio.sleep", asleep)
         lines = log_lines(monkeypatch, VideoPlatformHook)
 
         def waits() -> Conversation[None]:

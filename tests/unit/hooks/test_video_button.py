@@ -148,7 +148,7 @@ class TestTheButton:
     def test_a_host_that_is_down_is_passed_over(
         self, connect_video: Callable[..., None], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("airflow_provider_mediaops.hooks.service.time.sleep", lambda _: None)
+        monkeypatch.setattr("airflow_provider_mediaops.hooks.base.time.sleep", lambda _: None)
         with Loopback(answering(http(page()))) as server:
             connect_video(f"http://127.0.0.1:{closed_port()}, {server.base}")
             assert VideoPlatformHook().test_connection()[0]

@@ -160,7 +160,7 @@ class TestTokens:
         self, connect_video: Callable[..., None], requests_mock: Mocker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         masked: list[str] = []
-        monkeypatch.setattr("airflow_provider_mediaops.hooks.service.mask_secret", masked.append)
+        monkeypatch.setattr("airflow_provider_mediaops.hooks.base.mask_secret", masked.append)
         connect_video(**REFRESH, scopes="a b")
         requests_mock.post(TOKEN_URL, json={"access_token": "at-s3cr3t", "expires_in": 3599})
         requests_mock.get(SUBSCRIPTIONS, json=page(1))
@@ -178,7 +178,7 @@ class TestTokens:
         self, connect_video: Callable[..., None], form: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         masked: list[str] = []
-        monkeypatch.setattr("airflow_provider_mediaops.hooks.service.mask_secret", masked.append)
+        monkeypatch.setattr("airflow_provider_mediaops.hooks.base.mask_secret", masked.append)
         seen: list[bytes] = []
         tokens = [http({"access_token": f"at-{number}"}) for number in range(2)]
         replies = [tokens[0], http(error(401, "authError"), 401), tokens[1], http(page(1))]
@@ -208,7 +208,7 @@ class TestTokens:
         self, connect_video: Callable[..., None], form: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         happened: list[str] = []
-        monkeypatch.setattr("airflow_provider_mediaops.hooks.service.mask_secret", happened.append)
+        monkeypatch.setattr("airflow_provider_mediaops.hooks.base.mask_secret", happened.append)
 
         def serve(peer: Peer) -> None:
             while request := peer.request():

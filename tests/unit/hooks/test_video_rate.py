@@ -35,7 +35,7 @@ def pauses(pauses: list[float], monkeypatch: pytest.MonkeyPatch) -> list[float]:
     async def asleep(seconds: float) -> None:
         pauses.append(seconds)
 
-    monkeypatch.setattr("airflow_provider_mediaops.hooks.service.asyncio.sleep", asleep)
+    monkeypatch.setattr("airflow_provider_mediaops.hooks.base.asyncio.sleep", asleep)
     return pauses
 
 
@@ -190,7 +190,7 @@ def test_a_store_that_cannot_be_reached_sends_nothing_and_its_password_is_masked
     connect_video: Callable[..., None], form: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     masked: list[str] = []
-    monkeypatch.setattr("airflow_provider_mediaops.hooks.service.mask_secret", masked.append)
+    monkeypatch.setattr("airflow_provider_mediaops.hooks.base.mask_secret", masked.append)
     monkeypatch.setenv(OPTION, f"redis://:s3%2Fcr3t@127.0.0.1:{closed_port()}")
     seen: list[bytes] = []
     with Loopback(answering(http(page(1)), seen=seen)) as server:

@@ -12,7 +12,7 @@ import pytest
 
 from airflow_provider_mediaops.cluster.api import HotThreadsQuery
 from airflow_provider_mediaops.cluster.capture_files import CaptureFiles
-from airflow_provider_mediaops.cluster.detection import CapturePlan
+from airflow_provider_mediaops.cluster.capture_on_spike import CapturePlan
 from airflow_provider_mediaops.cluster.watch import CpuWatch
 from airflow_provider_mediaops.exceptions import AuthenticationError, InvalidConnectionError
 from airflow_provider_mediaops.triggers.event import value_of

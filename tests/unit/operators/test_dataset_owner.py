@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from airflow_provider_mediaops.operators.owner import owner_of
+from airflow_provider_mediaops.operators.dataset_owner import owner_of
 
 START = datetime(2026, 3, 14, 20, 0, tzinfo=timezone.utc)
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_mediaops.cluster.flame import Measure
-from airflow_provider_mediaops.cluster.hot_threads import parse
-from airflow_provider_mediaops.cluster.hottest import NO_STACK, WAITING, Comparison, Heat, compare, method_of
+from airflow_provider_mediaops.cluster.comparison import NO_STACK, WAITING, Comparison, Heat, compare, method_of
+from airflow_provider_mediaops.cluster.folded import Measure
+from airflow_provider_mediaops.cluster.hot_threads.parser import parse
 from tests.unit.hot_threads_text import cpu, section, stack, thread, unique
 
 RECORDED = Path(__file__).parents[2] / "data" / "hot_threads"

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
-from airflow_provider_mediaops.cluster.hot_threads_lines import read_timestamp
-from airflow_provider_mediaops.cluster.hot_threads_parts import read_node, read_thread
+from airflow_provider_mediaops.cluster.hot_threads.grammar import read_timestamp
+from airflow_provider_mediaops.cluster.hot_threads.parts import read_node, read_thread
 
 if TYPE_CHECKING:
     from datetime import datetime

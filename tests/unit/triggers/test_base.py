@@ -20,8 +20,8 @@ from airflow_provider_mediaops.exceptions import (
     ServiceUnavailableError,
     TemporaryError,
 )
+from airflow_provider_mediaops.triggers.base import WatchTrigger
 from airflow_provider_mediaops.triggers.event import value_of
-from airflow_provider_mediaops.triggers.service import WatchTrigger
 from airflow_provider_mediaops.waiting import Done, Waiting
 from tests.unit.log_lines import log_lines
 from tests.unit.sensor_forms import first_event, made_again

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_mediaops.cluster.flame import Measure, folded, measures, on_one_line
-from airflow_provider_mediaops.cluster.hot_threads import parse
+from airflow_provider_mediaops.cluster.folded import Measure, folded, measures, on_one_line
+from airflow_provider_mediaops.cluster.hot_threads.parser import parse
 from tests.unit.hot_threads_text import ATTACKS, cpu, hostile, section, stack, thread, unique
 
 RECORDED = sorted((Path(__file__).parents[2] / "data" / "hot_threads").glob("*.txt"))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.cluster.api import CLUSTER_RULES, HotThreadsQuery
-from airflow_provider_mediaops.cluster.detection import CapturePlan, capture_at_once, capture_when_hot
+from airflow_provider_mediaops.cluster.capture_on_spike import CapturePlan, capture_at_once, capture_when_hot
 from airflow_provider_mediaops.cluster.spike import OwnReadings
 from airflow_provider_mediaops.cluster.watch import CpuWatch
 from airflow_provider_mediaops.exceptions import (

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from airflow_provider_mediaops.cluster.flame import (
+from airflow_provider_mediaops.cluster.folded import (
     NO_NAME,
     kind_of,
     measures,
@@ -20,8 +20,8 @@ from airflow_provider_mediaops.cluster.flame import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from airflow_provider_mediaops.cluster.flame import Measure
-    from airflow_provider_mediaops.cluster.hot_threads_report import HotThread, HotThreadsReport
+    from airflow_provider_mediaops.cluster.folded import Measure
+    from airflow_provider_mediaops.cluster.hot_threads.report import HotThread, HotThreadsReport
 
 NO_STACK = "(no stack)"
 
@@ -98,7 +98,7 @@ class HotOne:
     One thread.
 
     :param heat: how hot it was; its one node is the thread's.
-    :param pool: its pool, as :func:`~airflow_provider_mediaops.cluster.flame.pool_label` has it.
+    :param pool: its pool, as :func:`~airflow_provider_mediaops.cluster.folded.pool_label` has it.
     :param hottest: the thread as the report has it in which it was hottest.
     """
 

@@ -21,7 +21,7 @@ from airflow_provider_mediaops.waiting import Done, Pace
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from airflow_provider_mediaops.hooks.service import ServiceHook
+    from airflow_provider_mediaops.hooks.base import ServiceHook
     from airflow_provider_mediaops.waiting import Verdict, Watch
 
 

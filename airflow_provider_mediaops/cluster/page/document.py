@@ -12,10 +12,10 @@ from datetime import timezone
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops import __version__
-from airflow_provider_mediaops.cluster.flame import node_label
-from airflow_provider_mediaops.cluster.hottest import WAITING, compare
-from airflow_provider_mediaops.cluster.page_flame import flame_data
-from airflow_provider_mediaops.cluster.page_tables import (
+from airflow_provider_mediaops.cluster.comparison import WAITING, compare
+from airflow_provider_mediaops.cluster.folded import node_label
+from airflow_provider_mediaops.cluster.page.flame_graph import flame_data
+from airflow_provider_mediaops.cluster.page.tables import (
     change_tables,
     method_cell,
     method_table,
@@ -24,15 +24,15 @@ from airflow_provider_mediaops.cluster.page_tables import (
     thread_table,
     used,
 )
-from airflow_provider_mediaops.cluster.page_text import count, excerpt, figure, listed, readable
+from airflow_provider_mediaops.cluster.page.text import count, excerpt, figure, listed, readable
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from airflow_provider_mediaops.cluster.hot_threads_report import HotThreadsReport
-    from airflow_provider_mediaops.cluster.hottest import Comparison
+    from airflow_provider_mediaops.cluster.comparison import Comparison
+    from airflow_provider_mediaops.cluster.hot_threads.report import HotThreadsReport
     from airflow_provider_mediaops.cluster.models import NodeCpu
 
 #: How many characters of the texts a page holds, over all captures.
@@ -80,7 +80,7 @@ def page(captures: Sequence[PageCapture], *, title: str) -> str:
     :raises ValueError: for no capture at all.
     """
     # Jinja2 and the scripts are for those only who write pages.
-    from airflow_provider_mediaops.cluster import page_assets
+    from airflow_provider_mediaops.cluster.page import assets as page_assets
 
     if not captures:
         raise InvalidArgumentError("A page shows one capture or more; there is none.")

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
     from airflow.triggers.base import BaseTrigger
 
-    from airflow_provider_mediaops.hooks.service import ServiceHook
+    from airflow_provider_mediaops.hooks.base import ServiceHook
     from airflow_provider_mediaops.http.exchange import Wait
     from airflow_provider_mediaops.waiting import Verdict, Watch
 

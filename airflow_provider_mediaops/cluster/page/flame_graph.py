@@ -6,15 +6,15 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.cluster.flame import stacks
-from airflow_provider_mediaops.cluster.hottest import method_of
-from airflow_provider_mediaops.cluster.page_text import readable
+from airflow_provider_mediaops.cluster.comparison import method_of
+from airflow_provider_mediaops.cluster.folded import stacks
+from airflow_provider_mediaops.cluster.page.text import readable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from airflow_provider_mediaops.cluster.flame import Measure
-    from airflow_provider_mediaops.cluster.hot_threads_report import HotThreadsReport
+    from airflow_provider_mediaops.cluster.folded import Measure
+    from airflow_provider_mediaops.cluster.hot_threads.report import HotThreadsReport
 
 # About how many characters of JSON the stacks of all captures may take, and how many frames a stack.
 _ROOM = 1_000_000

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Protocol
 
-from airflow_provider_mediaops.cluster.hot_threads_lines import (
+from airflow_provider_mediaops.cluster.hot_threads.grammar import (
     BLANKS,
     END,
     FRAME,
@@ -30,7 +30,7 @@ from airflow_provider_mediaops.cluster.hot_threads_lines import (
     sampling_of,
     usage_of,
 )
-from airflow_provider_mediaops.cluster.hot_threads_node import (
+from airflow_provider_mediaops.cluster.hot_threads.node import (
     BRACES,
     BRACKETS,
     header_of,
@@ -41,8 +41,8 @@ from airflow_provider_mediaops.cluster.hot_threads_node import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from airflow_provider_mediaops.cluster.hot_threads_lines import Sampling, Usage
-    from airflow_provider_mediaops.cluster.hot_threads_node import NodeHeader
+    from airflow_provider_mediaops.cluster.hot_threads.grammar import Sampling, Usage
+    from airflow_provider_mediaops.cluster.hot_threads.node import NodeHeader
 
 UNKNOWN = "not a line of a hot-threads report"
 OUTSIDE = "a stack frame outside a stack"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from airflow_provider_mediaops.cluster.flame import visible
+from airflow_provider_mediaops.cluster.folded import visible
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.cluster.flame import Measure
+    from airflow_provider_mediaops.cluster.folded import Measure
 
 # Names are as long as an index's or a method's; what is longer was not meant to be read.
 _LONGEST_NAME = 300

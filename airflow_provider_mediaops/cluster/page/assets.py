@@ -101,6 +101,6 @@ def _digest(text: str) -> str:
 
 
 def _read(name: str) -> str:
-    text = (files("airflow_provider_mediaops.cluster") / "assets" / name).read_bytes()
+    text = (files("airflow_provider_mediaops.cluster.page") / "static" / name).read_bytes()
     # Not read_text(), which would take the ends of lines for its own.
     return text.decode()

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from airflow_provider_mediaops.cluster.hottest import WAITING
-from airflow_provider_mediaops.cluster.page_text import count, difference, figure, readable
+from airflow_provider_mediaops.cluster.comparison import WAITING
+from airflow_provider_mediaops.cluster.page.text import count, difference, figure, readable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from airflow_provider_mediaops.cluster.flame import Measure
-    from airflow_provider_mediaops.cluster.hot_threads_report import HotThread
-    from airflow_provider_mediaops.cluster.hottest import Comparison, Heat
+    from airflow_provider_mediaops.cluster.comparison import Comparison, Heat
+    from airflow_provider_mediaops.cluster.folded import Measure
+    from airflow_provider_mediaops.cluster.hot_threads.report import HotThread
     from airflow_provider_mediaops.cluster.models import NodeCpu
 
 # What is beyond can be found in the text; nobody reads so far down a table.

@@ -6,12 +6,12 @@ import sys
 from itertools import islice, repeat
 from typing import TYPE_CHECKING
 
-from airflow_provider_mediaops.cluster.hot_threads_lines import FRAME_LINE, MARGIN, content_of, read_group
-from airflow_provider_mediaops.cluster.hot_threads_parts import PARTS, UNKNOWN
-from airflow_provider_mediaops.cluster.hot_threads_report import StackGroup
+from airflow_provider_mediaops.cluster.hot_threads.grammar import FRAME_LINE, MARGIN, content_of, read_group
+from airflow_provider_mediaops.cluster.hot_threads.parts import PARTS, UNKNOWN
+from airflow_provider_mediaops.cluster.hot_threads.report import StackGroup
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.cluster.hot_threads_parts import Remark
+    from airflow_provider_mediaops.cluster.hot_threads.parts import Remark
 
 # Frames repeat from stack to stack, and whole groups from thread to thread; each is made once. Bounded, for a text in
 # which no two are the same.
