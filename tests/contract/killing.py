@@ -6,7 +6,8 @@ something. An attempt counts its steps and kills itself right before the chosen 
 A program of this folder does this with some work, and prints what happened as JSON:
 
 - A part of the work, once as JSON lines and once as CSV: an attempt dies at its first step, and another one finishes;
-  the same for the second step, and so on to the last. This covers each step of the start and of the publication.
+  the same for the second step, and so on to the last. Then the same from the beginning of the publication on: how many
+  steps lie before it depends on how many replies one commit saves, those of the publication are always the same.
 - The whole work: the first attempt dies at its first step, the next one, which resumes, at its second, and so on until
   an attempt gets to the end. This covers many deaths in one dataset.
 """
@@ -28,6 +29,8 @@ from multiprocessing.sharedctypes import RawValue
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
+
+from airflow_provider_mediaops.storage.local import LocalStage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,8 +69,9 @@ def carry_out(program: str, practice: str, base: str, folder: Path, name: str) -
     :param base: the address of a server for the whole.
     :param folder: where the destination is; the undisturbed one is in ``whole`` below it.
     :param name: the destination's name.
-    :returns: for each kind of file the ``deaths`` at each step of the part, as :func:`_die_at_each_step` returns them;
-        the ``kills`` of the whole, its ``summary``, and that of the ``undisturbed`` run.
+    :returns: for each kind of file the ``deaths`` at each step of the part and those ``publishing``, as
+        :func:`_die_at_each_step` returns them; the ``kills`` of the whole, its ``summary``, and that of the
+        ``undisturbed`` run.
     """
     folder.mkdir()
     done = subprocess.run(
@@ -90,7 +94,12 @@ def run_program(work: Work) -> None:
     # Airflow prints its log.
     output, sys.stdout = sys.stdout, sys.stderr
     work.connect(practice)
-    deaths = {kind: _die_at_each_step(work.part, folder / "practice", f"part.{kind}") for kind in ("jsonl", "csv")}
+    kinds, practice_folder = ("jsonl", "csv"), folder / "practice"
+    deaths = {kind: _die_at_each_step(work.part, practice_folder, f"part.{kind}") for kind in kinds}
+    publishing = {
+        kind: _die_at_each_step(work.part, practice_folder / "publication", f"part.{kind}", _Steps.of_publication)
+        for kind in kinds
+    }
     work.connect(base)
     summary = folder / "summary.json"
     _live(lambda: work.attempt(folder / "whole" / name, summary))
@@ -98,6 +107,7 @@ def run_program(work: Work) -> None:
     kills = _die_ever_later(lambda: work.attempt(folder / name, summary))
     happened = {
         "deaths": deaths,
+        "publishing": publishing,
         "kills": kills,
         "undisturbed": undisturbed,
         "summary": json.loads(summary.read_text()),
@@ -105,12 +115,14 @@ def run_program(work: Work) -> None:
     print(json.dumps(happened), file=output, flush=True)
 
 
-def _die_at_each_step(part: Callable[[Path, Path], None], folder: Path, name: str) -> list[tuple[bool, int, int, bool]]:
+def _die_at_each_step(
+    part: Callable[[Path, Path], None], folder: Path, name: str, steps: Callable[[int | None], _Steps] | None = None
+) -> list[tuple[bool, int, int]]:
     """
     Return what followed a death at each step.
 
     :returns: whether the next attempt left the same files as an undisturbed one, how many requests both sent beyond
-        those of an undisturbed one, how many the next attempt sent, and whether the publication had begun at the death.
+        those of an undisturbed one, and how many the next attempt sent.
     """
     summary = folder / "summary.json"
     # In this process, so that no fork has to import anything.
@@ -119,29 +131,23 @@ def _die_at_each_step(part: Callable[[Path, Path], None], folder: Path, name: st
     _SENT.value = 0
     _live(partial(part, folder / name / "whole" / name, summary))
     needed = _sent_since_last()
-    deaths: list[tuple[bool, int, int, bool]] = []
+    deaths: list[tuple[bool, int, int]] = []
     while True:
         own = folder / name / str(len(deaths))
         attempt = partial(part, own / name, summary)
         _sent_since_last()
-        if not _is_killed(attempt, len(deaths) + 1):
+        if not _is_killed(attempt, (steps or _Steps)(len(deaths) + 1)):
             return deaths
-        first, publishing = _sent_since_last(), _is_publishing(own, name)
+        first = _sent_since_last()
         _live(attempt)
         second = _sent_since_last()
-        deaths.append((_content(own) == _content(folder / name / "whole"), first + second - needed, second, publishing))
+        deaths.append((_content(own) == _content(folder / name / "whole"), first + second - needed, second))
 
 
 def _sent_since_last() -> int:
     sent: int = _SENT.value
     _SENT.value = 0
     return sent
-
-
-def _is_publishing(folder: Path, name: str) -> bool:
-    """Return whether a folder holds more than what is staged: the converted file, a new one, or the published one."""
-    staged = (f".{name}.checkpoint", f"..{name}.checkpoint.", f".{name}.records")
-    return any(not path.name.startswith(staged) for path in folder.iterdir())
 
 
 def _content(folder: Path) -> tuple[dict[str, bytes], set[str]]:
@@ -151,28 +157,28 @@ def _content(folder: Path) -> tuple[dict[str, bytes], set[str]]:
 
 def _die_ever_later(attempt: Callable[[], None]) -> int:
     """Return how many attempts were killed, each one step later than the one before, until one got to the end."""
-    return next(kills for kills in itertools.count() if not _is_killed(attempt, kills + 1))
+    return next(kills for kills in itertools.count() if not _is_killed(attempt, _Steps(kills + 1)))
 
 
 def _live(attempt: Callable[[], None]) -> None:
-    assert not _is_killed(attempt, None)
+    assert not _is_killed(attempt, _Steps(None))
 
 
-def _is_killed(attempt: Callable[[], None], step: int | None) -> bool:
+def _is_killed(attempt: Callable[[], None], steps: _Steps) -> bool:
     """Run an attempt in a fork; return whether it has got to the step at which it is to die."""
     child = os.fork()
     if child == 0:
         status = 1
         try:
             signal.alarm(_ATTEMPT_SECONDS)
-            _Steps(step).count()
+            steps.count()
             attempt()
             status = 0
         finally:
             # What the parent has open or registered is not the child's to close.
             os._exit(status)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    assert code in (0, -signal.SIGKILL), f"an attempt that was to die at step {step} ended with {code}"
+    assert code in (0, -signal.SIGKILL), f"an attempt that was to die at {steps} ended with {code}"
     return code != 0
 
 
@@ -181,23 +187,35 @@ class _Steps:
     Count the steps of this process, in all its threads, and kill it right before one of them.
 
     :param last: its number, from 1; None to let the process live.
+    :param begun: whether to count from the start.
     """
 
-    def __init__(self, last: int | None) -> None:
+    def __init__(self, last: int | None, *, begun: bool = True) -> None:
         self._last = last
+        self._begun = begun
         self._done = 0
         self._lock = threading.Lock()
+
+    @classmethod
+    def of_publication(cls, last: int | None) -> _Steps:
+        """Count from the beginning of the publication on."""
+        return cls(last, begun=False)
+
+    def __str__(self) -> str:
+        return f"step {self._last}{'' if self._begun else ' of the publication'}"
 
     def count(self) -> None:
         """Begin to count."""
         threading.setprofile(self._profile)
         sys.setprofile(self._profile)
 
-    def _profile(self, _: FrameType, event: str, call: Any) -> None:
+    def _profile(self, frame: FrameType, event: str, call: Any) -> None:
+        if event == "call" and frame.f_code is LocalStage.publish.__code__:
+            self._begun = True
         if event == "c_call" and _is_step(call):
             with self._lock:
-                self._done += 1
-                if self._done == self._last:
+                self._done += self._begun
+                if self._begun and self._done == self._last:
                     os.kill(os.getpid(), signal.SIGKILL)
                 _SENT.value += call.__name__ == "sendall"
 
