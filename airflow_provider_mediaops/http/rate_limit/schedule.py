@@ -13,7 +13,8 @@ What a constant earns was measured with many callers in made-up time (tests/unit
 
 A slot has a *position*, which never changes. Its time is the position plus the shift. A pause, or requests that fall
 behind their slots, increase the shift: all waiting callers are put off and keep their order, however many they are, and
-without asking the store.
+without asking the store. Without the shift by requests that fall behind, 5 of 2,000 requests of a thousand callers are
+refused, and 2 after an outage of the store; with it, none.
 """
 
 from __future__ import annotations
