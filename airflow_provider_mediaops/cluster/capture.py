@@ -26,7 +26,7 @@ from airflow_provider_mediaops.http.exchange import Blocking
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from airflow_provider_mediaops.cluster.hot_threads.report import HotNode, HotThreadsReport
+    from airflow_provider_mediaops.cluster.hot_threads.model import HotNode, HotThreadsReport
     from airflow_provider_mediaops.cluster.models import NodeCpu, NodeStats
     from airflow_provider_mediaops.cluster.page.document import PageCapture
     from airflow_provider_mediaops.http.exchange import Ask, Conversation

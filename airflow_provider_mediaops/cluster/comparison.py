@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from airflow_provider_mediaops.cluster.folded import Measure
-    from airflow_provider_mediaops.cluster.hot_threads.report import HotThread, HotThreadsReport
+    from airflow_provider_mediaops.cluster.hot_threads.model import HotThread, HotThreadsReport
 
 NO_STACK = "(no stack)"
 

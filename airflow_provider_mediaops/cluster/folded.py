@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from airflow_provider_mediaops.cluster.hot_threads.report import HotNode, HotThread, HotThreadsReport, Kind
+    from airflow_provider_mediaops.cluster.hot_threads.model import HotNode, HotThread, HotThreadsReport, Kind
 
 Unit = Literal["percent", "bytes", "threads"]
 """What an amount is counted in: percent of the interval, bytes allocated, or just threads."""

@@ -12,7 +12,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.cluster.hot_threads.report import Kind
+    from airflow_provider_mediaops.cluster.hot_threads.model import Kind
 
 HEADER = ":::"
 SAMPLING = "Hot threads at "

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.cluster.comparison import Comparison, Heat
     from airflow_provider_mediaops.cluster.folded import Measure
-    from airflow_provider_mediaops.cluster.hot_threads.report import HotThread
+    from airflow_provider_mediaops.cluster.hot_threads.model import HotThread
     from airflow_provider_mediaops.cluster.models import NodeCpu
 
 # What is beyond can be found in the text; nobody reads so far down a table.

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from airflow_provider_mediaops.cluster.hot_threads.parser import parse
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.cluster.hot_threads.report import HotThreadsReport
+    from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport
 
 HEADER = "::: {n1}{qT7xH2b0Qm6UdXo5cVnK1w}{Z3cR9pLkTgyW4vHs8uNeJA}{es1}{10.0.0.1:9300}{dimr}{a=b}\n"
 SAMPLING = "   Hot threads at 2022-04-01T15:15:27.658Z, interval=500ms, busiestThreads=3, ignoreIdleThreads=true:\n"

@@ -14,7 +14,7 @@ from airflow_provider_mediaops.cluster.hot_threads.grammar import BLANKS
 from airflow_provider_mediaops.cluster.hot_threads.parser import parse
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.cluster.hot_threads.report import HotNode, HotThread
+    from airflow_provider_mediaops.cluster.hot_threads.model import HotNode, HotThread
 
 ELASTICSEARCH_1 = """\
 ::: [Blue Marvel][qT7xH2b0Qm6UdXo5cVnK1w][search-3.example][inet[/10.0.0.3:9300]]{rack=r1, master=false}

@@ -10,7 +10,7 @@ import pytest
 from airflow_provider_mediaops.cluster.hot_threads.parser import parse
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.cluster.hot_threads.report import HotThreadsReport
+    from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport
 
 # By the start of the file's name: threads by node, groups, frames, and the lines that something is wrong with.
 SHARED = {
