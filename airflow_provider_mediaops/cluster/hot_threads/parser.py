@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from airflow_provider_mediaops.cluster.hot_threads.parts import cut, read_node, read_thread
-from airflow_provider_mediaops.cluster.hot_threads.report import HotNode, HotThread, HotThreadsReport, Unparsed
+from airflow_provider_mediaops.cluster.hot_threads.model import HotNode, HotThread, HotThreadsReport, Unparsed
 from airflow_provider_mediaops.cluster.hot_threads.stacks import Stacks
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.cluster.hot_threads.report import StackGroup
+    from airflow_provider_mediaops.cluster.hot_threads.model import StackGroup
 
 # A text of millions of lines that are each wrong in another way shall not cost many times its size.
 _MOST_REMARKS = 10_000

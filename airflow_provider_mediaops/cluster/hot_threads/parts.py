@@ -30,7 +30,7 @@ from airflow_provider_mediaops.cluster.hot_threads.grammar import (
     sampling_of,
     usage_of,
 )
-from airflow_provider_mediaops.cluster.hot_threads.node import (
+from airflow_provider_mediaops.cluster.hot_threads.headers import (
     BRACES,
     BRACKETS,
     header_of,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from airflow_provider_mediaops.cluster.hot_threads.grammar import Sampling, Usage
-    from airflow_provider_mediaops.cluster.hot_threads.node import NodeHeader
+    from airflow_provider_mediaops.cluster.hot_threads.headers import NodeHeader
 
 UNKNOWN = "not a line of a hot-threads report"
 OUTSIDE = "a stack frame outside a stack"

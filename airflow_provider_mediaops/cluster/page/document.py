@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from airflow_provider_mediaops.cluster.comparison import Comparison
-    from airflow_provider_mediaops.cluster.hot_threads.report import HotThreadsReport
+    from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport
     from airflow_provider_mediaops.cluster.models import NodeCpu
 
 #: How many characters of the texts a page holds, over all captures.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from airflow_provider_mediaops.cluster.folded import Measure
-    from airflow_provider_mediaops.cluster.hot_threads.report import HotThreadsReport
+    from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport
 
 # About how many characters of JSON the stacks of all captures may take, and how many frames a stack.
 _ROOM = 1_000_000

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from airflow_provider_mediaops.cluster.hot_threads.parser import parse
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.cluster.hot_threads.report import HotThreadsReport
+    from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport
 
 HEADER = "::: {n1}{qT7xH2b0Qm6UdXo5cVnK1w}{Z3cR9pLkTgyW4vHs8uNeJA}{es1}{10.0.0.1:9300}{dimr}{a=b}\n"
 SAMPLING = "   Hot threads at 2022-04-01T15:15:27.658Z, interval=500ms, busiestThreads=3, ignoreIdleThreads=true:\n"
@@ -186,7 +186,7 @@ def test_blank_lines_before_two_sections_without_headers_are_kept() -> None:
 def test_a_thread_of_unknown_form_keeps_its_stacks() -> None:
     report = parse(REPORT + THREAD.replace("(50ms out of 500ms)", "[gpu=10.0%]") + STACK)
     last = report.nodes[0].threads[-1]
-    assert (last.kind, last.share, last.pool, len(last.groups)) == (None, None, "search", 1)
+    assert (last.kind, last.percent, last.pool, len(last.groups)) == (None, None, "search", 1)
 
 
 def test_an_unknown_line_stays_where_it_stood() -> None:

@@ -10,7 +10,7 @@ import pytest
 from airflow_provider_mediaops.cluster.hot_threads.parser import parse
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.cluster.hot_threads.report import HotNode
+    from airflow_provider_mediaops.cluster.hot_threads.model import HotNode
 
 SAMPLING = "   Hot threads at 2022-04-01T15:15:27.658Z, interval=500ms, busiestThreads=3, ignoreIdleThreads=true:\n"
 HEADERS: dict[str, tuple[str, dict[str, Any]]] = {

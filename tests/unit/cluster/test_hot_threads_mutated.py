@@ -17,7 +17,7 @@ from airflow_provider_mediaops.cluster.hot_threads.parts import cut, read_node, 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from airflow_provider_mediaops.cluster.hot_threads.report import HotNode, HotThread, HotThreadsReport
+    from airflow_provider_mediaops.cluster.hot_threads.model import HotNode, HotThread, HotThreadsReport
 
 RECORDED = Path(__file__).parents[2] / "data" / "hot_threads"
 MOST_LINES = 40

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from airflow_provider_mediaops.cluster.hot_threads.grammar import read_sampling, read_usage, sampling_of, usage_of
-from airflow_provider_mediaops.cluster.hot_threads.node import header_of, read_header
+from airflow_provider_mediaops.cluster.hot_threads.headers import header_of, read_header
 from airflow_provider_mediaops.cluster.hot_threads.parts import NODE, THREAD, read_node, read_thread
 
 SAMPLING = "Hot threads at 2022-04-01T15:15:27.658Z, interval=500ms, busiestThreads=3, ignoreIdleThreads=true:"
