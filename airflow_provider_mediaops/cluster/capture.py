@@ -153,8 +153,8 @@ class Capture:
             ``unparsed``; and how many entries of which list are ``left_out``.
         """
         nodes = self.report.nodes
-        threads = [(node, thread) for node in nodes for thread in node.threads if thread.share is not None]
-        threads.sort(key=lambda pair: -(pair[1].share or 0.0))
+        threads = [(node, thread) for node in nodes for thread in node.threads if thread.percent is not None]
+        threads.sort(key=lambda pair: -(pair[1].percent or 0.0))
         busy = None if self.stats is None else sorted(self.stats.nodes, key=lambda node: -(node.percent or 0.0))
         lists = {"nodes": nodes, "cpu": busy or (), "missing": (missing := self.missing)}
         return {
@@ -162,7 +162,7 @@ class Capture:
             "nodes": [{"node": _label(node), "threads": len(node.threads)} for node in nodes[:_LISTED]],
             "cpu": None if busy is None else [_cpu(node) for node in busy[:_LISTED]],
             "hottest": [
-                {"node": _label(node), "percent": thread.share, "thread": _name(thread.name)}
+                {"node": _label(node), "percent": thread.percent, "thread": _name(thread.name)}
                 for node, thread in threads[:_HOTTEST]
             ],
             "missing": [_name(name) for name in missing[:_LISTED]],

@@ -14,7 +14,6 @@ from airflow_provider_mediaops.cluster.folded import (
     node_label,
     pool_label,
     stacks,
-    stated_amount,
 )
 
 if TYPE_CHECKING:
@@ -155,7 +154,7 @@ def compare(reports: Sequence[HotThreadsReport]) -> Comparison:
                 if kind_of(thread) != measure.kind:
                     left_out += 1
                     continue
-                untold += measure.unit != "threads" and stated_amount(thread) is None
+                untold += measure.unit != "threads" and thread.amount is None
                 key, amount = (node, thread.name or NO_NAME), measure.amount(thread)
                 nodes.add(number, node, amount, *key)
                 pools.add(number, pool_label(thread), amount, *key)

@@ -2,7 +2,8 @@
 
 What a weight is gets decided here, once for the files and the page:
 
-- The *amount* of a thread is its share in percent; for memory, its bytes. Where no thread of a kind has an amount
+- The *amount* of a thread is its CPU in percent, without other and idle time; in a report on waiting or blocking, the
+  percentage of the interval; for memory, its bytes. Where no thread of a kind has an amount
   above zero (OpenSearch prints 0.0 % for every `wait` and `block`), nothing was measured, and each thread counts 1.
 - The weight of a stack is its thread's amount times the snapshots in which it was seen. A thread without any stack
   weighs as if one had been seen in all snapshots. Written weights are whole numbers; what is above zero stays so.
@@ -51,8 +52,8 @@ class Measure:
         :param thread: one of this kind.
         :returns: the amount in this unit, never below zero; 1 where none is told.
         """
-        stated = stated_amount(thread)
-        return 1.0 if self.unit == "threads" or stated is None else max(0.0, stated)
+        amount = thread.amount
+        return 1.0 if self.unit == "threads" or amount is None else max(0.0, amount)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,16 +99,6 @@ def kind_of(thread: HotThread) -> Kind:
     return thread.kind or "cpu"
 
 
-def stated_amount(thread: HotThread) -> float | None:
-    """
-    Tell what a thread's line says that it used.
-
-    :param thread: any thread.
-    :returns: percent or bytes; None where it says nothing.
-    """
-    return thread.memory_bytes if thread.kind == "mem" else thread.share
-
-
 def node_label(node: HotNode) -> str:
     """
     Tell what people call a node.
@@ -137,7 +128,7 @@ def measures(reports: Iterable[HotThreadsReport]) -> tuple[Measure, ...]:
     """
     threads = [thread for report in reports for node in report.nodes for thread in node.threads]
     kinds = Counter(kind_of(thread) for thread in threads)
-    told = {kind_of(thread) for thread in threads if (stated_amount(thread) or 0) > 0}
+    told = {kind_of(thread) for thread in threads if (thread.amount or 0) > 0}
     return tuple(
         Measure(kind, "threads" if kind not in told else "bytes" if kind == "mem" else "percent")
         for kind, _ in kinds.most_common()

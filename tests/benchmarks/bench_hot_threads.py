@@ -177,7 +177,7 @@ def read_all(text: str) -> list[object]:
     for node in parse(text).nodes:
         values += (node.name, node.node_id, node.roles, node.timestamp, node.interval_seconds)
         for thread in node.threads:
-            values += (thread.name, thread.pool, thread.kind, thread.share, thread.seconds)
+            values += (thread.name, thread.pool, thread.kind, thread.percent, thread.seconds)
             values += [(group.snapshots, group.frames) for group in thread.groups]
     return values
 

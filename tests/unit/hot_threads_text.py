@@ -38,6 +38,12 @@ def cpu(share: float) -> str:
     return f"{share}% ({share * 5:.0f}ms out of 500ms) cpu usage"
 
 
+def split(percent: float, on_cpu: float, **rest: float) -> str:
+    """Return a thread's usage as Elasticsearch from 7.16 on prints it; `rest` is `other` or `idle`, in percent."""
+    ((name, rest_percent),) = rest.items()
+    return f"{percent}% [cpu={on_cpu}%, {name}={rest_percent}%] (250ms out of 500ms) cpu usage"
+
+
 def stack(snapshots: int, *frames: str, total: int = 10) -> str:
     """Give a stack, innermost frame first, as the servers print it."""
     lines = "".join(f"       {frame}\n" for frame in frames)

@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from airflow_provider_mediaops.cluster.hot_threads.parser import parse
+from airflow_provider_mediaops.cluster.hot_threads.report import HotThreadsReport
 
-__all__ = ["parse"]
+__all__ = ["HotThreadsReport", "parse"]

@@ -98,10 +98,10 @@ class Usage(TypedDict, total=False):
     node_name: str | None
     pool: str | None
     kind: Kind
-    share: float | None
-    cpu_share: float | None
-    other_share: float | None
-    idle_share: float | None
+    percent: float | None
+    cpu_percent: float | None
+    other_percent: float | None
+    idle_percent: float | None
     time: str
     seconds: float | None
     out_of: str
@@ -177,15 +177,18 @@ def _measure_of(match: re.Match[str]) -> Usage:
     kind: dict[str, Kind] = {"cpu": "cpu", "wait": "wait", "block": "block"}
     usage: Usage = {
         "kind": kind[match["kind"]],
-        "share": _percent(match["share"]),
+        "percent": _percent(match["share"]),
         "time": match["time"],
         "seconds": read_seconds(match["time"]),
         "out_of": match["out_of"],
         "out_of_seconds": read_seconds(match["out_of"]),
     }
     if match["cpu"] is not None:
-        usage["cpu_share"] = _percent(match["cpu"])
-        usage["idle_share" if match["rest"] == "idle" else "other_share"] = _percent(match["rest_share"])
+        # The leading percentage is the sum with the other time, so it is no figure of CPU here.
+        usage["cpu_percent"] = _percent(match["cpu"])
+        usage["idle_percent" if match["rest"] == "idle" else "other_percent"] = _percent(match["rest_share"])
+    elif usage["kind"] == "cpu":
+        usage["cpu_percent"] = usage["percent"]
     return usage
 
 

@@ -135,10 +135,12 @@ class HotThread(_StatingPart):
     :ivar node_name: the node that the name speaks of, if it does (`elasticsearch[node][pool][T#1]`).
     :ivar pool: the thread pool, or the kind of background thread, if the name tells.
     :ivar kind: what was sampled, or None where the line was not understood.
-    :ivar share: percent of the interval; above 100 and below 0 do occur. None where no number was given.
-    :ivar cpu_share: percent on a processor (Elasticsearch from 7.16).
-    :ivar other_share: percent neither on a processor nor waiting (Elasticsearch from 7.16).
-    :ivar idle_share: the same for transport threads, where newer versions call it idle.
+    :ivar percent: the leading percentage as printed; above 100 and below 0 occur. None if it is no number.
+        Elasticsearch from 7.16 on prints CPU and other time together here.
+    :ivar cpu_percent: percent of the interval on a processor: `cpu=` if the line gives the split, else `percent` of a
+        report on CPU. None if unknown, and in reports on waiting, blocking and memory.
+    :ivar other_percent: percent of the interval off the processor, neither waiting nor blocked (`other=`).
+    :ivar idle_percent: percent of the interval in which a transport thread was idle (`idle=`).
     :ivar time: the time as printed (`503.3ms`); `seconds` is the same in seconds.
     :ivar out_of: the interval as printed; `out_of_seconds` is the same in seconds.
     :ivar memory: the memory as printed (`11.4kb`); `memory_bytes` is the same in bytes, rounded.
@@ -159,16 +161,29 @@ class HotThread(_StatingPart):
     node_name = Stated[str | None]()
     pool = Stated[str | None]()
     kind = Stated[Kind | None]()
-    share = Stated[float | None]()
-    cpu_share = Stated[float | None]()
-    other_share = Stated[float | None]()
-    idle_share = Stated[float | None]()
+    percent = Stated[float | None]()
+    cpu_percent = Stated[float | None]()
+    other_percent = Stated[float | None]()
+    idle_percent = Stated[float | None]()
     time = Stated[str | None]()
     seconds = Stated[float | None]()
     out_of = Stated[str | None]()
     out_of_seconds = Stated[float | None]()
     memory = Stated[str | None]()
     memory_bytes = Stated[int | None]()
+
+    @property
+    def amount(self) -> float | None:
+        """Return what the thread used, for sums, weights and rankings.
+
+        :returns: `memory_bytes` in a report on memory; `percent` in one on waiting or blocking, and of a line that was
+            cut before its kind; else `cpu_percent`, so that other and idle time never count. None if unknown.
+        """
+        if self.kind == "mem":
+            return self.memory_bytes
+        if self.kind == "cpu" or self.cpu_percent is not None:
+            return self.cpu_percent
+        return self.percent
 
     def _read(self) -> Mapping[str, Any]:
         return read_thread(self.source, self.section)
@@ -259,6 +274,11 @@ class HotThreadsReport(_Part):
     source: str = field(default="", repr=False)
     nodes: tuple[HotNode, ...] = ()
     unparsed: tuple[Unparsed, ...] = ()
+
+    @property
+    def understood(self) -> bool:
+        """Whether anything of the text was understood as part of a report: a header, a sampling line, or a thread."""
+        return any(node.name or node.node_id or node.timestamp_text or node.threads for node in self.nodes)
 
     def render(self) -> str:
         """The text again, to the last character.

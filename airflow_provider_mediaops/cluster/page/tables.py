@@ -271,10 +271,8 @@ def _percent(amount: float, of: float) -> float:
 
 def _split(thread: HotThread) -> str:
     """How much of a thread's share was on a processor, where the server tells the difference."""
-    if thread.cpu_share is None:
-        return ""
-    rest, share = ("idle", thread.idle_share) if thread.other_share is None else ("other", thread.other_share)
-    return f"cpu {thread.cpu_share:.1f} %" + (f", {rest} {share:.1f} %" if share is not None else "")
+    rest = {"other": thread.other_percent, "idle": thread.idle_percent}
+    return ", ".join(f"{name} {percent:.1f} %" for name, percent in rest.items() if percent is not None)
 
 
 def _name_of(cpu: NodeCpu, heats: dict[str, Heat]) -> str:

@@ -9,7 +9,7 @@ import pytest
 from airflow_provider_mediaops.cluster.comparison import NO_STACK, WAITING, Comparison, Heat, compare, method_of
 from airflow_provider_mediaops.cluster.folded import Measure
 from airflow_provider_mediaops.cluster.hot_threads.parser import parse
-from tests.unit.hot_threads_text import cpu, section, stack, thread, unique
+from tests.unit.hot_threads_text import cpu, section, split, stack, thread, unique
 
 RECORDED = Path(__file__).parents[2] / "data" / "hot_threads"
 
@@ -73,6 +73,23 @@ class TestOneReport:
             section("n1", search("n1", 1, 60.0, *frames), search("n1", 2, 50.0), search("n1", 3, 4.0, unique()))
         )
         assert [one.method for one in found.threads] == ["a.B.d", NO_STACK, NO_STACK]
+
+    def test_other_and_idle_time_is_no_cpu(self) -> None:
+        found = compared(
+            section(
+                "n1",
+                thread("es[n1][transport_worker][T#1]", split(100.0, 4.3, other=95.7), stack(10, "a.B.wait(B.java:1)")),
+                thread("es[n1][transport_worker][T#2]", split(0.5, 0.5, idle=99.5), stack(10, "a.B.wait(B.java:1)")),
+                thread("es[n1][write][T#1]", split(59.6, 17.9, other=41.7), stack(10, "a.B.work(B.java:1)")),
+            )
+        )
+        assert [(one.heat.name, one.heat.peak) for one in found.threads] == [
+            ("es[n1][write][T#1]", 17.9),
+            ("es[n1][transport_worker][T#1]", 4.3),
+            ("es[n1][transport_worker][T#2]", 0.5),
+        ]
+        assert amounts(found.methods) == {"a.B.work": [17.9], "a.B.wait": [4.8]}
+        assert amounts(found.nodes) == {"n1": [22.7]}
 
     def test_what_the_figures_leave_open_is_counted(self) -> None:
         found = compared(
@@ -138,7 +155,7 @@ class TestSeveralReports:
 
     def test_a_thread_is_shown_as_where_it_was_hottest(self) -> None:
         found = compared(self.FIRST, self.LAST)
-        assert {one.heat.name[-5:]: one.hottest.share for one in found.threads}["[T#2]"] == 25.0
+        assert {one.heat.name[-5:]: one.hottest.percent for one in found.threads}["[T#2]"] == 25.0
 
     def test_threads_of_one_name_on_two_nodes_are_two(self) -> None:
         one = thread("Attach Listener", cpu(5.0))

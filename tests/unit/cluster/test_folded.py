@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from airflow_provider_mediaops.cluster.folded import Measure, folded, measures, on_one_line
 from airflow_provider_mediaops.cluster.hot_threads.parser import parse
-from tests.unit.hot_threads_text import ATTACKS, cpu, hostile, section, stack, thread, unique
+from tests.unit.hot_threads_text import ATTACKS, cpu, hostile, section, split, stack, thread, unique
 
 RECORDED = sorted((Path(__file__).parents[2] / "data" / "hot_threads").glob("*.txt"))
 ESCAPE = re.compile(r"\\(?:\\|x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8}))")
@@ -119,6 +119,12 @@ class TestWeights:
     def test_share_times_snapshots_and_never_less_than_one(self, share: float, snapshots: int, weight: int) -> None:
         text = section("n1", thread("t", cpu(share), stack(snapshots, "a.B.c(B.java:1)")))
         assert fold(text) == [f"n1;t;t;a.B.c(B.java:1) {weight}"]
+
+    def test_other_and_idle_time_weighs_nothing(self) -> None:
+        frame = "a.B.c(B.java:1)"
+        one = thread("one", split(100.0, 4.3, other=95.7), stack(10, frame))
+        two = thread("two", split(0.0, 0.0, idle=100.0), stack(10, frame))
+        assert fold(section("n1", one, two)) == [f"n1;one;one;{frame} 43"]
 
     @pytest.mark.parametrize("share", ["0.0%", "-3.0%"])
     def test_what_used_nothing_beside_others_is_left_out(self, share: str) -> None:

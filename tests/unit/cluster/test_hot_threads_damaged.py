@@ -186,7 +186,7 @@ def test_blank_lines_before_two_sections_without_headers_are_kept() -> None:
 def test_a_thread_of_unknown_form_keeps_its_stacks() -> None:
     report = parse(REPORT + THREAD.replace("(50ms out of 500ms)", "[gpu=10.0%]") + STACK)
     last = report.nodes[0].threads[-1]
-    assert (last.kind, last.share, last.pool, len(last.groups)) == (None, None, "search", 1)
+    assert (last.kind, last.percent, last.pool, len(last.groups)) == (None, None, "search", 1)
 
 
 def test_an_unknown_line_stays_where_it_stood() -> None:

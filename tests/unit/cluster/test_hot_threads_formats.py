@@ -88,10 +88,10 @@ def test_elasticsearch_1_in_full() -> None:
                 "node_name": "Blue Marvel",
                 "pool": "bulk",
                 "kind": "cpu",
-                "share": 12.5,
-                "cpu_share": None,
-                "other_share": None,
-                "idle_share": None,
+                "percent": 12.5,
+                "cpu_percent": 12.5,
+                "other_percent": None,
+                "idle_percent": None,
                 "time": "62.5ms",
                 "seconds": 0.0625,
                 "out_of": "500ms",
@@ -143,8 +143,8 @@ def test_elasticsearch_9_in_full() -> None:
         "threads": 2,
     }
     busy, idle = node.threads
-    assert (busy.share, busy.cpu_share, busy.other_share, busy.idle_share) == (394.6, 94.6, 300.0, None)
-    assert (idle.share, idle.cpu_share, idle.other_share, idle.idle_share) == (0.0, 0.0, None, 100.0)
+    assert (busy.percent, busy.cpu_percent, busy.other_percent, busy.idle_percent) == (394.6, 94.6, 300.0, None)
+    assert (idle.percent, idle.cpu_percent, idle.other_percent, idle.idle_percent) == (0.0, 0.0, None, 100.0)
     (group,) = busy.groups
     assert (group.snapshots, group.total, group.elements) == (1, None, None)
     assert group.frames == (
@@ -168,7 +168,7 @@ def test_elasticsearch_9_in_full() -> None:
 )
 def test_time_used(measure: str, expected: tuple[str, float | None, float, float]) -> None:
     thread = only_thread(f"   {measure} by thread 'x'")
-    assert (thread.kind, thread.share, thread.seconds, thread.out_of_seconds) == expected
+    assert (thread.kind, thread.percent, thread.seconds, thread.out_of_seconds) == expected
 
 
 @pytest.mark.parametrize(
@@ -309,7 +309,7 @@ def test_each_part_holds_its_own_lines() -> None:
 def test_report_as_json() -> None:
     text = ELASTICSEARCH_9.replace("394.6%", "NaN%") + "what is this?\n"
     told = json.loads(json.dumps(parse(text).to_dict(), allow_nan=False))
-    assert told["nodes"][0]["threads"][0]["share"] is None
+    assert told["nodes"][0]["threads"][0]["percent"] is None
     assert told["nodes"][0]["attributes"] == {"zone": "a"}
     assert told["unparsed"] == [{"line": 13, "text": "what is this?", "reason": "not a line of a hot-threads report"}]
 

@@ -60,7 +60,7 @@ def test_elasticsearch_9_in_a_shared_report(shared_data: Path) -> None:
         (f"elasticsearch-es-master-{number}", "9.1.0", "mr") for number in (2, 0, 1)
     ]
     threads = [thread for node in report.nodes for thread in node.threads]
-    assert [(thread.pool, thread.share, thread.idle_share, thread.other_share) for thread in threads] == [
+    assert [(thread.pool, thread.percent, thread.idle_percent, thread.other_percent) for thread in threads] == [
         ("transport_worker", 0.0, 100.0, None),
         ("readiness-service", 100.0, None, 100.0),
     ]
