@@ -15,7 +15,6 @@ from airflow_provider_mediaops.exceptions import (
     TemporaryError,
 )
 from airflow_provider_mediaops.triggers.event import done_event, error_event, unexpected
-from airflow_provider_mediaops.triggers.serialized import serialized
 from airflow_provider_mediaops.waiting import Done, Pace
 
 if TYPE_CHECKING:
@@ -74,8 +73,17 @@ class WatchTrigger(BaseTrigger):
         """Make the watch of its fields; raise InvalidArgumentError if one is wrong."""
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Give the class and the arguments that make this trigger again."""
-        return serialized(self)
+        """Return the class and the arguments from which Airflow makes this trigger again."""
+        return f"{type(self).__module__}.{type(self).__qualname__}", {
+            "conn_id": self.conn_id,
+            "watch": self.watch,
+            "poke_interval": self.poke_interval,
+            "exponential_backoff": self.exponential_backoff,
+            "max_wait": self.max_wait,
+            "silent_fail": self.silent_fail,
+            "start_after": self.start_after,
+            "failures": self.failures,
+        }
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Wait, and yield one event: done, or a permanent error."""
