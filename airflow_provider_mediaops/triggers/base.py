@@ -14,6 +14,7 @@ from airflow_provider_mediaops.exceptions import (
     MediaOpsError,
     TemporaryError,
 )
+from airflow_provider_mediaops.triggers.deferral import settled
 from airflow_provider_mediaops.triggers.event import done_event, error_event, unexpected
 from airflow_provider_mediaops.waiting import Done, Pace
 
@@ -87,21 +88,23 @@ class WatchTrigger(BaseTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Wait, and yield one event: done, or a permanent error."""
+        yield TriggerEvent(await settled(self, self._payload()))
+
+    async def _payload(self) -> dict[str, Any]:
         try:
             watch = self._make_watch()
             if self.start_after:
                 await asyncio.sleep(self.start_after)
             async with self._make_hook() as hook:
-                value = await self._wait(hook, watch)
-            yield TriggerEvent(done_event(value))
+                return done_event(await self._wait(hook, watch))
         except MediaOpsError as error:
-            yield TriggerEvent(error_event(error))
+            return error_event(error)
         # TypeError: a row of another version of this provider, whose watch has other fields.
         except (TypeError, InvalidArgumentError) as error:
-            yield TriggerEvent(error_event(InvalidConnectionError(str(error))))
+            return error_event(InvalidConnectionError(str(error)))
         except ValueError as error:
             self.log.exception("The wait ended with an unexpected error.")
-            yield TriggerEvent(error_event(unexpected(error)))
+            return error_event(unexpected(error))
 
     async def _wait(self, hook: ServiceHook, watch: Watch) -> Any:
         pace = Pace(self.poke_interval, self.exponential_backoff, self.max_wait)

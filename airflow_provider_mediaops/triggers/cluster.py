@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, InvalidConnectionError, MediaOpsError
+from airflow_provider_mediaops.triggers.deferral import settled
 from airflow_provider_mediaops.triggers.event import done_event, error_event, unexpected
 from airflow_provider_mediaops.waiting import Pace
 
@@ -165,7 +166,7 @@ class HighCpuTrigger(BaseEventTrigger):
         if self.once:
             if getattr(self, "asset_state_store", None) is not None:
                 await self._never(ValueError("once=True is for a task that waits; not for an asset's watcher."))
-            yield TriggerEvent(await self._end_of_the_wait())
+            yield TriggerEvent(await settled(self, self._end_of_the_wait()))
             return
         try:
             self._check()
