@@ -58,6 +58,17 @@ class CaptureHotThreadsTrigger(WorkTrigger):
         self.deadline = deadline
         self.taken_for = taken_for
 
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Return the class and the arguments from which Airflow makes this trigger again."""
+        return f"{type(self).__module__}.{type(self).__qualname__}", {
+            "conn_id": self.conn_id,
+            "plan": self.plan,
+            "destination": self.destination,
+            "formats": self.formats,
+            "deadline": self.deadline,
+            "settled_after": self.settled_after,
+        }
+
     async def _work(self) -> dict[str, Any]:
         # Imported here: a DAG's file is parsed without it.
         from airflow_provider_mediaops.cluster.capture import CaptureDestination
