@@ -66,6 +66,7 @@ class CaptureHotThreadsTrigger(WorkTrigger):
             "destination": self.destination,
             "formats": self.formats,
             "deadline": self.deadline,
+            "taken_for": self.taken_for,
             "settled_after": self.settled_after,
         }
 
