@@ -26,6 +26,7 @@ from airflow_provider_mediaops.http.exchange import Blocking
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from airflow_provider_mediaops.cluster.capture_reason import TakenFor
     from airflow_provider_mediaops.cluster.hot_threads.model import HotNode, HotThreadsReport
     from airflow_provider_mediaops.cluster.models import NodeCpu, NodeStats
     from airflow_provider_mediaops.cluster.page.document import PageCapture
@@ -87,6 +88,8 @@ class Capture:
     :param stats: the nodes' statistics right before it; None where the cluster did not give them.
     :param remarks: what a person should know of how it was taken.
     :param taken: when it was asked for.
+    :param cause: why it was taken, in words, as :func:`~airflow_provider_mediaops.cluster.capture_reason.cause_of`
+        returns it; empty if it is unknown.
     """
 
     text: str
@@ -94,6 +97,7 @@ class Capture:
     stats: NodeStats | None = None
     remarks: tuple[str, ...] = ()
     taken: datetime | None = None
+    cause: str = ""
 
     @cached_property
     def report(self) -> HotThreadsReport:
@@ -197,7 +201,7 @@ class Capture:
         from airflow_provider_mediaops.cluster.page.document import PageCapture
 
         cpu = None if self.stats is None else self.stats.nodes
-        return PageCapture(self.text, self.report, self.taken, cpu, self._remarks(), path)
+        return PageCapture(self.text, self.report, self.taken, cpu, self._remarks(), path, self.cause)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,12 +212,14 @@ class CaptureDestination:
     :param path: the path of the text; its suffix is exchanged for each format's own.
     :param formats: any of :data:`FORMATS`, each once.
     :param captures: how many captures there will be; the files of several are numbered.
+    :param taken_for: the task attempt or DAG run that the page names; None if there is none.
     :raises ValueError: for an unknown format, none at all, or a destination that names no file.
     """
 
     path: str
     formats: str | Sequence[str]
     captures: int = 1
+    taken_for: TakenFor | None = None
 
     def __post_init__(self) -> None:
         self.paths(1)
@@ -239,7 +245,7 @@ class CaptureDestination:
         stats = next(iter(captures.values())).stats
         whose = f" of {stats.cluster_name}" if stats and stats.cluster_name else ""
         shown = [capture.shown(self.paths(number).get("txt")) for number, capture in captures.items()]
-        return page(shown, title=f"Hot threads{whose}").encode()
+        return page(shown, title=f"Hot threads{whose}", taken_for=self.taken_for).encode()
 
 
 def _now() -> datetime:
@@ -247,7 +253,12 @@ def _now() -> datetime:
 
 
 def take_capture(
-    ask: Ask, query: HotThreadsQuery, reading: Reading | None = None, *, now: Callable[[], datetime] = _now
+    ask: Ask,
+    query: HotThreadsQuery,
+    reading: Reading | None = None,
+    *,
+    now: Callable[[], datetime] = _now,
+    cause: str = "",
 ) -> Conversation[Capture]:
     """
     Ask for the CPU of the nodes, unless it has just been read, then for their hot threads.
@@ -258,6 +269,7 @@ def take_capture(
     :param query: which hot threads.
     :param reading: what has just been read; then nothing is asked before the hot threads.
     :param now: the time.
+    :param cause: why it is taken, in words.
     :returns: a conversation whose result is the capture.
     :raises ReplyTimeoutError: where none of the nodes that were asked for by name is in the report.
     :raises MediaOpsError: where the cluster gives no hot threads.
@@ -271,7 +283,7 @@ def take_capture(
         if error.reason != EMPTY_REPORT or reading.stats is None:
             raise
         raise _no_answer(query, reading.stats, error.context()) from error
-    capture = Capture(text, node_list(query.nodes), reading.stats, reading.remarks, taken)
+    capture = Capture(text, node_list(query.nodes), reading.stats, reading.remarks, taken, cause)
     # A large report is not to be searched on an event loop.
     if capture.selectors and (yield Blocking(lambda: capture.is_vain)):
         about = {"service": "search cluster", "method": call.request.method, "path": call.request.path}

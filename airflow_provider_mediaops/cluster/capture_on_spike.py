@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from airflow_provider_mediaops.cluster.api import EMPTY_REPORT, HotThreadsQuery
 from airflow_provider_mediaops.cluster.capture import Reading, storable, take_capture
+from airflow_provider_mediaops.cluster.capture_reason import cause_of
 from airflow_provider_mediaops.cluster.spike import Progress, await_spike
 from airflow_provider_mediaops.cluster.watch import CpuWatch, name_some
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, MediaOpsError, TemporaryError
@@ -248,7 +249,8 @@ class _Series:
         """Take a capture and keep it."""
         if number == 1:
             self._began = self.clock.monotonic()
-        capture = yield from take_capture(self.ask, query, reading, now=self.clock.now)
+        cause = cause_of(self.plan.watch, timed_out=self.timed_out)
+        capture = yield from take_capture(self.ask, query, reading, now=self.clock.now, cause=cause)
         self._kept.append((yield Blocking(lambda: self.keeper.keep(capture, number))))
 
     def go_on(self, query: HotThreadsQuery) -> Conversation[dict[str, Any]]:

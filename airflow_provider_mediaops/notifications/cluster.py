@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import asdict, replace
 from datetime import datetime, timezone
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from airflow.providers.common.compat.sdk import conf
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from airflow_provider_mediaops.cluster.capture import Capture
+    from airflow_provider_mediaops.cluster.capture_reason import TakenFor
     from airflow_provider_mediaops.hooks.cluster import HotThreadsArguments
 
 
@@ -84,27 +85,19 @@ class CaptureHotThreadsNotifier(ServiceNotifier):
     def _keep(self, capture: Capture, context: Context) -> None:
         from airflow_provider_mediaops.cluster.capture import CaptureDestination
         from airflow_provider_mediaops.cluster.capture_files import CaptureFiles
+        from airflow_provider_mediaops.cluster.capture_reason import TakenFor
 
-        files = CaptureFiles(CaptureDestination(self.destination or _own_place(context), self.formats), self.log)
-        files.keep(capture, 1)
+        taken_for = TakenFor.from_context(context)
+        destination = CaptureDestination(self.destination or _own_place(taken_for), self.formats, taken_for=taken_for)
+        files = CaptureFiles(destination, self.log)
+        files.keep(replace(capture, cause="at once, by a notifier"), 1)
         files.finish()
 
 
-def _own_place(context: Mapping[str, Any]) -> str:
-    # Named as Airflow names its own log files. A deadline alert knows of the run only, and as a dictionary.
-    ti, run = context.get("ti"), context.get("dag_run")
-    attempt = _field(ti, "try_number") or f"{datetime.now(timezone.utc):%Y%m%dT%H%M%S.%fZ}"
-    parts = {
-        "dag_id": _field(ti, "dag_id") or _field(run, "dag_id"),
-        "run_id": _field(ti, "run_id") or _field(run, "run_id"),
-        "task_id": _field(ti, "task_id"),
-        "map_index": index if (index := _field(ti, "map_index")) not in (None, -1) else None,
-        "attempt": attempt,
-    }
+def _own_place(taken_for: TakenFor) -> str:
+    # Named as Airflow names its own log files.
+    parts = {**asdict(taken_for), "attempt": taken_for.try_number or f"{datetime.now(timezone.utc):%Y%m%dT%H%M%S.%fZ}"}
     folder = conf.get("logging", "base_log_folder").rstrip("/")
-    named = [f"{name}={quote(str(value), safe=':+')}" for name, value in parts.items() if value is not None]
+    names = ("dag_id", "run_id", "task_id", "map_index", "attempt")
+    named = [f"{name}={quote(str(parts[name]), safe=':+')}" for name in names if parts[name] is not None]
     return f"{folder}/hot_threads/{'/'.join(named)}.txt"
-
-
-def _field(owner: object, name: str) -> Any:
-    return owner.get(name) if isinstance(owner, Mapping) else getattr(owner, name, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -171,7 +172,7 @@ class CaptureHotThreadsOperator(BaseOperator):
         self.cluster_conn_id = cluster_conn_id
         known = {name: value for name, value in self._arguments().items() if not is_templated(value)}
         _plan({**_HARMLESS, **known})
-        _files({**_HARMLESS, **known}, self.log)
+        _files({**_HARMLESS, **known}, self.log, {})
         use_retry_policy(self)
 
     def execute(self, context: Context) -> dict[str, Any]:
@@ -182,9 +183,9 @@ class CaptureHotThreadsOperator(BaseOperator):
 
         with ending_task():
             arguments = self._arguments()
-            (plan, limit), files = _plan(arguments), _files(arguments, self.log)
+            (plan, limit), files = _plan(arguments), _files(arguments, self.log, context)
             if self.deferrable and (plan.watch or plan.captures > 1):
-                self._defer(plan, limit, files)
+                self._defer(plan, limit, files, context)
             with SearchClusterHook(self.cluster_conn_id) as hook:
                 ask = hook.service.client.ask
                 conversation = capture_when_hot(
@@ -211,20 +212,21 @@ class CaptureHotThreadsOperator(BaseOperator):
                 waited = self.when_cpu_above is not None
                 if waited and self.on_timeout != "capture":
                     return self._result({"timed_out": True})
-                return self._result(self._capture_here(timed_out=waited))
+                return self._result(self._capture_here(context, timed_out=waited))
 
-    def _capture_here(self, *, timed_out: bool) -> dict[str, Any]:
+    def _capture_here(self, context: Context, *, timed_out: bool) -> dict[str, Any]:
         from airflow_provider_mediaops.cluster.capture_on_spike import capture_at_once
         from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
 
         arguments = self._arguments()
-        (plan, _), files = _plan(arguments), _files(arguments, self.log)
+        (plan, _), files = _plan(arguments), _files(arguments, self.log, context)
         with SearchClusterHook(self.cluster_conn_id) as hook:
             ask = hook.service.client.ask
             return hook.run(capture_at_once(ask, plan, files, tell=self._tell, timed_out=timed_out))
 
-    def _defer(self, plan: CapturePlan, limit: float, files: CaptureFiles) -> None:
+    def _defer(self, plan: CapturePlan, limit: float, files: CaptureFiles, context: Context) -> None:
         from airflow_provider_mediaops.cluster.capture import read_formats
+        from airflow_provider_mediaops.cluster.capture_reason import TakenFor
         from airflow_provider_mediaops.triggers.hot_threads import CaptureHotThreadsTrigger
 
         # There it is found out again, for the triggerer; here it costs no wait.
@@ -236,6 +238,7 @@ class CaptureHotThreadsOperator(BaseOperator):
                 destination=self.destination,
                 formats=list(read_formats(self.formats)),
                 deadline=time.time() + limit,
+                taken_for=asdict(TakenFor.from_context(context)),
             ),
             method_name="execute_complete",
             timeout=timedelta(seconds=limit + plan.seconds + _NET),
@@ -304,9 +307,11 @@ def _limit(wait_timeout: float | str | timedelta | None, watch: CpuWatch | None)
     return limit
 
 
-def _files(arguments: Mapping[str, Any], log: Any) -> CaptureFiles:
+def _files(arguments: Mapping[str, Any], log: Any, context: Mapping[str, Any]) -> CaptureFiles:
     from airflow_provider_mediaops.cluster.capture import CaptureDestination
     from airflow_provider_mediaops.cluster.capture_files import CaptureFiles
+    from airflow_provider_mediaops.cluster.capture_reason import TakenFor
 
     captures = read_whole_number("captures", arguments["captures"])
-    return CaptureFiles(CaptureDestination(arguments["destination"], arguments["formats"], captures), log)
+    taken_for = TakenFor.from_context(context)
+    return CaptureFiles(CaptureDestination(arguments["destination"], arguments["formats"], captures, taken_for), log)

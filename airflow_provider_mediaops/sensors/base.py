@@ -20,7 +20,7 @@ from airflow.providers.common.compat.sdk import (
 
 from airflow_provider_mediaops.exceptions import TemporaryError
 from airflow_provider_mediaops.task_failure import PERMANENT, ending_task, use_retry_policy
-from airflow_provider_mediaops.triggers.deferral import SETTLED_AFTER_SECONDS, read_deferrable
+from airflow_provider_mediaops.triggers.deferral import read_deferrable
 from airflow_provider_mediaops.triggers.event import value_of
 from airflow_provider_mediaops.waiting import Done, Pace, Waiting, until
 
@@ -121,7 +121,7 @@ class ServiceSensor(BaseSensorOperator):
             self._start_after = max(self.poke_interval, self._pause)
             if given_up:
                 # It has seen nothing, so the triggerer looks as soon as it may.
-                self._start_after = max(min(self.poke_interval, SETTLED_AFTER_SECONDS), given_up[0].seconds)
+                self._start_after = given_up[0].seconds
         limit = timedelta(seconds=self.timeout)
         return self.defer(trigger=self.make_trigger(), method_name="execute_complete", timeout=limit)
 

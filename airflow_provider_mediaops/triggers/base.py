@@ -14,8 +14,8 @@ from airflow_provider_mediaops.exceptions import (
     MediaOpsError,
     TemporaryError,
 )
+from airflow_provider_mediaops.triggers.deferral import settled
 from airflow_provider_mediaops.triggers.event import done_event, error_event, unexpected
-from airflow_provider_mediaops.triggers.serialized import serialized
 from airflow_provider_mediaops.waiting import Done, Pace
 
 if TYPE_CHECKING:
@@ -74,26 +74,37 @@ class WatchTrigger(BaseTrigger):
         """Make the watch of its fields; raise InvalidArgumentError if one is wrong."""
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Give the class and the arguments that make this trigger again."""
-        return serialized(self)
+        """Return the class and the arguments from which Airflow makes this trigger again."""
+        return f"{type(self).__module__}.{type(self).__qualname__}", {
+            "conn_id": self.conn_id,
+            "watch": self.watch,
+            "poke_interval": self.poke_interval,
+            "exponential_backoff": self.exponential_backoff,
+            "max_wait": self.max_wait,
+            "silent_fail": self.silent_fail,
+            "start_after": self.start_after,
+            "failures": self.failures,
+        }
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Wait, and yield one event: done, or a permanent error."""
+        yield TriggerEvent(await settled(self, self._payload()))
+
+    async def _payload(self) -> dict[str, Any]:
         try:
             watch = self._make_watch()
             if self.start_after:
                 await asyncio.sleep(self.start_after)
             async with self._make_hook() as hook:
-                value = await self._wait(hook, watch)
-            yield TriggerEvent(done_event(value))
+                return done_event(await self._wait(hook, watch))
         except MediaOpsError as error:
-            yield TriggerEvent(error_event(error))
+            return error_event(error)
         # TypeError: a row of another version of this provider, whose watch has other fields.
         except (TypeError, InvalidArgumentError) as error:
-            yield TriggerEvent(error_event(InvalidConnectionError(str(error))))
+            return error_event(InvalidConnectionError(str(error)))
         except ValueError as error:
             self.log.exception("The wait ended with an unexpected error.")
-            yield TriggerEvent(error_event(unexpected(error)))
+            return error_event(unexpected(error))
 
     async def _wait(self, hook: ServiceHook, watch: Watch) -> Any:
         pace = Pace(self.poke_interval, self.exponential_backoff, self.max_wait)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, InvalidConnectionError, MediaOpsError
+from airflow_provider_mediaops.triggers.deferral import settled
 from airflow_provider_mediaops.triggers.event import done_event, error_event, unexpected
-from airflow_provider_mediaops.triggers.serialized import serialized
 from airflow_provider_mediaops.waiting import Pace
 
 if TYPE_CHECKING:
@@ -129,25 +129,44 @@ class HighCpuTrigger(BaseEventTrigger):
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """
-        Give the class and the arguments that make this trigger again.
+        Return the class and the arguments from which Airflow makes this trigger again.
 
         Airflow calls it when it parses a DAG and when a task defers, not in the triggerer.
 
-        :raises ValueError: where an argument cannot be used.
+        :raises ValueError: if an argument cannot be used.
         """
         self._check()
-        return serialized(self)
+        return self._serialized()
+
+    def _serialized(self) -> tuple[str, dict[str, Any]]:
+        # Airflow identifies a trigger that watches an asset by a hash of this, so the arguments keep their order.
+        return f"{type(self).__module__}.{type(self).__qualname__}", {
+            "cluster_conn_id": self.cluster_conn_id,
+            "threshold": self.threshold,
+            "sustained_for": self.sustained_for,
+            "nodes": self.nodes,
+            "require": self.require,
+            "poll_interval": self.poll_interval,
+            "reading_interval": self.reading_interval,
+            "clear_below": self.clear_below,
+            "once": self.once,
+            "exponential_backoff": self.exponential_backoff,
+            "max_wait": self.max_wait,
+            "silent_fail": self.silent_fail,
+            "start_after": self.start_after,
+            "failures": self.failures,
+        }
 
     def __repr__(self) -> str:
         # Airflow's own calls serialize(), which may refuse.
-        return str(self.repr(*serialized(self)))
+        return str(self.repr(*self._serialized()))
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Watch, and yield an event for each spike; or wait, and yield one event: done, or a permanent error."""
         if self.once:
             if getattr(self, "asset_state_store", None) is not None:
                 await self._never(ValueError("once=True is for a task that waits; not for an asset's watcher."))
-            yield TriggerEvent(await self._end_of_the_wait())
+            yield TriggerEvent(await settled(self, self._end_of_the_wait()))
             return
         try:
             self._check()

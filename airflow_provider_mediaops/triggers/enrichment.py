@@ -48,6 +48,14 @@ class EnrichmentTrigger(WorkTrigger):
         self.conn_id = conn_id
         self.enrichment = enrichment
 
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Return the class and the arguments from which Airflow makes this trigger again."""
+        return f"{type(self).__module__}.{type(self).__qualname__}", {
+            "conn_id": self.conn_id,
+            "enrichment": self.enrichment,
+            "settled_after": self.settled_after,
+        }
+
     async def _work(self) -> dict[str, Any]:
         from airflow_provider_mediaops.enrichment.attempt import Enrichment
         from airflow_provider_mediaops.storage.source_lines import InvalidSourceError

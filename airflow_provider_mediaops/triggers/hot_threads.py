@@ -33,6 +33,7 @@ class CaptureHotThreadsTrigger(WorkTrigger):
     :param destination: the path of the text.
     :param formats: what is written.
     :param deadline: when the wait ends, in seconds since 1970, so that a restart does not prolong it.
+    :param taken_for: the task attempt that the page names: the fields of ``TakenFor``; None in older rows.
     :param settled_after: the event comes no sooner than so many seconds after the trigger's start.
     """
 
@@ -46,6 +47,7 @@ class CaptureHotThreadsTrigger(WorkTrigger):
         destination: str,
         formats: list[str],
         deadline: float,
+        taken_for: dict[str, Any] | None = None,
         settled_after: float = SETTLED_AFTER_SECONDS,
     ) -> None:
         super().__init__(settled_after=settled_after)
@@ -54,12 +56,26 @@ class CaptureHotThreadsTrigger(WorkTrigger):
         self.destination = destination
         self.formats = formats
         self.deadline = deadline
+        self.taken_for = taken_for
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Return the class and the arguments from which Airflow makes this trigger again."""
+        return f"{type(self).__module__}.{type(self).__qualname__}", {
+            "conn_id": self.conn_id,
+            "plan": self.plan,
+            "destination": self.destination,
+            "formats": self.formats,
+            "deadline": self.deadline,
+            "taken_for": self.taken_for,
+            "settled_after": self.settled_after,
+        }
 
     async def _work(self) -> dict[str, Any]:
         # Imported here: a DAG's file is parsed without it.
         from airflow_provider_mediaops.cluster.capture import CaptureDestination
         from airflow_provider_mediaops.cluster.capture_files import CaptureFiles
         from airflow_provider_mediaops.cluster.capture_on_spike import CapturePlan, capture_when_hot
+        from airflow_provider_mediaops.cluster.capture_reason import TakenFor
         from airflow_provider_mediaops.hooks.threads import in_thread
         from airflow_provider_mediaops.triggers.cluster_readings import shared_cluster
 
@@ -68,7 +84,8 @@ class CaptureHotThreadsTrigger(WorkTrigger):
         except KeyError as error:
             # Of another version, whose plan has other fields.
             raise InvalidArgumentError(str(error)) from error
-        files = CaptureFiles(CaptureDestination(self.destination, self.formats, plan.captures), self.log)
+        taken_for = TakenFor.from_dict(self.taken_for)
+        files = CaptureFiles(CaptureDestination(self.destination, self.formats, plan.captures, taken_for), self.log)
         deadline = time.monotonic() + (self.deadline - time.time())
         async with shared_cluster(self.conn_id) as cluster:
             conversation = capture_when_hot(

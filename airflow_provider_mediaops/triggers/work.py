@@ -11,7 +11,6 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, InvalidConnectionError, MediaOpsError
 from airflow_provider_mediaops.triggers.event import done_event, error_event, unexpected
-from airflow_provider_mediaops.triggers.serialized import serialized
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -38,10 +37,6 @@ class WorkTrigger(BaseTrigger):
     @abstractmethod
     async def _work(self) -> dict[str, Any]:
         """Do the work and return its value; raise TypeError or InvalidArgumentError for another version's arguments."""
-
-    def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Return the class and the arguments from which Airflow makes this trigger again."""
-        return serialized(self)
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Do the work, and yield one event: its value, or an error."""

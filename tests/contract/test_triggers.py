@@ -116,7 +116,7 @@ def test_a_trigger_survives_the_way(
     again = in_the_triggerer(classpath, row_of(trigger))
     assert type(again) is type(trigger)
     assert again.serialize() == (classpath, values)
-    assert set(values) == set(inspect.signature(type(trigger)).parameters)
+    assert list(values) == list(inspect.signature(type(trigger)).parameters)
 
 
 @pytest.mark.parametrize("task", DEFERRING, ids=name_of)
@@ -125,7 +125,20 @@ def test_so_does_that_of_an_operator(task: Task, tmp_path: Path) -> None:
     classpath, values = trigger.serialize()
     again = in_the_triggerer(classpath, row_of_a_task(trigger))
     assert again.serialize() == (classpath, json.loads(json.dumps(values)))
-    assert set(values) == set(inspect.signature(type(trigger)).parameters)
+    assert list(values) == list(inspect.signature(type(trigger)).parameters)
+
+
+@pytest.mark.parametrize("task", WAITING, ids=name_of)
+def test_a_subclass_that_passes_its_arguments_on_survives_the_way(task: Task, tmp_path: Path) -> None:
+    trigger = trigger_of(task.writing_to(tmp_path))
+    kind: Any = type(trigger)
+
+    class Subclass(kind):  # type: ignore[misc]
+        def __init__(self, **kwargs: Any) -> None:
+            super().__init__(**kwargs)
+
+    values = trigger.serialize()[1]
+    assert Subclass(**values).serialize() == (f"{Subclass.__module__}.{Subclass.__qualname__}", values)
 
 
 @pytest.mark.usefixtures("sandbox")

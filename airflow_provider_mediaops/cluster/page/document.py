@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
+    from airflow_provider_mediaops.cluster.capture_reason import TakenFor
     from airflow_provider_mediaops.cluster.comparison import Comparison
     from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport
     from airflow_provider_mediaops.cluster.models import NodeCpu
@@ -53,6 +54,7 @@ class PageCapture:
     :param cpu: the CPU of the nodes at that moment; None where it is not known.
     :param remarks: what a person should know of how it was taken.
     :param path: where the whole text is kept, for a page that has no room for it.
+    :param cause: why it was taken; empty if it is unknown.
     """
 
     text: str
@@ -61,6 +63,7 @@ class PageCapture:
     cpu: Sequence[NodeCpu] | None = None
     remarks: tuple[str, ...] = ()
     path: str | None = None
+    cause: str = ""
 
     @property
     def moment(self) -> datetime | None:
@@ -70,12 +73,13 @@ class PageCapture:
         return min((node.timestamp for node in self.report.nodes if node.timestamp), default=None)
 
 
-def page(captures: Sequence[PageCapture], *, title: str) -> str:
+def page(captures: Sequence[PageCapture], *, title: str, taken_for: TakenFor | None = None) -> str:
     """
     Write the page.
 
     :param captures: one or more, in the order in which they were taken.
     :param title: its title and first heading.
+    :param taken_for: the task attempt or DAG run to name.
     :returns: a whole HTML document, in characters that UTF-8 can encode.
     :raises ValueError: for no capture at all.
     """
@@ -98,6 +102,8 @@ def page(captures: Sequence[PageCapture], *, title: str) -> str:
             for capture, label in zip(captures, labels, strict=True)
         ],
         labels=labels,
+        cause=readable(captures[0].cause),
+        taken_for=_named(taken_for) if taken_for else (),
         version=__version__,
         **findings,
     )
@@ -151,6 +157,18 @@ def _sampled(reports: Sequence[HotThreadsReport]) -> str:
     busiest = f", the {node.busiest_threads} busiest threads of each node" if node.busiest_threads else ""
     idle = {True: ", without threads known to be idle", False: ", idle threads too", None: ""}
     return f"over {node.interval}{busiest}{idle[node.ignore_idle_threads]}"
+
+
+def _named(taken_for: TakenFor) -> list[tuple[str, str]]:
+    """Return the heading and the text of each name and number that is known."""
+    headed = {
+        "DAG": taken_for.dag_id,
+        "Run": taken_for.run_id,
+        "Task": taken_for.task_id,
+        "Try": taken_for.try_number,
+        "Map index": taken_for.map_index,
+    }
+    return [(heading, readable(str(value))) for heading, value in headed.items() if value is not None]
 
 
 def _label(capture: PageCapture, number: int) -> str:

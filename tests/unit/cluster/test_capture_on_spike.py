@@ -152,6 +152,7 @@ class TestDetection:
         (capture,) = captured.shelf.captures
         assert capture.text == report("node-1")
         assert capture.taken == START + timedelta(seconds=30)
+        assert capture.cause == "CPU ≥ 85 %, any of the watched nodes"
         assert captured.shelf.finished == 1
 
     def test_several_hot_nodes_are_named_the_hottest_first(self) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_mediaops.cluster.capture_reason import TakenFor
 from airflow_provider_mediaops.cluster.hot_threads.parser import parse
 from airflow_provider_mediaops.cluster.models import NodeCpu
 from airflow_provider_mediaops.cluster.page import assets as page_assets
@@ -95,6 +96,18 @@ class TestContent:
         assert "Late." in shown
         assert "Also in s3://b/x.txt." in shown
         assert "What changed" not in shown
+
+    def test_it_says_why_and_for_which_task_it_was_taken(self) -> None:
+        taken_for = TakenFor("nightly", "manual__<1>", "capture", 2, 7)
+        cause = "CPU ≥ 85 % for 20 s, any of the watched nodes"
+        html = page([capture(BUSY, cause=cause)], title="x", taken_for=taken_for)
+        rows = f"Reason{cause}DAGnightlyRunmanual__<1>TaskcaptureTry2Map index7"
+        assert rows in Document(html).text("dt", "dd")
+
+    def test_what_is_unknown_of_the_task_has_no_row(self) -> None:
+        header = Document(page([capture(BUSY)], title="x", taken_for=TakenFor(dag_id="d"))).text("dt", "dd")
+        assert "DAGdShows" in header
+        assert "Reason" not in header
 
     def test_cpu_that_nobody_read_has_no_column(self) -> None:
         assert "Node's CPU" not in made(capture(BUSY)).text()

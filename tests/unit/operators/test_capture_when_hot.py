@@ -6,7 +6,9 @@ import asyncio
 import json
 import re
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from html import unescape
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from airflow.providers.common.compat.sdk import (
@@ -33,6 +35,8 @@ from tests.unit.sensor_forms import first_event, made_again
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from airflow.sdk import Context
 
     from airflow_provider_mediaops.http.exchange import Response
     from tests.unit.conftest import Supervisor
@@ -67,6 +71,7 @@ class Task:
         self.cluster = Cluster([COOL], [REPORT])
         self._supervisor = supervisor
         self._form = form
+        self.context: Context = {}
         self._arguments = {"when_cpu_above": 85, "poll_interval": 0.01, "wait_timeout": 20, **arguments}
 
     def make(self) -> CaptureHotThreadsOperator:
@@ -79,18 +84,20 @@ class Task:
         self.cluster = Cluster(cpu, reports or [REPORT])
         with Loopback(self.cluster) as server:
             self._supervisor.connect("mediaops_cluster_default", connection(server.base))
-            result: dict[str, Any] = self._in_triggerer() if self._form == "triggerer" else self.make().execute({})
+            result: dict[str, Any] = (
+                self._in_triggerer() if self._form == "triggerer" else self.make().execute(self.context)
+            )
             return result
 
     def _in_triggerer(self) -> Any:
         with pytest.raises(TaskDeferred) as caught:
-            self.make().execute({})
+            self.make().execute(self.context)
         assert not self.cluster.asked
         trigger = made_again(caught.value.trigger)
         trigger.settled_after = 0.0
         payload = on_a_loop(asyncio.wait_for(first_event(trigger), 240))
         assert len(json.dumps(payload)) < 5000
-        return self.make().resume_execution(caught.value.method_name, {"event": payload}, {})
+        return self.make().resume_execution(caught.value.method_name, {"event": payload}, self.context)
 
 
 @pytest.fixture(params=FORMS)
@@ -114,6 +121,21 @@ class TestBothForms:
         assert result["hottest"][0]["thread"] == "opensearch[node-1][search][T#1]"
         assert not result["timed_out"]
         assert len(result["captures"]) == 1
+
+    @pytest.mark.parametrize(
+        ("cpu", "on_timeout", "cause"),
+        [(HOT, "skip", "CPU ≥ 85 %, any of"), (COOL, "capture", "at the time limit of the wait; not seen: CPU ≥ 85 %")],
+    )
+    def test_the_page_says_why_and_for_which_attempt(
+        self, tmp_path: Path, supervisor: Supervisor, form: str, *, cpu: Response, on_timeout: str, cause: str
+    ) -> None:
+        task = Task(tmp_path, supervisor, form, on_timeout=on_timeout, wait_timeout=0.5 if cpu is COOL else 240)
+        ti = SimpleNamespace(dag_id="nightly", run_id="<r1>", task_id="c", try_number=2, map_index=7)
+        task.context = cast("Context", {"ti": ti})
+        task.run([cpu])
+        header = unescape((tmp_path / "hot.html").read_text().partition('<h2 id="hot">')[0])
+        for shown in (cause, "nightly", "<r1>", "<dt>Try</dt><dd>2</dd>", "<dt>Map index</dt><dd>7</dd>"):
+            assert shown in header
 
     def test_it_may_have_to_last(self, tmp_path: Path, supervisor: Supervisor, form: str) -> None:
         task = Task(tmp_path, supervisor, form, sustained_for=timedelta(seconds=0.05), formats=["txt"])

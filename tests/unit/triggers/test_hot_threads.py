@@ -195,3 +195,14 @@ def test_it_is_made_again_of_what_the_database_keeps(tmp_path: Path) -> None:
     watch = CpuWatch(85, sustained_for=60, nodes=["a"], require="all")
     made = trigger(tmp_path, plan=plan(watch=watch, captures=3, on_timeout="capture"), deadline=1e9 + 0.5)
     assert made_again(made).serialize() == made.serialize()
+
+
+async def test_a_row_of_an_older_version_names_no_task(supervisor: Supervisor, tmp_path: Path) -> None:
+    with Loopback(answering(HOT, REPORT)) as server:
+        supervisor.connect("cluster_1", connection(server.base))
+        row = trigger(tmp_path, formats=["html"]).serialize()[1]
+        del row["taken_for"]
+        assert (await captured(CaptureHotThreadsTrigger(**row)))["captures"]
+    header = (tmp_path / "hot.html").read_text().partition('<h2 id="hot">')[0]
+    assert "<dt>DAG</dt>" not in header
+    assert "CPU ≥ 85 %" in header

@@ -1,0 +1,76 @@
+"""Why a capture is taken, and for which task attempt or DAG run: the page shows both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from airflow_provider_mediaops.cluster.watch import CpuWatch
+
+
+@dataclass(frozen=True, slots=True)
+class TakenFor:
+    """
+    The task attempt or DAG run for which a capture is taken; shown on the page.
+
+    :param dag_id: the DAG; None if it is unknown, as all others.
+    :param run_id: its run.
+    :param task_id: the task; None if the capture is for a whole run.
+    :param try_number: the attempt, from 1.
+    :param map_index: the index of a mapped task; None if the task is not mapped.
+    """
+
+    dag_id: str | None = None
+    run_id: str | None = None
+    task_id: str | None = None
+    try_number: int | None = None
+    map_index: int | None = None
+
+    @classmethod
+    def from_context(cls, context: Mapping[str, Any]) -> TakenFor:
+        """
+        Read the task attempt from an Airflow context.
+
+        :param context: the context of a task, or of a callback; a deadline alert has the DAG run only, as a dictionary.
+        :returns: the names and numbers that the context holds.
+        """
+        ti, run = context.get("ti"), context.get("dag_run")
+        map_index = _field(ti, "map_index")
+        return cls(
+            dag_id=_field(ti, "dag_id") or _field(run, "dag_id"),
+            run_id=_field(ti, "run_id") or _field(run, "run_id"),
+            task_id=_field(ti, "task_id"),
+            try_number=_field(ti, "try_number"),
+            map_index=None if map_index == -1 else map_index,
+        )
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any] | None) -> TakenFor:
+        """
+        Read the plain values of :func:`dataclasses.asdict`, as a trigger carries them.
+
+        :param values: the values; None in the row of an older version. Fields of a newer version are left out.
+        :returns: the same task attempt.
+        """
+        known = {field.name for field in fields(cls)}
+        return cls(**{name: value for name, value in (values or {}).items() if name in known})
+
+
+def cause_of(watch: CpuWatch | None, *, timed_out: bool = False) -> str:
+    """
+    Return why a capture is taken, in words for the page.
+
+    :param watch: the spike that was waited for; None if the capture did not wait.
+    :param timed_out: whether the time limit came before the spike.
+    """
+    if watch is None:
+        return "at once, without waiting for high CPU"
+    long = f" for {watch.sustained_for:g} s" if watch.sustained_for else ""
+    spike = f"CPU ≥ {watch.threshold:g} %{long}, {watch.require} of the watched nodes"
+    return f"at the time limit of the wait; not seen: {spike}" if timed_out else spike
+
+
+def _field(owner: object, name: str) -> Any:
+    return owner.get(name) if isinstance(owner, Mapping) else getattr(owner, name, None)

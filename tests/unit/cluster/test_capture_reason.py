@@ -1,0 +1,49 @@
+"""Why a capture was taken, and for which task attempt: read from what Airflow gives, and kept through a trigger."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from airflow_provider_mediaops.cluster.capture_reason import TakenFor, cause_of
+from airflow_provider_mediaops.cluster.watch import CpuWatch
+
+
+@pytest.mark.parametrize(
+    ("watch", "timed_out", "cause"),
+    [
+        (None, False, "at once, without waiting for high CPU"),
+        (CpuWatch(85), False, "CPU ≥ 85 %, any of the watched nodes"),
+        (CpuWatch(92.5, 20, require="all"), False, "CPU ≥ 92.5 % for 20 s, all of the watched nodes"),
+        (
+            CpuWatch(85, 20),
+            True,
+            "at the time limit of the wait; not seen: CPU ≥ 85 % for 20 s, any of the watched nodes",
+        ),
+    ],
+)
+def test_the_cause_is_said_in_words(watch: CpuWatch | None, *, timed_out: bool, cause: str) -> None:
+    assert cause_of(watch, timed_out=timed_out) == cause
+
+
+def test_the_task_is_read_from_its_context() -> None:
+    ti = SimpleNamespace(dag_id="d", run_id="r", task_id="t", try_number=2, map_index=0)
+    assert TakenFor.from_context({"ti": ti}) == TakenFor("d", "r", "t", 2, 0)
+    ti.map_index = -1
+    assert TakenFor.from_context({"ti": ti}).map_index is None
+
+
+def test_a_deadline_alert_knows_its_run_only() -> None:
+    assert TakenFor.from_context({"dag_run": {"dag_id": "d", "run_id": "r"}}) == TakenFor("d", "r")
+    assert TakenFor.from_context({}) == TakenFor()
+
+
+@pytest.mark.parametrize("row", [None, {}, {"dag_id": "d", "of_a_newer_version": 1}])
+def test_it_survives_a_trigger_row(row: dict[str, Any] | None) -> None:
+    taken_for = TakenFor("d", "r", "t", 2, 0)
+    assert TakenFor.from_dict(json.loads(json.dumps(asdict(taken_for)))) == taken_for
+    assert TakenFor.from_dict(row) == TakenFor(dag_id=(row or {}).get("dag_id"))
