@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from airflow_provider_mediaops.cluster.api import EMPTY_REPORT, HotThreadsQuery
 from airflow_provider_mediaops.cluster.capture import Reading, storable, take_capture
 from airflow_provider_mediaops.cluster.capture_reason import cause_of
-from airflow_provider_mediaops.cluster.spike import Progress, await_spike
-from airflow_provider_mediaops.cluster.watch import CpuWatch, name_some
+from airflow_provider_mediaops.cluster.cpu import CpuWatch, name_some
+from airflow_provider_mediaops.cluster.cpu_wait import Progress, await_spike
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, MediaOpsError, TemporaryError
 from airflow_provider_mediaops.http.clock import Clock
 from airflow_provider_mediaops.http.exchange import Blocking, Wait
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from airflow_provider_mediaops.cluster.capture import Capture
-    from airflow_provider_mediaops.cluster.spike import Readings, Spike
+    from airflow_provider_mediaops.cluster.cpu_wait import Readings, Spike
     from airflow_provider_mediaops.http.exchange import Ask, Conversation
 
 ON_TIMEOUT = ("skip", "fail", "capture")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.cluster.capture_files import CaptureFiles
     from airflow_provider_mediaops.cluster.capture_on_spike import CapturePlan
-    from airflow_provider_mediaops.cluster.watch import CpuWatch
+    from airflow_provider_mediaops.cluster.cpu import CpuWatch
 
 try:
     from airflow.sdk.exceptions import TaskDeferralTimeout
@@ -178,7 +178,7 @@ class CaptureHotThreadsOperator(BaseOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         """Capture at once or when nodes run hot, here or in the triggerer; write the files, and return the summary."""
         from airflow_provider_mediaops.cluster.capture_on_spike import capture_when_hot
-        from airflow_provider_mediaops.cluster.spike import OwnReadings
+        from airflow_provider_mediaops.cluster.cpu_wait import OwnReadings
         from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
 
         with ending_task():
@@ -271,7 +271,7 @@ def _plan(arguments: Mapping[str, Any]) -> tuple[CapturePlan, float]:
     """Make the plan of the rendered arguments, and the seconds to wait at most."""
     from airflow_provider_mediaops.cluster.api import HotThreadsQuery
     from airflow_provider_mediaops.cluster.capture_on_spike import CapturePlan
-    from airflow_provider_mediaops.cluster.watch import CpuWatch, read_percentage
+    from airflow_provider_mediaops.cluster.cpu import CpuWatch, read_percentage
 
     query = HotThreadsQuery(**{name: arguments[name] for name in _QUERY})
     watch = None

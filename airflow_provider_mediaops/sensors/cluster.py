@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import timedelta
 
-    from airflow_provider_mediaops.cluster.watch import CpuWatch
+    from airflow_provider_mediaops.cluster.cpu import CpuWatch
     from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
     from airflow_provider_mediaops.triggers.cluster import HighCpuTrigger
 
@@ -68,7 +68,7 @@ class ClusterCpuSensor(ServiceSensor):
 
     def make_watch(self) -> CpuWatch:
         """Make what is waited for of the rendered arguments."""
-        from airflow_provider_mediaops.cluster.watch import CpuWatch
+        from airflow_provider_mediaops.cluster.cpu import CpuWatch
 
         watch = CpuWatch(**self._arguments())
         if watch.sustained_for and watch.sustained_for >= self.timeout:
@@ -82,7 +82,7 @@ class ClusterCpuSensor(ServiceSensor):
         return {name: getattr(self, name) for name in _ARGUMENTS}
 
     def _check_known(self) -> None:
-        from airflow_provider_mediaops.cluster.watch import CpuWatch
+        from airflow_provider_mediaops.cluster.cpu import CpuWatch
 
         arguments = self._arguments()
         known = {name: value for name, value in arguments.items() if not is_templated(value)}

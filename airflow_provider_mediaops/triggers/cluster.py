@@ -17,9 +17,8 @@ from airflow_provider_mediaops.waiting import Pace
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 
-    from airflow_provider_mediaops.cluster.hysteresis import Hysteresis
-    from airflow_provider_mediaops.cluster.spike import Spike
-    from airflow_provider_mediaops.cluster.watch import CpuWatch
+    from airflow_provider_mediaops.cluster.cpu import CpuWatch, Hysteresis
+    from airflow_provider_mediaops.cluster.cpu_wait import Spike
 
 # An event's payload stands in the database for good; of more nodes, the hottest.
 _MOST_NODES = 100
@@ -182,9 +181,9 @@ class HighCpuTrigger(BaseEventTrigger):
         await asyncio.get_running_loop().create_future()
 
     async def _end_of_the_wait(self) -> dict[str, Any]:
-        from airflow_provider_mediaops.cluster.spike import await_spike
-        from airflow_provider_mediaops.cluster.watch import described
-        from airflow_provider_mediaops.triggers.cluster_readings import shared_cluster
+        from airflow_provider_mediaops.cluster.cpu import described
+        from airflow_provider_mediaops.cluster.cpu_wait import await_spike
+        from airflow_provider_mediaops.triggers.shared_readings import shared_cluster
 
         try:
             self._check()
@@ -211,8 +210,7 @@ class HighCpuTrigger(BaseEventTrigger):
         return done_event(described(spike.nodes) if spike else [])
 
     def _spikes(self) -> AsyncGenerator[Spike, None]:
-        from airflow_provider_mediaops.triggers.asset_state import AssetState, state_key
-        from airflow_provider_mediaops.triggers.spikes import SpikeSeries
+        from airflow_provider_mediaops.triggers.spike_series import AssetState, SpikeSeries, state_key
 
         # Airflow sets it from 3.3 on.
         store = getattr(self, "asset_state_store", None)
@@ -221,7 +219,7 @@ class HighCpuTrigger(BaseEventTrigger):
         return SpikeSeries(self.cluster_conn_id, self._hysteresis(), self.poll_interval, state, self.log.log).spikes()
 
     def _payload(self, spike: Spike) -> dict[str, Any]:
-        from airflow_provider_mediaops.cluster.watch import described
+        from airflow_provider_mediaops.cluster.cpu import described
 
         return {
             "nodes": described(spike.nodes[:_MOST_NODES]),
@@ -233,7 +231,7 @@ class HighCpuTrigger(BaseEventTrigger):
         }
 
     def _watch(self) -> CpuWatch:
-        from airflow_provider_mediaops.cluster.watch import CpuWatch
+        from airflow_provider_mediaops.cluster.cpu import CpuWatch
 
         return CpuWatch(
             threshold=self.threshold,
@@ -244,7 +242,7 @@ class HighCpuTrigger(BaseEventTrigger):
         )
 
     def _hysteresis(self) -> Hysteresis:
-        from airflow_provider_mediaops.cluster.hysteresis import Hysteresis
+        from airflow_provider_mediaops.cluster.cpu import Hysteresis
 
         return Hysteresis(self._watch(), self.threshold if self.clear_below is None else self.clear_below)
 

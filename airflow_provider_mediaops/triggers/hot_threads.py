@@ -14,7 +14,7 @@ from airflow_provider_mediaops.triggers.work import WorkTrigger
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import Call, Conversation, Request
-    from airflow_provider_mediaops.triggers.cluster_readings import SharedCluster
+    from airflow_provider_mediaops.triggers.shared_readings import SharedCluster
 
 T = TypeVar("T")
 
@@ -77,7 +77,7 @@ class CaptureHotThreadsTrigger(WorkTrigger):
         from airflow_provider_mediaops.cluster.capture_on_spike import CapturePlan, capture_when_hot
         from airflow_provider_mediaops.cluster.capture_reason import TakenFor
         from airflow_provider_mediaops.hooks.threads import in_thread
-        from airflow_provider_mediaops.triggers.cluster_readings import shared_cluster
+        from airflow_provider_mediaops.triggers.shared_readings import shared_cluster
 
         try:
             plan = CapturePlan.from_dict(self.plan)

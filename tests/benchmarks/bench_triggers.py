@@ -179,7 +179,7 @@ def make(form: str, number: int, interval: float, folder: Path) -> BaseTrigger:
 def _capture(nodes: list[str] | None, interval: float, destination: Path) -> BaseTrigger:
     from airflow_provider_mediaops.cluster.api import HotThreadsQuery
     from airflow_provider_mediaops.cluster.capture_on_spike import CapturePlan
-    from airflow_provider_mediaops.cluster.watch import CpuWatch
+    from airflow_provider_mediaops.cluster.cpu import CpuWatch
     from airflow_provider_mediaops.triggers.hot_threads import CaptureHotThreadsTrigger
 
     plan = CapturePlan(HotThreadsQuery(nodes), CpuWatch(85, sustained_for=60, nodes=nodes), poll_interval=interval)
@@ -195,8 +195,8 @@ def _capture(nodes: list[str] | None, interval: float, destination: Path) -> Bas
 def _alone(nodes: list[str] | None, interval: float) -> BaseTrigger:
     from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-    from airflow_provider_mediaops.cluster.spike import OwnReadings, await_spike
-    from airflow_provider_mediaops.cluster.watch import CpuWatch
+    from airflow_provider_mediaops.cluster.cpu import CpuWatch
+    from airflow_provider_mediaops.cluster.cpu_wait import OwnReadings, await_spike
     from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
     from airflow_provider_mediaops.waiting import Pace
 

@@ -11,8 +11,8 @@ import pytest
 
 from airflow_provider_mediaops.cluster.api import CLUSTER_RULES, HotThreadsQuery
 from airflow_provider_mediaops.cluster.capture_on_spike import CapturePlan, capture_at_once, capture_when_hot
-from airflow_provider_mediaops.cluster.spike import OwnReadings
-from airflow_provider_mediaops.cluster.watch import CpuWatch
+from airflow_provider_mediaops.cluster.cpu import CpuWatch
+from airflow_provider_mediaops.cluster.cpu_wait import OwnReadings
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
     BadRequestError,

@@ -3,31 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 import logging
 import traceback
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from airflow_provider_mediaops.cluster.spike import Progress, await_spike
-from airflow_provider_mediaops.cluster.watch import name_some
+from airflow_provider_mediaops.cluster.cpu import name_some
+from airflow_provider_mediaops.cluster.cpu_wait import Progress, await_spike
 from airflow_provider_mediaops.http.exchange import Blocking
-from airflow_provider_mediaops.triggers.cluster_readings import no_loop, shared_cluster
+from airflow_provider_mediaops.triggers.shared_readings import no_loop, shared_cluster
 from airflow_provider_mediaops.waiting import Pace
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
 
-    from airflow_provider_mediaops.cluster.hysteresis import Hysteresis
+    from airflow_provider_mediaops.cluster.cpu import Hysteresis
+    from airflow_provider_mediaops.cluster.cpu_wait import Readings, Spike
     from airflow_provider_mediaops.cluster.models import NodeStats
-    from airflow_provider_mediaops.cluster.spike import Readings, Spike
     from airflow_provider_mediaops.http.exchange import Conversation
-    from airflow_provider_mediaops.triggers.asset_state import AssetState
 
 # What was handed to Airflow as an event is in its database after so long, unless the machine is very busy.
 _SECONDS_TO_ARRIVE = 5.0
 # Between two tries after a failure that nobody foresaw.
 _LONGEST_PAUSE = 300.0
+_KEY_BYTES = 8
 
 
 class SpikeSeries:
@@ -147,3 +149,71 @@ class _Readings:
     def next(self, pause: float, deadline: float) -> Conversation[NodeStats | None]:
         left: float = yield Blocking(no_loop, partial(self.before, pause))
         return (yield from self.readings.next(left, deadline))
+
+
+def state_key(kind: str, arguments: dict[str, Any]) -> str:
+    """
+    Give the key under which a trigger keeps its state: an asset may have several watchers.
+
+    :param kind: what keeps it, in a word.
+    :param arguments: what makes it another watcher; plain values.
+    :returns: the key, of letters, digits and underscores.
+    """
+    told_apart = json.dumps(arguments, sort_keys=True).encode()
+    return f"mediaops_{kind}_{hashlib.blake2b(told_apart, digest_size=_KEY_BYTES).hexdigest()}"
+
+
+class AssetState:
+    """
+    One value in an asset's state store. A store that is missing or fails costs what it would have kept, nothing else.
+
+    :param store: what Airflow gave the trigger: None below 3.3 and where no asset is watched.
+    :param key: the value's key.
+    :param tell: is told where the store fails, once until it works again.
+    """
+
+    def __init__(self, store: Any, key: str, tell: Callable[[int, str], None]) -> None:
+        self._store = store
+        self._key = key
+        self._tell = tell
+        self._works = True
+
+    async def recall(self) -> Any:
+        """
+        Give what was kept.
+
+        :returns: the value; None where nothing was kept, or the store fails.
+        """
+        if self._store is None:
+            return None
+        try:
+            value = await self._store.aget(self._key)
+        except Exception as error:  # noqa: BLE001 a deployment may bring a store of its own
+            self._tell_once(error)
+            return None
+        return value
+
+    async def keep(self, value: Any) -> None:
+        """
+        Keep a value.
+
+        :param value: plain values, not None.
+        """
+        if self._store is None:
+            return
+        try:
+            await self._store.aset(self._key, value)
+        except Exception as error:  # noqa: BLE001 as above
+            self._tell_once(error)
+        else:
+            self._works = True
+
+    def _tell_once(self, error: Exception) -> None:
+        # Where one trigger watches several assets, none of their stores is its own: Airflow then raises ValueError.
+        if self._works:
+            self._tell(
+                logging.WARNING,
+                "The asset's state store failed, so that a restart of the triggerer may tell of a spike again: "
+                f"{type(error).__name__}: {error}",
+            )
+        self._works = False

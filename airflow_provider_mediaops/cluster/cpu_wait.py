@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from airflow_provider_mediaops.cluster.api import node_stats
-from airflow_provider_mediaops.cluster.watch import Streaks
+from airflow_provider_mediaops.cluster.cpu import Streaks
 from airflow_provider_mediaops.exceptions import MediaOpsError, NotFoundError, TemporaryError
 from airflow_provider_mediaops.http.exchange import Wait
 from airflow_provider_mediaops.waiting import until
@@ -16,8 +16,8 @@ from airflow_provider_mediaops.waiting import until
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from airflow_provider_mediaops.cluster.cpu import CpuWatch
     from airflow_provider_mediaops.cluster.models import NodeCpu, NodeStats
-    from airflow_provider_mediaops.cluster.watch import CpuWatch
     from airflow_provider_mediaops.http.exchange import Ask, Conversation
     from airflow_provider_mediaops.waiting import Pace
 

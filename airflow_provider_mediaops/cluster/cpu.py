@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_provider_mediaops.arguments import read_choice, read_number, read_seconds, shown
 from airflow_provider_mediaops.cluster.api import node_list, node_stats
@@ -13,15 +13,19 @@ from airflow_provider_mediaops.http.exchange import Wait
 from airflow_provider_mediaops.waiting import Done, Waiting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from airflow_provider_mediaops.cluster.models import NodeCpu, NodeStats
     from airflow_provider_mediaops.http.exchange import Ask, Conversation
     from airflow_provider_mediaops.waiting import Verdict
 
 _HIGHEST = 100
-# The one streak that all nodes make together.
+# The one streak that all nodes make together; no id of a node is that short.
 _TOGETHER = "all"
+# The version of what Hysteresis.to_dict returns.
+_VERSION = 1
+# Nodes that left the cluster while they were hot never cool down; the oldest are forgotten first.
+_MOST = 1000
 # A cluster has hundreds of nodes; a line of the log names some.
 _NAMED = 20
 
@@ -186,6 +190,89 @@ class Streaks:
         if not known:
             return {}
         return {_TOGETHER: hot if len(hot) == len(known) else []}
+
+
+class Hysteresis(Streaks):
+    """
+    Streaks that are told once: what was told of stays hot until it has cooled down, and is not told again until then.
+
+    With ``require="any"`` each node has spikes of its own; with ``all`` the nodes have them together, and the spike is
+    over as soon as one of them cools down. Only a reading that tells a node's CPU can cool it down: one that failed, or
+    lacks the figure or the node, says nothing.
+
+    :param watch: which nodes, from what threshold on, and for how long.
+    :param clear_below: the CPU in percent below which a node has cooled down; no more than the threshold.
+    :raises ValueError: for a figure that can never be.
+    """
+
+    def __init__(self, watch: CpuWatch, clear_below: float) -> None:
+        super().__init__(watch)
+        if not 0 < clear_below <= watch.threshold:
+            raise InvalidArgumentError(
+                f"clear_below is a percentage above 0 and up to the threshold ({watch.threshold:g}); "
+                f"not {clear_below!r}."
+            )
+        self.clear_below = clear_below
+        self._hot: dict[str, None] = {}
+
+    def add(self, stats: NodeStats | None, now: float) -> list[NodeCpu]:
+        """
+        Add a reading.
+
+        :param stats: what was read; None for a reading that failed.
+        :param now: when.
+        :returns: the nodes whose streaks it makes long enough, but for those that are hot already; the hottest first.
+        """
+        if stats is None:
+            return super().add(None, now)
+        for whose in self._cooled(stats):
+            self._hot.pop(whose, None)
+        nodes = super().add(self._untold(stats), now)
+        if nodes:
+            self._take_for_hot([node.node_id for node in nodes] if self.watch.require == "any" else [_TOGETHER])
+        return nodes
+
+    @property
+    def hot(self) -> tuple[str, ...]:
+        """The ids of the nodes that were told of and have not cooled down; ``all`` for all of them together."""
+        return tuple(self._hot)
+
+    def to_dict(self) -> dict[str, Any]:
+        """
+        Give what has to be known after a restart, as plain values.
+
+        :returns: the nodes that are hot, and a version.
+        """
+        return {"version": _VERSION, "hot": list(self._hot)}
+
+    def restore(self, stored: object) -> bool:
+        """
+        Take up what :meth:`to_dict` gave before a restart.
+
+        :param stored: what was stored, perhaps by another version of this package, or by somebody else.
+        :returns: whether it was understood; what was not changes nothing.
+        """
+        if not isinstance(stored, dict) or stored.get("version") != _VERSION:
+            return False
+        hot = stored.get("hot")
+        if not isinstance(hot, list) or not all(isinstance(whose, str) for whose in hot):
+            return False
+        self._take_for_hot(hot)
+        return True
+
+    def _take_for_hot(self, whose: Iterable[str]) -> None:
+        self._hot.update(dict.fromkeys(whose))
+        for oldest in list(self._hot)[:-_MOST]:
+            del self._hot[oldest]
+
+    def _cooled(self, stats: NodeStats) -> list[str]:
+        cooled = [node.node_id for node in stats.nodes if node.percent is not None and node.percent < self.clear_below]
+        return [*cooled, _TOGETHER] if cooled else []
+
+    def _untold(self, stats: NodeStats) -> NodeStats:
+        if _TOGETHER in self._hot:
+            return replace(stats, nodes=())
+        return replace(stats, nodes=tuple(node for node in stats.nodes if node.node_id not in self._hot))
 
 
 def described(nodes: Sequence[NodeCpu]) -> list[dict[str, str | float | None]]:

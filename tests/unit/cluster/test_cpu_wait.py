@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.cluster.api import CLUSTER_RULES
-from airflow_provider_mediaops.cluster.spike import OwnReadings, Progress, Spike, await_spike
-from airflow_provider_mediaops.cluster.watch import CpuWatch
+from airflow_provider_mediaops.cluster.cpu import CpuWatch
+from airflow_provider_mediaops.cluster.cpu_wait import OwnReadings, Progress, Spike, await_spike
 from airflow_provider_mediaops.exceptions import AuthenticationError, NotFoundError
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.exchange import Failure, TransportError

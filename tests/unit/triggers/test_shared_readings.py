@@ -11,7 +11,7 @@ import pytest
 
 from airflow_provider_mediaops.exceptions import NotFoundError
 from airflow_provider_mediaops.http.drivers import run
-from airflow_provider_mediaops.triggers.cluster_readings import shared_cluster
+from airflow_provider_mediaops.triggers.shared_readings import shared_cluster
 from tests.unit.scripted_cluster import CONN_ID, ScriptedCluster
 from tests.unit.search_cluster import node_id, replied, stats
 from tests.unit.triggers.waiting_together import names, now, together, watch
@@ -19,7 +19,7 @@ from tests.unit.virtual_time import START, in_virtual_time
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import Request, Response
-    from airflow_provider_mediaops.triggers.cluster_readings import SharedReadings
+    from airflow_provider_mediaops.triggers.shared_readings import SharedReadings
 
 
 class TestOneReadingForMany:
