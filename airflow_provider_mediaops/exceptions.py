@@ -24,6 +24,23 @@ class InvalidArgumentError(ValueError):
     """
 
 
+class TaskStoppedError(BaseException):
+    """
+    Raised to end a task that Airflow stops: it was marked or cleared, or its worker ends.
+
+    This is no ``Exception``, so that a handler of a service's errors does not take it for one of them.
+
+    :param sent: whether any part of a request may have reached the service whose reply is missing now.
+    """
+
+    def __init__(self, *, sent: bool = False) -> None:
+        super().__init__(
+            "Airflow stopped the task: it was marked or cleared, or its worker ends. "
+            + ("A request was under way; its reply is not known." if sent else "Nothing more was sent.")
+        )
+        self.sent = sent
+
+
 class MediaOpsError(Exception):
     """
     A call to a service failed.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.cluster.watch import CpuWatch
+    from airflow_provider_mediaops.cluster.cpu import CpuWatch
 
 
 @dataclass(frozen=True, slots=True)

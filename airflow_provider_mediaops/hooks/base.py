@@ -17,6 +17,7 @@ from airflow_provider_mediaops.hooks.connection import ConnectionFields
 from airflow_provider_mediaops.hooks.threads import in_thread
 from airflow_provider_mediaops.http import drivers
 from airflow_provider_mediaops.http.reply import plain_text
+from airflow_provider_mediaops.http.stopping import Stop
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterator
@@ -87,6 +88,17 @@ class ServiceHook(BaseHook):
         # Secrets of the connection that Airflow does not mask by itself.
         self._new_secrets: list[str] = []
         self._last_logged: tuple[str, float] | None = None
+        self._stop = Stop()
+
+    def stopped_by(self, stop: Stop) -> Self:
+        """
+        Let a task end what this hook does in its worker.
+
+        :param stop: whether the task is to end; then nothing more is sent, and waits end.
+        :returns: this hook, before its first call.
+        """
+        self._stop = stop
+        return self
 
     @abstractmethod
     def _configure(self, fields: ConnectionFields) -> Service:
@@ -228,7 +240,7 @@ class ServiceHook(BaseHook):
         if self._transport is None:
             from airflow_provider_mediaops.http.sync_transport import SyncTransport
 
-            self._transport = SyncTransport(self.service.transport)
+            self._transport = SyncTransport(self.service.transport, self._stop)
         return self._transport
 
     async def _asession(self) -> AsyncTransport:
@@ -263,7 +275,7 @@ class ServiceHook(BaseHook):
 
     def _sleep(self, wait: Wait) -> None:
         self._log_wait(wait)
-        time.sleep(wait.seconds)
+        self._stop.sleep(wait.seconds)
 
     async def _asleep(self, wait: Wait) -> None:
         self._log_wait(wait)

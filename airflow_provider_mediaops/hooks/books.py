@@ -172,7 +172,7 @@ class BookDatabaseHook(ServiceHook):
 
         # Fetched here: on a loop within a worker it could block the worker for ever.
         client = self.service.client
-        with SendingThreads(self._session().send, IN_FLIGHT) as threads, LoopThread() as loop:
+        with SendingThreads(self._session().send, IN_FLIGHT) as threads, LoopThread(stop=self._stop) as loop:
             run = partial(drivers.arun, send=threads.send, sleep=self._asleep, in_thread=in_thread)
             yield from loop.stream(self._batch(client, rows, run, options, resume, bulk=bulk))
 

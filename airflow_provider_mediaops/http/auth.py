@@ -10,7 +10,13 @@ from threading import Lock
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from airflow_provider_mediaops.exceptions import AuthenticationError, InvalidReplyError, MediaOpsError, error_from_dict
+from airflow_provider_mediaops.exceptions import (
+    AuthenticationError,
+    InvalidReplyError,
+    MediaOpsError,
+    TaskStoppedError,
+    error_from_dict,
+)
 from airflow_provider_mediaops.http.clock import Clock
 from airflow_provider_mediaops.http.exchange import Blocking, Call, Request, Response, Wait
 from airflow_provider_mediaops.http.headers import is_header_text
@@ -250,7 +256,7 @@ class RefreshTokenAuth(Auth):
     def _exchange(self, send: Ask) -> Conversation[str]:
         try:
             rotated = yield from send(self.token_request())
-        except GeneratorExit:
+        except (GeneratorExit, TaskStoppedError):
             self._lacks_reply = True
             raise
         except AuthenticationError as error:

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from airflow_provider_mediaops.exceptions import TaskStoppedError
 from airflow_provider_mediaops.http.exchange import (
     Blocking,
     Emit,
@@ -36,7 +37,11 @@ AsyncSleep = Callable[[Wait], Awaitable[None]]
 InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
 
 # The errors of a step that the conversation handles; every other one ends it.
-_HANDLED: dict[type, tuple[type[Exception], ...]] = {Request: (TransportError,), Blocking: (Exception,), Wait: ()}
+_HANDLED: dict[type, tuple[type[BaseException], ...]] = {
+    Request: (TransportError, TaskStoppedError),
+    Blocking: (Exception,),
+    Wait: (TaskStoppedError,),
+}
 
 
 def _sleep(wait: Wait) -> None:
@@ -51,9 +56,12 @@ def run(conversation: Conversation[T], send: Callable[[Request], Response], slee
     """
     Carry out a conversation in this thread.
 
+    A task that is stopped sends and waits no more, but the conversation may still do blocking work, for example undo a
+    record of what it was about to send.
+
     :param conversation: the conversation; items that it emits are dropped.
-    :param send: sends one request; raises :class:`TransportError`.
-    :param sleep: carries out a wait.
+    :param send: sends one request; raises :class:`TransportError`, or ``TaskStoppedError`` if the task is to end.
+    :param sleep: carries out a wait; raises ``TaskStoppedError`` likewise.
     :returns: the conversation's result.
     """
     items = stream(conversation, send, sleep)

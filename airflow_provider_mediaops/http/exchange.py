@@ -211,7 +211,9 @@ class Returned(Generic[T]):
     value: T
 
 
-def advance(conversation: Conversation[T], reply: object = None, error: Exception | None = None) -> Step | Returned[T]:
+def advance(
+    conversation: Conversation[T], reply: object = None, error: BaseException | None = None
+) -> Step | Returned[T]:
     """
     Send the outcome of the last step into a conversation. Every driver calls this.
 

@@ -9,6 +9,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from airflow_provider_mediaops.http.stopping import Stop
+
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
     from types import TracebackType
@@ -39,9 +41,11 @@ class LoopThread:
     of the loop's executor are not waited for, nor, for longer than some seconds, tasks that do not end.
 
     :param grace_seconds: the time to wait for cancelled tasks.
+    :param stop: whether the task of the waiting thread is to end; then its wait for the next item does.
     """
 
-    def __init__(self, grace_seconds: float = _GRACE_SECONDS) -> None:
+    def __init__(self, grace_seconds: float = _GRACE_SECONDS, stop: Stop | None = None) -> None:
+        self._stop = stop or Stop()
         self._loop = asyncio.new_event_loop()
         self._grace_seconds = grace_seconds
         self._lock = threading.Lock()
@@ -70,11 +74,12 @@ class LoopThread:
             for ended in tuple(self._waiting):
                 ended.set()
 
-    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+    def run(self, coroutine: Coroutine[Any, Any, T], wait: Callable[[threading.Event], object] | None = None) -> T:
         """
         Run a coroutine to its end.
 
         :param coroutine: the coroutine.
+        :param wait: waits for the event that it has ended.
         :returns: its result.
         :raises RuntimeError: if the block has ended, or ends and the coroutine does not.
         :raises BaseException: its exception, or that of a signal handler in the waiting thread; then the coroutine is
@@ -98,7 +103,7 @@ class LoopThread:
             self._waiting.add(ended)
             self._loop.call_soon_threadsafe(start)
         try:
-            ended.wait()
+            (wait or threading.Event.wait)(ended)
         except BaseException:
             # A signal handler has raised it in this thread. A loop that has been closed has cancelled the coroutine.
             with suppress(RuntimeError):
@@ -117,14 +122,19 @@ class LoopThread:
 
         :param items: the generator; it is closed with the iterator.
         :returns: the items, lazily.
+        :raises TaskStoppedError: if the task is to end.
         """
         try:
-            while (item := self.run(_next(items))) is not _END:
+            while (item := self.run(_next(items), self._wait_unless_stopped)) is not _END:
                 yield item
         finally:
             # The end of the block has closed the generator.
             with suppress(_EndedError):
                 self.run(_close(items))
+
+    def _wait_unless_stopped(self, ended: threading.Event) -> None:
+        with self._stop.interruptible():
+            ended.wait()
 
     def _work(self) -> None:
         asyncio.set_event_loop(self._loop)

@@ -24,10 +24,12 @@ import urllib3.exceptions
 from requests.structures import CaseInsensitiveDict
 from requests.utils import get_environ_proxies
 
+from airflow_provider_mediaops.exceptions import TaskStoppedError
 from airflow_provider_mediaops.http.decoding import BodyReader
 from airflow_provider_mediaops.http.exchange import Failure, Request, Response, TransportError
 from airflow_provider_mediaops.http.headers import check_headers, merge_headers
 from airflow_provider_mediaops.http.redaction import hiding_credentials
+from airflow_provider_mediaops.http.stopping import Stop
 from airflow_provider_mediaops.http.timed_connections import (
     POOLS,
     Deadline,
@@ -100,10 +102,12 @@ class SyncTransport:
     One pooled session over requests.
 
     :param settings: time limits, proxies, headers and certificates.
+    :param stop: whether the task is to end; then nothing is sent, and a request under way ends.
     """
 
-    def __init__(self, settings: TransportSettings) -> None:
+    def __init__(self, settings: TransportSettings, stop: Stop | None = None) -> None:
         self._settings = settings
+        self._stop = stop or Stop()
         self._headers = settings.default_headers()
         self._trust = settings.trust()
         self._bases: dict[str, _Base] = {}
@@ -116,15 +120,19 @@ class SyncTransport:
         :param request: the request.
         :returns: the reply, whatever its status.
         :raises TransportError: if no whole reply was received.
+        :raises TaskStoppedError: if the task is to end.
         """
+        self._stop.check()
         base = self._base(request.base)
         check_headers(request.headers)
         prepared = _PreparedRequest(request, base, merge_headers(self._headers, request.headers))
         limit = self._settings.read_limit(request)
-        deadline = Deadline(self._settings.total_limit(request))
+        deadline = Deadline(self._settings.total_limit(request), self._stop)
         before = current_deadline.set(deadline)
+        failure: BaseException
         try:
             with (
+                self._stop.interruptible(),
                 hiding_credentials(request),
                 self._session.send(
                     prepared,
@@ -138,6 +146,8 @@ class SyncTransport:
                 return _read(reply, self._settings.max_bytes(request), deadline.sent_at)
         except (OSError, urllib3.exceptions.HTTPError, http.client.HTTPException, ValueError) as error:
             failure = _failure_of(error, deadline)
+        except TaskStoppedError:
+            failure = TaskStoppedError(sent=deadline.may_have_sent)
         finally:
             current_deadline.reset(before)
         # Outside the handler, so that the library's error is not kept: its text holds the address with its query.

@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any
 
 import urllib3.connection
 import urllib3.exceptions
-from urllib3.util.connection import create_connection
 from urllib3.util.ssl_match_hostname import CertificateError
 
 from airflow_provider_mediaops.http.exchange import Failure, TransportError
@@ -44,6 +43,8 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
     from urllib3.response import BaseHTTPResponse
 
+    from airflow_provider_mediaops.http.stopping import Stop
+
 
 # What urllib3 leaves as it is when it escapes the target of a request.
 _ESCAPED_TARGET = re.compile(r"/(?:[A-Za-z0-9/._~!$&'()*+,;=:@?-]|%[0-9A-F]{2})*")
@@ -58,12 +59,14 @@ class Deadline:
     The time at which one exchange ends, and whether and when its request began to be sent.
 
     :param seconds: the time that it may take from now.
+    :param stop: whether the task is to end; then no other wait of the exchange begins.
     """
 
-    __slots__ = ("_ends", "may_have_sent", "sent_at")
+    __slots__ = ("_ends", "_stop", "may_have_sent", "sent_at")
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, stop: Stop) -> None:
         self._ends = time.monotonic() + seconds
+        self._stop = stop
         # Stand-ins for the network, such as requests-mock, do not record it: the safe answer for them is yes.
         self.may_have_sent = True
         self.sent_at: float | None = None
@@ -80,7 +83,9 @@ class Deadline:
         :param limit: the time limit of the wait itself, in seconds.
         :returns: seconds, more than 0.
         :raises TimeoutError: if the deadline has passed.
+        :raises TaskStoppedError: if the task is to end.
         """
+        self._stop.check()
         left = self._ends - time.monotonic()
         if left <= 0:
             raise TimeoutError(STILL_COMING)
@@ -201,23 +206,30 @@ class _Connection(urllib3.connection.HTTPConnection):
 
     def _new_conn(self) -> socket.socket:
         # urllib3 gives each address of a host the whole time limit, however many there are.
-        deadline, limit = current_deadline.get(), self.timeout or 0.0
         last_error: OSError | None = None
-        for *_, address in socket.getaddrinfo(self._dns_host, self.port, type=socket.SOCK_STREAM):
+        for family, kind, protocol, _, address in socket.getaddrinfo(
+            self._dns_host, self.port, type=socket.SOCK_STREAM
+        ):
             try:
-                host_and_port = str(address[0]), int(address[1])
-                connected = create_connection(host_and_port, deadline.left(limit), socket_options=self.socket_options)
-                try:
-                    # For the TLS handshake.
-                    connected.settimeout(deadline.left(limit))
-                except BaseException:
-                    connected.close()
-                    raise
+                return self._connected(socket.socket(family, kind, protocol), address)
             except OSError as error:
                 last_error = error
-            else:
-                return connected
         raise last_error or OSError("the host has no address")
+
+    def _connected(self, new: socket.socket, address: Any) -> socket.socket:
+        deadline, limit = current_deadline.get(), self.timeout or 0.0
+        try:
+            for option in self.socket_options or ():
+                new.setsockopt(*option)
+            new.settimeout(deadline.left(limit))
+            new.connect(address)
+            # For the TLS handshake.
+            new.settimeout(deadline.left(limit))
+        except BaseException:
+            # urllib3's own function leaves it open if a signal handler raises.
+            new.close()
+            raise
+        return new
 
     def _connect_tls_proxy(self, hostname: str, sock: socket.socket) -> Any:
         # Python does TLS within TLS by many waits in one call.

@@ -15,6 +15,7 @@ from airflow_provider_mediaops.arguments import read_choice, read_flag, read_tex
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.operators.dataset_owner import owner_of
 from airflow_provider_mediaops.task_failure import ending_task, is_end_templated, is_templated, use_retry_policy
+from airflow_provider_mediaops.task_stop import StoppableTask
 from airflow_provider_mediaops.triggers.deferral import read_deferrable
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.storage.source_columns import ColumnType, Keep
 
 
-class EnrichIsbnsOperator(BaseOperator):
+class EnrichIsbnsOperator(StoppableTask, BaseOperator):
     """
     Look up a list of ISBNs, and write a dataset with one row per ISBN, in the order of the list.
 
@@ -289,7 +290,7 @@ class EnrichIsbnsOperator(BaseOperator):
         from airflow_provider_mediaops.hooks.books import BookDatabaseHook
 
         attempt = Attempt(enrichment, staging, self.log.info, self.log.warning, isbns=isbns)
-        with BookDatabaseHook(self.books_conn_id) as hook:
+        with BookDatabaseHook(self.books_conn_id).stopped_by(self.stop) as hook:
             batch = hook.lookup_batch(attempt.rows(), attempt.options(), resume=attempt.resume, bulk=enrichment.bulk)
             try:
                 client = hook.service.client

@@ -12,6 +12,7 @@ from airflow.providers.common.compat.sdk import AirflowSensorTimeout, AirflowSki
 from airflow_provider_mediaops.arguments import read_seconds, read_whole_number
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.task_failure import ending_task, is_templated, use_retry_policy
+from airflow_provider_mediaops.task_stop import StoppableTask
 from airflow_provider_mediaops.triggers.deferral import read_deferrable
 from airflow_provider_mediaops.triggers.event import value_of
 
@@ -52,7 +53,7 @@ _WEEK = 7 * 86_400.0
 _LONGEST = 1e9
 
 
-class CaptureHotThreadsOperator(BaseOperator):
+class CaptureHotThreadsOperator(StoppableTask, BaseOperator):
     """
     Capture the hot threads of a search cluster's nodes into files, at once or the moment nodes run hot.
 
@@ -186,7 +187,7 @@ class CaptureHotThreadsOperator(BaseOperator):
             (plan, limit), files = _plan(arguments), _files(arguments, self.log, context)
             if self.deferrable and (plan.watch or plan.captures > 1):
                 self._defer(plan, limit, files, context)
-            with SearchClusterHook(self.cluster_conn_id) as hook:
+            with SearchClusterHook(self.cluster_conn_id).stopped_by(self.stop) as hook:
                 ask = hook.service.client.ask
                 conversation = capture_when_hot(
                     ask,
@@ -220,7 +221,7 @@ class CaptureHotThreadsOperator(BaseOperator):
 
         arguments = self._arguments()
         (plan, _), files = _plan(arguments), _files(arguments, self.log, context)
-        with SearchClusterHook(self.cluster_conn_id) as hook:
+        with SearchClusterHook(self.cluster_conn_id).stopped_by(self.stop) as hook:
             ask = hook.service.client.ask
             return hook.run(capture_at_once(ask, plan, files, tell=self._tell, timed_out=timed_out))
 

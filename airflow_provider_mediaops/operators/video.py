@@ -10,6 +10,7 @@ from airflow.providers.common.compat.sdk import Asset, BaseOperator
 from airflow_provider_mediaops.arguments import read_choice, read_flag
 from airflow_provider_mediaops.exceptions import TemporaryError, UncertainDeliveryError
 from airflow_provider_mediaops.task_failure import ending_task, is_end_templated, is_templated, use_retry_policy
+from airflow_provider_mediaops.task_stop import StoppableTask
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.video.at_most_once import AlreadyPosted, Delivery, OnUncertain
 
 
-class PostBulletinOperator(BaseOperator):
+class PostBulletinOperator(StoppableTask, BaseOperator):
     """
     Post a bulletin to the channel of the connection's user, and return the activity.
 
@@ -121,7 +122,7 @@ class PostBulletinOperator(BaseOperator):
     def _post(self, delivery: Delivery | None) -> dict[str, Any]:
         from airflow_provider_mediaops.hooks.video import VideoPlatformHook
 
-        with VideoPlatformHook(self.video_conn_id) as hook:
+        with VideoPlatformHook(self.video_conn_id).stopped_by(self.stop) as hook:
             try:
                 activity = hook.post_bulletin(self.text, self.video_id, self.playlist_id, delivery=delivery)
             except UncertainDeliveryError as error:
@@ -132,7 +133,7 @@ class PostBulletinOperator(BaseOperator):
         return activity.to_dict()
 
 
-class ExportSubscriptionsOperator(BaseOperator):
+class ExportSubscriptionsOperator(StoppableTask, BaseOperator):
     """
     Write all subscriptions of a channel, or those of a list, to a dataset.
 
@@ -289,13 +290,13 @@ class ExportSubscriptionsOperator(BaseOperator):
             query, staging.state, staging.records(), self.log.warning, require_complete=require_complete
         )
         progress = ProgressLog(self.log.info)
-        with VideoPlatformHook(self.video_conn_id) as hook:
+        with VideoPlatformHook(self.video_conn_id).stopped_by(self.stop) as hook:
             client = hook.service.client
             per_second = client.limiter.per_second if client.limiter else None
             self.log.info("%s", start_line(listing, self.destination, per_second, staging.rows))
             try:
                 hook.run(export_pages(client.ask, listing, staging.commit, progress, saved_before=staging.rows))
-            except Exception:
+            except BaseException:
                 self.log.info("Kept %d subscriptions of %d pages for the next attempt.", staging.rows, listing.pages)
                 raise
         if if_changed:

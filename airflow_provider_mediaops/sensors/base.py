@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from abc import abstractmethod
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from airflow.providers.common.compat.sdk import (
 
 from airflow_provider_mediaops.exceptions import TemporaryError
 from airflow_provider_mediaops.task_failure import PERMANENT, ending_task, use_retry_policy
+from airflow_provider_mediaops.task_stop import StoppableTask
 from airflow_provider_mediaops.triggers.deferral import read_deferrable
 from airflow_provider_mediaops.triggers.event import value_of
 from airflow_provider_mediaops.waiting import Done, Pace, Waiting, until
@@ -45,7 +46,7 @@ _FIRST_LOOK = 5.0
 _JUST_PAST = 0.1
 
 
-class ServiceSensor(BaseSensorOperator):
+class ServiceSensor(StoppableTask, BaseSensorOperator):
     """
     Waits for something at a service.
 
@@ -106,7 +107,9 @@ class ServiceSensor(BaseSensorOperator):
         with self._ending():
             if not self.deferrable:
                 self._deadline = time.monotonic() + self._time_left(context) + _JUST_PAST
-                return super().execute(context)
+                # Airflow's own loop sleeps between two pokes, except in reschedule mode.
+                with nullcontext() if self.reschedule else self.stop.interruptible():
+                    return super().execute(context)
             return self._defer_unless_there(context)
 
     def _defer_unless_there(self, context: Context) -> Any:
@@ -142,6 +145,10 @@ class ServiceSensor(BaseSensorOperator):
 
     def poke(self, context: Context) -> PokeReturnValue | bool:
         """Look once; a temporary error counts as not there yet."""
+        with self.stop.uninterruptible():
+            return self._poke()
+
+    def _poke(self) -> PokeReturnValue | bool:
         with self._telling_errors():
             try:
                 verdict = self._look()
@@ -161,7 +168,7 @@ class ServiceSensor(BaseSensorOperator):
 
     def _look(self) -> Verdict | None:
         if self._hook is None:
-            self._hook = self.make_hook()
+            self._hook = self.make_hook().stopped_by(self.stop)
         look = self.make_watch().look(self._hook.service.ask)
         return self._hook.run(until(self._deadline, look, gave_up=self._gave_up))
 

@@ -15,7 +15,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from airflow_provider_mediaops.exceptions import MediaOpsError, PermanentError, TemporaryError, UncertainDeliveryError
+from airflow_provider_mediaops.exceptions import (
+    MediaOpsError,
+    PermanentError,
+    TaskStoppedError,
+    TemporaryError,
+    UncertainDeliveryError,
+)
 from airflow_provider_mediaops.http.clock import Clock
 from airflow_provider_mediaops.http.exchange import Blocking, Request, observed
 
@@ -274,6 +280,11 @@ class Delivery:
         try:
             activity = yield from observed(posting, keep_record)
         except UncertainDeliveryError:
+            raise
+        except TaskStoppedError as stopped:
+            # Without a reply, what was sent is uncertain.
+            if intended and not stopped.sent:
+                yield Blocking(self._withdraw)
             raise
         except MediaOpsError:
             if intended:

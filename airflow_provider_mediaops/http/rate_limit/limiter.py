@@ -100,7 +100,7 @@ class RateLimiter:
 
     def acquire(self) -> Conversation[Permit | QuotaExhausted]:
         """
-        Wait until a request may be sent. A conversation that is closed while it waits returns its slot.
+        Wait until a request may be sent. A conversation that is closed or stopped while it waits returns its slot.
 
         :returns: a conversation that ends with a permit, or at once if the key's quota is exhausted.
         :raises RateLimitedError: if the key is booked out for too long; nothing was reserved.
@@ -187,7 +187,8 @@ class RateLimiter:
     def _wait_for(self, slot: Slot) -> Conversation[None]:
         try:
             yield Wait(slot.wait, "the key's rate")
-        except GeneratorExit:
+        except BaseException:
+            # The conversation is closed, or the task is stopped.
             self.store.release(self.name, Release(self._gap, slot), self._cooldown)
             raise
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_mediaops.cluster.capture_reason import TakenFor, cause_of
-from airflow_provider_mediaops.cluster.watch import CpuWatch
+from airflow_provider_mediaops.cluster.cpu import CpuWatch
 
 
 @pytest.mark.parametrize(

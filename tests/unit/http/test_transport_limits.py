@@ -197,13 +197,12 @@ def test_a_connection_that_is_made_at_the_deadline_is_closed(monkeypatch: pytest
     made: list[socket.socket] = []
     clock = MovedClock()
 
-    def connect(*_: object, **__: object) -> socket.socket:
-        made.append(socket.socket())
+    def connect(new: socket.socket, _: object) -> None:
+        made.append(new)
         clock.ahead += PAST_THE_DEADLINE
-        return made[-1]
 
     monkeypatch.setattr(timed_connections, "time", clock)
-    monkeypatch.setattr(timed_connections, "create_connection", connect)
+    monkeypatch.setattr(socket.socket, "connect", connect)
     with SyncTransport(PATIENT) as transport:
         failure_of(transport.send, ask("http://127.0.0.1:9"))
     assert [each.fileno() for each in made] == [-1]

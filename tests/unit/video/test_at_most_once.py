@@ -14,6 +14,7 @@ from airflow_provider_mediaops.exceptions import (
     BadRequestError,
     PermanentError,
     QuotaExceededError,
+    TaskStoppedError,
     TemporaryError,
     UncertainDeliveryError,
 )
@@ -297,3 +298,47 @@ class TestAStoreThatFails:
             begun(KeptState(failing=("get",)))
 
         assert "open-sesame" not in f"{told} {caught.value}"
+
+
+class TestStopping:
+    """Airflow stops the task: a bulletin that was not sent is known not to be posted; one under way is uncertain."""
+
+    def test_before_it_is_sent_the_record_is_as_it_was(self) -> None:
+        store = KeptState()
+        platform = Platform(store, TaskStoppedError(sent=False))
+        with pytest.raises(TaskStoppedError):
+            post(platform, begun(store))
+
+        assert store.values == {}
+
+    def test_before_it_is_sent_again_after_an_uncertain_try_the_record_stays_uncertain(self) -> None:
+        store = KeptState({RECORD_KEY: write_record(INTENDED)})
+        platform = Platform(store, TaskStoppedError(sent=False))
+        with pytest.raises(TaskStoppedError):
+            post(platform, begun(store, RETRY, on_uncertain="retry"))
+
+        assert read_record(store.values[RECORD_KEY]) == INTENDED
+
+    def test_while_it_is_under_way_it_is_uncertain(self) -> None:
+        store = KeptState()
+        platform = Platform(store, TaskStoppedError(sent=True))
+        with pytest.raises(TaskStoppedError):
+            post(platform, begun(store))
+
+        assert platform.state == "intended"
+        with pytest.raises(UncertainDeliveryError):
+            begun(store, RETRY)
+
+    def test_while_it_waits_to_be_sent_again_nothing_is_recorded(self) -> None:
+        class Impatient(Platform):
+            def sleep(self, wait: Wait) -> None:
+                super().sleep(wait)
+                raise TaskStoppedError
+
+        store = KeptState()
+        platform = Impatient(store, reply(error(429, "rateLimitExceeded"), 429))
+        with pytest.raises(TaskStoppedError):
+            post(platform, begun(store))
+
+        assert platform.seen == [("/v3/activities", "intended"), ("pause", None)]
+        assert store.values == {}

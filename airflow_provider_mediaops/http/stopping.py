@@ -1,0 +1,99 @@
+"""
+Stop a running task: Airflow's handler of SIGTERM requests it, and requests and waits end.
+
+Python runs a signal handler in the main thread, between two steps of whatever that thread does, and then continues
+there. An exception from the handler would end a request or a wait at once. Anywhere else it could do harm: a message to
+Airflow's supervisor, a half-written file or a transaction would be cut in two. So a stop raises only within
+:meth:`Stop.interruptible`; everywhere else it is noted, and the next request or wait raises.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from airflow_provider_mediaops.exceptions import TaskStoppedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Stop:
+    """Whether a task is to end. It uses no lock: a handler that waited for one could wait for its own thread."""
+
+    def __init__(self) -> None:
+        #: Whether somebody has requested the end.
+        self.requested = False
+        self._raises = False
+
+    def request(self) -> None:
+        """
+        Request the end of the task.
+
+        Every later request and wait raises. One that is under way in this thread ends now; requests of other threads
+        are not sent, or their replies are not waited for.
+
+        :raises TaskStoppedError: in the main thread within :meth:`interruptible`, once.
+        """
+        self.requested = True
+        if self._raises and _in_main_thread():
+            self._raises = False
+            raise TaskStoppedError
+
+    def check(self) -> None:
+        """
+        Raise if the end was requested.
+
+        :raises TaskStoppedError: if it was.
+        """
+        if self.requested:
+            raise TaskStoppedError
+
+    @contextmanager
+    def interruptible(self) -> Iterator[None]:
+        """
+        Let a request for the end raise at any step of the block, if this is the main thread.
+
+        :raises TaskStoppedError: also if the end was requested before.
+        """
+        if not _in_main_thread():
+            self.check()
+            yield
+            return
+        before, self._raises = self._raises, True
+        try:
+            # After the line above, so that a signal between the two is not missed.
+            self.check()
+            yield
+        finally:
+            self._raises = before
+
+    @contextmanager
+    def uninterruptible(self) -> Iterator[None]:
+        """
+        Let nothing raise within the block, which is part of an interruptible one.
+
+        :raises TaskStoppedError: at the end of the block, if the end was requested.
+        """
+        before, self._raises = self._raises, False
+        try:
+            yield
+        finally:
+            self._raises = before
+        self.check()
+
+    def sleep(self, seconds: float) -> None:
+        """
+        Sleep, unless the task is to end.
+
+        :param seconds: the length of the pause.
+        :raises TaskStoppedError: as soon as the end is requested.
+        """
+        with self.interruptible():
+            time.sleep(seconds)
+
+
+def _in_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()

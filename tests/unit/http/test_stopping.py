@@ -1,0 +1,334 @@
+"""A task that is stopped: SIGTERM comes before, within and between requests and waits."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_provider_mediaops.exceptions import MediaOpsError, TaskStoppedError
+from airflow_provider_mediaops.http.client import Client
+from airflow_provider_mediaops.http.drivers import run
+from airflow_provider_mediaops.http.errors import ErrorRules
+from airflow_provider_mediaops.http.exchange import Blocking, Request, Response, Wait
+from airflow_provider_mediaops.http.loop_thread import LoopThread, SendingThreads
+from airflow_provider_mediaops.http.rate_limit.limiter import RateLimiter
+from airflow_provider_mediaops.http.rate_limit.sqlite_store import SqliteStore
+from airflow_provider_mediaops.http.stopping import Stop
+from airflow_provider_mediaops.http.sync_transport import SyncTransport
+from tests.unit.conversations import FakeClock, text_call
+from tests.unit.http.sending import PATIENT, ask
+from tests.unit.loopback import Loopback, Peer, answering, deaf_port, http_reply
+from tests.unit.sigterm import sigterm_calls, terminate, terminated_after
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Iterator
+    from pathlib import Path
+
+    from airflow_provider_mediaops.http.exchange import Conversation
+
+# Longer than any wait of a test may last, and shorter than pytest's patience.
+LONG_SECONDS = 240.0
+PROMPT_SECONDS = 60.0
+GET = Request("GET", "/thing", base="http://host")
+
+
+@pytest.fixture
+def stop() -> Iterator[Stop]:
+    """Return what SIGTERM requests, as a task's ``on_kill`` does."""
+    stop = Stop()
+    with sigterm_calls(stop.request):
+        yield stop
+
+
+def _stopped_within(stop: Stop) -> str:
+    with stop.interruptible():
+        terminate()
+        return "it went on"
+
+
+class TestTheRequest:
+    def test_raises_within_an_interruptible_block(self, stop: Stop) -> None:
+        done = []
+        with pytest.raises(TaskStoppedError):
+            done.append(_stopped_within(stop))
+
+        assert done == []
+
+    def test_is_only_noted_elsewhere(self, stop: Stop) -> None:
+        terminate()
+
+        assert stop.requested
+        with pytest.raises(TaskStoppedError):
+            stop.check()
+
+    def test_is_only_noted_after_such_a_block(self, stop: Stop) -> None:
+        with stop.interruptible():
+            pass
+        terminate()
+
+        assert stop.requested
+
+    def test_keeps_a_later_block_from_beginning(self, stop: Stop) -> None:
+        terminate()
+
+        with pytest.raises(TaskStoppedError), stop.interruptible():
+            pytest.fail("it began")
+
+    def test_raises_once_so_that_what_cleans_up_is_left_alone(self, stop: Stop) -> None:
+        cleaned = []
+
+        def work() -> None:
+            with stop.interruptible():
+                try:
+                    terminate()
+                finally:
+                    terminate()
+                    cleaned.append("all")
+
+        with pytest.raises(TaskStoppedError):
+            work()
+
+        assert cleaned == ["all"]
+
+    def test_waits_for_the_end_of_an_uninterruptible_part(self, stop: Stop) -> None:
+        done = []
+
+        def work() -> None:
+            with stop.interruptible():
+                with stop.uninterruptible():
+                    terminate()
+                    done.append("part")
+                done.append("rest")
+
+        with pytest.raises(TaskStoppedError):
+            work()
+
+        assert done == ["part"]
+
+    def test_of_another_thread_does_not_raise_there(self) -> None:
+        stop = Stop()
+        with stop.interruptible():
+            thread = threading.Thread(target=stop.request)
+            thread.start()
+            thread.join()
+
+        assert stop.requested
+
+    def test_ends_a_sleep(self, stop: Stop) -> None:
+        began = time.monotonic()
+        with terminated_after(0.05), pytest.raises(TaskStoppedError):
+            stop.sleep(LONG_SECONDS)
+
+        assert time.monotonic() - began < PROMPT_SECONDS
+
+    def test_is_no_exception_that_a_handler_of_errors_takes(self) -> None:
+        assert not issubclass(TaskStoppedError, Exception)
+
+
+class TestATransport:
+    def test_ends_the_wait_for_a_reply_that_was_asked_for(self, stop: Stop) -> None:
+        asked = threading.Event()
+
+        def silent(peer: Peer) -> None:
+            peer.request()
+            asked.set()
+            peer.pause()
+
+        with (
+            Loopback(silent) as server,
+            SyncTransport(PATIENT, stop) as transport,
+            terminated_after(asked),
+            pytest.raises(TaskStoppedError) as caught,
+        ):
+            transport.send(ask(server.base))
+
+        assert caught.value.sent
+        assert "not known" in str(caught.value)
+        # The library's error would show the whole address.
+        assert caught.value.__context__ is None
+
+    def test_ends_while_it_connects(self, stop: Stop) -> None:
+        with (
+            deaf_port() as port,
+            SyncTransport(PATIENT, stop) as transport,
+            terminated_after(0.2),
+            pytest.raises(TaskStoppedError) as caught,
+        ):
+            transport.send(ask(f"http://127.0.0.1:{port}"))
+
+        assert not caught.value.sent
+
+    def test_sends_nothing_after_the_stop(self, stop: Stop) -> None:
+        with Loopback(answering(http_reply())) as server, SyncTransport(PATIENT, stop) as transport:
+            terminate()
+            with pytest.raises(TaskStoppedError) as caught:
+                transport.send(ask(server.base))
+
+            assert server.accepted == 0
+        assert not caught.value.sent
+
+    def test_of_another_thread_sends_nothing_after_it_has_connected(self, stop: Stop, certificate: Path) -> None:
+        """The connection is made, and the stop comes before the request is written."""
+        seen: list[bytes] = []
+        with Loopback(answering(http_reply(), seen=seen)) as server, SyncTransport(PATIENT, stop) as transport:
+            transport.send(ask(server.base))
+            failures: list[BaseException] = []
+
+            def send() -> None:
+                try:
+                    transport.send(ask(server.base))
+                except BaseException as error:  # noqa: BLE001 this is what is tested
+                    failures.append(error)
+
+            original = stop.check
+            checks = []
+
+            def check_later() -> None:
+                # The stop comes between the check before the request and that before its bytes are sent.
+                checks.append(1)
+                if len(checks) == 2:
+                    stop.requested = True
+                original()
+
+            stop.check = check_later  # type: ignore[method-assign]
+            thread = threading.Thread(target=send)
+            thread.start()
+            thread.join(LONG_SECONDS)
+
+        assert len(seen) == 1
+        assert [type(failure) for failure in failures] == [TaskStoppedError]
+
+
+class TestAConversation:
+    def test_is_given_the_stop_and_may_still_do_blocking_work(self, stop: Stop) -> None:
+        undone: list[str] = []
+
+        def talk() -> Conversation[None]:
+            try:
+                yield Wait(1.0)
+            except TaskStoppedError:
+                yield Blocking(lambda: undone.append("undone"))
+                raise
+
+        terminate()
+        with pytest.raises(TaskStoppedError):
+            run(talk(), lambda _: Response(200), lambda wait: stop.sleep(wait.seconds))
+
+        assert undone == ["undone"]
+
+    def test_does_not_retry(self, stop: Stop) -> None:
+        sent: list[Request] = []
+
+        def refuse(request: Request) -> Response:
+            stop.check()
+            sent.append(request)
+            return Response(429, {"retry-after": "1"})
+
+        def sleep(wait: Wait) -> None:
+            terminate()
+            stop.sleep(wait.seconds)
+
+        client = Client(("http://host",), ErrorRules("service"), clock=FakeClock().clock)
+        with pytest.raises(TaskStoppedError):
+            run(client.ask(text_call()), refuse, sleep)
+
+        assert len(sent) == 1
+
+    def test_returns_the_slot_that_it_waits_for(self, stop: Stop, tmp_path: Path) -> None:
+        """The next caller gets the time that was reserved; without that, it would wait for one gap more."""
+        store = SqliteStore(tmp_path / "rates.db", clock=lambda: 1_000.0)
+        limiter = RateLimiter(store, "key", 0.1, clock=FakeClock().clock)
+        waits: list[float] = []
+
+        def sleep(wait: Wait) -> None:
+            waits.append(wait.seconds)
+            terminate()
+            stop.sleep(wait.seconds)
+
+        for _ in range(2):
+            stop.requested = False
+            with pytest.raises(TaskStoppedError):
+                run(limiter.acquire(), lambda _: Response(200), sleep)
+        store.close()
+
+        assert waits[0] > 0
+        assert waits[1] == pytest.approx(waits[0])
+
+
+class TestABatch:
+    """Its requests are sent by threads, for an event loop in another thread; the task waits in the main one."""
+
+    def test_ends_the_wait_for_the_next_item_and_closes_the_generator(self, stop: Stop) -> None:
+        closed: list[str] = []
+        waiting = threading.Event()
+
+        async def items() -> AsyncGenerator[int, None]:
+            try:
+                yield 1
+                waiting.set()
+                await asyncio.sleep(LONG_SECONDS)
+            finally:
+                closed.append("closed")
+
+        began = time.monotonic()
+        with LoopThread(stop=stop) as loop, terminated_after(waiting), pytest.raises(TaskStoppedError):
+            for _ in loop.stream(items()):
+                pass
+
+        assert closed == ["closed"]
+        assert time.monotonic() - began < PROMPT_SECONDS
+
+    def test_stopped_between_two_items_asks_for_no_other(self, stop: Stop) -> None:
+        got: list[int] = []
+
+        async def items() -> AsyncGenerator[int, None]:
+            for number in range(3):
+                yield number
+
+        def work(loop: LoopThread) -> None:
+            for item in loop.stream(items()):
+                got.append(item)
+                terminate()
+
+        with LoopThread(stop=stop) as loop, pytest.raises(TaskStoppedError):
+            work(loop)
+
+        assert got == [0]
+
+    def test_sends_nothing_that_waits_for_a_thread(self, stop: Stop) -> None:
+        sent: list[Request] = []
+        asked = threading.Event()
+
+        def silent(peer: Peer) -> None:
+            peer.request()
+            asked.set()
+            peer.pause()
+
+        async def items(threads: SendingThreads, base: str) -> AsyncGenerator[Response, None]:
+            for reply in await asyncio.gather(*(threads.send(ask(base)) for _ in range(3))):
+                yield reply
+
+        with ExitStack() as stack:
+            server = stack.enter_context(Loopback(silent))
+            transport = stack.enter_context(SyncTransport(PATIENT, stop))
+            stack.enter_context(terminated_after(asked))
+            stack.enter_context(pytest.raises(TaskStoppedError))
+
+            def send(request: Request) -> Response:
+                sent.append(request)
+                return transport.send(request)
+
+            threads = stack.enter_context(SendingThreads(send, 1))
+            loop = stack.enter_context(LoopThread(stop=stop))
+            list(loop.stream(items(threads, server.base)))
+
+        assert len(sent) == 1
+
+
+def test_the_error_of_a_stop_is_none_of_the_service() -> None:
+    assert not issubclass(TaskStoppedError, MediaOpsError)
