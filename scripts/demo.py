@@ -33,7 +33,7 @@ LOG_LINES = 40
 # How long a node of the sandbox must stay hot until its threads are captured.
 SUSTAINED_SECONDS = 2
 FILE_WIDTH = 100
-RESULT_LENGTH = 250
+RESULT_LENGTH = 500
 STYLES = {"success": "green", "failed": "red", "upstream_failed": "red", "skipped": "magenta"}
 SHOWN_STATES = {*STYLES, "running", "deferred", "up_for_retry", "up_for_reschedule"}
 INTERRUPTED = 130
