@@ -6,25 +6,29 @@ Needs the connection ``mediaops_cluster_default``, with the privilege ``monitor`
 
 from __future__ import annotations
 
-import os
+from datetime import timedelta
 
 from airflow.sdk import DAG
 
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 
-OUTPUT = os.environ.get("MEDIAOPS_OUTPUT", "file:///tmp/mediaops")
-
-with DAG(dag_id="mediaops_capture_hot_threads", schedule=None, catchup=False, tags=["mediaops"], doc_md=__doc__):
+with DAG(
+    dag_id="mediaops_capture_hot_threads",
+    schedule=None,
+    default_args={"retries": 3, "retry_delay": timedelta(minutes=1)},
+    # The form that starts a run offers these.
+    params={"folder": "s3://aws_default@reports/hot_threads", "sustained_for": 60},
+    tags=["mediaops"],
+    doc_md=__doc__,
+):
     CaptureHotThreadsOperator(
         task_id="capture",
-        destination=f"{OUTPUT}/{{{{ run_id }}}}/hot_threads.txt",  # hot_threads.1.txt, …, and hot_threads.html for all
+        destination="{{ params.folder }}/{{ run_id }}/hot_threads.txt",  # and .json, .folded and .html beside it
         when_cpu_above=85,
-        sustained_for=2,
-        poll_interval=1,
-        wait_timeout=300,
-        captures=2,
-        every=1,
-        interval="200ms",
+        sustained_for="{{ params.sustained_for }}",  # seconds
+        poll_interval=10,
+        wait_timeout=timedelta(hours=12),
+        captures=3,  # ten seconds apart; the page compares them
         threads=5,
-        deferrable=True,  # wait, and capture, in the triggerer
+        deferrable=True,  # wait and capture in the triggerer: no worker slot is held
     )

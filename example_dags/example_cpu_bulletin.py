@@ -1,34 +1,43 @@
 """
-All of it joined: wait for high CPU, capture the hot threads, and post a bulletin about what was hot.
+Capture the hot threads of a search cluster when its CPU is high, then post a bulletin that names the hottest node.
 
 Needs the connections ``mediaops_cluster_default`` and ``mediaops_video_default``.
 """
 
 from __future__ import annotations
 
-import os
+from datetime import timedelta
 
 from airflow.sdk import DAG
 
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 from airflow_provider_mediaops.operators.video import PostBulletinOperator
-from airflow_provider_mediaops.sensors.cluster import ClusterCpuSensor
 
-OUTPUT = os.environ.get("MEDIAOPS_OUTPUT", "file:///tmp/mediaops")
-
-with DAG(dag_id="mediaops_cpu_bulletin", schedule=None, catchup=False, tags=["mediaops"], doc_md=__doc__):
-    high_cpu = ClusterCpuSensor(
-        task_id="wait_for_high_cpu", threshold=85, poke_interval=1, timeout=300, deferrable=True
-    )
+with DAG(
+    dag_id="mediaops_cpu_bulletin",
+    schedule=None,
+    default_args={"retries": 3, "retry_delay": timedelta(minutes=1)},
+    params={"folder": "s3://aws_default@reports/cpu_bulletin", "sustained_for": 60},
+    tags=["mediaops"],
+    doc_md=__doc__,
+):
+    # One task waits and captures. A sensor and a capture after it would come too late: the scheduler starts the second
+    # task seconds after the first, and the spike may be over by then.
     capture = CaptureHotThreadsOperator(
-        task_id="capture", destination=f"{OUTPUT}/{{{{ run_id }}}}/hot_threads.txt", interval="200ms"
+        task_id="capture",
+        destination="{{ params.folder }}/{{ run_id }}/hot_threads.txt",
+        when_cpu_above=85,
+        sustained_for="{{ params.sustained_for }}",  # seconds
+        poll_interval=10,
+        wait_timeout=timedelta(hours=12),  # no spike until then: both tasks are skipped
+        deferrable=True,
     )
     post = PostBulletinOperator(
         task_id="post",
         text=(
-            "{% set report = ti.xcom_pull(task_ids='capture') %}"
-            "High CPU on the search cluster. Hottest thread: "
-            "{{ report.hottest[0].thread if report.hottest else 'none that could be measured' }}."
+            "{% set capture = ti.xcom_pull(task_ids='capture') %}"
+            "The search cluster is slow: {{ capture.cpu[0].node }} is at {{ capture.cpu[0].percent }} % CPU. "
+            "Hottest thread: {{ capture.hottest[0].thread if capture.hottest else 'none' }}."
         ),
     )
-    high_cpu >> capture >> post
+    capture >> post

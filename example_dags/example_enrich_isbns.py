@@ -6,34 +6,39 @@ Needs the connection ``mediaops_books_default`` with your REST key and its plan.
 
 from __future__ import annotations
 
-import os
+from datetime import timedelta
 
 from airflow.sdk import DAG
 
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.sensors.books import BookSensor
 
-OUTPUT = os.environ.get("MEDIAOPS_OUTPUT", "file:///tmp/mediaops")
-
 ISBNS = [
     "978-0-14-044913-6",  # any usual writing is understood
     "0-306-40615-2",  # also the ten digits of older books
     "ISBN 9780439064873",
     "9780000000019",
-    "not an ISBN",  # kept as a row that says so; no request is spent on it
+    "not an ISBN",  # becomes a row that says so; no request is spent on it
 ]
 
-with DAG(dag_id="mediaops_enrich_isbns", schedule=None, catchup=False, tags=["mediaops"], doc_md=__doc__):
-    listed = BookSensor(
+with DAG(
+    dag_id="mediaops_enrich_isbns",
+    schedule=None,
+    default_args={"retries": 3, "retry_delay": timedelta(minutes=5)},  # a retry resumes: it repeats no request
+    params={"folder": "/data/books"},  # or an object store: s3://aws_default@bucket/books
+    tags=["mediaops"],
+    doc_md=__doc__,
+):
+    record = BookSensor(
         task_id="wait_for_the_record",
         isbn="978-0-14-044913-6",
         poke_interval=600,
         timeout=24 * 3600,
-        deferrable=True,
+        deferrable=True,  # holds no worker slot while it waits
     )
-    enriched = EnrichIsbnsOperator(
+    enrich = EnrichIsbnsOperator(
         task_id="enrich",
         isbns=ISBNS,
-        destination=f"{OUTPUT}/{{{{ run_id }}}}/books.jsonl",
+        destination="{{ params.folder }}/{{ run_id }}/books.jsonl",
     )
-    listed >> enriched
+    record >> enrich

@@ -6,14 +6,22 @@ Needs the connection ``mediaops_video_default`` with a token that may post.
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from airflow.sdk import DAG
 
 from airflow_provider_mediaops.operators.video import PostBulletinOperator
 
-with DAG(dag_id="mediaops_post_bulletin", schedule=None, catchup=False, tags=["mediaops"], doc_md=__doc__):
+with DAG(
+    dag_id="mediaops_post_bulletin",
+    schedule=None,
+    default_args={"retries": 3, "retry_delay": timedelta(minutes=1)},  # from Airflow 3.3 on, no retry posts twice
+    tags=["mediaops"],
+    doc_md=__doc__,
+):
     PostBulletinOperator(
         task_id="post",
-        text="The catalogue was refreshed (run {{ run_id }}).",
-        # A reply that was lost ends the task: the bulletin may be posted, and is never posted twice by itself.
+        text="The catalogue was refreshed on {{ dag_run.run_after | ds }}.",
+        # If the reply is lost, the bulletin may have been posted: the task fails and never posts again by itself.
         on_uncertain="fail",
     )

@@ -13,6 +13,7 @@ import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.filesize import decimal
@@ -29,8 +30,10 @@ SANDBOX_SECONDS = 240.0
 RUN_SECONDS = 600.0
 POLL_SECONDS = 0.5
 LOG_LINES = 40
+# How long a node of the sandbox must stay hot until its threads are captured.
+SUSTAINED_SECONDS = 2
 FILE_WIDTH = 100
-RESULT_LENGTH = 250
+RESULT_LENGTH = 500
 STYLES = {"success": "green", "failed": "red", "upstream_failed": "red", "skipped": "magenta"}
 SHOWN_STATES = {*STYLES, "running", "deferred", "up_for_retry", "up_for_reschedule"}
 INTERRUPTED = 130
@@ -74,25 +77,24 @@ class Demo:
         with Processes() as processes, contextlib.ExitStack() as until_the_end:
             connections = start_sandbox(processes, SCRATCH / "sandbox.log")
             self._say("The sandbox is up: it stands in for the three services")
-            env = {**connections, "MEDIAOPS_OUTPUT": output.as_uri()}
             version = importlib.metadata.version("apache-airflow")
             self._say(f"Airflow {version} is starting")
             with self._console.status("Starting the scheduler, the DAG processor, the triggerer and the API server"):
-                airflow = until_the_end.enter_context(LocalAirflow(SCRATCH / "airflow", dags=EXAMPLES, env=env))
+                airflow = until_the_end.enter_context(LocalAirflow(SCRATCH / "airflow", dags=EXAMPLES, env=connections))
             self._say("Airflow is up: scheduler, DAG processor, triggerer and API server")
-            runs = self._start_examples(airflow)
+            runs = self._start_examples(airflow, output)
             self._follow(airflow, runs)
             self._report(airflow, runs, output)
             if keep:
                 self._stay(airflow, processes)
         return all(run.state == "success" for run in runs)
 
-    def _start_examples(self, airflow: LocalAirflow) -> list[Run]:
+    def _start_examples(self, airflow: LocalAirflow, output: Path) -> list[Run]:
         runs = []
         with self._console.status("Starting the example DAGs"):
             for file in sorted(EXAMPLES.glob("example_*.py")):
                 dag_id = f"mediaops_{file.stem.removeprefix('example_')}"
-                runs.append(Run(dag_id, airflow.trigger(dag_id)))
+                runs.append(Run(dag_id, airflow.trigger(dag_id, demo_params(dag_id, output))))
                 self._say(f"{dag_id} started")
         return runs
 
@@ -133,14 +135,14 @@ class Demo:
             for task in run.tasks.values():
                 with contextlib.suppress(LocalAirflowError):  # some return nothing
                     result = airflow.xcom(run.dag_id, run.run_id, task.task_id, map_index=task.map_index)
-                    text = json.dumps(result, ensure_ascii=False).replace(f"{output.as_uri()}/", "")
-                    short = text if len(text) <= RESULT_LENGTH else f"{text[:RESULT_LENGTH]}…"
-                    self._print(f"{run.dag_id}.{task.name}: {short}")
+                    self._print(f"{run.dag_id}.{task.name}: {_short(result, output)}")
         # Hidden ones are receipts.
         files = sorted(file for file in output.rglob("[!.]*") if file.is_file())
         self._print(f"\nFiles in {os.path.relpath(output)}:" if files else "\nNo files were written.")
         for file in files:
             self._print(f"{decimal(file.stat().st_size):>10}  {file.relative_to(output)}")
+        if any(file.suffix == ".html" for file in files):
+            self._print("\nOpen the .html files in a browser: they show which threads were hot, and why.")
         self._print(f"\nLogs: {os.path.relpath(SCRATCH)}/sandbox.log and {os.path.relpath(airflow.home)}/")
 
     def _show_failure(self, airflow: LocalAirflow, run: Run, task: TaskInstance) -> None:
@@ -186,6 +188,25 @@ def start_sandbox(processes: Processes, log: Path) -> dict[str, str]:
             return dict(variable.split("=", 1) for variable in exported)
         time.sleep(POLL_SECONDS)
     raise DemoError(f"The sandbox is not up after {SANDBOX_SECONDS:.0f} s:\n{tail(log)}")
+
+
+def demo_params(dag_id: str, output: Path) -> dict[str, Any]:
+    """
+    Return the parameters with which an example runs: its own are those of production, and would take minutes here.
+
+    :param dag_id: the example; its files go into a folder of its name.
+    :param output: the folder of all files.
+    :returns: the configuration of a run; an example ignores what is not among its parameters.
+    """
+    return {"folder": f"{output.as_uri()}/{dag_id}", "sustained_for": SUSTAINED_SECONDS}
+
+
+def _short(result: Any, output: Path) -> str:
+    if isinstance(result, dict):
+        # The files are listed below, and each of several captures is like the first.
+        result = {name: value for name, value in result.items() if name not in {"paths", "captures"}}
+    text = json.dumps(result, ensure_ascii=False).replace(f"{output.as_uri()}/", "")
+    return text if len(text) <= RESULT_LENGTH else f"{text[:RESULT_LENGTH]}…"
 
 
 def _table(runs: list[Run]) -> Table:

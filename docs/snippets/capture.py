@@ -4,10 +4,10 @@ from airflow.sdk import DAG
 
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 
-with DAG("watch_the_cluster", schedule="@daily"):
+with DAG("watch_the_cluster", schedule="@daily", default_args={"retries": 3}):
     CaptureHotThreadsOperator(
         task_id="capture",
-        destination="s3://aws_default@reports/{{ ds }}/hot_threads.txt",
+        destination="s3://aws_default@reports/{{ dag_run.run_after | ds }}/hot_threads.txt",
         nodes="data-*",
         when_cpu_above=85,
         sustained_for=60,

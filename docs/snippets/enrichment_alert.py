@@ -6,7 +6,7 @@ from airflow.sdk import DAG, task
 
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 
-with DAG("enrich_and_check", schedule=None):
+with DAG("enrich_and_check", schedule=None, default_args={"retries": 3}):
     books = EnrichIsbnsOperator(
         task_id="enrich",
         source="/data/stock.csv",

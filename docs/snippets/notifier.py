@@ -4,7 +4,10 @@ from airflow_provider_mediaops.notifications import CaptureHotThreadsNotifier, P
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 
 with DAG(
-    "with_notifiers", schedule="@daily", on_success_callback=PostBulletinNotifier(text="{{ dag.dag_id }} is through.")
+    "with_notifiers",
+    schedule="@daily",
+    default_args={"retries": 3},
+    on_success_callback=PostBulletinNotifier(text="{{ dag.dag_id }} has finished."),
 ):
     EnrichIsbnsOperator(
         task_id="enrich",

@@ -1,19 +1,20 @@
-import os
-
 from airflow.sdk import DAG, Asset
 
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator, PostBulletinOperator
 from airflow_provider_mediaops.sensors.video import SubscriptionSensor
 
-OUTPUT = os.environ.get("MEDIAOPS_OUTPUT", "s3://aws_default@exports")
-
-with DAG("subscriptions", schedule=None):
+with DAG(
+    "subscriptions",
+    schedule="@daily",
+    default_args={"retries": 3},
+    params={"folder": "s3://aws_default@exports"},
+):
     wait = SubscriptionSensor(task_id="wait", mine=True, deferrable=True)
     export = ExportSubscriptionsOperator(
         task_id="export",
         mine=True,
         part="id,snippet",
-        destination=f"{OUTPUT}/{{{{ run_id }}}}/subscriptions.parquet",
+        destination="{{ params.folder }}/{{ run_id }}/subscriptions.parquet",
         require_complete=True,
         outlets=[Asset("subscriptions")],
     )

@@ -14,6 +14,7 @@ from airflow.sdk import DAG
 
 from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
 from airflow_provider_mediaops.sandbox.server import SandboxServer
+from scripts import shown_code
 from tests.contract import dag_runs
 
 if TYPE_CHECKING:
@@ -98,9 +99,17 @@ def test_every_snippet_is_run() -> None:
 
 
 def test_every_snippet_is_shown_somewhere() -> None:
-    pages = "".join(page.read_text() for page in (ROOT / "docs").glob("*.md"))
+    shown = {ROOT / file for page in shown_code.PAGES for file in shown_code.files_of(page.read_text())}
 
-    assert [path.name for path in SNIPPETS.glob("*.py") if f"snippets/{path.name}" not in pages] == []
+    assert set(SNIPPETS.iterdir()) - shown == set()
+
+
+@pytest.mark.parametrize("page", shown_code.PAGES, ids=lambda page: page.stem)
+def test_a_page_shows_the_code_of_its_files(page: Path) -> None:
+    text = page.read_text()
+
+    assert text == shown_code.with_code(text), "Run: python -m scripts.shown_code"
+    assert "literalinclude" not in text, "a browser of the repository shows no included code"
 
 
 def test_the_dag_in_the_readme_is_one() -> None:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import sqlite3
 from contextlib import closing
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 import pytest
 
 from airflow_provider_mediaops.sandbox.books import plans
 from airflow_provider_mediaops.sandbox.cluster import routes as cluster
+from airflow_provider_mediaops.sandbox.cluster.nodes import CpuPin
 from airflow_provider_mediaops.sandbox.video import tokens
 from tests.contract import dag_runs
 
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from tests.contract.dag_runs import Run
 
 SECRETS = (tokens.BEARER_TOKEN, cluster.PASSWORD, plans.PRO.key)
+TEXT_OF_THE_BULLETIN = r"The catalogue was refreshed on 20\d\d-\d\d-\d\d\."
 
 
 @dataclass(frozen=True)
@@ -34,9 +38,9 @@ class Examples:
     output: Path
 
     def run(self, name: str) -> Run:
-        """Run one as most runs of it are: by hand, without a logical date."""
+        """Run one as most runs of it are: by hand, without a logical date, with values from the form."""
         dag = dag_runs.dags_of(self.folder / f"example_{name}.py")[f"mediaops_{name}"]
-        run = dag_runs.run(dag, logical_date=None)
+        run = dag_runs.run(dag, logical_date=None, run_conf={"folder": self.output.as_uri(), "sustained_for": 1})
         assert run.logical_date is None
         # The instances of a mapped task are `task[0]`, `task[1]`, …
         assert {name.partition("[")[0] for name in run.tasks} == set(dag.task_ids)
@@ -44,17 +48,15 @@ class Examples:
         assert run.state == "success"
         return run
 
-    def written(self, run: Run) -> dict[str, str]:
-        """Give the files that a run has written, by their names."""
-        return {file.name: file.read_text() for file in (self.output / run.run_id).iterdir()}
+    def written(self, run: Run, folder: str = "") -> dict[str, str]:
+        """Return the files that a run has written, by their names."""
+        return {file.name: file.read_text() for file in (self.output / (folder or run.run_id)).iterdir()}
 
 
 @pytest.fixture
-def examples(
-    example_dags_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_secret_is_left: None
-) -> Examples:
+def examples(example_dags_folder: Path, tmp_path: Path, sandbox: SandboxServer, no_secret_is_left: None) -> Examples:
     del no_secret_is_left
-    monkeypatch.setenv("MEDIAOPS_OUTPUT", tmp_path.as_uri())
+    sandbox.state.cluster.pin(CpuPin(node="sandbox-2", percent=97))
     return Examples(example_dags_folder, tmp_path)
 
 
@@ -79,12 +81,12 @@ def test_posting_a_bulletin(examples: Examples, sandbox: SandboxServer) -> None:
     run = examples.run("post_bulletin")
     (posted,) = sandbox.state.bulletins
     assert run.values["post"] == posted
-    assert run.run_id in posted["snippet"]["description"]
+    assert re.fullmatch(TEXT_OF_THE_BULLETIN, posted["snippet"]["description"])
 
 
 def test_exporting_subscriptions(examples: Examples) -> None:
     run = examples.run("export_subscriptions")
-    files = examples.written(run)
+    files = examples.written(run, f"{datetime.now(timezone.utc):%Y-%m-%d}")
     records = [json.loads(line) for line in files["subscriptions.jsonl"].splitlines()]
     table = list(csv.DictReader(files["subscriptions.csv"].splitlines()))
     assert len(records) == len(table) == run.values["export_records"]["rows"] > 0
@@ -94,12 +96,11 @@ def test_exporting_subscriptions(examples: Examples) -> None:
 
 def test_exporting_channels(examples: Examples) -> None:
     first, second = examples.run("export_channels"), examples.run("export_channels")
-    folder = examples.output / "channels"
     rows = {f"export[{number}]": rows for number, rows in enumerate((120, 7, 0))}
     for run, changed in ((first, True), (second, False)):
         assert {name: value["rows"] for name, value in run.values.items()} == rows
         assert {value["changed"] for value in run.values.values()} == {changed}
-    assert {file.name: len(file.read_text().splitlines()) for file in folder.glob("[!.]*")} == {
+    assert {file.name: len(file.read_text().splitlines()) for file in examples.output.glob("[!.]*.jsonl")} == {
         "UCsandbox-mine.jsonl": 120,
         "UCsandbox-few.jsonl": 7,
         "UCsandbox-none.jsonl": 0,
@@ -110,7 +111,7 @@ def test_capturing_hot_threads(examples: Examples) -> None:
     run = examples.run("capture_hot_threads")
     files = examples.written(run)
     assert files["hot_threads.1.txt"].startswith("::: {")
-    assert json.loads(files["hot_threads.2.json"])["nodes"]
+    assert json.loads(files["hot_threads.3.json"])["nodes"]
     assert "hot_threads.html" in files
     assert run.values["capture"]["cpu"][0]["percent"] >= 85
     assert run.values["capture"]["hottest"]
@@ -125,7 +126,10 @@ def test_capturing_where_no_event_says_which_nodes_run_hot(examples: Examples) -
 def test_joining_the_services(examples: Examples, sandbox: SandboxServer) -> None:
     run = examples.run("cpu_bulletin")
     (posted,) = sandbox.state.bulletins
-    assert run.values["capture"]["hottest"][0]["thread"] in posted["snippet"]["description"]
+    hottest = run.values["capture"]["hottest"][0]["thread"]
+    assert posted["snippet"]["description"] == (
+        f"The search cluster is slow: sandbox-2 is at 97.0 % CPU. Hottest thread: {hottest}."
+    )
 
 
 def test_enriching_isbns(examples: Examples) -> None:

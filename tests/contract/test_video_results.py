@@ -28,15 +28,12 @@ def shape(value: Any) -> Any:
 
 
 @pytest.mark.usefixtures("airflow_db")
-def test_the_results_of_the_tasks_are_those_that_are_shown(
-    sandbox: SandboxServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MEDIAOPS_OUTPUT", tmp_path.as_uri())
+def test_the_results_of_the_tasks_are_those_that_are_shown(sandbox: SandboxServer, tmp_path: Path) -> None:
     blocks = re.findall(r"```json\n(.*?)```", (DOCS / "video.md").read_text(encoding="utf-8"), flags=re.DOTALL)
     shown = {task: result for block in blocks for task, result in json.loads(block).items()}
     [dag] = dag_runs.dags_of(DOCS / "snippets" / "subscriptions.py").values()
 
-    run = dag_runs.run(dag, logical_date=None)
+    run = dag_runs.run(dag, logical_date=None, run_conf={"folder": tmp_path.as_uri()})
 
     assert run.state == "success"
     with create_session() as session:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_provider_mediaops.sandbox.server import SandboxServer
+from scripts.demo import demo_params
 from tests.system import connections
 from tests.system.running import Runs, WatchedAirflow
 
@@ -57,10 +58,11 @@ def airflow(sandbox: SandboxServer, output: Path, tmp_path_factory: pytest.TempP
 
 
 @pytest.fixture(scope="session")
-def runs(request: pytest.FixtureRequest, airflow: WatchedAirflow, sandbox: SandboxServer) -> Runs:
+def runs(request: pytest.FixtureRequest, airflow: WatchedAirflow, sandbox: SandboxServer, output: Path) -> Runs:
     parents = {item.getparent(pytest.Module) for item in request.session.items}
     modules = [parent.obj for parent in parents if parent is not None]
     for module in modules:
         for fault in getattr(module, "FAULTS", ()):
             sandbox.state.faults.arm(fault)
-    return Runs(airflow, dict.fromkeys(dag_id for module in modules for dag_id in getattr(module, "DAGS", ())))
+    dag_ids = dict.fromkeys(dag_id for module in modules for dag_id in getattr(module, "DAGS", ()))
+    return Runs(airflow, {dag_id: demo_params(dag_id, output) for dag_id in dag_ids})

@@ -116,11 +116,11 @@ class Ended:
 
 
 class Runs:
-    """Runs that are started together and waited for one by one."""
+    """Runs that are started together, each with its parameters, and waited for one by one."""
 
-    def __init__(self, airflow: WatchedAirflow, dag_ids: Iterable[str]) -> None:
+    def __init__(self, airflow: WatchedAirflow, params: Mapping[str, dict[str, Any]]) -> None:
         self._airflow = airflow
-        self._run_ids = {dag_id: airflow.trigger(dag_id) for dag_id in dag_ids}
+        self._run_ids = {dag_id: airflow.trigger(dag_id, values) for dag_id, values in params.items()}
         self._ended: dict[str, Ended] = {}
 
     def ended(self, dag_id: str) -> Ended:

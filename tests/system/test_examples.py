@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,7 +35,7 @@ def test_what_an_example_hands_on_is_small(runs: Runs, dag_id: str) -> None:
 
 def test_all_subscriptions_are_exported(runs: Runs, output: Path) -> None:
     run = runs.ended("mediaops_export_subscriptions")
-    folder = output / run.run_id
+    [folder] = (output / run.dag_id).glob("20*-*-*")
     summary = run.value("export_records")
     assert (summary["rows"], summary["pages"], summary["duplicates"]) == (1234, 25, 0)
     assert summary["bytes"] == (folder / "subscriptions.jsonl").stat().st_size
@@ -46,10 +47,10 @@ def test_all_subscriptions_are_exported(runs: Runs, output: Path) -> None:
 
 def test_hot_threads_are_captured(runs: Runs, output: Path) -> None:
     run = runs.ended("mediaops_capture_hot_threads")
-    folder = output / run.run_id
+    folder = output / run.dag_id / run.run_id
     assert [cpu["node"] for cpu in run.value("capture")["cpu"]] == ["sandbox-2"]
-    assert [taken["unparsed"] for taken in run.value("capture")["captures"]] == [0, 0]
-    for number in (1, 2):
+    assert [taken["unparsed"] for taken in run.value("capture")["captures"]] == [0, 0, 0]
+    for number in (1, 2, 3):
         assert (folder / f"hot_threads.{number}.txt").read_text().count("::: {") == 1
         assert len(json.loads((folder / f"hot_threads.{number}.json").read_text())["nodes"]) == 1
     assert (folder / "hot_threads.html").is_file()
@@ -57,7 +58,7 @@ def test_hot_threads_are_captured(runs: Runs, output: Path) -> None:
 
 def test_a_run_that_no_event_started_captures_all_nodes(runs: Runs, output: Path) -> None:
     run = runs.ended("mediaops_hot_nodes")
-    assert (output / run.run_id / "hot_threads.txt").read_text().count("::: {") == 3
+    assert (output / run.dag_id / run.run_id / "hot_threads.txt").read_text().count("::: {") == 3
 
 
 def test_bulletins_are_posted(runs: Runs, sandbox: SandboxServer) -> None:
@@ -68,13 +69,14 @@ def test_bulletins_are_posted(runs: Runs, sandbox: SandboxServer) -> None:
             run.value("post")["snippet"]["description"]
         ]
     texts = [run.value("post")["snippet"]["description"] for run in runs_that_post]
-    assert texts[0] == f"The catalogue was refreshed (run {runs_that_post[0].run_id})."
+    assert re.fullmatch(r"The catalogue was refreshed on 20\d\d-\d\d-\d\d\.", texts[0])
+    assert re.match(r"The search cluster is slow: sandbox-2 is at [89]\d\.0 % CPU\. Hottest thread: ", texts[1])
     assert runs_that_post[1].value("capture")["hottest"][0]["thread"] in texts[1]
 
 
 def test_each_isbn_has_its_row(runs: Runs, output: Path) -> None:
     run = runs.ended("mediaops_enrich_isbns")
-    rows = [json.loads(line) for line in (output / run.run_id / "books.jsonl").read_text().splitlines()]
+    rows = [json.loads(line) for line in (output / run.dag_id / run.run_id / "books.jsonl").read_text().splitlines()]
     assert [(row["isbn13"], row["status"]) for row in rows] == [
         ("9780140449136", "found"),
         ("9780306406157", "found"),

@@ -1,0 +1,56 @@
+"""
+Copy the files that the guides show into their code blocks: `python -m scripts.shown_code`.
+
+A comment before a block names its file. The code stands in the page itself, so that it can be read wherever Markdown is
+shown, and in a file, so that tests run it.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+_BLOCK = re.compile(r"(?P<head><!-- (?P<file>\S+) -->\n```\w+\n).*?^```$", re.MULTILINE | re.DOTALL)
+_DOCSTRING = re.compile(r'\A""".*?"""\n+', re.DOTALL)
+
+
+def with_code(page: str) -> str:
+    """
+    Fill the code blocks of a page.
+
+    :param page: the page, with a comment such as `<!-- docs/snippets/capture.py -->` before the block of each file.
+    :returns: the page with these files in its blocks, without their module docstrings.
+    """
+    return _BLOCK.sub(lambda block: f"{block['head']}{_code(ROOT / block['file'])}\n```", page)
+
+
+def files_of(page: str) -> list[str]:
+    """
+    List the files that a page shows.
+
+    :param page: the page.
+    :returns: their paths below the root of the repository.
+    """
+    return [block["file"] for block in _BLOCK.finditer(page)]
+
+
+def _code(file: Path) -> str:
+    return _DOCSTRING.sub("", file.read_text(encoding="utf-8")).strip()
+
+
+def main() -> None:
+    """Write the pages whose blocks are out of date."""
+    for path in PAGES:
+        page = path.read_text(encoding="utf-8")
+        filled = with_code(page)
+        if filled != page:
+            path.write_text(filled, encoding="utf-8")
+            sys.stdout.write(f"{path.relative_to(ROOT)} is up to date now.\n")
+
+
+if __name__ == "__main__":
+    main()
