@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from airflow_provider_mediaops.cluster.hot_threads.parts import cut, read_node, read_thread
 from airflow_provider_mediaops.cluster.hot_threads.model import HotNode, HotThread, HotThreadsReport, Unparsed
+from airflow_provider_mediaops.cluster.hot_threads.parts import cut, read_node, read_thread
 from airflow_provider_mediaops.cluster.hot_threads.stacks import Stacks
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from itertools import islice, repeat
 from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.cluster.hot_threads.grammar import FRAME_LINE, MARGIN, content_of, read_group
-from airflow_provider_mediaops.cluster.hot_threads.parts import PARTS, UNKNOWN
 from airflow_provider_mediaops.cluster.hot_threads.model import StackGroup
+from airflow_provider_mediaops.cluster.hot_threads.parts import PARTS, UNKNOWN
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.hot_threads.parts import Remark
