@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_provider_mediaops.cluster.hot_threads.parser import parse
 from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport
+from airflow_provider_mediaops.cluster.hot_threads.parser import parse
 
 __all__ = ["HotThreadsReport", "parse"]
