@@ -72,9 +72,11 @@ class Stacks:
             self._known.clear()
             self._count = 0
         alike = self._known.setdefault(group[0].source[:_HEAD], [])
-        if len(alike) < _MAX_ALIKE:
-            alike.append(group)
+        if len(alike) == _MAX_ALIKE:
+            del alike[0]
+        else:
             self._count += 1
+        alike.append(group)
 
     def _read_lines(self, source: str, start: int, elements: int | None, remark: Remark) -> tuple[str, ...]:
         """Read a stack in which lines are missing, of unknown form, or too many."""
