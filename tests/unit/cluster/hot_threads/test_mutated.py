@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.cluster.hot_threads.model import HotNode, HotThread, HotThreadsReport
 
-RECORDED = Path(__file__).parents[2] / "data" / "hot_threads"
+RECORDED = Path(__file__).parents[3] / "data" / "hot_threads"
 MOST_LINES = 40
 BREAKS = ["\n", "\n\n", " ", "{", "}", "[", "]", "'", "(", ")", ".", ",", "=", "%", ":::", "#", "0", "x", "\r", "\x85"]
 STRANGERS = [
