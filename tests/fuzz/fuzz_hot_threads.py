@@ -6,7 +6,7 @@ Search, guided by coverage, for a text that the hot-threads parser fails on, los
 It needs atheris (dependency group ``fuzz``) and is not part of the suites. It starts from the recorded reports of
 ``tests/data/hot_threads``, whole and in parts, and mutates them. What reaches new code is kept in the corpus folder,
 for the next run. A finding ends the run: its input is written there too (``found-…``), and ``--replay FILE`` shows it
-again. It then belongs into ``tests/unit/cluster/test_hot_threads_damaged.py``.
+again. It then belongs into ``tests/unit/cluster/hot_threads/test_damaged.py``.
 
 An input is a text in UTF-8. With two zero bytes in it, what stands between them is repeated, as often as the number in
 the first two bytes says: a text of a few bytes that costs more than its share shows when there are thousands of it.

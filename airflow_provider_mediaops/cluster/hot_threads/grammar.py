@@ -1,4 +1,4 @@
-"""The kinds of line in a hot-threads text, each read on its own into the values it states.
+"""The kinds of line in a hot-threads text: how each is recognised, and which values it holds.
 
 Every repetition in the expressions below is bounded, and what may be long (a thread's name, a frame's place) is
 cut out by plain string methods, so that no line, however long or hostile, costs more than a few passes.
@@ -9,10 +9,8 @@ from __future__ import annotations
 import math
 import re
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, NamedTuple, TypedDict
-
-if TYPE_CHECKING:
-    from airflow_provider_mediaops.cluster.hot_threads.model import Kind
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 HEADER = ":::"
 SAMPLING = "Hot threads at "
@@ -26,7 +24,7 @@ BLANKS = (
 #: What tools put before a line: blanks, the marks of a comment or a quotation, a byte order mark.
 MARGIN = f"{BLANKS}#>\ufeff"
 
-# The forms that servers write. They are part of `hot_threads_parts.PARTS` too, which finds them in a text.
+# The forms that servers write; `parts.PARTS` finds them in a text.
 _NUMBER = r"-?[0-9]{1,20}(?:\.[0-9]{1,20})?"
 _SHARE = rf"(?:{_NUMBER}|NaN|-?Infinity)"
 _TIME_UNIT = r"(?:nanos|micros|ms|s|m|h|d|)"
@@ -39,18 +37,22 @@ _CLOCK = r"(?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\.[0-9]{1,9})?)?"
 
 #: The end of a line, where the next begins or none.
 END = rf"[{BLANKS}]*(?=\n|\Z)"
-#: A line on the sampling; read by `sampling_of`.
+#: A sampling line; read by `sampling_of`.
 SAMPLING_LINE = (
     rf"{SAMPLING}(?P<timestamp_text>{_DAY}T{_CLOCK}Z?), interval=(?P<interval>{_TIME}), "
     rf"busiestThreads=(?P<busiest_threads>[0-9]{{1,10}}), ignoreIdleThreads=(?P<ignore_idle_threads>true|false):"
 )
+#: How a header's line begins, complete or not.
+HEADER_START = rf"{HEADER}[{BLANKS}]*(?=[\n{{\[]|\Z)"
+#: The header's line of a node's section.
+HEADER_LINE = re.compile(rf"[{MARGIN}]*{HEADER_START}([^\n]*)")
 #: How a thread's line begins, complete or not.
 THREAD_START = rf"(?:{_SHARE}% ?[\[(]|{_NUMBER}[kmgtp]?b memory)"
 _TIME_USAGE = (
-    rf"(?P<share>{_SHARE})% (?:\[cpu=(?P<cpu>{_SHARE})%, (?P<rest>other|idle)=(?P<rest_share>{_SHARE})%\] )?"
+    rf"(?P<percent>{_SHARE})% (?:\[cpu=(?P<cpu>{_SHARE})%, (?P<rest>other|idle)=(?P<rest_percent>{_SHARE})%\] )?"
     rf"\((?P<time>{_TIME}) out of (?P<out_of>{_TIME})\) (?P<kind>cpu|wait|block) usage"
 )
-_MEMORY_USAGE = rf"(?P<memory>(?P<number>{_NUMBER})(?P<unit>b|kb|mb|gb|tb|pb)) memory allocated"
+_MEMORY_USAGE = rf"(?P<memory>{_NUMBER}(?:b|kb|mb|gb|tb|pb)) memory allocated"
 #: A thread's line; read by `usage_of`.
 THREAD_LINE = rf"(?:{_TIME_USAGE}|{_MEMORY_USAGE}){THREAD_NAME}(?P<thread_name>[^\n]*)'"
 #: A group's line.
@@ -61,8 +63,19 @@ FRAME = rf"[^.(\n{MARGIN}][^.( \t\n]*\.[^( \t\n]*\([^\n]*\)"
 FRAME_LINE = re.compile(rf"{FRAME}{END}")
 
 _USAGE = re.compile(rf"{_TIME_USAGE}|{_MEMORY_USAGE}")
+# A line that was cut before " by thread": a figure counts only with the sign behind it, since it may be cut itself. The
+# rest is short and holds no word of another form.
+_CUT_USAGE = re.compile(
+    rf"(?:(?P<memory>{_NUMBER}(?:b|kb|mb|gb|tb|pb)) memory"
+    rf"|(?P<percent>{_SHARE})%(?: \[cpu=(?P<cpu>{_SHARE})%(?:, (?P<rest>other|idle)=(?P<rest_percent>{_SHARE})%\]?)?)?"
+    rf"(?: \((?P<time>{_TIME}) out of (?:(?P<out_of>{_TIME})\)(?: (?P<kind>cpu|wait|block)(?![a-z]))?)?)?)"
+    rf"[\w .,=(\[-]{{0,24}}"
+)
+_MEASURES = ("percent", "cpu", "rest", "rest_percent", "time", "out_of", "kind", "memory")
+_SAMPLINGS = ("timestamp_text", "interval", "busiest_threads", "ignore_idle_threads")
 _GROUP = re.compile(r"([0-9]{1,9})/([0-9]{1,9}) snapshots sharing following ([0-9]{1,9}) elements")
 _QUANTITY = re.compile(rf"(?P<number>{_NUMBER})(?P<unit>{_TIME_UNIT})")
+_SIZE = re.compile(rf"(?P<number>{_NUMBER})(?P<unit>b|kb|mb|gb|tb|pb)")
 _TIMESTAMP = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(?::[0-9]{2})?)(?:\.([0-9]{1,9}))?Z?")
 _BRACKET = re.compile(r"[\[\]]")
 _THREAD_NUMBER = re.compile(r" #[0-9]{1,9}$")
@@ -78,40 +91,13 @@ _SECONDS = {
     "h": ("", 3600),
     "d": ("", 86400),
 }
+# Figures repeat from line to line.
+_REMEMBERED = 5_000
 _BYTES = {"b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30, "tb": 1 << 40, "pb": 1 << 50}
 
 
-class Sampling(TypedDict, total=False):
-    """What the line below a node's header states (`HotNode`'s attributes of the same names)."""
-
-    timestamp_text: str
-    interval: str
-    interval_seconds: float | None
-    busiest_threads: int
-    ignore_idle_threads: bool
-
-
-class Usage(TypedDict, total=False):
-    """What a thread line states (`HotThread`'s attributes of the same names)."""
-
-    name: str
-    node_name: str | None
-    pool: str | None
-    kind: Kind
-    percent: float | None
-    cpu_percent: float | None
-    other_percent: float | None
-    idle_percent: float | None
-    time: str
-    seconds: float | None
-    out_of: str
-    out_of_seconds: float | None
-    memory: str
-    memory_bytes: int
-
-
 class Group(NamedTuple):
-    """What a group's line states: seen in `snapshots` of `total`, with `elements` frames to follow."""
+    """The values of a group's line: seen in `snapshots` of `total` snapshots, followed by `elements` frames."""
 
     snapshots: int
     total: int | None
@@ -119,12 +105,12 @@ class Group(NamedTuple):
 
 
 def content_of(line: str) -> str:
-    """What a line says, without indentation, line end and the marks of a comment or quotation."""
+    """Return a line without indentation, line end and the marks of a comment or quotation."""
     return line.rstrip().lstrip(MARGIN)
 
 
 def read_group(content: str) -> Group:
-    """`8/10 snapshots sharing following 22 elements`, or `unique snapshot`."""
+    """Return the values of `8/10 snapshots sharing following 22 elements`, or of `unique snapshot`."""
     match = _GROUP.match(content)
     if match is None:
         return Group(1, None, None)
@@ -133,132 +119,153 @@ def read_group(content: str) -> Group:
 
 
 def is_whole_thread(content: str) -> bool:
-    """Whether a thread's line goes on to the end of the thread's name."""
+    """Return whether a thread's line goes on to the end of the thread's name."""
     return content.partition(THREAD_NAME)[2].endswith("'")
 
 
-def usage_of(match: re.Match[str], section: str | None) -> Usage:
-    """The values of a thread's line that `THREAD_LINE` matched.
+def usage_of(match: re.Match[str], section: str | None) -> dict[str, Any]:
+    """Return the values of a thread's line.
 
-    :param match: the match.
+    :param match: a match of `THREAD_LINE`.
     :param section: the name of the node in whose section the line stands.
-    :returns: the values.
+    :returns: the values by the names of `HotThread`'s attributes.
     """
     usage = _measure_of(match)
-    usage["name"] = match["thread_name"]
-    usage["node_name"], usage["pool"] = read_origin(match["thread_name"], section)
+    usage["name"] = name = match["thread_name"]
+    usage["node_name"], usage["pool"] = read_origin(name, section)
     return usage
 
 
-def read_usage(content: str, section: str | None) -> tuple[Usage, str | None]:
-    """A thread's line of another form, as far as it can be understood.
+def read_usage(content: str, section: str | None) -> tuple[dict[str, Any], str | None]:
+    """Return the values of a thread's line of another form, as far as it can be understood.
 
     :param content: the line; a name that holds line ends comes with them.
     :param section: the name of the node in whose section the line stands.
     :returns: the values, and the reason why the line was not understood as a whole, if so.
     """
     head, mark, name = content.partition(THREAD_NAME)
-    match = _USAGE.fullmatch(" ".join(head.split()))
-    usage: Usage = _measure_of(match) if match else {}
+    head = " ".join(head.split())
     if not mark:
-        return usage, "a thread's line that ends before the thread's name"
+        cut = _CUT_USAGE.fullmatch(head)
+        return _measure_of(cut) if cut else {}, "a thread's line that ends before the thread's name"
     complete = name.endswith("'")
-    usage["name"] = name[:-1] if complete else name
-    usage["node_name"], usage["pool"] = read_origin(usage["name"], section)
-    if "kind" not in usage:
+    match = _USAGE.fullmatch(head)
+    usage = _measure_of(match) if match else {}
+    usage["name"] = name = name[:-1] if complete else name
+    usage["node_name"], usage["pool"] = read_origin(name, section)
+    if match is None:
         return usage, "a thread's line in an unknown form"
     return usage, None if complete else "a thread's name without its closing quote"
 
 
-def _measure_of(match: re.Match[str]) -> Usage:
-    if match["memory"] is not None:
-        size = round(float(match["number"]) * _BYTES[match["unit"]])
-        return {"kind": "mem", "memory": match["memory"], "memory_bytes": size}
-    kind: dict[str, Kind] = {"cpu": "cpu", "wait": "wait", "block": "block"}
-    usage: Usage = {
-        "kind": kind[match["kind"]],
-        "percent": _percent(match["share"]),
-        "time": match["time"],
-        "seconds": read_seconds(match["time"]),
-        "out_of": match["out_of"],
-        "out_of_seconds": read_seconds(match["out_of"]),
+def _measure_of(match: re.Match[str]) -> dict[str, Any]:
+    percent, cpu, rest, rest_percent, time, out_of, kind, memory = match.group(*_MEASURES)
+    if memory is not None:
+        return {"kind": "mem", "memory": memory}
+    usage: dict[str, Any] = {
+        "kind": shared(kind),
+        "percent": _percent(percent),
+        "time": shared(time),
+        "out_of": shared(out_of),
     }
-    if match["cpu"] is not None:
+    if cpu is not None:
         # The leading percentage is the sum with the other time, so it is no figure of CPU here.
-        usage["cpu_percent"] = _percent(match["cpu"])
-        usage["idle_percent" if match["rest"] == "idle" else "other_percent"] = _percent(match["rest_share"])
-    elif usage["kind"] == "cpu":
+        usage["cpu_percent"] = _percent(cpu)
+        usage["kind"] = "cpu"
+    elif kind == "cpu":
         usage["cpu_percent"] = usage["percent"]
+    if rest is not None:
+        usage[f"{rest}_percent"] = _percent(rest_percent)
     return usage
 
 
+@lru_cache(_REMEMBERED)
+def shared(text: str | None) -> str | None:
+    """Return an equal text, the same object for each of many parts, to save memory."""
+    return text
+
+
+@lru_cache(_REMEMBERED)
 def _percent(text: str) -> float | None:
     number = float(text)
     return number if math.isfinite(number) else None
 
 
-def read_seconds(text: str) -> float | None:
-    """A time as the servers print it, in seconds; one without a unit is in nanoseconds.
+@lru_cache(_REMEMBERED)
+def read_seconds(text: str | None) -> float | None:
+    """Return a time in seconds.
 
-    :param text: such as `455.5micros`, `500ms`, `1.2m`.
-    :returns: the seconds, or None for anything else.
+    :param text: a time as the servers print it: `455.5micros`, `500ms`, `1.2m`; without a unit it is in nanoseconds.
+    :returns: the seconds; None for anything else.
     """
-    match = _QUANTITY.fullmatch(text)
+    match = _QUANTITY.fullmatch(text or "")
     if match is None:
         return None
     exponent, factor = _SECONDS[match["unit"]]
     return float(match["number"] + exponent) * factor
 
 
+@lru_cache(_REMEMBERED)
+def read_bytes(text: str | None) -> int | None:
+    """Return a size in bytes, rounded.
+
+    :param text: a size as the servers print it, such as `11.4kb`.
+    :returns: the bytes; None for anything else.
+    """
+    match = _SIZE.fullmatch(text or "")
+    return None if match is None else round(float(match["number"]) * _BYTES[match["unit"]])
+
+
 def is_whole_sampling(content: str) -> bool:
-    """Whether a line on the sampling goes on to its end, and not only to a colon of its time."""
+    """Return whether a sampling line goes on to its end, and not only to a colon of its time."""
     return content.endswith(":") and "=" in content
 
 
-def sampling_of(match: re.Match[str]) -> Sampling:
-    """The values of a line that `SAMPLING_LINE` matched."""
+def sampling_of(match: re.Match[str]) -> dict[str, Any]:
+    """Return the values of a match that `SAMPLING_LINE` is a part of, by the names of `HotNode`'s attributes."""
+    when, interval, threads, ignoring = match.group(*_SAMPLINGS)
+    if when is None:
+        return {}
     return {
-        "timestamp_text": match["timestamp_text"],
-        "interval": match["interval"],
-        "interval_seconds": read_seconds(match["interval"]),
-        "busiest_threads": int(match["busiest_threads"]),
-        "ignore_idle_threads": match["ignore_idle_threads"] == "true",
+        "timestamp_text": when,
+        "interval": shared(interval),
+        "busiest_threads": int(threads),
+        "ignore_idle_threads": ignoring == "true",
     }
 
 
-def read_sampling(content: str) -> tuple[Sampling, str | None]:
-    """`Hot threads at <time>, interval=500ms, busiestThreads=3, ignoreIdleThreads=true:`, in another form.
+def read_sampling(content: str) -> tuple[dict[str, Any], str | None]:
+    """Return the values of a sampling line in another form.
 
-    :param content: the line, complete or not.
+    :param content: the line, complete or not, such as `Hot threads at <time>, interval=500ms, busiestThreads=3:`.
     :returns: the values that are there, and the reason why the line was not understood as a whole, if so.
     """
     when, *settings = content[len(SAMPLING) :].removesuffix(":").split(",")
-    sampling: Sampling = {"timestamp_text": when.strip()}
+    sampling: dict[str, Any] = {"timestamp_text": when.strip()}
     reason = None if is_whole_sampling(content) else "a 'Hot threads at' line that is not complete"
     if read_timestamp(sampling["timestamp_text"]) is None:
         reason = reason or "a 'Hot threads at' line with a time of unknown form"
     for setting in settings:
         key, _, value = setting.partition("=")
-        if not _read_setting(sampling, key.strip(), value.strip()):
+        values = _read_setting(key.strip(), value.strip())
+        sampling |= values
+        if not values:
             reason = reason or f"unknown in a 'Hot threads at' line: {setting.strip()[:80]!r}"
     return sampling, reason
 
 
-def _read_setting(sampling: Sampling, key: str, value: str) -> bool:
-    if key == "interval" and (seconds := read_seconds(value)) is not None:
-        sampling["interval"] = value
-        sampling["interval_seconds"] = seconds
-    elif key == "busiestThreads" and len(value) < len("10000000000") and value.isascii() and value.isdigit():
-        sampling["busiest_threads"] = int(value)
-    elif key == "ignoreIdleThreads" and value in ("true", "false"):
-        sampling["ignore_idle_threads"] = value == "true"
-    else:
-        return False
-    return True
+def _read_setting(key: str, value: str) -> dict[str, Any]:
+    if key == "interval" and read_seconds(value) is not None:
+        return {"interval": value}
+    if key == "busiestThreads" and len(value) < len("10000000000") and value.isascii() and value.isdigit():
+        return {"busiest_threads": int(value)}
+    if key == "ignoreIdleThreads" and value in ("true", "false"):
+        return {"ignore_idle_threads": value == "true"}
+    return {}
 
 
 def read_timestamp(text: str) -> datetime | None:
-    """`2022-04-01T15:15:27.658Z`, or None for anything else."""
+    """Return the time of `2022-04-01T15:15:27.658Z`; None for anything else."""
     match = _TIMESTAMP.fullmatch(text)
     if match is None:
         return None
@@ -271,34 +278,34 @@ def read_timestamp(text: str) -> datetime | None:
 
 
 def read_origin(name: str, section: str | None) -> tuple[str | None, str | None]:
-    """The node and the pool that a thread's name tells.
+    """Return the node and the pool in a thread's name.
 
     :param name: such as `opensearch[node][search][T#3]`, `elasticsearch[node][[timer]]`, `[write]`.
     :param section: the name of the node in whose section it stands; it may itself hold brackets.
-    :returns: node and pool, each None where the name does not tell.
+    :returns: node and pool, each None if the name has none.
     """
     product, bracket, _ = name.partition("[")
     if not bracket or product not in ("", "elasticsearch", "opensearch"):
         return None, None
     known = f"{product}[{section}]"
     if product and section and name.startswith(f"{known}["):
-        slots = _bracketed(name, start=len(known), most=1)
-        return section, _pool(slots[0]) if slots else None
-    slots = _bracketed(name, start=len(product), most=2)
+        slots = _bracketed(name, start=len(known), limit=1)
+        return section, shared(_pool(slots[0])) if slots else None
+    slots = _bracketed(name, start=len(product), limit=2)
     if not slots:
         return None, None
     if not product or len(slots) == 1 or slots[1].startswith("T#"):
-        return None, _pool(slots[0])
-    return slots[0], _pool(slots[1])
+        return None, shared(_pool(slots[0]))
+    return shared(slots[0]), shared(_pool(slots[1]))
 
 
-def _bracketed(text: str, *, start: int, most: int) -> list[str]:
-    """The contents of the first `most` bracket pairs that follow one another from `start`."""
+def _bracketed(text: str, *, start: int, limit: int) -> list[str]:
+    """Return the contents of the first `limit` bracket pairs that follow one another from `start`."""
     slots: list[str] = []
     depth = 0
     for match in _BRACKET.finditer(text, start):
         opens = match[0] == "["
-        if not depth and (len(slots) == most or not opens or match.start() != start):
+        if not depth and (len(slots) == limit or not opens or match.start() != start):
             break
         depth += 1 if opens else -1
         if not depth:
@@ -308,7 +315,7 @@ def _bracketed(text: str, *, start: int, most: int) -> list[str]:
 
 
 def _pool(slot: str) -> str:
-    """`[idx][3]: Lucene Merge Thread #1115` is a merge; `[timer]` is an older way to write `timer`."""
+    """Return `Lucene Merge Thread` for `[idx][3]: Lucene Merge Thread #1115`, and `timer` for `[timer]`."""
     if slot.startswith("["):
         place, _, background = slot.rpartition("]: ")
         if place:

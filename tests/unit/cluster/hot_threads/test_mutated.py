@@ -11,15 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_mediaops.cluster.hot_threads.grammar import content_of
-from airflow_provider_mediaops.cluster.hot_threads.parser import parse
-from airflow_provider_mediaops.cluster.hot_threads.parts import cut, read_node, read_thread
+from airflow_provider_mediaops.cluster.hot_threads.parser import cut, parse
+from airflow_provider_mediaops.cluster.hot_threads.parts import read_node, read_thread
+from airflow_provider_mediaops.cluster.hot_threads.stacks import Stacks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from airflow_provider_mediaops.cluster.hot_threads.model import HotNode, HotThread, HotThreadsReport
 
-RECORDED = Path(__file__).parents[2] / "data" / "hot_threads"
+RECORDED = Path(__file__).parents[3] / "data" / "hot_threads"
 MOST_LINES = 40
 BREAKS = ["\n", "\n\n", " ", "{", "}", "[", "]", "'", "(", ")", ".", ",", "=", "%", ":::", "#", "0", "x", "\r", "\x85"]
 STRANGERS = [
@@ -128,16 +129,15 @@ def test_a_shared_report(shared_data: Path, data: st.DataObject) -> None:
 @given(st.data())
 def test_what_is_taken_for_regular_holds_nothing_to_remark(data: st.DataObject) -> None:
     text = data.draw(mutated(RECORDED))
-    pieces = list(cut(text))
-    assert "".join(source for _, source, _, _ in pieces) == text
+    pieces = list(cut(text, Stacks()))
+    assert "".join(source for _, source, *_ in pieces) == text
 
     def remark(start: int, end: int, reason: str) -> None:
         pytest.fail(f"{reason}: {source[start:end]!r}")
 
-    for kind, source, start, first in pieces:
+    for kind, source, start, regular, _ in pieces:
         assert text.startswith(source, start)
-        if kind == "node" and first is not None:
-            named = first["name_in_braces"] or first["name_in_brackets"]
-            assert read_node(source, remark).get("name") == named
-        elif kind == "thread" and first is not None:
+        if kind == "node" and regular:
+            assert read_node(source, remark)
+        elif kind == "thread" and regular:
             assert read_thread(source, None, remark).get("kind")

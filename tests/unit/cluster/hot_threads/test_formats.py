@@ -330,9 +330,3 @@ def test_reports_can_be_copied() -> None:
     assert report.nodes[0].threads[0].pool == "write"
     for other in (copy.copy(report.nodes[0]), copy.deepcopy(report).nodes[0]):
         assert (other, other.to_dict()) == (report.nodes[0], report.nodes[0].to_dict())
-
-
-def test_what_is_stated_is_known_of_the_class_too() -> None:
-    report = parse(ELASTICSEARCH_9)
-    assert {name for name in report.nodes[0].stated() if name != "attributes"} <= vars(type(report.nodes[0])).keys()
-    assert type(report.nodes[0]).name is vars(type(report.nodes[0]))["name"]
