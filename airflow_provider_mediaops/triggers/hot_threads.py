@@ -86,8 +86,7 @@ class CaptureHotThreadsTrigger(WorkTrigger):
 
 
 def _asked(cluster: SharedCluster, call: Call[T]) -> Conversation[T]:
-    # By the hook of the moment: the connection may have been edited since the wait began.
-    answer: T = yield Blocking(_no_loop, lambda: cluster.hook.aask(call))
+    answer: T = yield Blocking(_no_loop, lambda: cluster.aask(call))
     return answer
 
 
