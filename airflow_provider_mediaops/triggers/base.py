@@ -14,6 +14,7 @@ from airflow_provider_mediaops.exceptions import (
     MediaOpsError,
     TemporaryError,
 )
+from airflow_provider_mediaops.hooks.threads import in_thread
 from airflow_provider_mediaops.triggers.event import done_event, error_event, unexpected
 from airflow_provider_mediaops.triggers.serialized import serialized
 from airflow_provider_mediaops.waiting import Done, Pace
@@ -80,10 +81,11 @@ class WatchTrigger(BaseTrigger):
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Wait, and yield one event: done, or a permanent error."""
         try:
-            watch = self._make_watch()
+            # In a thread: the first call imports the service's modules.
+            watch, hook = await in_thread(lambda: (self._make_watch(), self._make_hook()))
             if self.start_after:
                 await asyncio.sleep(self.start_after)
-            async with self._make_hook() as hook:
+            async with hook:
                 value = await self._wait(hook, watch)
             yield TriggerEvent(done_event(value))
         except MediaOpsError as error:
