@@ -6,7 +6,8 @@ import asyncio
 import time
 from abc import abstractmethod
 from contextlib import aclosing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from airflow.providers.common.compat.sdk import AirflowNotFoundException, BaseHook
@@ -14,7 +15,7 @@ from airflow.sdk.log import mask_secret
 
 from airflow_provider_mediaops.exceptions import InvalidConnectionError, MediaOpsError
 from airflow_provider_mediaops.hooks.connection import ConnectionFields
-from airflow_provider_mediaops.hooks.threads import in_thread
+from airflow_provider_mediaops.hooks.threads import import_in_thread, in_thread
 from airflow_provider_mediaops.http import drivers
 from airflow_provider_mediaops.http.reply import plain_text
 from airflow_provider_mediaops.http.stopping import Stop
@@ -33,6 +34,13 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+# The modules that every conversation on an event loop imports.
+_RUN_TIME_MODULES = (
+    "airflow.providers.common.compat.connection",
+    "airflow_provider_mediaops.http.async_transport",
+    "airflow_provider_mediaops.http.client",
+    "asgiref.sync",
+)
 # Shorter waits are not logged: a fast rate has many of them each second.
 _SHORTEST_LOGGED_SECONDS = 2.0
 # A wait for the same reason as the last one is logged again only after this time.
@@ -62,16 +70,33 @@ class Service:
         return self.checked_ask or self.client.ask
 
 
+@dataclass(slots=True)
+class _LoopSession:
+    """The session of one event loop, and the lock of the coroutines that share it."""
+
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    transport: AsyncTransport | None = None
+
+
+def _open_async_transport(settings: TransportSettings) -> AsyncTransport:
+    from airflow_provider_mediaops.http.async_transport import AsyncTransport
+
+    return AsyncTransport(settings)
+
+
 class ServiceHook(BaseHook):
     """
     A client of one service, made from an Airflow connection when it is first used.
 
     A hook is a context manager, synchronous in workers and asynchronous in triggerers, and holds one pooled session
-    until it is closed. Methods with the prefix ``a`` are for the event loop.
+    until it is closed. Methods with the prefix ``a`` are for the event loop; each event loop has a session of its own,
+    which :meth:`aclose` closes there.
 
     :param conn_id: the connection's id.
     """
 
+    #: The modules that the hook's methods import: on an event loop, a thread imports them before the first call.
+    run_time_modules: ClassVar[tuple[str, ...]] = ()
     conn_type: ClassVar[str]
     conn_name_attr: ClassVar[str]
     default_conn_name: ClassVar[str]
@@ -82,9 +107,7 @@ class ServiceHook(BaseHook):
         self.conn_id = conn_id
         self._service: Service | None = None
         self._transport: SyncTransport | None = None
-        self._atransport: AsyncTransport | None = None
-        # Coroutines that share a hook share its session and the state of its credentials.
-        self._lock = asyncio.Lock()
+        self._sessions: dict[asyncio.AbstractEventLoop, _LoopSession] = {}
         # Secrets of the connection that Airflow does not mask by itself.
         self._new_secrets: list[str] = []
         self._last_logged: tuple[str, float] | None = None
@@ -132,16 +155,35 @@ class ServiceHook(BaseHook):
 
     async def aservice(self) -> Service:
         """Return the service without blocking the event loop; the asynchronous twin of :attr:`service`."""
+        await self._import_modules()
         from airflow.providers.common.compat.connection import get_async_connection
 
-        async with self._lock:
+        async with self._loop_session().lock:
             if self._service is None:
                 with self._naming_the_connection():
                     connection = await get_async_connection(self.conn_id)
-                self._service = self._service_of(connection)
-                if self._new_secrets:
-                    await in_thread(self._mask_new_secrets)
+                self._service = await in_thread(partial(self._service_in_thread, connection))
             return self._service
+
+    async def _import_modules(self) -> None:
+        await import_in_thread(*_RUN_TIME_MODULES, *self.run_time_modules)
+
+    def _service_in_thread(self, connection: Any) -> Service:
+        # Loading certificates and masking secrets takes too long for an event loop.
+        service = self._service_of(connection)
+        self._mask_new_secrets()
+        return service
+
+    def get_conn(self) -> Self:
+        """
+        Return the hook itself: it is the client, and holds the session.
+
+        A plain HTTP session would get round the limits, retries and rate of the connection.
+
+        :raises InvalidConnectionError: if a field of the connection cannot be used.
+        """
+        _ = self.service
+        return self
 
     def ask(self, call: Call[T]) -> T:
         """
@@ -206,10 +248,10 @@ class ServiceHook(BaseHook):
             self._transport = None
 
     async def aclose(self) -> None:
-        """Close the asynchronous session; the twin of :meth:`close`."""
-        if self._atransport:
-            await self._atransport.aclose()
-            self._atransport = None
+        """Close the session of the running event loop; the asynchronous twin of :meth:`close`."""
+        session = self._sessions.pop(asyncio.get_running_loop(), None)
+        if session and session.transport:
+            await session.transport.aclose()
 
     def __enter__(self) -> Self:
         return self
@@ -244,14 +286,17 @@ class ServiceHook(BaseHook):
         return self._transport
 
     async def _asession(self) -> AsyncTransport:
-        from airflow_provider_mediaops.http.async_transport import AsyncTransport
-
         settings = (await self.aservice()).transport
-        async with self._lock:
-            if self._atransport is None:
-                # Loading the certificate authorities takes tens of milliseconds, too long for the event loop.
-                self._atransport = await asyncio.to_thread(AsyncTransport, settings)
-            return self._atransport
+        session = self._loop_session()
+        async with session.lock:
+            if session.transport is None:
+                session.transport = await in_thread(partial(_open_async_transport, settings))
+            return session.transport
+
+    def _loop_session(self) -> _LoopSession:
+        # The connections of an event loop that was closed cannot be used or closed on another.
+        self._sessions = {loop: session for loop, session in self._sessions.items() if not loop.is_closed()}
+        return self._sessions.setdefault(asyncio.get_running_loop(), _LoopSession())
 
     def _service_of(self, connection: Any) -> Service:
         from urllib.request import getproxies

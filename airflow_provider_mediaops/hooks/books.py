@@ -48,6 +48,11 @@ class BookDatabaseHook(ServiceHook):
     :param books_conn_id: the connection's id, of type ``mediaops_books``.
     """
 
+    run_time_modules = (
+        "airflow_provider_mediaops.books.batch.rows",
+        "airflow_provider_mediaops.books.batch.runner",
+        "airflow_provider_mediaops.books.lookup",
+    )
     conn_type = BOOKS
     conn_name_attr = "books_conn_id"
     default_conn_name = "mediaops_books_default"
@@ -80,6 +85,7 @@ class BookDatabaseHook(ServiceHook):
 
     async def abook(self, isbn: str) -> Book:
         """Fetch a book's record; the asynchronous twin of :meth:`book`."""
+        await self._import_modules()
         from airflow_provider_mediaops.books.isbn import normalise
 
         isbn13 = normalise(isbn)
@@ -113,6 +119,7 @@ class BookDatabaseHook(ServiceHook):
 
     async def akey_usage(self) -> KeyUsage | None:
         """Fetch the key's daily quota; the asynchronous twin of :meth:`key_usage`."""
+        await self._import_modules()
         from airflow_provider_mediaops.books.lookup import read_key_usage
 
         return await self.arun(read_key_usage((await self.aservice()).client.ask))
@@ -139,6 +146,7 @@ class BookDatabaseHook(ServiceHook):
 
     async def abooks(self, isbns: Iterable[str], *, max_failures: int = 0) -> AsyncGenerator[Lookup, None]:
         """Look up a list; the asynchronous twin of :meth:`books`."""
+        await self._import_modules()
         from airflow_provider_mediaops.books.batch.rows import IsbnRow
 
         options = _options_for(isbns, max_failures)

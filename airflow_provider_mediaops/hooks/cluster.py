@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, TypedDict
 
 from airflow_provider_mediaops.connection_fields import CLUSTER
 from airflow_provider_mediaops.hooks.base import Service, ServiceHook
 from airflow_provider_mediaops.hooks.connection_form import connection_form
 from airflow_provider_mediaops.hooks.settings import base_urls, retry_policy, transport_settings
+from airflow_provider_mediaops.hooks.threads import in_thread
 from airflow_provider_mediaops.http.auth import Auth, HeaderAuth, NoAuth
 
 if TYPE_CHECKING:
@@ -48,6 +49,12 @@ class SearchClusterHook(ServiceHook):
     :param cluster_conn_id: the connection's id, of type ``mediaops_cluster``.
     """
 
+    run_time_modules = (
+        "airflow_provider_mediaops.cluster.api",
+        "airflow_provider_mediaops.cluster.capture",
+        "airflow_provider_mediaops.cluster.hot_threads.parser",
+        "airflow_provider_mediaops.cluster.models",
+    )
     conn_type = CLUSTER
     conn_name_attr = "cluster_conn_id"
     default_conn_name = "mediaops_cluster_default"
@@ -102,6 +109,7 @@ class SearchClusterHook(ServiceHook):
 
     async def ahot_threads(self, nodes: str | Sequence[str] | None = None, **query: Unpack[HotThreadsArguments]) -> str:
         """Report the hot threads of nodes; the asynchronous twin of :meth:`hot_threads`."""
+        await self._import_modules()
         from airflow_provider_mediaops.cluster.api import HotThreadsQuery
 
         return await self.aask(HotThreadsQuery(nodes, **query).call())
@@ -125,10 +133,11 @@ class SearchClusterHook(ServiceHook):
         self, nodes: str | Sequence[str] | None = None, **query: Unpack[HotThreadsArguments]
     ) -> HotThreadsReport:
         """Report the hot threads of nodes, typed; the asynchronous twin of :meth:`hot_threads_report`."""
+        text = await self.ahot_threads(nodes, **query)
         from airflow_provider_mediaops.cluster.hot_threads.parser import parse
 
-        # Reading a large report takes longer than the event loop should stand still.
-        return await asyncio.to_thread(parse, await self.ahot_threads(nodes, **query))
+        # Parsing a large report takes longer than the event loop should stand still.
+        return await in_thread(partial(parse, text))
 
     def cpu(self, nodes: str | Sequence[str] | None = None) -> list[NodeCpu]:
         """
@@ -145,6 +154,7 @@ class SearchClusterHook(ServiceHook):
 
     async def acpu(self, nodes: str | Sequence[str] | None = None) -> list[NodeCpu]:
         """Read the CPU of nodes; the asynchronous twin of :meth:`cpu`."""
+        await self._import_modules()
         from airflow_provider_mediaops.cluster.api import node_stats
 
         return self._told(await self.aask(node_stats(nodes)), nodes)
@@ -166,11 +176,11 @@ class SearchClusterHook(ServiceHook):
 
     async def acapture(self, nodes: str | Sequence[str] | None = None, **query: Unpack[HotThreadsArguments]) -> Capture:
         """Read CPU and hot threads; the asynchronous twin of :meth:`capture`."""
+        client = (await self.aservice()).client
         from airflow_provider_mediaops.cluster.api import HotThreadsQuery
         from airflow_provider_mediaops.cluster.capture import take_capture
 
         asked = HotThreadsQuery(nodes, **query)
-        client = (await self.aservice()).client
         return await self.arun(take_capture(client.ask, asked))
 
     def _told(self, stats: NodeStats, nodes: str | Sequence[str] | None) -> list[NodeCpu]:

@@ -61,6 +61,11 @@ class VideoPlatformHook(ServiceHook):
     :param video_conn_id: the connection's id, of type ``mediaops_video``.
     """
 
+    run_time_modules = (
+        "airflow_provider_mediaops.video.models",
+        "airflow_provider_mediaops.video.paging",
+        "airflow_provider_mediaops.video.public_access",
+    )
     conn_type = VIDEO
     conn_name_attr = "video_conn_id"
     default_conn_name = "mediaops_video_default"
@@ -105,6 +110,7 @@ class VideoPlatformHook(ServiceHook):
         delivery: Delivery | None = None,
     ) -> Activity:
         """Post a bulletin; the asynchronous twin of :meth:`post_bulletin`."""
+        await self._import_modules()
         from airflow_provider_mediaops.video.api import Bulletin
 
         bulletin = Bulletin(text, video_id, playlist_id)
@@ -136,6 +142,7 @@ class VideoPlatformHook(ServiceHook):
         self, *, page_token: str | None = None, **query: Unpack[SubscriptionArguments]
     ) -> SubscriptionPage:
         """Fetch one page; the asynchronous twin of :meth:`list_subscriptions`."""
+        await self._import_modules()
         from airflow_provider_mediaops.video.api import SubscriptionQuery
 
         return await self.aask(SubscriptionQuery(**query).page(page_token))
@@ -161,6 +168,7 @@ class VideoPlatformHook(ServiceHook):
         self, *, page_token: str | None = None, require_complete: bool = False, **query: Unpack[SubscriptionArguments]
     ) -> AsyncGenerator[ListedPage, None]:
         """Yield all pages; the asynchronous twin of :meth:`iter_deduplicated_pages`."""
+        await self._import_modules()
         from airflow_provider_mediaops.video.paging import list_pages
 
         listing = _listing_of(query, page_token, require_complete, self.log.warning)
@@ -214,6 +222,7 @@ class VideoPlatformHook(ServiceHook):
         self, *, require_complete: bool = False, **query: Unpack[SubscriptionArguments]
     ) -> AsyncGenerator[Subscription, None]:
         """Yield all subscriptions; the asynchronous twin of :meth:`iter_subscriptions`."""
+        await self._import_modules()
         from airflow_provider_mediaops.video.models import Subscription
 
         async with aclosing(self.aiter_deduplicated_pages(require_complete=require_complete, **query)) as pages:

@@ -11,6 +11,8 @@ import asyncio
 import http.cookiejar
 import ssl
 import time
+from contextlib import suppress
+from importlib import import_module
 from typing import Any
 
 import anyio
@@ -38,6 +40,18 @@ from airflow_provider_mediaops.http.transport_settings import (
     trust_context,
     untrustworthy,
 )
+
+# anyio and httpcore import these at the first request, which would block the event loop, while a thread imports this
+# module. A version that has moved them imports them later, as before.
+for _module in (
+    "anyio._backends._asyncio",
+    "anyio.abc",
+    "anyio.lowlevel",
+    "httpcore._backends.anyio",
+    "encodings.idna",
+):
+    with suppress(ImportError):
+        import_module(_module)
 
 # httpx would drop an idle connection after 5 seconds, and a sensor polls less often than that.
 _KEEP_ALIVE_SECONDS = 300.0

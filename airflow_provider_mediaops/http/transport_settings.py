@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import ssl
+import stat
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -84,16 +86,26 @@ class TransportSettings:
 
 def trust_context(trust: bool | str) -> bool | ssl.SSLContext:  # noqa: FBT001
     """
-    Load the certificates to trust.
+    Load the certificates to trust. A file is loaded once, and again after it has changed.
+
+    Loading takes tens of milliseconds, so an event loop calls this in a thread.
 
     :param trust: whether certificates are checked, or the path of a file or folder of those to trust.
-    :returns: True or False as given; a context for a path.
+    :returns: True or False as given; a context for a path, which its users share and leave as it is.
     :raises OSError: if the path cannot be read, or holds no certificates.
     """
     if isinstance(trust, bool):
         return trust
-    is_folder = Path(trust).is_dir()
-    return ssl.create_default_context(capath=trust) if is_folder else ssl.create_default_context(cafile=trust)
+    found = Path(trust).stat()
+    if stat.S_ISDIR(found.st_mode):
+        # OpenSSL looks into the folder at each handshake.
+        return ssl.create_default_context(capath=trust)
+    return _context_of_file(trust, (found.st_ino, found.st_size, found.st_mtime_ns))
+
+
+@lru_cache(maxsize=16)
+def _context_of_file(path: str, state: tuple[int, ...]) -> ssl.SSLContext:  # noqa: ARG001 a part of the cache's key
+    return ssl.create_default_context(cafile=path)
 
 
 def untrustworthy(trust: bool | str) -> TransportError:  # noqa: FBT001

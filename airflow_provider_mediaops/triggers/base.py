@@ -14,6 +14,7 @@ from airflow_provider_mediaops.exceptions import (
     MediaOpsError,
     TemporaryError,
 )
+from airflow_provider_mediaops.hooks.threads import in_thread
 from airflow_provider_mediaops.triggers.deferral import settled
 from airflow_provider_mediaops.triggers.event import done_event, error_event, unexpected
 from airflow_provider_mediaops.waiting import Done, Pace
@@ -92,10 +93,11 @@ class WatchTrigger(BaseTrigger):
 
     async def _payload(self) -> dict[str, Any]:
         try:
-            watch = self._make_watch()
+            # In a thread: the first call imports the service's modules.
+            watch, hook = await in_thread(lambda: (self._make_watch(), self._make_hook()))
             if self.start_after:
                 await asyncio.sleep(self.start_after)
-            async with self._make_hook() as hook:
+            async with hook:
                 return done_event(await self._wait(hook, watch))
         except MediaOpsError as error:
             return error_event(error)

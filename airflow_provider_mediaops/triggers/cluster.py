@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, InvalidConnectionError, MediaOpsError
+from airflow_provider_mediaops.hooks.threads import import_in_thread
 from airflow_provider_mediaops.triggers.deferral import settled
 from airflow_provider_mediaops.triggers.event import done_event, error_event, unexpected
 from airflow_provider_mediaops.waiting import Pace
@@ -22,6 +23,12 @@ if TYPE_CHECKING:
 
 # An event's payload stands in the database for good; of more nodes, the hottest.
 _MOST_NODES = 100
+# A DAG file is parsed without them, and the event loop does not wait for their import.
+_RUN_TIME_MODULES = (
+    "airflow_provider_mediaops.cluster.cpu",
+    "airflow_provider_mediaops.triggers.asset_state",
+    "airflow_provider_mediaops.triggers.spikes",
+)
 # What only a waiting task has a use for, with what it is for all others.
 _OF_A_TASK = {"exponential_backoff": False, "max_wait": None, "silent_fail": False, "start_after": 0, "failures": 0}
 # What makes another watch, with a memory of its own.
@@ -162,6 +169,7 @@ class HighCpuTrigger(BaseEventTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Watch, and yield an event for each spike; or wait, and yield one event: done, or a permanent error."""
+        await import_in_thread(*_RUN_TIME_MODULES)
         if self.once:
             if getattr(self, "asset_state_store", None) is not None:
                 await self._never(ValueError("once=True is for a task that waits; not for an asset's watcher."))

@@ -8,7 +8,7 @@ from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_provider_mediaops.exceptions import DestinationInUseError, PermanentError
-from airflow_provider_mediaops.hooks.threads import in_thread
+from airflow_provider_mediaops.hooks.threads import import_in_thread, in_thread
 from airflow_provider_mediaops.triggers.deferral import SETTLED_AFTER_SECONDS
 from airflow_provider_mediaops.triggers.work import WorkTrigger
 
@@ -20,6 +20,15 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.storage.dataset import Dataset
 
 T = TypeVar("T")
+
+# A DAG file is parsed without them, and the event loop does not wait for their import.
+_RUN_TIME_MODULES = (
+    "airflow_provider_mediaops.books.batch.rows",
+    "airflow_provider_mediaops.books.batch.runner",
+    "airflow_provider_mediaops.enrichment.attempt",
+    "airflow_provider_mediaops.hooks.books",
+    "airflow_provider_mediaops.storage.source_lines",
+)
 
 # A triggerer that was declared dead may still be working, until it learns that its triggers were reassigned.
 _HANDOVER_SECONDS = 300.0
@@ -57,6 +66,7 @@ class EnrichmentTrigger(WorkTrigger):
         }
 
     async def _work(self) -> dict[str, Any]:
+        await import_in_thread(*_RUN_TIME_MODULES)
         from airflow_provider_mediaops.enrichment.attempt import Enrichment
         from airflow_provider_mediaops.storage.source_lines import InvalidSourceError
 
@@ -66,7 +76,7 @@ class EnrichmentTrigger(WorkTrigger):
             raise PermanentError(str(error)) from error
 
     async def _enriched(self, enrichment: Enrichment) -> dict[str, Any]:
-        dataset = enrichment.dataset()
+        dataset = await _in_thread(enrichment.dataset)
         patience = time.monotonic() + _HANDOVER_SECONDS
         while True:
             summary = await _in_thread(lambda: dataset.published(enrichment.owned_by()))

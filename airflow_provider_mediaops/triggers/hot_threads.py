@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
+from airflow_provider_mediaops.hooks.threads import import_in_thread, in_thread
 from airflow_provider_mediaops.http.drivers import arun
 from airflow_provider_mediaops.http.exchange import Blocking
 from airflow_provider_mediaops.triggers.deferral import SETTLED_AFTER_SECONDS
@@ -17,6 +18,13 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.triggers.shared_readings import SharedCluster
 
 T = TypeVar("T")
+
+# A DAG file is parsed without them, and the event loop does not wait for their import.
+_RUN_TIME_MODULES = (
+    "airflow_provider_mediaops.cluster.capture_files",
+    "airflow_provider_mediaops.cluster.capture_on_spike",
+    "airflow_provider_mediaops.triggers.shared_readings",
+)
 
 
 class CaptureHotThreadsTrigger(WorkTrigger):
@@ -71,12 +79,11 @@ class CaptureHotThreadsTrigger(WorkTrigger):
         }
 
     async def _work(self) -> dict[str, Any]:
-        # Imported here: a DAG's file is parsed without it.
+        await import_in_thread(*_RUN_TIME_MODULES)
         from airflow_provider_mediaops.cluster.capture import CaptureDestination
         from airflow_provider_mediaops.cluster.capture_files import CaptureFiles
         from airflow_provider_mediaops.cluster.capture_on_spike import CapturePlan, capture_when_hot
         from airflow_provider_mediaops.cluster.capture_reason import TakenFor
-        from airflow_provider_mediaops.hooks.threads import in_thread
         from airflow_provider_mediaops.triggers.shared_readings import shared_cluster
 
         try:
@@ -103,8 +110,7 @@ class CaptureHotThreadsTrigger(WorkTrigger):
 
 
 def _asked(cluster: SharedCluster, call: Call[T]) -> Conversation[T]:
-    # By the hook of the moment: the connection may have been edited since the wait began.
-    answer: T = yield Blocking(_no_loop, lambda: cluster.hook.aask(call))
+    answer: T = yield Blocking(_no_loop, lambda: cluster.aask(call))
     return answer
 
 

@@ -8,7 +8,8 @@ readings, so that more of them find a spike sooner, and a low one among them bre
 begun, or backs off, is left alone until then.
 
 The connection is read from Airflow when the first trigger needs it, once more after each reading that failed, and anew
-when the last trigger has left: one that was edited counts from then on.
+when the last trigger has left: one that was edited counts from then on. The session that it replaces is closed as soon
+as no call uses it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import copy
+from collections import Counter
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.models import NodeStats
     from airflow_provider_mediaops.cluster.selection import Selection
     from airflow_provider_mediaops.hooks.base import Service
-    from airflow_provider_mediaops.http.exchange import Conversation, Request
+    from airflow_provider_mediaops.http.exchange import Call, Conversation, Request
 
 T = TypeVar("T")
 
@@ -89,15 +91,21 @@ class SharedCluster:
     def __init__(self, conn_id: str) -> None:
         self.users = 0
         self._conn_id = conn_id
-        self._hooks = [SearchClusterHook(conn_id)]
+        self._hook = SearchClusterHook(conn_id)
+        self._calls_under_way: Counter[SearchClusterHook] = Counter()
         self._together = Poll(self._read, self._refer)
         # Those that somebody waits for; there may be any number of lists over time.
         self._apart: WeakValueDictionary[Selection, Poll] = WeakValueDictionary()
 
-    @property
-    def hook(self) -> SearchClusterHook:
-        """The hook of the connection as it is now; its session is closed by the last user."""
-        return self._hooks[-1]
+    async def aask(self, call: Call[T]) -> T:
+        """
+        Make one call with the connection as it is now; the session stays open until the call ends.
+
+        :param call: the call.
+        :returns: its result.
+        :raises MediaOpsError: the last error met, typed.
+        """
+        return await self._ask(self._hook, call)
 
     def readings(self, nodes: str | Sequence[str] | None, interval: float) -> SharedReadings:
         """
@@ -116,7 +124,7 @@ class SharedCluster:
         """
         Carry out a conversation that asks for nothing but readings.
 
-        It needs no session of its own: one that asks for more is carried out by the :attr:`hook`.
+        It needs no session of its own: other calls are made by :meth:`aask`.
 
         :param conversation: what to carry out.
         :returns: what the conversation returns.
@@ -127,8 +135,7 @@ class SharedCluster:
         """Break off all readings, and close the session."""
         polls = [self._together, *self._apart.values()]
         await asyncio.gather(*(task for poll in polls for task in poll.stop()), return_exceptions=True)
-        for hook in self._hooks:
-            await hook.aclose()
+        await self._hook.aclose()
 
     def _poll_of(self, selection: Selection) -> Poll:
         return self._apart.setdefault(selection, Poll(self._read, self._refer))
@@ -138,17 +145,28 @@ class SharedCluster:
         self._poll_of(wish.nodes).add(wish)
 
     async def _read(self, nodes: Selection) -> NodeStats:
-        hook = self.hook
+        hook = self._hook
         try:
-            return await self._ask(hook, nodes)
+            return await self._ask(hook, node_stats(nodes))
         except MediaOpsError:
             if not await self._is_edited(hook):
                 raise
-        return await self._ask(self.hook, nodes)
+        return await self._ask(self._hook, node_stats(nodes))
 
-    async def _ask(self, hook: SearchClusterHook, nodes: Selection) -> NodeStats:
-        service = await _fetched(hook)
-        return await hook.arun(service.client.ask(node_stats(nodes)))
+    async def _ask(self, hook: SearchClusterHook, call: Call[T]) -> T:
+        self._calls_under_way[hook] += 1
+        try:
+            service = await _fetched(hook)
+            return await hook.arun(service.client.ask(call))
+        finally:
+            self._calls_under_way[hook] -= 1
+            await self._close_if_replaced(hook)
+
+    async def _close_if_replaced(self, hook: SearchClusterHook) -> None:
+        # Credentials that are leased differ at each fetch: each failing reading replaces the hook.
+        if hook is not self._hook and not self._calls_under_way[hook]:
+            del self._calls_under_way[hook]
+            await _to_its_end(hook.aclose())
 
     async def _is_edited(self, failed: SearchClusterHook) -> bool:
         """Say whether another connection than that of the hook is there to be tried by now; if so, use it."""
@@ -157,10 +175,10 @@ class SharedCluster:
             before, after = await _fetched(failed), await _fetched(fresh)
         except Exception:  # noqa: BLE001 what the reading failed with is told, and this comes again with the next
             return False
-        if failed is self.hook and _settings(before) != _settings(after):
-            # The former one is closed in the end: somebody may be using it.
-            self._hooks.append(fresh)
-        return failed is not self.hook
+        if failed is self._hook and _settings(before) != _settings(after):
+            self._hook = fresh
+            await self._close_if_replaced(failed)
+        return failed is not self._hook
 
 
 class SharedReadings:

@@ -40,6 +40,7 @@ class ScriptedCluster:
     hosts: list[str] = field(default_factory=list)
     opened: int = 0
     closed: int = 0
+    most_open: int = 0
 
     @property
     def times(self) -> list[float]:
@@ -76,6 +77,7 @@ def install(cluster: ScriptedCluster, patch: pytest.MonkeyPatch, supervisor: Sup
     class Transport:
         def __init__(self, settings: TransportSettings) -> None:
             cluster.opened += 1
+            cluster.most_open = max(cluster.most_open, cluster.opened - cluster.closed)
 
         async def send(self, request: Request) -> Response:
             return await cluster.answer(request)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import gc
+import ssl
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -332,6 +336,78 @@ class TestTrust:
         connect(server.base, ca_cert=str(tmp_path / "loopback.pem"))
         async with SearchClusterHook() as hook:
             assert len(await hook.acpu()) == 1
+
+    async def test_the_authority_is_loaded_once_until_its_file_changes(
+        self, server: Loopback, connect: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A trigger reads its connection again at each failing reading; loading takes tens of milliseconds."""
+        loaded: list[threading.Thread] = []
+        load = ssl.create_default_context
+
+        def note(**paths: Any) -> ssl.SSLContext:
+            loaded.append(threading.current_thread())
+            return load(**paths)
+
+        monkeypatch.setattr(ssl, "create_default_context", note)
+        authority = tmp_path / "authority.pem"
+        authority.write_bytes((tmp_path / "loopback.pem").read_bytes())
+        connect(server.base, ca_cert=str(authority))
+        for _ in range(3):
+            async with SearchClusterHook() as hook:
+                await hook.acpu()
+        assert len(loaded) == 1
+        assert threading.current_thread() not in loaded
+        authority.write_bytes(authority.read_bytes() + b"\n")
+        async with SearchClusterHook() as hook:
+            await hook.acpu()
+        assert len(loaded) == 2
+
+
+class TestSession:
+    @pytest.fixture
+    def server(self) -> Any:
+        with Loopback(answering(http(replied(stats({"a": 1}))))) as server:
+            yield server
+
+    # An event loop that ends before its session was closed leaves the socket to the garbage collector, which warns.
+    @pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
+    def test_each_event_loop_has_its_own(self, server: Loopback, connect: Any) -> None:
+        connect(server.base)
+        hook = SearchClusterHook()
+        assert [len(asyncio.run(hook.acpu())) for _ in range(3)] == [1, 1, 1]
+        del hook
+        gc.collect()
+
+    def test_closing_on_one_event_loop_leaves_that_of_another_open(self, server: Loopback, connect: Any) -> None:
+        connect(server.base)
+
+        async def read_twice() -> None:
+            await hook.acpu()
+            accepted = server.accepted
+
+            def elsewhere() -> None:
+                async def read() -> None:
+                    async with hook:
+                        await hook.acpu()
+
+                asyncio.run(read())
+
+            await asyncio.to_thread(elsewhere)
+            assert server.accepted == accepted + 1
+            await hook.acpu()
+            assert server.accepted == accepted + 1
+            await hook.aclose()
+
+        hook = SearchClusterHook()
+        asyncio.run(read_twice())
+
+    def test_the_connection_of_a_hook_is_the_hook(self, server: Loopback, connect: Any) -> None:
+        connect(server.base)
+        with SearchClusterHook() as hook:
+            assert hook.get_conn().cpu()[0].percent == 1
+        connect("")
+        with pytest.raises(InvalidConnectionError, match="host"):
+            SearchClusterHook().get_conn()
 
 
 class TestTestConnection:

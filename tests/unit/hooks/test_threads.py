@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
+from typing import TYPE_CHECKING
 
 import pytest
 from asgiref.sync import async_to_sync
 
-from airflow_provider_mediaops.hooks.threads import in_thread
+from airflow_provider_mediaops.hooks.threads import import_in_thread, in_thread
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 async def test_the_event_loop_goes_on() -> None:
@@ -41,3 +46,43 @@ async def test_what_is_raised_in_it_is_raised() -> None:
 
     with pytest.raises(OSError, match="no room"):
         await in_thread(fail)
+
+
+class TestImporting:
+    async def test_a_module_is_imported_in_another_thread_and_once(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.syspath_prepend(tmp_path)
+        (tmp_path / "imported_in_thread.py").write_text("import threading\nthread = threading.current_thread()\n")
+        await import_in_thread("imported_in_thread")
+        first = sys.modules.pop("imported_in_thread")
+        assert first.thread is not threading.current_thread()
+        await import_in_thread("imported_in_thread")
+        assert "imported_in_thread" not in sys.modules
+
+    async def test_one_that_another_thread_is_still_importing_is_waited_for(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It stands in sys.modules by then: an import of it on the event loop would block the loop."""
+        monkeypatch.syspath_prepend(tmp_path)
+        (tmp_path / "imported_slowly.py").write_text(
+            "import sys\nsys.began.set()\nsys.may_end.wait(240)\nready = True\n"
+        )
+        began, may_end = threading.Event(), threading.Event()
+        monkeypatch.setattr(sys, "began", began, raising=False)
+        monkeypatch.setattr(sys, "may_end", may_end, raising=False)
+        first = asyncio.ensure_future(import_in_thread("imported_slowly"))
+        assert await asyncio.to_thread(began.wait, 240)
+        assert "imported_slowly" in sys.modules
+        second = asyncio.ensure_future(import_in_thread("imported_slowly"))
+        await asyncio.sleep(0.01)
+        assert not second.done()
+        may_end.set()
+        await asyncio.gather(first, second)
+        assert sys.modules["imported_slowly"].ready
+
+    async def test_one_that_fails_is_tried_again(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.syspath_prepend(tmp_path)
+        for _ in range(2):
+            with pytest.raises(ModuleNotFoundError, match="imported_never"):
+                await import_in_thread("imported_never")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from airflow_provider_mediaops.cluster.api import node_stats
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
     ConnectionFailedError,
@@ -228,7 +230,7 @@ class TestConnection:
         together(wait())
 
     def test_two_that_fail_at_a_time_change_over_once(self, cluster: ScriptedCluster, supervisor: Supervisor) -> None:
-        async def wait(nodes: str) -> list[Any]:
+        async def wait(nodes: str) -> None:
             async with shared_cluster(CONN_ID) as shared:
                 mine = shared.readings(nodes, 10)
                 await mine.anext(0)
@@ -236,9 +238,50 @@ class TestConnection:
                 cluster.trouble = DENIED
                 with pytest.raises(AuthenticationError):
                     await mine.anext(10)
-                return [shared.hook]
 
-        hooks = together(wait("node-1"), wait("_local"))
-        assert hooks[0] == hooks[1]
+        together(wait("node-1"), wait("_local"))
         assert cluster.hosts.count("https://new.example") == 2
+        assert (cluster.opened, cluster.closed) == (2, 2)
+
+    def test_credentials_that_differ_at_each_fetch_leave_no_session_open(
+        self, cluster: ScriptedCluster, supervisor: Supervisor
+    ) -> None:
+        """A secrets backend that leases credentials gives others at each fetch: every failing reading has a session."""
+        leases = itertools.count()
+        cluster.trouble = DENIED
+
+        async def wait() -> None:
+            async with shared_cluster(CONN_ID) as shared:
+                mine = shared.readings(None, 10)
+                for _ in range(20):
+                    supervisor.connect(CONN_ID, connection(HOST, login="leased", password=f"lease-{next(leases)}"))
+                    with pytest.raises(AuthenticationError):
+                        await mine.anext(10)
+                assert cluster.opened - cluster.closed == 1
+
+        together(wait())
+        assert cluster.opened == cluster.closed == 20
+        assert cluster.most_open <= 2
+
+    def test_a_session_that_was_replaced_is_closed_when_its_last_call_ends(
+        self, cluster: ScriptedCluster, supervisor: Supervisor
+    ) -> None:
+        cluster.trouble, cluster.troubled_host, cluster.latency = DENIED, HOST, 5
+
+        async def replace() -> None:
+            async with shared_cluster(CONN_ID) as shared:
+                reading = asyncio.ensure_future(shared.readings("node-1", 10).anext(0))
+                await asyncio.sleep(2)
+                call = asyncio.ensure_future(shared.aask(node_stats(None)))
+                supervisor.connect(CONN_ID, connection("https://new.example"))
+                await asyncio.sleep(4)
+                cluster.trouble = None
+                # The reading has failed by the session that the call still uses.
+                assert (cluster.opened, cluster.closed) == (2, 0)
+                assert len((await call).nodes) == 2
+                assert (now(), cluster.closed) == (7, 1)
+                assert await reading is not None
+
+        together(replace())
+        assert cluster.hosts == [HOST, HOST, "https://new.example"]
         assert (cluster.opened, cluster.closed) == (2, 2)

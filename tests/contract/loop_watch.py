@@ -1,0 +1,113 @@
+"""
+Run one trigger in a fresh process, and record what blocks its event loop: imports, files, certificates, sleeps.
+
+Run by the tests: `python -m tests.contract.loop_watch CLASSPATH < ARGUMENTS`. It prints one line of JSON: the blocking
+steps, each with the place in the provider's code; the event; and the modules that the run has loaded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import logging
+import sqlite3
+import ssl
+import sys
+import threading
+import time
+from functools import wraps
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SECONDS = 100
+PROVIDER = "airflow_provider_mediaops"
+# What the interpreter announces of its own accord. A name that is looked up on the loop announces itself as well.
+_AUDITED = ("open", "import", "os.", "shutil.", "subprocess.", "socket.getaddrinfo", "sqlite3.connect", "time.sleep")
+# Modules that Airflow imports itself when it is first asked for a connection.
+_OF_AIRFLOW = ("airflow.sdk.", "/airflow/sdk/")
+# These announce nothing.
+_SILENT = {
+    time: ("sleep",),
+    ssl.SSLContext: ("load_verify_locations", "load_default_certs", "set_default_verify_paths", "load_cert_chain"),
+    Path: ("stat",),
+    sqlite3: ("connect",),
+}
+
+
+class Watch:
+    """Records each blocking step that the provider's code takes in this thread, from `begin` on."""
+
+    def __init__(self) -> None:
+        self.steps: list[str] = []
+        self._thread: int | None = None
+        sys.addaudithook(self._heard)
+        for owner, names in _SILENT.items():
+            for name in names:
+                setattr(owner, name, self._announced(getattr(owner, name)))
+
+    def begin(self) -> None:
+        self._thread = threading.get_ident()
+
+    def end(self) -> None:
+        self._thread = None
+
+    def _heard(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if self._thread == threading.get_ident() and event.startswith(_AUDITED):
+            what = str(arguments[0]) if arguments else ""
+            if not any(name in what for name in _OF_AIRFLOW):
+                self._note(f"{event} {what}")
+
+    def _announced(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def announce(*arguments: Any, **others: Any) -> Any:
+            if self._thread == threading.get_ident():
+                self._note(function.__qualname__)
+            return function(*arguments, **others)
+
+        return announce
+
+    def _note(self, step: str) -> None:
+        frame, places = inspect.currentframe(), []
+        while frame is not None:
+            if frame.f_globals.get("__name__", "").startswith(PROVIDER):
+                places.append(f"{frame.f_globals['__name__'].removeprefix(PROVIDER)}:{frame.f_lineno}")
+            frame = frame.f_back
+        if places:
+            self.steps.append(f"{step} at {' < '.join(places[:3])}")
+
+
+async def run(watch: Watch, kind: type[Any], arguments: dict[str, Any]) -> Any:
+    """Run the trigger to its first event."""
+    trigger = kind(**arguments)
+    watch.begin()
+    try:
+        events = trigger.run()
+        event = await asyncio.wait_for(events.__anext__(), SECONDS)
+        await events.aclose()
+    finally:
+        watch.end()
+    return event.payload
+
+
+def main() -> None:
+    """Run, and print."""
+    classpath = sys.argv[1]
+    # All that a triggerer has loaded before it runs its first trigger.
+    import_module("airflow.jobs.triggerer_job_runner")
+    logging.disable(logging.CRITICAL)
+    module, _, name = classpath.rpartition(".")
+    kind = getattr(import_module(module), name)
+    before = set(sys.modules)
+    watch = Watch()
+    payload = asyncio.run(run(watch, kind, json.load(sys.stdin)))
+    loaded = sorted(set(sys.modules) - before)
+    sys.stdout.write(f"\n{json.dumps({'steps': watch.steps, 'payload': payload, 'loaded': loaded})}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,105 @@
+"""Triggers leave the event loop free: each in a process of its own, from its first import to its event."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_provider_mediaops.triggers.cluster import HighCpuTrigger
+from tests.contract.loop_watch import SECONDS
+from tests.contract.tasks import DEFERRING, SENSORS, name_of
+from tests.contract.test_triggers import trigger_of
+from tests.unit.loopback import Loopback, answering, make_certificate
+from tests.unit.search_cluster import connection, http, replied, stats
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from airflow.triggers.base import BaseTrigger
+
+    from tests.contract.tasks import Task
+
+# The sandbox's second node runs hot at times; what is waited for has to come at once.
+AT_ONCE: dict[str, dict[str, Any]] = {
+    "SubscriptionSensor": {"for_channel_ids": None},
+    "ClusterCpuSensor": {"threshold": 0, "sustained_for": 0},
+    "CaptureHotThreadsOperator": {
+        "when_cpu_above": 0,
+        "sustained_for": 0,
+        "formats": ["txt", "json", "folded", "html"],
+    },
+}
+
+
+def watched(trigger: BaseTrigger) -> Any:
+    """Run a trigger in a process of its own; return what its event loop was blocked by, its event and its modules."""
+    classpath, arguments = trigger.serialize()
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.contract.loop_watch", classpath],
+        input=json.dumps(arguments),
+        capture_output=True,
+        text=True,
+        timeout=2 * SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def made(task: Task, folder: Path) -> BaseTrigger:
+    trigger = trigger_of(task.writing_to(folder), **AT_ONCE.get(name_of(task), {}))
+    for pause in ("settled_after", "start_after"):
+        if hasattr(trigger, pause):
+            setattr(trigger, pause, 0)
+    return trigger
+
+
+@pytest.mark.usefixtures("sandbox")
+@pytest.mark.parametrize("task", [*SENSORS, *DEFERRING], ids=name_of)
+def test_a_trigger_blocks_the_loop_with_nothing(task: Task, tmp_path: Path) -> None:
+    found = watched(made(task, tmp_path))
+    assert found["payload"]["status"] == "done", found["payload"]
+    assert found["steps"] == []
+    assert not {name.partition(".")[0] for name in found["loaded"]} & {"requests", "urllib3"}
+
+
+@pytest.mark.usefixtures("sandbox")
+def test_nor_does_one_that_starts_dags() -> None:
+    found = watched(HighCpuTrigger(cluster_conn_id="mediaops_cluster_default", threshold=1, sustained_for=0))
+    assert found["payload"]["nodes"]
+    assert found["steps"] == []
+
+
+def test_nor_do_certificates_that_the_connection_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    certificate = make_certificate(tmp_path)
+    with Loopback(answering(http(replied(stats({"node-1": 99})))), certificate) as server:
+        monkeypatch.setenv("AIRFLOW_CONN_SECURED", connection(server.base, ca_cert=str(certificate)))
+        found = watched(HighCpuTrigger(cluster_conn_id="secured", sustained_for=0))
+    assert found["payload"]["nodes"]
+    assert found["steps"] == []
+
+
+def test_the_watch_hears_what_blocks(tmp_path: Path) -> None:
+    """Else the tests above would prove nothing."""
+    script = (
+        "import asyncio, ssl, sys, time\n"
+        "from tests.contract import loop_watch\n"
+        "loop_watch.PROVIDER = '__main__'\n"
+        "watch = loop_watch.Watch()\n"
+        "async def block():\n"
+        "    watch.begin()\n"
+        f"    open({str(tmp_path / 'file')!r}, 'w').close()\n"
+        "    import colorsys\n"
+        "    time.sleep(0)\n"
+        "    ssl.create_default_context()\n"
+        "    watch.end()\n"
+        "asyncio.run(block())\n"
+        "print('\\n'.join(watch.steps))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=SECONDS, check=True)
+    for step in (f"open {tmp_path / 'file'}", "import colorsys", "sleep", "SSLContext.load_default_certs"):
+        assert f"{step} at " in done.stdout
