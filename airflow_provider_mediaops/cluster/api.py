@@ -1,9 +1,10 @@
-"""The search cluster's calls and errors, as values (search-cluster.md)."""
+"""The requests of the search cluster, and what their replies and errors mean. It does no I/O."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, fields, replace
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.arguments import read_flag, read_texts, read_whole_number, shown
@@ -26,19 +27,23 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from airflow_provider_mediaops.cluster.models import NodeStats
+    from airflow_provider_mediaops.http.exchange import Ask, Conversation
+    from airflow_provider_mediaops.http.reply import ErrorDetails
 
-#: What hot threads can sample.
+#: The values of ``type``: the time that hot threads sample.
 SAMPLING_TYPES = ("cpu", "wait", "block")
-#: The reason in an error about a report without a word in it.
+#: The reason in an error about an empty report.
 EMPTY_REPORT = "emptyReport"
 
 _SERVICE = "search cluster"
-# The most failures of nodes that are shown of one reply.
+# The maximum number of failed nodes in a message.
 _MOST_FAILURES = 20
 _JSON_OBJECT = re.compile(rb"\s*\{")
 _TIME = re.compile("([0-9]{1,18})(nanos|micros|ms|s|m|h|d)")
 _SECONDS = {"nanos": 1e-9, "micros": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-# A call queues behind others on the same node, and takes 10 ms a snapshot beside what it is asked to take.
+# Seconds that a node pauses after each snapshot of its threads.
+_SNAPSHOT = 0.01
+# Seconds beyond the asked-for times: a call queues behind others on the same node.
 _MARGIN = 10.0
 # Some thirty years: sockets take no figure beyond ten times of that.
 _LONGEST = 1e9
@@ -46,16 +51,16 @@ _LONGEST = 1e9
 
 def node_list(nodes: str | Sequence[str] | None) -> tuple[str, ...] | None:
     """
-    Read a list of nodes as the service takes it (section 4, ``node_id``).
+    Parse a list of nodes, the ``node_id`` of the cluster's API.
 
     :param nodes: ids, names or filters, in a list or in one text with commas; None for all nodes.
     :returns: the entries; None for all nodes.
-    :raises ValueError: for a list without entries, which the service would take for all nodes.
+    :raises InvalidArgumentError: for a list without entries, which the cluster would take for all nodes.
     """
     if nodes is None:
         return None
     named = read_texts("nodes", nodes)
-    # They would lead the request to another path.
+    # As segments of a path, they lead to another path.
     if {".", ".."} & set(named):
         raise InvalidArgumentError(f"nodes holds names or ids of nodes; not {shown(nodes)}.")
     return named
@@ -68,17 +73,18 @@ def _path(nodes: tuple[str, ...] | None, what: str) -> str:
 @dataclass(frozen=True, slots=True)
 class HotThreadsQuery:
     """
-    Which hot threads to report, and how to find them (section 4).
+    The parameters of ``GET /_nodes/hot_threads``.
 
-    :param nodes: ids or names of nodes, in a list or in one text with commas; None for all.
+    :param nodes: ids, names or filters, in a list or in one text with commas; None for all nodes.
     :param ignore_idle_threads: whether known idle threads are left out.
-    :param interval: the time between the samplings: a whole number and a unit (nanos, micros, ms, s, m, h, d).
-    :param snapshots: how many samples are taken of each thread's stack.
-    :param threads: how many threads are reported for each node; a large number reports all.
+    :param interval: the time over which threads are measured: a whole number with a unit (nanos, micros, ms, s, m, h,
+        d).
+    :param snapshots: the number of samples of each thread's stack.
+    :param threads: the number of threads that each node reports; a large number reports all.
     :param type: ``cpu``, ``wait`` or ``block``.
-    :param master_timeout: how long the cluster may look for its master.
-    :param timeout: how long it may wait for its nodes.
-    :raises ValueError: for what the service would refuse.
+    :param master_timeout: the time in which the cluster has to find its master, like ``interval``.
+    :param timeout: the time in which the nodes have to answer, like ``interval``.
+    :raises InvalidArgumentError: for a value that the cluster would refuse.
     """
 
     nodes: str | Sequence[str] | None = None
@@ -102,7 +108,7 @@ class HotThreadsQuery:
 
     @property
     def read_timeout(self) -> float:
-        """Seconds that a client has to wait for the reply: never fewer than the cluster was asked to take."""
+        """The seconds to wait for the reply: more than the cluster was asked to take."""
         interval, master, nodes = (
             _seconds(name, getattr(self, name)) for name in ("interval", "master_timeout", "timeout")
         )
@@ -110,12 +116,12 @@ class HotThreadsQuery:
 
     def call(self) -> Call[str]:
         """
-        Make the call for the report.
+        Return the call for the report.
 
-        Only what differs from the service's default is sent: not every version knows every parameter, and unknown
-        ones are refused.
+        Only values that differ from the default are sent: versions differ in the parameters that they know, and refuse
+        others.
 
-        :returns: the call; its result is the text as it was sent, with a surrogate for each byte that is no UTF-8.
+        :returns: the call; its result is the text as it was sent, with a surrogate for each byte that is not UTF-8.
         """
         given = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "nodes"}
         defaults = {field.name: field.default for field in fields(self)}
@@ -136,19 +142,26 @@ class HotThreadsQuery:
         if self.nodes is None:
             raise InvalidReplyError(f"The report is empty. {self._why_empty}", reason=EMPTY_REPORT)
         raise NotFoundError(
-            f"The {_SERVICE} knows no node {_names(node_list(self.nodes))}, or they cannot measure their threads: it "
-            f"answered with an empty report. {self._why_empty}",
+            f"The {_SERVICE} answered with an empty report. {self._why_empty} Or it knows no node "
+            f"{_names(node_list(self.nodes))}, or they cannot measure their threads.",
             reason=EMPTY_REPORT,
             **_about(request, response),
         )
 
     @property
     def _why_empty(self) -> str:
-        return f"Nodes that do not answer within timeout={self.timeout} are left out of it, too."
+        sampling = _seconds("interval", self.interval) + self.snapshots * _SNAPSHOT
+        if _seconds("timeout", self.timeout) < sampling:
+            return (
+                f"timeout={self.timeout} is shorter than the sampling, so no node can answer in time: "
+                f"interval={self.interval} and snapshots={self.snapshots} take at least {sampling:.2f} s. "
+                "Raise timeout, or lower interval."
+            )
+        return f"Nodes that do not answer within timeout={self.timeout} are left out of it."
 
 
 def _read_report(response: Response) -> str:
-    # The content type is not looked at: servers and proxies are known to label the text as JSON, or not at all.
+    # The content type counts for nothing: some servers and proxies label the text as JSON, or not at all.
     if looks_like_html(response):
         raise InvalidReplyError("The reply is a web page where a plain-text report was expected.")
     if _JSON_OBJECT.match(response.body):
@@ -163,11 +176,11 @@ def _read_report(response: Response) -> str:
 
 def node_stats(nodes: str | Sequence[str] | None = None) -> Call[NodeStats]:
     """
-    Ask for the CPU of nodes, by the statistics of their machine and process.
+    Return the call for the CPU of nodes, from the statistics of their machine and process.
 
     :param nodes: ids, names or filters, in a list or in one text with commas; None for all nodes.
-    :returns: the call; it raises NotFoundError where no node is meant, ServiceUnavailableError where none answered.
-    :raises ValueError: for an empty list.
+    :returns: the call; it raises NotFoundError if no node is meant, ServiceUnavailableError if none answered.
+    :raises InvalidArgumentError: for an empty list.
     """
     selectors = node_list(nodes)
     request = Request("GET", _path(selectors, "stats/os,process"), headers={"Accept": "application/json"})
@@ -195,7 +208,7 @@ def _read_stats(selectors: tuple[str, ...] | None, request: Request, response: R
             f"The {_SERVICE} knows no node {_names(selectors)}: check nodes, which takes names and ids.",
             **_about(request, response),
         )
-    raise InvalidReplyError("The reply tells of no node.")
+    raise InvalidReplyError("The reply names no node.")
 
 
 def _names(selectors: Sequence[str] | None) -> str:
@@ -203,7 +216,7 @@ def _names(selectors: Sequence[str] | None) -> str:
 
 
 def _shown(failures: tuple[str, ...], secrets: tuple[str, ...]) -> tuple[str, ...]:
-    # They are logged, even if other nodes have answered.
+    # They are logged even if other nodes have answered, and may quote a credential.
     shown = [plain_text(failure, secrets) for failure in failures[:_MOST_FAILURES]]
     rest = len(failures) - len(shown)
     return (*shown, *([f"{rest} more"] if rest > 0 else []))
@@ -237,8 +250,63 @@ _TIMED_OUT: dict[str, type[MediaOpsError]] = dict.fromkeys(
     ReplyTimeoutError,
 )
 
-#: How the search cluster says no (section 7, and the errors of Elasticsearch and OpenSearch). ``security_exception``
-#: is told apart by its status: 401 for the credentials, 403 for their rights.
+
+def probe(ask: Ask) -> Conversation[str | None]:
+    """
+    Ask one node for its statistics and its hot threads, which need a privilege each.
+
+    :param ask: makes a conversation of a call.
+    :returns: a conversation whose result is the cluster's name, if it has one.
+    :raises PermissionDeniedError: if one of the privileges is missing, or both.
+    :raises MediaOpsError: if the cluster refuses for another reason, or fails.
+    """
+    name, refusals = None, []
+    try:
+        stats = yield from ask(node_stats("_local"))
+        name = stats.cluster_name
+    except PermissionDeniedError as error:
+        refusals.append(("its nodes' statistics (cluster:monitor/nodes/stats)", error))
+    try:
+        yield from ask(HotThreadsQuery("_local", interval="10ms", snapshots=1, threads=1).call())
+    except PermissionDeniedError as error:
+        refusals.append(("hot threads (cluster:monitor/nodes/hot_threads)", error))
+    if not refusals:
+        return name
+    denied = " nor ".join(what for what, _ in refusals)
+    allowed = f"may read neither {denied}" if len(refusals) > 1 else f"may not read {denied}, only the other of the two"
+    first = refusals[0][1]
+    raise PermissionDeniedError(f"The connection's user {allowed}. {first.message}", **first.context())
+
+
+# Both products name what they refuse, each in its own words.
+_OPENSEARCH_DENIAL = "no permissions for ["
+_ELASTICSEARCH_DENIAL = "is unauthorized for "
+_NO_SUCH_ROUTE = "no handler found for uri"
+_UNRECOGNIZED = re.compile(r"contains unrecognized parameters?: (.*)")
+_SUGGESTION = re.compile(r" -> did you mean [^?]*\?")
+_IN_BRACKETS = re.compile(r"\[([^\[\]]+)\]")
+_WRONG_ADDRESS = "Check the base address in the connection: the cluster's routes are not there."
+
+
+def _advice_by_reply(response: Response, details: ErrorDetails) -> str:
+    message = details.message or ""
+    if _NO_SUCH_ROUTE in message:
+        return _WRONG_ADDRESS
+    if unknown := _UNRECOGNIZED.search(message):
+        names = " and ".join(_IN_BRACKETS.findall(_SUGGESTION.sub("", unknown[1])))
+        return f"This version of the cluster does not know {names or 'it'}: leave it out, and its default holds."
+    if response.status == HTTPStatus.FORBIDDEN and _OPENSEARCH_DENIAL in message:
+        return (
+            "This is OpenSearch: give the connection's user a role with the action group cluster_monitor, or with the "
+            "permissions cluster:monitor/nodes/stats and cluster:monitor/nodes/hot_threads."
+        )
+    if response.status == HTTPStatus.FORBIDDEN and _ELASTICSEARCH_DENIAL in message:
+        return "This is Elasticsearch: give the connection's user or API key a role with the cluster privilege monitor."
+    return ""
+
+
+#: The errors of the search cluster: those that its documentation names, and those of Elasticsearch and OpenSearch.
+#: ``security_exception`` comes with two statuses: 401 for the credentials, 403 for their privileges.
 CLUSTER_RULES = ErrorRules(
     service=_SERVICE,
     by_reason={
@@ -255,15 +323,17 @@ CLUSTER_RULES = ErrorRules(
         "cluster_manager_not_discovered_exception": "The cluster has no manager; it is tried again after a pause. "
         "Raise master_timeout if it needs longer to elect one.",
         "circuit_breaking_exception": "The node is short of memory; it is tried again after a pause.",
-        "illegal_argument_exception": "Correct the parameter; one that this version of the cluster does not know is "
-        "left out by keeping its default.",
+        "illegal_argument_exception": "Correct the parameter that it names.",
+        EMPTY_REPORT.lower(): "If no node answers in any time, check the nodes' own logs.",
     },
     advice_by_class={
         AuthenticationError: "Check login and password (API key or token), and auth, in the connection.",
-        PermissionDeniedError: "Give the connection's user the cluster privilege monitor or manage, which allow "
-        "cluster:monitor/nodes/hot_threads and cluster:monitor/nodes/stats.",
+        PermissionDeniedError: "Give the connection's user the permissions cluster:monitor/nodes/stats and "
+        "cluster:monitor/nodes/hot_threads: the action group cluster_monitor of OpenSearch, or the cluster privilege "
+        "monitor of Elasticsearch.",
         ReplyTimeoutError: "The nodes did not answer in time; it is tried again. Raise timeout (and master_timeout) if "
         "they need longer.",
-        NotFoundError: "Check the base address in the connection: the cluster's routes are not there.",
+        NotFoundError: _WRONG_ADDRESS,
     },
+    advice_by_reply=_advice_by_reply,
 )

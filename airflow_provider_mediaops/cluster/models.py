@@ -1,4 +1,4 @@
-"""What the cluster's node statistics say, read leniently: versions differ in which figures they give, and how."""
+"""Parse the CPU of nodes out of ``/_nodes/stats``, leniently: versions differ in the figures that they give."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Literal
 
-# Selectors that the cluster resolves itself; `*`, `?` and `:` mark patterns and attribute filters.
+# Selectors that only the cluster resolves.
 _SPECIAL = ("_all", "_local", "_master", "_cluster_manager")
-# What is beyond is a fault, and may not fit a float.
+# A larger figure is a fault, and may not fit a float.
 _LARGEST = 1e9
 
 
 @dataclass(frozen=True, slots=True)
 class NodeCpu:
     """
-    One node and how busy its processor is.
+    The CPU of one node.
 
-    :param node_id: the id that stays with the node's data.
+    :param node_id: the id, which stays with the node's data.
     :param name: its name.
     :param host: host name or address.
     :param ip: address, with a port on most versions.
     :param roles: such as ``data`` and ``ingest``.
-    :param percent: CPU in percent; None where the node does not tell, which is not the same as zero.
-    :param source: ``os`` for the whole machine or container, ``process`` for the node's own process, which stands in
-        where the first is not known; None where neither is.
-    :param load_average: the machine's load by period (``1m``, ``5m``, ``15m``), as far as it is given.
+    :param percent: CPU in percent; None if the node does not report it, which is not the same as zero.
+    :param source: the origin of ``percent``: ``os`` for the whole machine or container, else ``process`` for the node's
+        own process; None if neither is known.
+    :param load_average: the load average of the machine by period (``1m``, ``5m``, ``15m``), if it is given.
     """
 
     node_id: str
@@ -40,16 +40,15 @@ class NodeCpu:
 
     @property
     def label(self) -> str:
-        """What people call the node: its name, else its id."""
+        """The name of the node, or its id if it has none."""
         return self.name or self.node_id
 
     def is_meant_by(self, selector: str) -> bool:
         """
-        Say whether one entry of a list of nodes means this node.
+        Return whether one entry of a list of nodes selects this node.
 
-        :param selector: an id, name, host or address, which may hold wildcards. What only the cluster can resolve
-            (``_local``, ``attribute:value``) counts as meaning every node that it was resolved to.
-        :returns: whether it does.
+        :param selector: an id, name, host or address, which may hold wildcards. An entry that only the cluster can
+            resolve (``_local``, ``attribute:value``) counts as selecting every node of the reply.
         """
         names = [name for name in (self.name, self.host, self.ip) if name]
         return (
@@ -60,11 +59,7 @@ class NodeCpu:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """
-        Give the node as plain values.
-
-        :returns: every field by its name.
-        """
+        """Return every field by its name, as plain values."""
         return {**asdict(self), "roles": list(self.roles)}
 
 
@@ -73,8 +68,8 @@ class NodeStats:
     """
     The statistics of several nodes.
 
-    :param nodes: those that answered.
-    :param failures: one sentence for each node that did not.
+    :param nodes: the nodes that answered.
+    :param failures: a sentence for each node that did not.
     :param cluster_name: the cluster's name.
     """
 
@@ -85,10 +80,10 @@ class NodeStats:
     @classmethod
     def read(cls, body: Mapping[str, Any]) -> NodeStats:
         """
-        Read the reply of ``/_nodes/stats``.
+        Parse the reply of ``/_nodes/stats``.
 
         :param body: the JSON object.
-        :returns: what it says of CPU; what has another form than expected is left out.
+        :returns: its nodes and failures, without the values of an unexpected type.
         """
         nodes = _mapping(body.get("nodes"))
         failures = _mapping(body.get("_nodes")).get("failures")
@@ -100,12 +95,11 @@ class NodeStats:
 
     def unknown(self, selectors: tuple[str, ...] | None) -> list[str]:
         """
-        Find what was asked for and means no node.
+        Return the entries of a list of nodes that select none of these nodes.
 
-        :param selectors: the entries of the list of nodes; None for all nodes.
-        :returns: the entries without a node.
+        :param selectors: the entries; None for all nodes.
         """
-        # Most entries are whole names, and a thousand triggers ask this of each reading of hundreds of nodes.
+        # Most entries are whole names, and a thousand triggers call this for each reading of hundreds of nodes.
         names = {name for node in self.nodes for name in (node.node_id, node.name, node.host, node.ip)}
         rest = [entry for entry in selectors or () if entry not in names]
         return [entry for entry in rest if not any(node.is_meant_by(entry) for node in self.nodes)]
@@ -139,7 +133,7 @@ def _read_failure(failure: Mapping[str, Any]) -> str:
 
 
 def _percent(value: object) -> float | None:
-    # -1 is how a node says that it cannot tell.
+    # -1 means that the node cannot measure it.
     number = _number(value)
     return number if number is not None and number >= 0 else None
 
@@ -147,7 +141,7 @@ def _percent(value: object) -> float | None:
 def _number(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
-    # False for NaN, too.
+    # The comparison is false for NaN, too.
     return float(value) if abs(value) < _LARGEST else None
 
 

@@ -44,7 +44,7 @@ class HotThreadsArguments(TypedDict, total=False):
 @connection_form
 class SearchClusterHook(ServiceHook):
     """
-    Read the hot threads and the CPU of a search cluster's nodes (search-cluster.md).
+    Read the hot threads and the CPU of a search cluster's nodes.
 
     :param cluster_conn_id: the connection's id, of type ``mediaops_cluster``.
     """
@@ -77,7 +77,7 @@ class SearchClusterHook(ServiceHook):
         timeout: str = "30s",
     ) -> str:
         """
-        Report the hot threads of nodes (section 4).
+        Report the hot threads of nodes.
 
         :param nodes: ids or names of nodes, in a list or in one text with commas; None for all.
         :param ignore_idle_threads: whether known idle threads are left out.
@@ -202,12 +202,15 @@ class SearchClusterHook(ServiceHook):
         return Service(client, replace(transport, max_large_reply_bytes=int(limit) * 1024 * 1024))
 
     def _probe(self, client: Client) -> Conversation[str]:
-        from airflow_provider_mediaops.cluster.api import node_stats
+        from airflow_provider_mediaops.cluster.api import probe
 
-        # The statistics of one node need the privilege that hot threads need; the root page does not.
-        stats = yield from client.ask(node_stats("_local"))
-        name = f" {stats.cluster_name!r}" if stats.cluster_name else ""
-        return f"The search cluster{name} answers, accepts the credentials and lets them read its nodes."
+        # The root page would need neither of the privileges.
+        cluster_name = yield from probe(client.ask)
+        name = f" {cluster_name!r}" if cluster_name else ""
+        return (
+            f"The search cluster{name} answers, accepts the credentials and lets them read the statistics and the hot "
+            "threads of its nodes."
+        )
 
 
 def _auth(fields: ConnectionFields) -> Auth:

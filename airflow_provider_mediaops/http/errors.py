@@ -80,7 +80,8 @@ class ErrorRules:
     :param advice_by_class: what to do, by error class, in this service's words.
     :param refine: corrects the class by the service's own conventions.
     :param quota_reset: returns when a quota that ran out at the given time is reset.
-    :param foreign_reply: returns what to do if a reply shows that another service answers; else an empty text.
+    :param advice_by_reply: returns what to do if the reply itself shows the mistake, for example by its words; else an
+        empty text. It goes before the other advice.
     """
 
     service: str
@@ -89,7 +90,7 @@ class ErrorRules:
     advice_by_class: Mapping[ErrorClass, str] = field(default_factory=dict)
     refine: Callable[[Response, ErrorDetails, ErrorClass], ErrorClass] = lambda _reply, _details, found: found
     quota_reset: Callable[[datetime], datetime] = lambda now: now + timedelta(days=1)
-    foreign_reply: Callable[[Response, ErrorDetails], str] = lambda _reply, _details: ""
+    advice_by_reply: Callable[[Response, ErrorDetails], str] = lambda _reply, _details: ""
 
     def refusal(self, request: Request, response: Response, now: datetime) -> MediaOpsError | None:
         """
@@ -148,10 +149,8 @@ class ErrorRules:
                 f"The service redirects to {target}; redirects are not followed, so that no "
                 "credential reaches another host. Put the right base address into the connection."
             )
-        mistake = self.foreign_reply(response, details)
-        if not mistake and issubclass(cls, _OF_A_WRONG_ADDRESS):
-            mistake = _repeated_segment(request)
-        if mistake:
+        mistake = _repeated_segment(request) if issubclass(cls, _OF_A_WRONG_ADDRESS) else ""
+        if mistake := mistake or self.advice_by_reply(response, details):
             return mistake
         own = self.advice.get((details.reason or "").lower()) or self.advice_by_class.get(cls)
         return own or _ADVICE[cls]
@@ -187,7 +186,7 @@ class ErrorRules:
             # A parser knows the path of its request, but not of the base address.
             path = error.path and whole_path(request)
             return type(error)(finding, **{**error.context(), **shown, "path": path})
-        advice = self._advice_for(InvalidReplyError, ErrorDetails(), request, response)
+        advice = self._advice_for(InvalidReplyError, ErrorDetails(reason=shown["reason"]), request, response)
         return InvalidReplyError(
             f"The {self.service} at {request.host} answered {request.method} {whole_path(request)} with "
             f"{response.status}, but: {finding} {advice}",

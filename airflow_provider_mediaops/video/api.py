@@ -371,5 +371,5 @@ VIDEO_RULES = ErrorRules(
     },
     refine=_refine,
     quota_reset=_next_reset,
-    foreign_reply=_foreign_reply,
+    advice_by_reply=_foreign_reply,
 )

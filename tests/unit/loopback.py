@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import datetime as dt
-import ipaddress
 import itertools
 import socket
 import ssl
@@ -13,9 +11,7 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from tests import certificates
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -181,28 +177,8 @@ def closed_port() -> int:
 
 
 def make_certificate(folder: Path) -> Path:
-    """Write a key and a self-signed certificate for 127.0.0.1, good for an hour, into one file."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "loopback")])
-    now = dt.datetime.now(dt.timezone.utc)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - dt.timedelta(minutes=5))
-        .not_valid_after(now + dt.timedelta(hours=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
+    """Write a key and a self-signed certificate for 127.0.0.1 into one file."""
+    made = certificates.make_certificate("loopback")
     file = folder / "loopback.pem"
-    file.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-        + certificate.public_bytes(serialization.Encoding.PEM)
-    )
+    file.write_bytes(made.key_pem + made.pem)
     return file

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_mediaops.cluster.api import CLUSTER_RULES, HotThreadsQuery, node_list, node_stats
+from airflow_provider_mediaops.cluster.api import (
+    CLUSTER_RULES,
+    EMPTY_REPORT,
+    HotThreadsQuery,
+    node_list,
+    node_stats,
+    probe,
+)
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
     BadRequestError,
@@ -21,7 +29,7 @@ from airflow_provider_mediaops.exceptions import (
     ServiceUnavailableError,
 )
 from airflow_provider_mediaops.http.client import Client
-from airflow_provider_mediaops.http.exchange import Call, Response
+from airflow_provider_mediaops.http.exchange import Call, Request, Response, ask_once
 from airflow_provider_mediaops.http.retry import RetryPolicy
 from tests.unit.conversations import replay
 from tests.unit.search_cluster import error, replied, report, stats
@@ -179,10 +187,79 @@ class TestHotThreadsReply:
         assert caught.value.status == 200
 
     def test_an_empty_report_names_the_nodes_that_were_asked_for(self) -> None:
-        with pytest.raises(NotFoundError, match=r"'node-8' or 'node-9'.*timeout=5s") as caught:
+        with pytest.raises(NotFoundError, match=r"timeout=5s.*'node-8' or 'node-9'") as caught:
             answer(HotThreadsQuery("node-8,node-9", timeout="5s").call(), replied(""))
         assert caught.value.service == "search cluster"
         assert caught.value.path == "/_nodes/node-8,node-9/hot_threads"
+
+    @pytest.mark.parametrize("nodes", [None, "node-8"])
+    @pytest.mark.parametrize(
+        ("query", "message"),
+        [
+            ({"timeout": "1ms"}, r"timeout=1ms is shorter .* interval=500ms and snapshots=10 take at least 0\.60 s"),
+            ({"timeout": "590ms"}, "shorter than the sampling, .* Raise timeout, or lower interval"),
+            ({"timeout": "1s", "interval": "2s", "snapshots": 1}, r"take at least 2\.01 s"),
+            ({"timeout": "600ms"}, r"Nodes that do not answer within timeout=600ms are left out"),
+            ({}, r"Nodes that do not answer within timeout=30s are left out"),
+        ],
+    )
+    def test_an_empty_report_says_whether_the_time_limit_was_too_short(
+        self, nodes: str | None, query: dict[str, Any], message: str
+    ) -> None:
+        with pytest.raises(MediaOpsError, match=message) as caught:
+            answer(HotThreadsQuery(nodes, **query).call(), replied(""))
+        assert caught.value.reason == EMPTY_REPORT
+        assert "proxy" not in caught.value.message
+
+
+class TestProbe:
+    STATS = replied(stats({"node-1": 5}))
+    REPORT = replied(report("node-1"))
+
+    def denied(self, action: str) -> Response:
+        return replied(error(403, "security_exception", f"no permissions for [{action}] and User [name=u]"), 403)
+
+    def ask(self, *replies: Response) -> str | None:
+        client = Client(("https://cluster.example:9200",), CLUSTER_RULES)
+        return replay(probe(client.ask), list(replies))
+
+    def test_both_privileges_are_asked_of_one_node(self) -> None:
+        requests: list[Request] = []
+
+        def ask(call: Call[Any]) -> Any:
+            requests.append(call.request)
+            return ask_once(call)
+
+        assert replay(probe(ask), [self.STATS, self.REPORT]) == "docs"
+        statistics, threads = requests
+        assert statistics.path == "/_nodes/_local/stats/os,process"
+        assert threads.path == "/_nodes/_local/hot_threads"
+        assert dict(threads.params) == {"interval": "10ms", "snapshots": "1", "threads": "1"}
+
+    @pytest.mark.parametrize(
+        ("stats_allowed", "threads_allowed", "message"),
+        [
+            (
+                False,
+                True,
+                r"^The connection's user may not read its nodes' statistics \(cluster:monitor/nodes/stats\), ",
+            ),
+            (True, False, r"^The connection's user may not read hot threads \(cluster:monitor/nodes/hot_threads\), "),
+            (False, False, r"may read neither its nodes' statistics \(.*\) nor hot threads \("),
+        ],
+    )
+    def test_a_missing_one_is_named(self, *, stats_allowed: bool, threads_allowed: bool, message: str) -> None:
+        with pytest.raises(PermissionDeniedError, match=message) as caught:
+            self.ask(
+                self.STATS if stats_allowed else self.denied("cluster:monitor/nodes/stats"),
+                self.REPORT if threads_allowed else self.denied("cluster:monitor/nodes/hot_threads"),
+            )
+        assert caught.value.status == 403
+        assert "cluster_monitor" in caught.value.message
+
+    def test_any_other_refusal_ends_it_at_once(self) -> None:
+        with pytest.raises(AuthenticationError):
+            self.ask(replied("Unauthorized", 401))
 
 
 class TestNodeStats:
@@ -222,9 +299,37 @@ class TestRefusals:
                 "security_exception",
                 "no permissions for [cluster:monitor/nodes/hot_threads]",
                 PermissionDeniedError,
-                "monitor or manage",
+                "This is OpenSearch: .* action group cluster_monitor, .* permissions cluster:monitor/nodes/stats and",
             ),
-            (400, "illegal_argument_exception", "unrecognized parameter: [x]", BadRequestError, "keeping its default"),
+            (
+                403,
+                "security_exception",
+                "action [cluster:monitor/nodes/stats] is unauthorized for API key id [7] of user [u]",
+                PermissionDeniedError,
+                "This is Elasticsearch: .* cluster privilege monitor",
+            ),
+            (
+                403,
+                "security_exception",
+                "denied",
+                PermissionDeniedError,
+                "group cluster_monitor of OpenSearch, or .* monitor of E",
+            ),
+            (
+                400,
+                "illegal_argument_exception",
+                "request [/_nodes/hot_threads] contains unrecognized parameter: [master_timeout]",
+                BadRequestError,
+                "does not know master_timeout: leave it out",
+            ),
+            (
+                400,
+                "illegal_argument_exception",
+                "request [/x] contains unrecognized parameters: [bogus], [thread] -> did you mean [threads]?",
+                BadRequestError,
+                "does not know bogus and thread: leave",
+            ),
+            (400, "illegal_argument_exception", "Failed to parse [x]", BadRequestError, "Correct the parameter that"),
             (429, "es_rejected_execution_exception", "queue is full", RateLimitedError, "after a pause"),
             (429, "circuit_breaking_exception", "data too large", ServiceUnavailableError, "short of memory"),
             (503, "circuit_breaking_exception", "data too large", ServiceUnavailableError, "short of memory"),
@@ -245,7 +350,13 @@ class TestRefusals:
         assert type(caught.value) is cls
         assert (caught.value.status, caught.value.reason) == (status, type_)
         assert reason in caught.value.message
-        assert advice in caught.value.message
+        assert re.search(advice, caught.value.message)
+
+    @pytest.mark.parametrize("path", ["/wrong", ""])
+    def test_a_route_that_is_not_there_is_a_matter_of_the_base_address(self, path: str) -> None:
+        body = {"error": f"no handler found for uri [{path}/_nodes/hot_threads] and method [GET]"}
+        with pytest.raises(BadRequestError, match="Check the base address in the connection"):
+            answer(HotThreadsQuery().call(), replied(body, 400))
 
     @pytest.mark.parametrize(
         ("status", "body", "cls"),

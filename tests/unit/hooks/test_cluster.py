@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 BASE = "https://cluster.example:9200"
 HOT_THREADS = f"{BASE}/_nodes/hot_threads"
 STATS = f"{BASE}/_nodes/stats/os,process"
+PROBE = f"{BASE}/_nodes/_local/stats/os,process"
+PROBED_THREADS = f"{BASE}/_nodes/_local/hot_threads"
 
 
 @pytest.fixture
@@ -285,7 +287,8 @@ class TestTheButton:
     ) -> None:
         connect(login="elastic", password="s3cr3t/k3y")
         body = {**stats({"a": 1}), "cluster_name": f"s3cr3t&#47;k3y <b>{'x' * 5_000_000}"}
-        requests_mock.get(f"{BASE}/_nodes/_local/stats/os,process", json=body)
+        requests_mock.get(PROBE, json=body)
+        requests_mock.get(PROBED_THREADS, text=report("a"))
         worked, said = SearchClusterHook().test_connection()
         assert worked
         assert said.startswith("The search cluster '*** xxx")
@@ -314,7 +317,8 @@ class TestSize:
 class TestTrust:
     @pytest.fixture
     def server(self, tmp_path: Path) -> Any:
-        with Loopback(answering(http(replied(stats({"a": 1})))), make_certificate(tmp_path)) as server:
+        replies = (http(replied(stats({"a": 1}))), http(replied(report("a"))))
+        with Loopback(answering(*replies), make_certificate(tmp_path)) as server:
             yield server
 
     def test_a_certificate_of_nobody_known_is_refused(self, server: Loopback, connect: Any) -> None:
@@ -322,6 +326,15 @@ class TestTrust:
         worked, said = SearchClusterHook().test_connection()
         assert not worked
         assert "certificate" in said
+
+    async def test_a_refused_certificate_is_tried_once(self, server: Loopback, connect: Any) -> None:
+        connect(server.base, max_attempts=5)
+        with SearchClusterHook() as hook, pytest.raises(InvalidConnectionError, match="ca_cert"):
+            hook.cpu()
+        async with SearchClusterHook() as hook:
+            with pytest.raises(InvalidConnectionError, match="ca_cert"):
+                await hook.acpu()
+        assert server.accepted == 2
 
     def test_the_given_authority_is_trusted(self, server: Loopback, connect: Any, tmp_path: Path) -> None:
         connect(server.base, ca_cert=str(tmp_path / "loopback.pem"))
@@ -411,8 +424,6 @@ class TestSession:
 
 
 class TestTestConnection:
-    PROBE = f"{BASE}/_nodes/_local/stats/os,process"
-
     def test_a_base_address_with_the_path_of_the_nodes_in_it(
         self, connect: Any, requests_mock: requests_mock.Mocker
     ) -> None:
@@ -426,11 +437,25 @@ class TestTestConnection:
 
     def test_a_working_connection(self, requests_mock: requests_mock.Mocker, connect: Any) -> None:
         connect(login="elastic", password="secret-1")
-        requests_mock.get(self.PROBE, json=stats({"a": 1}))
-        assert SearchClusterHook().test_connection() == (
-            True,
-            "The search cluster 'docs' answers, accepts the credentials and lets them read its nodes.",
+        requests_mock.get(PROBE, json=stats({"a": 1}))
+        requests_mock.get(PROBED_THREADS, text=report("a"))
+        worked, said = SearchClusterHook().test_connection()
+        assert worked
+        assert said == (
+            "The search cluster 'docs' answers, accepts the credentials and lets them read the statistics and the hot "
+            "threads of its nodes."
         )
+
+    def test_a_missing_privilege_is_named(self, connect: Any, requests_mock: requests_mock.Mocker) -> None:
+        connect(login="elastic", password="secret-1", max_attempts=5)
+        requests_mock.get(PROBE, json=stats({"a": 1}))
+        reason = "action [cluster:monitor/nodes/hot_threads] is unauthorized for user [elastic] with effective roles []"
+        requests_mock.get(PROBED_THREADS, status_code=403, json=error(403, "security_exception", reason))
+        worked, said = SearchClusterHook().test_connection()
+        assert not worked
+        assert said.startswith("The connection's user may not read hot threads (cluster:monitor/nodes/hot_threads)")
+        assert "This is Elasticsearch: give the connection's user or API key a role with the cluster privilege" in said
+        assert requests_mock.call_count == 2
 
     @pytest.mark.parametrize(
         ("reply", "words"),
@@ -438,10 +463,6 @@ class TestTestConnection:
             (
                 {"status_code": 401, "json": error(401, "security_exception", "unable to authenticate")},
                 ["401", "unable to authenticate", "login and password"],
-            ),
-            (
-                {"status_code": 403, "json": error(403, "security_exception", "[cluster:monitor/nodes/stats] denied")},
-                ["cluster:monitor/nodes/stats", "privilege monitor or manage"],
             ),
             ({"status_code": 404, "text": "not here"}, ["404", "base address"]),
             ({"text": "<html>Sign in</html>"}, ["a web page", "base address"]),
@@ -454,7 +475,7 @@ class TestTestConnection:
         self, requests_mock: requests_mock.Mocker, connect: Any, reply: dict[str, Any], words: list[str]
     ) -> None:
         connect(login="elastic", password="secret-1", max_attempts=5)
-        requests_mock.get(self.PROBE, **reply)
+        requests_mock.get(PROBE, **reply)
         worked, said = SearchClusterHook().test_connection()
         assert not worked
         assert all(word in said for word in words), said

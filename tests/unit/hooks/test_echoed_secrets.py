@@ -9,7 +9,7 @@ import pytest
 
 from airflow_provider_mediaops.exceptions import BadRequestError
 from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
-from tests.unit.search_cluster import connection, stats
+from tests.unit.search_cluster import connection, report, stats
 
 if TYPE_CHECKING:
     import requests_mock
@@ -69,6 +69,7 @@ def test_the_connection_page_shows_none(connect: Any, requests_mock: requests_mo
     connect(proxies=PROXY, headers=HEADERS)
     nodes = {**stats({"a": 1}), "cluster_name": " ".join(SECRETS)}
     requests_mock.get(f"{BASE}/_nodes/_local/stats/os,process", json=nodes)
+    requests_mock.get(f"{BASE}/_nodes/_local/hot_threads", text=report("a"))
     works, said = SearchClusterHook().test_connection()
     assert works
     assert not [secret for secret in SECRETS if secret in said]

@@ -207,7 +207,9 @@ def test_a_reply_that_cannot_be_read_is_told_with_where_it_came_from() -> None:
 
 
 def test_a_reply_of_another_service_is_said_to_be_one() -> None:
-    rules = ErrorRules(service="s", foreign_reply=lambda _reply, details: "Mistaken." if details.reason == "x" else "")
+    rules = ErrorRules(
+        service="s", advice_by_reply=lambda _reply, details: "Mistaken." if details.reason == "x" else ""
+    )
     for reason, advice in (("x", "Mistaken."), ("y", "Correct what the request asks for.")):
         error = rules.refusal(REQUEST, Response(400, {}, json.dumps({"reason": reason}).encode()), START)
         assert error is not None
