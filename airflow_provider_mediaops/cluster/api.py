@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.arguments import read_flag, read_texts, read_whole_number, shown
+from airflow_provider_mediaops.arguments import read_choice, read_flag, read_texts, read_whole_number, shown
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
     InvalidArgumentError,
@@ -50,11 +50,16 @@ def node_list(nodes: str | Sequence[str] | None) -> tuple[str, ...] | None:
 
     :param nodes: ids, names or filters, in a list or in one text with commas; None for all nodes.
     :returns: the entries; None for all nodes.
-    :raises ValueError: for a list without entries, which the service would take for all nodes.
+    :raises InvalidArgumentError: for a list without entries, which the service would take for all nodes.
     """
     if nodes is None:
         return None
-    named = read_texts("nodes", nodes)
+    # A template cannot make None of an event that names no node.
+    named = read_texts(
+        "nodes",
+        nodes,
+        if_empty="For all nodes leave nodes out, or write '_all': in a template {{ … | join(',') or '_all' }}.",
+    )
     # They would lead the request to another path.
     if {".", ".."} & set(named):
         raise InvalidArgumentError(f"nodes holds names or ids of nodes; not {shown(nodes)}.")
@@ -97,8 +102,7 @@ class HotThreadsQuery:
             object.__setattr__(self, name, read_whole_number(name, getattr(self, name), minimum=1))
         for name in ("interval", "master_timeout", "timeout"):
             _seconds(name, getattr(self, name))
-        if self.type not in SAMPLING_TYPES:
-            raise InvalidArgumentError(f"type is one of {', '.join(SAMPLING_TYPES)}; not {self.type!r}.")
+        object.__setattr__(self, "type", read_choice("type", self.type, SAMPLING_TYPES))
 
     @property
     def read_timeout(self) -> float:
@@ -145,6 +149,10 @@ class HotThreadsQuery:
     @property
     def _why_empty(self) -> str:
         return f"Nodes that do not answer within timeout={self.timeout} are left out of it, too."
+
+
+#: The parameters of a report with their defaults: for operator, notifier and hook, whose signatures repeat them.
+QUERY_DEFAULTS: dict[str, Any] = {field.name: field.default for field in fields(HotThreadsQuery)}
 
 
 def _read_report(response: Response) -> str:

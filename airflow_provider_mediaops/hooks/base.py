@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from airflow.providers.common.compat.sdk import AirflowNotFoundException, BaseHook
 from airflow.sdk.log import mask_secret
 
+from airflow_provider_mediaops.arguments import read_identifier
 from airflow_provider_mediaops.exceptions import InvalidConnectionError, MediaOpsError
 from airflow_provider_mediaops.hooks.connection import ConnectionFields
 from airflow_provider_mediaops.hooks.threads import in_thread
@@ -69,6 +70,7 @@ class ServiceHook(BaseHook):
     until it is closed. Methods with the prefix ``a`` are for the event loop.
 
     :param conn_id: the connection's id.
+    :raises InvalidArgumentError: if it is blank or no text.
     """
 
     conn_type: ClassVar[str]
@@ -78,7 +80,7 @@ class ServiceHook(BaseHook):
 
     def __init__(self, conn_id: str) -> None:
         super().__init__()
-        self.conn_id = conn_id
+        self.conn_id = read_identifier(self.conn_name_attr, conn_id)
         self._service: Service | None = None
         self._transport: SyncTransport | None = None
         self._atransport: AsyncTransport | None = None
