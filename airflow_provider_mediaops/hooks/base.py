@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
+    from airflow_provider_mediaops.hooks.connection_warnings import ConnectionWarning
     from airflow_provider_mediaops.http.async_transport import AsyncTransport
     from airflow_provider_mediaops.http.client import Client
     from airflow_provider_mediaops.http.exchange import Ask, Call, Conversation, Wait
@@ -88,6 +89,7 @@ class ServiceHook(BaseHook):
         self._lock = asyncio.Lock()
         # Secrets of the connection that Airflow does not mask by itself.
         self._new_secrets: list[str] = []
+        self._warnings: tuple[ConnectionWarning, ...] = ()
         self._last_logged: tuple[str, float] | None = None
 
     @abstractmethod
@@ -174,14 +176,17 @@ class ServiceHook(BaseHook):
 
         Airflow calls this for the button in the user interface and for ``airflow connections test``.
 
-        :returns: whether it works, and a sentence that says so or names the fault and the correction.
+        :returns: whether it works and no field is misspelt, and sentences that say so or name the fault and the
+            correction.
         """
         try:
-            return True, self._shown(self.run(self._probe(self.service.client.probing())))
+            works, answer = True, self.run(self._probe(self.service.client.probing()))
         except MediaOpsError as error:
-            return False, self._shown(error.message)
+            works, answer = False, error.message
         finally:
             self.close()
+        answers = [answer, *(warning.text for warning in self._warnings)]
+        return works and not any(warning.is_mistake for warning in self._warnings), self._shown(" ".join(answers))
 
     def _shown(self, answer: str) -> str:
         # Even the answer of a success may quote the reply, for example the cluster's name.
@@ -247,8 +252,14 @@ class ServiceHook(BaseHook):
         from urllib.request import getproxies
 
         from airflow_provider_mediaops.hooks.connection_secrets import header_credentials, proxy_passwords
+        from airflow_provider_mediaops.hooks.connection_warnings import connection_warnings
 
-        service = self._configure(ConnectionFields.of(connection))
+        fields = ConnectionFields.of(connection)
+        # A misspelt field must not break a connection that has worked so far.
+        self._warnings = connection_warnings(fields, self.conn_type)
+        for warning in self._warnings:
+            self.log.warning("Connection %r: %s", self.conn_id, warning.text)
+        service = self._configure(fields)
         proxies = service.transport.proxies or getproxies()
         others = (*proxy_passwords(proxies.values()), *header_credentials(service.transport.headers))
         self._new_secrets += others
