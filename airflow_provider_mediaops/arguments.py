@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from datetime import timedelta
+from pathlib import PurePath
 from typing import Any, TypeVar
 
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
@@ -91,12 +92,51 @@ def read_identifier(name: str, value: object) -> str:
     return identifier
 
 
-def read_texts(name: str, value: object) -> tuple[str, ...]:
+def path_text(value: object) -> Any:
+    """
+    Return the text of a path object, for the constructor of a task.
+
+    Airflow renders the templates in a text in all its versions, but those in a ``pathlib.Path`` in none.
+
+    :param value: a ``pathlib.Path``, an ``ObjectStoragePath``, or anything else.
+    :returns: the text of the path; anything else as it is.
+    """
+    return str(value) if is_path(value) else value
+
+
+def is_path(value: object) -> bool:
+    """
+    Return whether a value is a path object: a ``pathlib.Path`` or an ``ObjectStoragePath``.
+
+    :param value: any value. ``ObjectStoragePath`` is not imported, which takes time; it has the methods of a path.
+    """
+    return isinstance(value, PurePath) or (hasattr(value, "joinpath") and hasattr(value, "as_uri"))
+
+
+def read_path(name: str, value: object) -> str:
+    """
+    Read the path of a file.
+
+    :param name: the argument, for the message.
+    :param value: a text, a path object, or an integer that a template made of a text.
+    :returns: the path as a text.
+    :raises InvalidArgumentError: for a blank text, and anything else.
+    """
+    path = read_text(name, path_text(value))
+    if not path.strip():
+        raise InvalidArgumentError(f"{name} is the path of a file; not {shown(value)}.")
+    if "\0" in path:
+        raise InvalidArgumentError(f"{name} holds a NUL byte: {shown(path)}. Remove that byte.")
+    return path
+
+
+def read_texts(name: str, value: object, *, if_empty: str = "") -> tuple[str, ...]:
     """
     Read a list of texts.
 
     :param name: the argument, for the message.
     :param value: a list of texts, or of integers that templates made of them; or one text with commas.
+    :param if_empty: a sentence with the correction of an empty list, for the message.
     :returns: one entry or more, without blanks at their ends.
     :raises InvalidArgumentError: for an empty list, an empty entry, the text of a Python list, and anything else.
     """
@@ -117,9 +157,8 @@ def read_texts(name: str, value: object) -> tuple[str, ...]:
         raise refused(name, value, "is a list of texts, or one text with commas")
     texts = tuple(read_text(f"an entry of {name}", entry).strip() for entry in entries)
     if not texts or not all(texts):
-        raise InvalidArgumentError(
-            f"{name} needs at least one entry, and none of them empty; not {shown(value)}.{_hint(value)}"
-        )
+        message = f"{name} needs at least one entry, and none of them empty; not {shown(value)}.{_hint(value)}"
+        raise InvalidArgumentError(f"{message} {if_empty}".rstrip())
     return texts
 
 

@@ -45,6 +45,11 @@ def _rate_store(description: str) -> dict[str, Any]:
     )
 
 
+def _port(port: int) -> str:
+    # Airflow answers the Test of a stored connection with "Bad Request" if its port is empty.
+    return f"{port}; the Test button of a saved connection needs it"
+
+
 _SHARED: dict[str, Any] = {
     "timeout": _text(
         "Time limits",
@@ -93,9 +98,8 @@ _CLUSTER_FIELDS: dict[str, Any] = {
     "auth": _text(
         "Authentication",
         "basic: Login and Password. api_key or bearer: the key or token in Password. none: no credentials. "
-        "Default: basic where a login is given, else none.",
+        "Empty: basic if Login is given, none if Login and Password are empty.",
         enum=["basic", "api_key", "bearer", "none"],
-        default="basic",
     ),
     "ca_cert": _text("CA certificate", "Path of a file with the certificates to trust, on every worker and triggerer."),
     "verify": {
@@ -145,6 +149,7 @@ CONNECTION_TYPES: dict[str, dict[str, Any]] = {
             "placeholders": {
                 "host": "https://video.example.com (what stands before /v3)",
                 "schema": "https",
+                "port": _port(443),
                 "login": "for refresh_token",
             },
         },
@@ -164,6 +169,7 @@ CONNECTION_TYPES: dict[str, dict[str, Any]] = {
             "placeholders": {
                 "host": "https://node1:9200, https://node2:9200",
                 "schema": "https",
+                "port": _port(9200),
             },
         },
         "conn-fields": _CLUSTER_FIELDS,
@@ -175,7 +181,7 @@ CONNECTION_TYPES: dict[str, dict[str, Any]] = {
         "ui-field-behaviour": {
             "hidden-fields": ["login"],
             "relabeling": {"host": "Base address of the plan", "schema": "Scheme", "password": "REST key"},
-            "placeholders": {"host": "https://books.example.com", "schema": "https"},
+            "placeholders": {"host": "https://books.example.com", "schema": "https", "port": _port(443)},
         },
         "conn-fields": _BOOKS_FIELDS,
     },

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import AirflowFailException
 
+from airflow_provider_mediaops.arguments import is_path
 from airflow_provider_mediaops.exceptions import (
     LONGEST_RETRY_AFTER_SECONDS,
     InvalidArgumentError,
@@ -109,8 +110,9 @@ def is_templated(*values: Any) -> bool:
     """
     Return whether any value is known only when the task runs, so that its check has to wait until then.
 
-    :param values: arguments of an operator: texts, lists of texts, XComArgs, numbers.
-    :returns: True for a template, or for the result of another task.
+    :param values: arguments of an operator: texts, lists of texts, paths, XComArgs, callables, numbers.
+    :returns: True for a template, for the result of another task, or for a callable, which Airflow calls when it
+        renders the templates.
     """
     return any(_is_templated(value) for value in values)
 
@@ -120,17 +122,22 @@ def _is_templated(value: Any) -> bool:
         return "{{" in value or "{%" in value
     if isinstance(value, (list, tuple, set)):
         return is_templated(*value)
-    return hasattr(value, "operator") or hasattr(value, "resolve")
+    if is_path(value):
+        # Its method resolve() is not that of the result of another task.
+        return _is_templated(str(value))
+    return callable(value) or hasattr(value, "operator") or hasattr(value, "resolve")
 
 
 def is_end_templated(path: object) -> bool:
     """
     Return whether the suffix of a path is known only when the task runs.
 
-    :param path: a text, a path on object storage, or the result of another task.
-    :returns: True if a template stands in the last part of the path, and no suffix behind it.
+    :param path: a text, a path object, the result of another task, or a callable.
+    :returns: True if a template stands in the last part of the path, and no suffix behind it; or if Airflow makes the
+        whole path.
     """
-    # A path object is not a text, but str() shows its templates.
+    if not (isinstance(path, str) or is_path(path)):
+        return is_templated(path)
     text = str(path)
     end = max(text.rfind("}}"), text.rfind("%}"))
     return is_templated(text) and not {".", "/"} & set(text[end + 2 :])

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.arguments import read_flag, read_texts, read_whole_number, shown
+from airflow_provider_mediaops.arguments import read_choice, read_flag, read_texts, read_whole_number, shown
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
     InvalidArgumentError,
@@ -59,7 +59,12 @@ def node_list(nodes: str | Sequence[str] | None) -> tuple[str, ...] | None:
     """
     if nodes is None:
         return None
-    named = read_texts("nodes", nodes)
+    # A template cannot make None of an event that names no node.
+    named = read_texts(
+        "nodes",
+        nodes,
+        if_empty="For all nodes leave nodes out, or write '_all': in a template {{ … | join(',') or '_all' }}.",
+    )
     # As segments of a path, they lead to another path.
     if {".", ".."} & set(named):
         raise InvalidArgumentError(f"nodes holds names or ids of nodes; not {shown(nodes)}.")
@@ -103,8 +108,7 @@ class HotThreadsQuery:
             object.__setattr__(self, name, read_whole_number(name, getattr(self, name), minimum=1))
         for name in ("interval", "master_timeout", "timeout"):
             _seconds(name, getattr(self, name))
-        if self.type not in SAMPLING_TYPES:
-            raise InvalidArgumentError(f"type is one of {', '.join(SAMPLING_TYPES)}; not {self.type!r}.")
+        object.__setattr__(self, "type", read_choice("type", self.type, SAMPLING_TYPES))
 
     @property
     def read_timeout(self) -> float:
@@ -158,6 +162,10 @@ class HotThreadsQuery:
                 "Raise timeout, or lower interval."
             )
         return f"Nodes that do not answer within timeout={self.timeout} are left out of it."
+
+
+#: The parameters of a report with their defaults: for operator, notifier and hook, whose signatures repeat them.
+QUERY_DEFAULTS: dict[str, Any] = {field.name: field.default for field in fields(HotThreadsQuery)}
 
 
 def _read_report(response: Response) -> str:

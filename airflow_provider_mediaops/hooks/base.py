@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from airflow.providers.common.compat.sdk import AirflowNotFoundException, BaseHook
 from airflow.sdk.log import mask_secret
 
+from airflow_provider_mediaops.arguments import read_identifier
 from airflow_provider_mediaops.exceptions import InvalidConnectionError, MediaOpsError
 from airflow_provider_mediaops.hooks.connection import ConnectionFields
 from airflow_provider_mediaops.hooks.threads import import_in_thread, in_thread
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
+    from airflow_provider_mediaops.hooks.connection_warnings import ConnectionWarning
     from airflow_provider_mediaops.http.async_transport import AsyncTransport
     from airflow_provider_mediaops.http.client import Client
     from airflow_provider_mediaops.http.exchange import Ask, Call, Conversation, Wait
@@ -93,6 +95,7 @@ class ServiceHook(BaseHook):
     which :meth:`aclose` closes there.
 
     :param conn_id: the connection's id.
+    :raises InvalidArgumentError: if it is blank or no text.
     """
 
     #: The modules that the hook's methods import: on an event loop, a thread imports them before the first call.
@@ -104,12 +107,13 @@ class ServiceHook(BaseHook):
 
     def __init__(self, conn_id: str) -> None:
         super().__init__()
-        self.conn_id = conn_id
+        self.conn_id = read_identifier(self.conn_name_attr, conn_id)
         self._service: Service | None = None
         self._transport: SyncTransport | None = None
         self._sessions: dict[asyncio.AbstractEventLoop, _LoopSession] = {}
         # Secrets of the connection that Airflow does not mask by itself.
         self._new_secrets: list[str] = []
+        self._warnings: tuple[ConnectionWarning, ...] = ()
         self._last_logged: tuple[str, float] | None = None
         self._stop = Stop()
 
@@ -226,14 +230,17 @@ class ServiceHook(BaseHook):
 
         Airflow calls this for the button in the user interface and for ``airflow connections test``.
 
-        :returns: whether it works, and a sentence that says so or names the fault and the correction.
+        :returns: whether it works and no field is misspelt, and sentences that say so or name the fault and the
+            correction.
         """
         try:
-            return True, self._shown(self.run(self._probe(self.service.client.probing())))
+            works, answer = True, self.run(self._probe(self.service.client.probing()))
         except MediaOpsError as error:
-            return False, self._shown(error.message)
+            works, answer = False, error.message
         finally:
             self.close()
+        answers = [answer, *(warning.text for warning in self._warnings)]
+        return works and not any(warning.is_mistake for warning in self._warnings), self._shown(" ".join(answers))
 
     def _shown(self, answer: str) -> str:
         # Even the answer of a success may quote the reply, for example the cluster's name.
@@ -302,8 +309,14 @@ class ServiceHook(BaseHook):
         from urllib.request import getproxies
 
         from airflow_provider_mediaops.hooks.connection_secrets import header_credentials, proxy_passwords
+        from airflow_provider_mediaops.hooks.connection_warnings import connection_warnings
 
-        service = self._configure(ConnectionFields.of(connection))
+        fields = ConnectionFields.of(connection)
+        # A misspelt field must not break a connection that has worked so far.
+        self._warnings = connection_warnings(fields, self.conn_type)
+        for warning in self._warnings:
+            self.log.warning("Connection %r: %s", self.conn_id, warning.text)
+        service = self._configure(fields)
         proxies = service.transport.proxies or getproxies()
         others = (*proxy_passwords(proxies.values()), *header_credentials(service.transport.headers))
         self._new_secrets += others

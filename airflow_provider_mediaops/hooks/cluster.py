@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import Conversation
 
 _AUTH_KINDS = ("basic", "api_key", "bearer", "none")
+_NO_USERS = " For a cluster without users write auth=none."
 _MAX_REPORT_MB, _LARGEST_REPORT_MB = 256, 4096
 
 
@@ -226,9 +227,9 @@ def _auth(fields: ConnectionFields) -> Auth:
     if kind == "bearer":
         return HeaderAuth.bearer(fields.credential("the token, with auth=bearer"))
     if not fields.password:
-        raise fields.error("password", "it is empty; with auth=basic it holds the password.")
+        raise fields.error("password", f"it is empty; with auth=basic it holds the password.{_NO_USERS}")
     if not fields.login:
-        raise fields.error("login", "it is empty; with auth=basic it holds the user name.")
+        raise fields.error("login", f"it is empty; with auth=basic it holds the user name.{_NO_USERS}")
     return HeaderAuth.basic(fields.login, fields.password)
 
 

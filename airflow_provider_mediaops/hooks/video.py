@@ -5,8 +5,9 @@ from __future__ import annotations
 from contextlib import aclosing
 from typing import TYPE_CHECKING, TypedDict
 
-from airflow_provider_mediaops.arguments import read_flag
+from airflow_provider_mediaops.arguments import read_flag, shown
 from airflow_provider_mediaops.connection_fields import VIDEO
+from airflow_provider_mediaops.exceptions import InvalidConnectionError
 from airflow_provider_mediaops.hooks.base import Service, ServiceHook
 from airflow_provider_mediaops.hooks.connection_form import connection_form
 from airflow_provider_mediaops.hooks.settings import (
@@ -299,8 +300,15 @@ class VideoPlatformHook(ServiceHook):
             if mine
             else SubscriptionQuery(ids=("connection-test",), part=("id",), max_results=1)
         )
-        yield from client.ask(query.page())
+        page = yield from client.ask(query.page())
         yield from client.restore_quota()
+        # The service says by itself what stands before # in its kinds.
+        prefix, separator, _ = (page.kind or "").partition("#")
+        if separator and prefix != self._kind_prefix:
+            raise InvalidConnectionError(
+                f"Connection {self.conn_id!r}, field 'kind_prefix': it is {shown(self._kind_prefix)}, but the service "
+                f"answers with kinds such as {shown(page.kind)}. Write {shown(prefix)}."
+            )
         return "The video platform answers and accepts the credentials."
 
 

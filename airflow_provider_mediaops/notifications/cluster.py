@@ -10,85 +10,141 @@ from urllib.parse import quote
 
 from airflow.providers.common.compat.sdk import conf
 
+from airflow_provider_mediaops.arguments import path_text, read_identifier, read_path
 from airflow_provider_mediaops.notifications.base import ServiceNotifier
 from airflow_provider_mediaops.task_failure import is_templated
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import PurePath
 
-    from airflow.sdk import Context
-    from typing_extensions import Unpack
+    from airflow.sdk import Context, ObjectStoragePath
 
-    from airflow_provider_mediaops.cluster.capture import Capture
+    from airflow_provider_mediaops.cluster.capture import Capture, CaptureDestination
     from airflow_provider_mediaops.cluster.capture_reason import TakenFor
-    from airflow_provider_mediaops.hooks.cluster import HotThreadsArguments
 
 
 class CaptureHotThreadsNotifier(ServiceNotifier):
     """
-    Capture the hot threads of a search cluster's nodes into files (search-cluster.md).
+    Capture the hot threads of a search cluster's nodes into files.
 
     :param destination: the path of the text on the local disk or any object store, for example
         ``s3://conn_id@bucket/{{ run_id }}/{{ ti.task_id }}-{{ ti.try_number }}.txt``; None writes below Airflow's own
         log folder, with one file for each try of each task.
-    :param nodes: ids or names of nodes, in a list or in one text with commas; None for all.
-    :param formats: what is written: any of ``txt``, ``json``, ``folded`` and ``html``, in a list or in one text with
+    :param nodes: ids or names of nodes, in a list or in one text with commas; None or ``_all`` for all.
+    :param ignore_idle_threads: whether known idle threads are left out.
+    :param interval: the time between two samplings: a whole number and a unit (nanos, micros, ms, s, m, h, d).
+    :param snapshots: how many samples are taken of each thread's stack.
+    :param threads: how many threads are reported for each node; a large number reports all.
+    :param type: ``cpu``, ``wait`` or ``block``.
+    :param master_timeout: how long the cluster may look for its master.
+    :param timeout: how long the cluster may wait for its nodes.
+    :param formats: the files to write: any of ``txt``, ``json``, ``folded`` and ``html``, in a list or in one text with
         commas.
     :param cluster_conn_id: the connection's id.
     :param context: see :class:`~airflow_provider_mediaops.notifications.base.ServiceNotifier`.
-    :param query: the parameters of ``SearchClusterHook.hot_threads``: ``interval``, ``snapshots``, ``threads``, …
-    :raises ValueError: for what the service would refuse, unless an argument is templated.
+    :raises InvalidArgumentError: for an argument that cannot be used: here, unless it is templated. A rendered one is
+        logged, as every failure of a notifier is.
     """
 
-    template_fields: Sequence[str] = ("destination", "nodes", "formats", "cluster_conn_id")
+    template_fields: Sequence[str] = (
+        "destination",
+        "nodes",
+        "ignore_idle_threads",
+        "interval",
+        "snapshots",
+        "threads",
+        "type",
+        "master_timeout",
+        "timeout",
+        "formats",
+        "cluster_conn_id",
+    )
 
     def __init__(
         self,
         *,
-        destination: str | None = None,
+        destination: str | PurePath | ObjectStoragePath | None = None,
         nodes: str | Sequence[str] | None = None,
+        ignore_idle_threads: bool | str = True,
+        interval: str = "500ms",
+        snapshots: int | str = 10,
+        threads: int | str = 3,
+        type: str = "cpu",
+        master_timeout: str = "30s",
+        timeout: str = "30s",
         formats: str | Sequence[str] = ("txt", "json"),
         cluster_conn_id: str = "mediaops_cluster_default",
         context: Context | None = None,
-        **query: Unpack[HotThreadsArguments],
     ) -> None:
+        super().__init__(context=context)
+        self.destination = path_text(destination)
+        self.nodes = nodes
+        self.ignore_idle_threads = ignore_idle_threads
+        self.interval = interval
+        self.snapshots = snapshots
+        self.threads = threads
+        self.type = type
+        self.master_timeout = master_timeout
+        self.timeout = timeout
+        self.formats = formats
+        self.cluster_conn_id = cluster_conn_id
+        self._check_known()
+
+    def _check_known(self) -> None:
+        """Check the arguments that are not templated."""
         from airflow_provider_mediaops.cluster.api import HotThreadsQuery
         from airflow_provider_mediaops.cluster.capture import capture_paths
 
-        super().__init__(context=context)
-        self.destination = destination
-        self.nodes = nodes
-        self.formats = formats
-        self.cluster_conn_id = cluster_conn_id
-        self.query = query
-        HotThreadsQuery(None if is_templated(nodes) else nodes, **query)
-        known_formats = ("txt",) if is_templated(formats) else formats
-        capture_paths("any" if destination is None or is_templated(destination) else destination, known_formats)
+        if not is_templated(self.cluster_conn_id):
+            read_identifier("cluster_conn_id", self.cluster_conn_id)
+        HotThreadsQuery(**{name: value for name, value in self._query().items() if not is_templated(value)})
+        known = self.destination is not None and not is_templated(self.destination)
+        capture_paths(
+            read_path("destination", self.destination) if known else "any",
+            ("txt",) if is_templated(self.formats) else self.formats,
+        )
+
+    def _query(self) -> dict[str, Any]:
+        from airflow_provider_mediaops.cluster.api import QUERY_DEFAULTS
+
+        return {name: getattr(self, name) for name in QUERY_DEFAULTS}
 
     def send(self, context: Context) -> None:
         """Capture, and write the files."""
         from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
 
+        destination = self._destination(context)
         with SearchClusterHook(self.cluster_conn_id) as hook:
-            capture = hook.capture(self.nodes, **self.query)
-        self._keep(capture, context)
+            capture = hook.capture(**self._query())
+        self._keep(capture, destination)
 
     async def asend(self, context: Context) -> None:
         """Capture on the event loop, and write the files beside it."""
         from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
         from airflow_provider_mediaops.hooks.threads import in_thread
 
+        destination = self._destination(context)
         async with SearchClusterHook(self.cluster_conn_id) as hook:
-            capture = await hook.acapture(self.nodes, **self.query)
-        await in_thread(partial(self._keep, capture, context))
+            capture = await hook.acapture(**self._query())
+        await in_thread(partial(self._keep, capture, destination))
 
-    def _keep(self, capture: Capture, context: Context) -> None:
+    def _destination(self, context: Context) -> CaptureDestination:
+        """Read the rendered destination, so that a wrong one spends no request."""
         from airflow_provider_mediaops.cluster.capture import CaptureDestination
-        from airflow_provider_mediaops.cluster.capture_files import CaptureFiles
         from airflow_provider_mediaops.cluster.capture_reason import TakenFor
+        from airflow_provider_mediaops.storage.path_checks import absolute
 
+        # A template that renders to nothing means the default.
         taken_for = TakenFor.from_context(context)
-        destination = CaptureDestination(self.destination or _own_place(taken_for), self.formats, taken_for=taken_for)
+        path = read_path("destination", _own_place(taken_for) if self.destination in (None, "") else self.destination)
+        return CaptureDestination(
+            absolute(path, "destination", self.log.warning), self.formats, taken_for=taken_for
+        )
+
+    def _keep(self, capture: Capture, destination: CaptureDestination) -> None:
+        from airflow_provider_mediaops.cluster.capture_files import CaptureFiles
+
         files = CaptureFiles(destination, self.log)
         files.keep(replace(capture, cause="at once, by a notifier"), 1)
         files.finish()

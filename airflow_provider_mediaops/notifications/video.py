@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from airflow_provider_mediaops.arguments import read_identifier
 from airflow_provider_mediaops.notifications.base import ServiceNotifier
 from airflow_provider_mediaops.task_failure import is_templated
 
@@ -45,6 +46,8 @@ class PostBulletinNotifier(ServiceNotifier):
         self.video_conn_id = video_conn_id
         from airflow_provider_mediaops.video.api import Bulletin
 
+        if not is_templated(video_conn_id):
+            read_identifier("video_conn_id", video_conn_id)
         Bulletin.check({"text": text, "video_id": video_id, "playlist_id": playlist_id}, is_templated)
 
     def send(self, context: Context) -> None:

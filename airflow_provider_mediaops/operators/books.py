@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from airflow.providers.common.compat.sdk import BaseOperator
 
-from airflow_provider_mediaops.arguments import read_choice, read_flag, read_text, read_texts
+from airflow_provider_mediaops.arguments import (
+    path_text,
+    read_choice,
+    read_flag,
+    read_identifier,
+    read_path,
+    read_text,
+    read_texts,
+)
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.operators.dataset_owner import owner_of
 from airflow_provider_mediaops.task_failure import ending_task, is_end_templated, is_templated, use_retry_policy
@@ -20,6 +28,7 @@ from airflow_provider_mediaops.triggers.deferral import read_deferrable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import PurePath
 
     from airflow.sdk import Context, ObjectStoragePath
 
@@ -96,9 +105,9 @@ class EnrichIsbnsOperator(StoppableTask, BaseOperator):
     def __init__(
         self,
         *,
-        destination: str | ObjectStoragePath,
+        destination: str | PurePath | ObjectStoragePath,
         isbns: Sequence[str | int | None] | str | None = None,
-        source: str | ObjectStoragePath | None = None,
+        source: str | PurePath | ObjectStoragePath | None = None,
         isbn_column: str = "isbn",
         keep_columns: bool | Sequence[str] = True,
         format: str | None = None,
@@ -112,9 +121,9 @@ class EnrichIsbnsOperator(StoppableTask, BaseOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.destination = destination
+        self.destination = path_text(destination)
         self.isbns = isbns
-        self.source = source
+        self.source = path_text(source)
         self.isbn_column = isbn_column
         self.keep_columns = keep_columns
         self.format = format
@@ -132,6 +141,10 @@ class EnrichIsbnsOperator(StoppableTask, BaseOperator):
 
     def _check_known(self) -> None:
         """Check the arguments that are not templated."""
+        if not is_templated(self.books_conn_id):
+            read_identifier("books_conn_id", self.books_conn_id)
+        if not is_templated(self.destination):
+            read_path("destination", self.destination)
         values = {name: getattr(self, name) for name in _OPTIONS}
         _read_options({name: _OPTIONS[name] if is_templated(value) else value for name, value in values.items()})
         if not is_templated(self.isbn_column):
@@ -139,12 +152,19 @@ class EnrichIsbnsOperator(StoppableTask, BaseOperator):
         if self.source is None:
             if not is_templated(self.isbns):
                 self._read_isbns()
-        elif not is_end_templated(str(self.source).removesuffix(".gz")):
-            self._check_source(keep=None if is_templated(self.keep_columns) else self.keep_columns)
+        else:
+            self._check_known_source()
         if not is_templated(self.format) and (self.format is not None or not is_end_templated(self.destination)):
             self._check_format()
         if not is_templated(self.source, self.destination):
             self._check_destination()
+
+    def _check_known_source(self) -> None:
+        source = self.source
+        if not is_templated(source):
+            source = read_path("source", source)
+        if not is_end_templated(source.removesuffix(".gz") if isinstance(source, str) else source):
+            self._check_source(keep=None if is_templated(self.keep_columns) else self.keep_columns)
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Look up all ISBNs, here or in the triggerer, publish the dataset, and return the summary."""
@@ -182,12 +202,16 @@ class EnrichIsbnsOperator(StoppableTask, BaseOperator):
 
     def _checked_isbns(self, options: _Options) -> list[Any] | None:
         """Check the rendered paths; return the list, or None if it is in a file."""
+        self.books_conn_id = read_identifier("books_conn_id", self.books_conn_id)
+        self.destination = self._read_path("destination")
         self._check_format()
         # A template with native objects makes a number of a text of digits.
         self.isbn_column = self._read_column()
         if self.source is None:
             return self._read_isbns()
+        self.source = read_path("source", self.source)
         self._check_source(options.keep_columns)
+        self.source = self._read_path("source")
         self._check_destination()
         return None
 
@@ -210,6 +234,11 @@ class EnrichIsbnsOperator(StoppableTask, BaseOperator):
                 f"source and destination are the same file, {str(self.destination)!r}: the dataset would replace the "
                 "list. Choose another destination."
             )
+
+    def _read_path(self, name: str) -> str:
+        from airflow_provider_mediaops.storage.path_checks import absolute
+
+        return absolute(read_path(name, getattr(self, name)), name, self.log.warning)
 
     def _read_column(self) -> str:
         column = read_text("isbn_column", self.isbn_column)

@@ -9,8 +9,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from airflow.providers.common.compat.sdk import AirflowSensorTimeout, AirflowSkipException, BaseOperator, conf
 
-from airflow_provider_mediaops.arguments import read_seconds, read_whole_number
+from airflow_provider_mediaops.arguments import (
+    path_text,
+    read_identifier,
+    read_path,
+    read_seconds,
+    read_whole_number,
+)
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
+from airflow_provider_mediaops.operators.dataset_owner import owner_of
 from airflow_provider_mediaops.task_failure import ending_task, is_templated, use_retry_policy
 from airflow_provider_mediaops.task_stop import StoppableTask
 from airflow_provider_mediaops.triggers.deferral import read_deferrable
@@ -18,8 +25,9 @@ from airflow_provider_mediaops.triggers.event import value_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import PurePath
 
-    from airflow.sdk import Context
+    from airflow.sdk import Context, ObjectStoragePath
 
     from airflow_provider_mediaops.cluster.capture_files import CaptureFiles
     from airflow_provider_mediaops.cluster.capture_on_spike import CapturePlan
@@ -30,22 +38,18 @@ try:
 except ImportError:  # Airflow below 3.2
     from airflow.exceptions import TaskDeferralTimeout  # type: ignore[no-redef]
 
-# What the arguments are unless they are given.
-_QUERY = {
-    "nodes": None,
-    "ignore_idle_threads": True,
-    "interval": "500ms",
-    "snapshots": 10,
-    "threads": 3,
-    "type": "cpu",
-    "master_timeout": "30s",
-    "timeout": "30s",
-}
+# The arguments about the wait, with their defaults.
 _WAIT = {"sustained_for": 0, "require": "any", "poll_interval": 30, "wait_timeout": None, "on_timeout": "skip"}
-_SERIES = {"captures": 1, "every": 10}
-_FILES = {"destination": "any", "formats": ("txt",)}
-# In the place of a template, so that all else can be judged before it is rendered.
-_HARMLESS: dict[str, Any] = {**_QUERY, **_WAIT, **_SERIES, **_FILES, "when_cpu_above": 0}
+# With the defaults of the query, a value for each argument that fits all values of the others: it stands for a template
+# until that is rendered.
+_STAND_INS: dict[str, Any] = {
+    **_WAIT,
+    "when_cpu_above": 0,
+    "captures": 1,
+    "every": 10,
+    "destination": "any",
+    "formats": ("txt",),
+}
 # Airflow's own time limit is a net below the trigger's: for a triggerer that is not there.
 _NET = 60.0
 _WEEK = 7 * 86_400.0
@@ -128,7 +132,7 @@ class CaptureHotThreadsOperator(StoppableTask, BaseOperator):
     def __init__(
         self,
         *,
-        destination: str,
+        destination: str | PurePath | ObjectStoragePath,
         nodes: str | Sequence[str] | None = None,
         ignore_idle_threads: bool | str = True,
         interval: str = "500ms",
@@ -150,8 +154,10 @@ class CaptureHotThreadsOperator(StoppableTask, BaseOperator):
         cluster_conn_id: str = "mediaops_cluster_default",
         **kwargs: Any,
     ) -> None:
+        if "threshold" in kwargs:
+            raise InvalidArgumentError("threshold is called when_cpu_above in this operator.")
         super().__init__(**kwargs)
-        self.destination = destination
+        self.destination = path_text(destination)
         self.nodes = nodes
         self.ignore_idle_threads = ignore_idle_threads
         self.interval = interval
@@ -171,10 +177,32 @@ class CaptureHotThreadsOperator(StoppableTask, BaseOperator):
         self.formats = formats
         self.deferrable = read_deferrable(deferrable)
         self.cluster_conn_id = cluster_conn_id
-        known = {name: value for name, value in self._arguments().items() if not is_templated(value)}
-        _plan({**_HARMLESS, **known})
-        _files({**_HARMLESS, **known}, self.log, {})
+        self._check_known()
         use_retry_policy(self)
+
+    def _check_known(self) -> None:
+        """Check the arguments that are not templated."""
+        from airflow_provider_mediaops.cluster.api import QUERY_DEFAULTS
+
+        known = {name: value for name, value in self._arguments().items() if not is_templated(value)}
+        arguments = {**QUERY_DEFAULTS, **_STAND_INS, **known}
+        if not is_templated(self.cluster_conn_id):
+            read_identifier("cluster_conn_id", self.cluster_conn_id)
+        _plan(arguments)
+        _files({**arguments, "destination": read_path("destination", arguments["destination"])}, self.log, {})
+
+    def _prepare(self, context: Context) -> None:
+        """Read the rendered destination and connection; refuse the destination of a task that is mapped beside."""
+        from airflow_provider_mediaops.cluster.capture import capture_paths
+        from airflow_provider_mediaops.storage.mapped_tasks import claim
+        from airflow_provider_mediaops.storage.path_checks import absolute
+
+        self.cluster_conn_id = read_identifier("cluster_conn_id", self.cluster_conn_id)
+        destination = absolute(read_path("destination", self.destination), "destination", self.log.warning)
+        self.destination = destination
+        # The name without the suffix of a format: whatever the formats, it stands for the files of one capture.
+        stem = capture_paths(destination, "txt")["txt"].removesuffix(".txt")
+        claim(stem, owner_of(context, {"map_index": getattr(context.get("ti"), "map_index", None)}), "capture")
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Capture at once or when nodes run hot, here or in the triggerer; write the files, and return the summary."""
@@ -183,6 +211,7 @@ class CaptureHotThreadsOperator(StoppableTask, BaseOperator):
         from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
 
         with ending_task():
+            self._prepare(context)
             arguments = self._arguments()
             (plan, limit), files = _plan(arguments), _files(arguments, self.log, context)
             if self.deferrable and (plan.watch or plan.captures > 1):
@@ -213,6 +242,7 @@ class CaptureHotThreadsOperator(StoppableTask, BaseOperator):
                 waited = self.when_cpu_above is not None
                 if waited and self.on_timeout != "capture":
                     return self._result({"timed_out": True})
+                self._prepare(context)
                 return self._result(self._capture_here(context, timed_out=waited))
 
     def _capture_here(self, context: Context, *, timed_out: bool) -> dict[str, Any]:
@@ -265,16 +295,19 @@ class CaptureHotThreadsOperator(StoppableTask, BaseOperator):
         self.log.log(level, "%s", sentence)
 
     def _arguments(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in _HARMLESS}
+        names = (name for name in CaptureHotThreadsOperator.template_fields if name != "cluster_conn_id")
+        return {name: getattr(self, name) for name in names}
 
 
 def _plan(arguments: Mapping[str, Any]) -> tuple[CapturePlan, float]:
     """Make the plan of the rendered arguments, and the seconds to wait at most."""
-    from airflow_provider_mediaops.cluster.api import HotThreadsQuery
+    from airflow_provider_mediaops.cluster.api import QUERY_DEFAULTS, HotThreadsQuery, node_list
     from airflow_provider_mediaops.cluster.capture_on_spike import CapturePlan
     from airflow_provider_mediaops.cluster.cpu import CpuWatch, read_percentage
 
-    query = HotThreadsQuery(**{name: arguments[name] for name in _QUERY})
+    # The result of mapped tasks is a sequence that a trigger cannot carry.
+    nodes = node_list(arguments["nodes"])
+    query = HotThreadsQuery(**{**{name: arguments[name] for name in QUERY_DEFAULTS}, "nodes": nodes})
     watch = None
     if arguments["when_cpu_above"] is not None:
         threshold = read_percentage("when_cpu_above", arguments["when_cpu_above"])

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 from airflow.providers.common.compat.sdk import Asset, BaseOperator
 
-from airflow_provider_mediaops.arguments import read_choice, read_flag
+from airflow_provider_mediaops.arguments import path_text, read_choice, read_flag, read_identifier, read_path
 from airflow_provider_mediaops.exceptions import TemporaryError, UncertainDeliveryError
 from airflow_provider_mediaops.task_failure import ending_task, is_end_templated, is_templated, use_retry_policy
 from airflow_provider_mediaops.task_stop import StoppableTask
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import PurePath
 
     from airflow.sdk import Context, ObjectStoragePath
 
@@ -71,6 +72,8 @@ class PostBulletinOperator(StoppableTask, BaseOperator):
         self.video_conn_id = video_conn_id
         from airflow_provider_mediaops.video.api import Bulletin
 
+        if not is_templated(video_conn_id):
+            read_identifier("video_conn_id", video_conn_id)
         if not is_templated(on_uncertain):
             self._on_uncertain()
         if not is_templated(post_again_on_clear):
@@ -92,6 +95,7 @@ class PostBulletinOperator(StoppableTask, BaseOperator):
         return cast("OnUncertain", read_choice("on_uncertain", self.on_uncertain, ("fail", "retry")))
 
     def _begin(self, context: Context) -> Delivery | AlreadyPosted | None:
+        self.video_conn_id = read_identifier("video_conn_id", self.video_conn_id)
         on_uncertain = self._on_uncertain()
         post_again_on_clear = read_flag("post_again_on_clear", self.post_again_on_clear)
         store = context.get("task_state_store")
@@ -192,7 +196,7 @@ class ExportSubscriptionsOperator(StoppableTask, BaseOperator):
     def __init__(
         self,
         *,
-        destination: str | ObjectStoragePath,
+        destination: str | PurePath | ObjectStoragePath,
         channel_id: str | None = None,
         ids: str | Sequence[str] | None = None,
         mine: bool | str = False,
@@ -208,7 +212,7 @@ class ExportSubscriptionsOperator(StoppableTask, BaseOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.destination = destination
+        self.destination = path_text(destination)
         self.channel_id = channel_id
         self.ids = ids
         self.mine = mine
@@ -228,6 +232,10 @@ class ExportSubscriptionsOperator(StoppableTask, BaseOperator):
         from airflow_provider_mediaops.storage.formats import check_csv_formulas, format_of
         from airflow_provider_mediaops.video.api import SubscriptionQuery, read_page_size
 
+        if not is_templated(self.video_conn_id):
+            read_identifier("video_conn_id", self.video_conn_id)
+        if not is_templated(self.destination):
+            read_path("destination", self.destination)
         if not is_templated(self.csv_formulas):
             check_csv_formulas(self.csv_formulas)
         for flag in ("if_changed", "require_complete"):
@@ -310,8 +318,13 @@ class ExportSubscriptionsOperator(StoppableTask, BaseOperator):
         }
 
     def _query(self) -> SubscriptionQuery:
+        """Read the rendered arguments, the paths and the connection included; return the listing that they mean."""
+        from airflow_provider_mediaops.storage.path_checks import absolute
         from airflow_provider_mediaops.video.api import SubscriptionQuery, read_page_size
 
+        self.video_conn_id = read_identifier("video_conn_id", self.video_conn_id)
+        path = read_path("destination", self.destination)
+        self.destination = absolute(path, "destination", self.log.warning)
         size = read_page_size("page_size", self.page_size, minimum=1)
         return SubscriptionQuery(**self._filter(), max_results=size)
 

@@ -18,8 +18,9 @@ from airflow.providers.common.compat.sdk import (
     PokeReturnValue,
 )
 
+from airflow_provider_mediaops.arguments import read_identifier
 from airflow_provider_mediaops.exceptions import TemporaryError
-from airflow_provider_mediaops.task_failure import PERMANENT, ending_task, use_retry_policy
+from airflow_provider_mediaops.task_failure import PERMANENT, ending_task, is_templated, use_retry_policy
 from airflow_provider_mediaops.task_stop import StoppableTask
 from airflow_provider_mediaops.triggers.deferral import read_deferrable
 from airflow_provider_mediaops.triggers.event import value_of
@@ -40,6 +41,8 @@ try:
 except ImportError:  # Airflow below 3.2
     from airflow.exceptions import TaskDeferralError, TaskDeferralTimeout  # type: ignore[no-redef]
 
+# The argument in messages; each sensor has a name of its own for it.
+_CONN_ID = "the id of the connection"
 # So long may the first look of a deferrable sensor wait, say for its turn in the key's rate.
 _FIRST_LOOK = 5.0
 # A look is given up this much after the time limit, so that Airflow sees that it has passed.
@@ -62,6 +65,8 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
 
     def __init__(self, *, conn_id: str, deferrable: bool | str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        if not is_templated(conn_id):
+            read_identifier(_CONN_ID, conn_id)
         self.conn_id = conn_id
         self.deferrable = read_deferrable(deferrable)
         self._hook: ServiceHook | None = None
@@ -92,7 +97,7 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
     def trigger_arguments(self) -> dict[str, Any]:
         """Give the trigger's arguments: plain values, with the watch as its fields."""
         return {
-            "conn_id": self.conn_id,
+            "conn_id": read_identifier(_CONN_ID, self.conn_id),
             "watch": asdict(self.make_watch()),
             "poke_interval": self.poke_interval,
             "exponential_backoff": self.exponential_backoff,

@@ -52,6 +52,8 @@ class ClusterCpuSensor(ServiceSensor):
         cluster_conn_id: str = "mediaops_cluster_default",
         **kwargs: Any,
     ) -> None:
+        if "when_cpu_above" in kwargs:
+            raise InvalidArgumentError("when_cpu_above is called threshold in this sensor.")
         super().__init__(conn_id=cluster_conn_id, **kwargs)
         self.threshold = threshold
         self.sustained_for = sustained_for
@@ -68,9 +70,11 @@ class ClusterCpuSensor(ServiceSensor):
 
     def make_watch(self) -> CpuWatch:
         """Make what is waited for of the rendered arguments."""
+        from airflow_provider_mediaops.cluster.api import node_list
         from airflow_provider_mediaops.cluster.cpu import CpuWatch
 
-        watch = CpuWatch(**self._arguments())
+        # The result of mapped tasks is a sequence that a trigger cannot carry.
+        watch = CpuWatch(**{**self._arguments(), "nodes": node_list(self.nodes)})
         if watch.sustained_for and watch.sustained_for >= self.timeout:
             raise InvalidArgumentError(
                 f"sustained_for ({watch.sustained_for:g} s) must be shorter than the sensor's timeout "

@@ -11,15 +11,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def mapped_overwrite_error(destination: object, writer: str) -> PermanentError:
+def mapped_overwrite_error(destination: object, writer: str, kind: str = "dataset") -> PermanentError:
     """
-    Return the error for a mapped task whose destination another instance of the same task has published.
+    Return the error for a mapped task whose destination another instance of the same task writes or has published.
 
     :param destination: the path.
-    :param writer: the task that has published it.
+    :param writer: the other task.
+    :param kind: what the task writes, in a word.
     """
     return PermanentError(
-        f"{destination} is the dataset of {writer}, mapped beside this task in the same run, and would be lost: give "
+        f"{destination} is the {kind} of {writer}, mapped beside this task in the same run, and would be lost: give "
         "each mapped task a destination of its own, for example with {{ ti.map_index }} in it.",
         service="storage",
     )

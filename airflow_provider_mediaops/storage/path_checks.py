@@ -20,6 +20,8 @@ from airflow_provider_mediaops.storage.files import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from airflow.sdk import ObjectStoragePath
 
 _AMAZON = "apache-airflow-providers-amazon[s3fs]"
@@ -66,6 +68,27 @@ def check_store(path: ObjectStoragePath, role: str) -> None:
         f"{role} {path} cannot be opened: Airflow has no support for {path.protocol}:// here ({missing}). "
         f"Install {package} where the task runs, in workers and triggerers."
     )
+
+
+def absolute(path: str, role: str, warn: Callable[[str], None]) -> str:
+    """
+    Return a path that means the same file in every process of this machine.
+
+    :param path: the path, with or without a scheme.
+    :param role: what the path is to the user: ``source`` or ``destination``.
+    :param warn: gets a warning if the path is relative to the folder in which the task runs.
+    :returns: the absolute path if it is a relative one on the local disk; any other path as it is.
+    :raises InvalidArgumentError: if it can never name a file.
+    """
+    local = path_of(path)
+    if "://" in path or not is_local(local) or Path(local.path).expanduser().is_absolute():
+        return path
+    found = str(Path(path).absolute())
+    warn(
+        f"{role} {path!r} is relative to the folder in which the task runs, and means {found!r} here. Another worker "
+        "or triggerer may have another folder: write an absolute path."
+    )
+    return found
 
 
 def check_writable(path: ObjectStoragePath) -> None:

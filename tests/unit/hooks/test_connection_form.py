@@ -78,6 +78,8 @@ def test_the_form_of_python_classes_has_every_field_of_the_definition(kind: str)
         (VIDEO, "requests_per_second", StringField, None),
         (VIDEO, "rate_limit_store", StringField, None),
         (CLUSTER, "verify", BooleanField, True),
+        # Empty means basic with a login and none without: as a default, basic would fail without a login.
+        (CLUSTER, "auth", StringField, None),
     ],
 )
 def test_a_fields_class_follows_its_schema(kind: str, name: str, cls: type[Field], *, default: object) -> None:
@@ -95,6 +97,15 @@ def test_the_forms_behaviour_is_the_definitions(kind: str) -> None:
         "relabeling": described["relabeling"],
         "placeholders": described["placeholders"],
     }
+
+
+@pytest.mark.parametrize("kind", EVERY_TYPE)
+def test_the_placeholder_of_the_port_says_what_the_test_button_needs(kind: str) -> None:
+    placeholder = CONNECTION_TYPES[kind]["ui-field-behaviour"]["placeholders"]["port"]
+    assert placeholder in (
+        "443; the Test button of a saved connection needs it",
+        "9200; the Test button of a saved connection needs it",
+    )
 
 
 def test_airflow_looks_for_the_methods_in_the_class_itself() -> None:

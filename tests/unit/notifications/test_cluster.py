@@ -97,12 +97,26 @@ class TestAsCallback:
         cluster.get(f"{BASE}/_nodes/a,b/stats/os,process", json=stats({"a": 1, "b": 2}))
         cluster.get(f"{BASE}/_nodes/a,b/hot_threads", text=report("a", "b"))
         notifier = CaptureHotThreadsNotifier(
-            destination=f"{tmp_path}/hot.txt", nodes="{{ params.nodes }}", threads=9999, type="wait"
+            destination=tmp_path / "{{ params.name }}.txt",
+            nodes="{{ params.nodes }}",
+            threads="{{ params.threads }}",
+            type="{{ params.type }}",
         )
-        notifier({"params": {"nodes": "a,b"}})
+        notifier({"params": {"nodes": "a,b", "threads": 9999, "type": "wait", "name": "hot"}})
+        assert (tmp_path / "hot.txt").exists()
         request = cluster.last_request
         assert request is not None
         assert request.qs == {"threads": ["9999"], "type": ["wait"]}
+
+    @pytest.mark.parametrize(("name", "rendered"), [("snapshots", "few"), ("type", "mem"), ("destination", "/out/")])
+    def test_a_rendered_argument_that_is_wrong_is_logged_and_spends_no_request(
+        self, cluster: requests_mock.Mocker, lines: list[str], name: str, rendered: str
+    ) -> None:
+        arguments: dict[str, Any] = {name: "{{ params.value }}"}
+        CaptureHotThreadsNotifier(**arguments)({"params": {"value": rendered}})
+        assert lines[0].startswith("ERROR: CaptureHotThreadsNotifier failed, and the run goes on: Invalid")
+        assert name in lines[0]
+        assert not cluster.called
 
     def test_missing_nodes_are_told(self, cluster: requests_mock.Mocker, tmp_path: Path, lines: list[str]) -> None:
         cluster.get(f"{BASE}/_nodes/stats/os,process", json=stats({"node-1": 95, "node-2": 99}))

@@ -1,0 +1,53 @@
+"""Refuse a file that two instances of one mapped task would write: the second would replace the first in silence."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from airflow_provider_mediaops.json_text import parse_json
+from airflow_provider_mediaops.storage.errors import mapped_overwrite_error
+from airflow_provider_mediaops.storage.files import beside, path_of, translating_errors, write_whole
+from airflow_provider_mediaops.storage.formats import json_line
+from airflow_provider_mediaops.storage.ownership import Owner
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from airflow.sdk import ObjectStoragePath
+
+
+def claim(file: str, owner: Owner, kind: str) -> None:
+    """
+    Record that a mapped task writes a file; refuse if another one does that is mapped beside it in the same run.
+
+    Each map index has a record of its own in a hidden folder beside the file, and a later run replaces it. A task
+    writes its own record first and reads the others afterwards, so of two that begin together at least one is refused.
+
+    :param file: the path of the file, absolute.
+    :param owner: the task instance. One that is not mapped leaves no record.
+    :param kind: what the file is, in a word, for the message.
+    :raises PermanentError: if another instance of the same mapped task has claimed the file in the same run.
+    :raises OSError: if the record cannot be written, or the others cannot be read.
+    """
+    index = owner.task.rpartition("/")[2]
+    if not index.isdecimal():
+        return
+    folder, _, name = file.rpartition("/")
+    records = f"{folder}/{beside(name, 'mapped')}"
+    write_whole(path_of(f"{records}/{index}"), json_line(asdict(owner)))
+    for other in _owners(path_of(records)):
+        if owner.is_mapped_beside(other):
+            raise mapped_overwrite_error(file, other.task, kind)
+
+
+def _owners(folder: ObjectStoragePath) -> Iterator[Owner]:
+    with translating_errors(folder, "read"):
+        # Some clients cache what they have listed.
+        folder.fs.invalidate_cache()
+        for record in folder.fs.ls(folder.path, detail=False):
+            try:
+                yield Owner(**parse_json(folder.fs.cat_file(record)))
+            except (FileNotFoundError, TypeError, ValueError):
+                # Replaced just now, or nothing that this version has written.
+                continue

@@ -1,0 +1,200 @@
+"""Every argument of operators, sensors and notifiers: templated or not for a reason, read or refused in words."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException, ObjectStoragePath
+from airflow.sdk import DAG
+
+from airflow_provider_mediaops.cluster.api import QUERY_DEFAULTS
+from airflow_provider_mediaops.exceptions import MediaOpsError
+from airflow_provider_mediaops.hooks.base import ServiceHook
+from airflow_provider_mediaops.hooks.cluster import HotThreadsArguments, SearchClusterHook
+from airflow_provider_mediaops.notifications import CaptureHotThreadsNotifier, PostBulletinNotifier
+from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
+from airflow_provider_mediaops.sensors.base import ServiceSensor
+from tests.contract.tasks import OUTPUT, TASKS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: The arguments that Airflow does not render, and why.
+NOT_TEMPLATED = {
+    "deferrable": "Airflow decides before the task runs whether a triggerer is needed",
+    "context": "Airflow passes it",
+}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A class with arguments, and one valid set of them."""
+
+    cls: Any
+    arguments: Mapping[str, Any]
+    #: An argument, and the other one whose place it takes.
+    instead: tuple[str, str] | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the arguments that are this provider's own."""
+        parameters = dict(inspect.signature(self.cls).parameters)
+        if issubclass(self.cls, ServiceSensor):
+            parameters["deferrable"] = inspect.signature(ServiceSensor).parameters["deferrable"]
+        return [name for name, parameter in parameters.items() if parameter.kind is parameter.KEYWORD_ONLY]
+
+    @property
+    def fields(self) -> set[str]:
+        """The arguments that become template fields."""
+        connection = next((name for name in self.names if name.endswith("_conn_id")), "")
+        return {connection if field == "conn_id" else field for field in self.cls.template_fields}
+
+    def make(self, **given: Any) -> Any:
+        arguments = {**self.arguments, **given}
+        if self.instead and self.instead[0] in given:
+            del arguments[self.instead[1]]
+        if hasattr(self.cls, "task_type"):
+            arguments["task_id"] = "_".join(["task", *given])
+        return self.cls(**arguments)
+
+
+KINDS = [
+    *(Kind(task.kind, task.arguments, task.instead) for task in TASKS),
+    Kind(CaptureHotThreadsNotifier, {"destination": f"{OUTPUT}/failure.txt"}),
+    Kind(PostBulletinNotifier, {"text": "It failed"}),
+]
+TEMPLATED = [(kind, name) for kind in KINDS for name in sorted(kind.fields)]
+TEXTS = [
+    "",
+    " ",
+    "None",
+    "maybe",
+    "True",
+    "5",
+    "0.85",
+    "1e400",
+    "a,,b",
+    "['a']",
+    "\0",
+    "9" * 5000,
+    "/",
+    "://",
+    "no://x.txt",
+]
+VALUES: list[Any] = [None, True, 0, -1, 0.85, 1e300, float("nan"), 10**400, [], [1], ["a", None], ["a", ["b"]], ("a",)]
+VALUES += [{}, {"a": 1}, {"a", "b"}, b"a", object(), timedelta(seconds=5), timedelta.max, datetime.now(timezone.utc)]
+VALUES += [Path("a.txt"), ObjectStoragePath("memory://a/b.jsonl"), [Path("a")]]
+
+
+def name_of(value: Any) -> str:
+    return value.cls.__name__ if isinstance(value, Kind) else str(value)
+
+
+class ReachedTheServiceError(Exception):
+    """The arguments have been read, and the connection is asked for."""
+
+
+def refused_in_words(error: Exception) -> bool:
+    """Return whether an error is one that the provider raises on purpose."""
+    return type(error) is not ValueError and len(str(error)) > 20
+
+
+def run(made: Any) -> None:
+    """Let it do its work; without a service, which it may or may not come to ask for."""
+    try:
+        made.execute({}) if hasattr(made, "execute") else made.send({})
+    except ReachedTheServiceError:
+        return
+    except (MediaOpsError, ValueError, OSError, AirflowFailException) as error:
+        if not refused_in_words(error):
+            raise
+
+
+def field_of(made: Any, argument: str) -> str:
+    return argument if argument in made.template_fields else "conn_id"
+
+
+@pytest.fixture(autouse=True)
+def _no_service(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def refuse(conn_id: object) -> None:
+        assert isinstance(conn_id, str)
+        assert conn_id.strip()
+        raise ReachedTheServiceError
+
+    monkeypatch.setattr(ServiceHook, "get_connection", staticmethod(refuse))
+    # Some of the texts are relative paths.
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=name_of)
+def test_every_argument_is_a_template_field_or_has_a_reason_not_to_be(kind: Kind) -> None:
+    assert set(kind.names) - kind.fields <= set(NOT_TEMPLATED)
+    assert kind.fields <= set(kind.names)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if "deferrable" in kind.names], ids=name_of)
+def test_a_template_in_deferrable_is_refused_in_words(kind: Kind) -> None:
+    with pytest.raises(ValueError, match=r"^deferrable is True or False; .* Templates are not rendered"):
+        kind.make(deferrable="{{ params.deferrable }}")
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=name_of)
+def test_a_callable_is_called_when_the_task_runs(kind: Kind) -> None:
+    with DAG("contract", schedule=None):
+        made = {name: kind.make(**{name: _from_the_context}) for name in kind.fields}
+    for argument, task in made.items():
+        task.render_template_fields({"value": f"the {argument}"})
+        if hasattr(task, "notify") and getattr(task, argument) is _from_the_context:
+            # Airflow 3.1 does not call it in a notifier.
+            run(task)
+        else:
+            assert getattr(task, field_of(task, argument)) == f"the {argument}"
+
+
+def _from_the_context(context: Mapping[str, Any], jinja_env: object) -> Any:
+    assert jinja_env
+    return context["value"]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=name_of)
+def test_a_native_template_gives_the_value_itself(kind: Kind) -> None:
+    with DAG("contract", schedule=None, render_template_as_native_obj=True) as dag:
+        made = {name: kind.make(**{name: "{{ value }}"}) for name in kind.fields}
+    for argument, task in made.items():
+        task.render_template_fields({"value": ["a", 5], "dag": dag})
+        assert getattr(task, field_of(task, argument)) == ["a", 5]
+
+
+@pytest.mark.parametrize(("kind", "argument"), TEMPLATED, ids=name_of)
+def test_a_rendered_value_is_read_or_refused_in_words(kind: Kind, argument: str) -> None:
+    for value in [*TEXTS, *VALUES]:
+        made = kind.make(**{argument: "{{ value }}"})
+        setattr(made, field_of(made, argument), value)
+        run(made)
+
+
+@pytest.mark.parametrize(("kind", "argument"), TEMPLATED, ids=name_of)
+def test_a_value_is_taken_or_refused_in_words_when_the_dag_is_parsed(kind: Kind, argument: str) -> None:
+    for value in [*TEXTS, *VALUES]:
+        try:
+            kind.make(**{argument: value})
+        except ValueError as error:
+            if not refused_in_words(error):
+                raise
+
+
+@pytest.mark.parametrize(
+    "signature_of", [CaptureHotThreadsOperator, CaptureHotThreadsNotifier, SearchClusterHook.hot_threads]
+)
+def test_the_parameters_of_a_report_have_the_same_names_and_defaults_everywhere(signature_of: Any) -> None:
+    parameters = inspect.signature(signature_of).parameters
+    assert {name: parameters[name].default for name in QUERY_DEFAULTS} == QUERY_DEFAULTS
+
+
+def test_the_hooks_arguments_are_the_parameters_of_a_report() -> None:
+    assert {"nodes", *HotThreadsArguments.__annotations__} == set(QUERY_DEFAULTS)
