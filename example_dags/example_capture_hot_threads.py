@@ -23,12 +23,12 @@ with DAG(
 ):
     CaptureHotThreadsOperator(
         task_id="capture",
-        destination="{{ params.folder }}/{{ run_id }}/hot_threads.txt",  # and .json, .folded and .html beside it
+        destination="{{ params.folder }}/{{ run_id }}/hot_threads.txt",  # and .html, .json, .folded
         when_cpu_above=85,
         sustained_for="{{ params.sustained_for }}",  # seconds
         poll_interval=10,
         wait_timeout=timedelta(hours=12),
         captures=3,  # ten seconds apart; the page compares them
         threads=5,
-        deferrable=True,  # wait and capture in the triggerer: no worker slot is held
+        deferrable=True,  # in the triggerer: no worker slot is held
     )

@@ -21,8 +21,8 @@ with DAG(
     tags=["mediaops"],
     doc_md=__doc__,
 ):
-    # One task waits and captures. A sensor and a capture after it would come too late: the scheduler starts the second
-    # task seconds after the first, and the spike may be over by then.
+    # One task waits and captures. A capture after a sensor would come too late: the scheduler
+    # starts the second task seconds after the first, and the spike may be over by then.
     capture = CaptureHotThreadsOperator(
         task_id="capture",
         destination="{{ params.folder }}/{{ run_id }}/hot_threads.txt",
@@ -36,7 +36,8 @@ with DAG(
         task_id="post",
         text=(
             "{% set capture = ti.xcom_pull(task_ids='capture') %}"
-            "The search cluster is slow: {{ capture.cpu[0].node }} is at {{ capture.cpu[0].percent }} % CPU. "
+            "The search cluster is slow: "
+            "{{ capture.cpu[0].node }} is at {{ capture.cpu[0].percent }} % CPU. "
             "Hottest thread: {{ capture.hottest[0].thread if capture.hottest else 'none' }}."
         ),
     )

@@ -24,7 +24,7 @@ ISBNS = [
 with DAG(
     dag_id="mediaops_enrich_isbns",
     schedule=None,
-    default_args={"retries": 3, "retry_delay": timedelta(minutes=5)},  # a retry resumes: it repeats no request
+    default_args={"retries": 3, "retry_delay": timedelta(minutes=5)},  # a retry resumes
     params={"folder": "/data/books"},  # or an object store: s3://aws_default@bucket/books
     tags=["mediaops"],
     doc_md=__doc__,

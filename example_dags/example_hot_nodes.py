@@ -16,7 +16,8 @@ from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperato
 from airflow_provider_mediaops.triggers.cluster import HighCpuTrigger
 
 HIGH_CPU = HighCpuTrigger(threshold=85, sustained_for=60, clear_below=70, poll_interval=30)
-HOT_NODES = Asset("search-cluster-hot-nodes", watchers=[AssetWatcher(name="high_cpu", trigger=HIGH_CPU)])
+WATCHER = AssetWatcher(name="high_cpu", trigger=HIGH_CPU)
+HOT_NODES = Asset("search-cluster-hot-nodes", watchers=[WATCHER])
 
 with DAG(
     dag_id="mediaops_hot_nodes",
@@ -29,7 +30,7 @@ with DAG(
 
     @task
     def hot_nodes(triggering_asset_events: Any = None) -> str:
-        """Return the ids of the nodes that run hot, with commas; ``_all`` in a run that somebody started by hand."""
+        """Return the ids of the hot nodes, with commas; all nodes in a run started by hand."""
         events = [event for events in triggering_asset_events.values() for event in events]
         nodes = [node for event in events for node in event.extra["payload"]["nodes"]]
         return ",".join(sorted({node["node_id"] for node in nodes})) or "_all"

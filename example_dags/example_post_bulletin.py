@@ -15,13 +15,15 @@ from airflow_provider_mediaops.operators.video import PostBulletinOperator
 with DAG(
     dag_id="mediaops_post_bulletin",
     schedule=None,
-    default_args={"retries": 3, "retry_delay": timedelta(minutes=1)},  # from Airflow 3.3 on, no retry posts twice
+    # From Airflow 3.3 on, no retry posts twice.
+    default_args={"retries": 3, "retry_delay": timedelta(minutes=1)},
     tags=["mediaops"],
     doc_md=__doc__,
 ):
     PostBulletinOperator(
         task_id="post",
         text="The catalogue was refreshed on {{ dag_run.run_after | ds }}.",
-        # If the reply is lost, the bulletin may have been posted: the task fails and never posts again by itself.
+        # If the reply is lost, the bulletin may have been posted: the task fails, and never
+        # posts again by itself.
         on_uncertain="fail",
     )

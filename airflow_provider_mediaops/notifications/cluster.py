@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from datetime import datetime, timezone
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from airflow.providers.common.compat.sdk import conf
@@ -138,9 +138,7 @@ class CaptureHotThreadsNotifier(ServiceNotifier):
         # A template that renders to nothing means the default.
         taken_for = TakenFor.from_context(context)
         path = read_path("destination", _own_place(taken_for) if self.destination in (None, "") else self.destination)
-        return CaptureDestination(
-            absolute(path, "destination", self.log.warning), self.formats, taken_for=taken_for
-        )
+        return CaptureDestination(absolute(path, "destination", self.log.warning), self.formats, taken_for=taken_for)
 
     def _keep(self, capture: Capture, destination: CaptureDestination) -> None:
         from airflow_provider_mediaops.cluster.capture_files import CaptureFiles

@@ -15,9 +15,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
+from tests.cluster.artifacts import FOLDER, class_path, fitting_jdk, secured_zip
 
 from airflow_provider_mediaops.sandbox.cluster.routes import GUEST_LOGIN, LOGIN, PASSWORD
-from tests.cluster.artifacts import FOLDER, class_path, fitting_jdk, secured_zip
 from tests.cluster.nodes import HEAP, START_SECONDS, listening_address, running_process
 from tests.cluster.waiting import wait_for
 

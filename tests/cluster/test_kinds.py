@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.cluster.artifacts import class_path, fitting_jdk, secured_zip
 
 from tests.cluster import artifacts
-from tests.cluster.artifacts import class_path, fitting_jdk, secured_zip
 from tests.java_artifacts import Jdk, UnavailableError, jdks_in
 
 if TYPE_CHECKING:

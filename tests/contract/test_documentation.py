@@ -112,6 +112,27 @@ def test_a_page_shows_the_code_of_its_files(page: Path) -> None:
     assert "literalinclude" not in text, "a browser of the repository shows no included code"
 
 
+def test_the_reference_has_every_module_under_its_name() -> None:
+    """The sandbox is left out: its manual describes it. So are modules that only import names from others."""
+    package = ROOT / "airflow_provider_mediaops"
+    files = {
+        path.relative_to(package).with_suffix("").as_posix().replace("/", "."): path for path in package.rglob("*.py")
+    }
+    defining = {
+        name
+        for name, path in files.items()
+        if re.search("^(class|def|async def) ", path.read_text(), flags=re.MULTILINE)
+        and not name.startswith("sandbox.")
+    }
+    pages = "".join(page.read_text() for page in (ROOT / "docs" / "reference").rglob("*.md"))
+    headings = re.findall(r"^### (\S+)$", pages, flags=re.MULTILINE)
+    entries = re.findall(r"^\.\. auto\w+:: airflow_provider_mediaops\.((?!sandbox)\S+)$", pages, flags=re.MULTILINE)
+
+    assert defining - set(headings) == set()
+    # HighCpuTrigger is the public part of a module that is internal otherwise.
+    assert headings == [entry.removesuffix(".HighCpuTrigger") for entry in entries]
+
+
 def test_the_dag_in_the_readme_is_one() -> None:
     [code] = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
     names: dict[str, object] = {}
