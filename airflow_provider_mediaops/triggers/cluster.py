@@ -26,8 +26,7 @@ _MOST_NODES = 100
 # A DAG file is parsed without them, and the event loop does not wait for their import.
 _RUN_TIME_MODULES = (
     "airflow_provider_mediaops.cluster.cpu",
-    "airflow_provider_mediaops.triggers.asset_state",
-    "airflow_provider_mediaops.triggers.spikes",
+    "airflow_provider_mediaops.triggers.spike_series",
 )
 # What only a waiting task has a use for, with what it is for all others.
 _OF_A_TASK = {"exponential_backoff": False, "max_wait": None, "silent_fail": False, "start_after": 0, "failures": 0}
