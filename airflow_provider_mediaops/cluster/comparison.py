@@ -1,4 +1,4 @@
-"""What is hot, added up over threads and nodes, and what changed from one report to the next."""
+"""Sum up what is hot over threads and nodes, and compare reports taken one after the other."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ class Heat:
     """
     How hot something was: a pool, a method, a node or a thread.
 
-    :param name: what it is called.
-    :param amounts: what it used in each report, in the unit of the comparison's measure; None for a report that does
-        not show it, which tells no more than that it was not among the busiest threads there.
-    :param threads: how many threads had part in it, over all reports.
+    :param name: its name.
+    :param amounts: the amount in each report, in the unit of the comparison's measure; None for a report that does not
+        show it, which only means that it was not among the busiest threads there.
+    :param threads: number of threads in it, over all reports.
     :param nodes: the nodes on which it was seen, in the order of the text.
     """
 
@@ -72,22 +72,22 @@ class Heat:
 
     @property
     def peak(self) -> float:
-        """The highest amount."""
+        """Return the highest amount."""
         return max(amount or 0.0 for amount in self.amounts)
 
     @property
     def difference(self) -> float:
-        """The last amount less the first, where what is not shown counts as nothing."""
+        """Return the last amount less the first; an amount that is not shown counts as zero."""
         return (self.amounts[-1] or 0.0) - (self.amounts[0] or 0.0)
 
     @property
     def is_new(self) -> bool:
-        """Whether the last report shows it and the first does not."""
+        """Return whether the last report shows it and the first does not."""
         return self.amounts[0] is None and self.amounts[-1] is not None
 
     @property
     def is_gone(self) -> bool:
-        """Whether the first report shows it and the last does not."""
+        """Return whether the first report shows it and the last does not."""
         return self.amounts[0] is not None and self.amounts[-1] is None
 
 
@@ -96,9 +96,9 @@ class HotOne:
     """
     One thread.
 
-    :param heat: how hot it was; its one node is the thread's.
-    :param pool: its pool, as :func:`~airflow_provider_mediaops.cluster.folded.pool_label` has it.
-    :param hottest: the thread as the report has it in which it was hottest.
+    :param heat: how hot it was; its only node is the thread's.
+    :param pool: its pool, from :func:`~airflow_provider_mediaops.cluster.folded.pool_label`.
+    :param hottest: the thread in the report in which it was hottest.
     """
 
     heat: Heat
@@ -107,7 +107,7 @@ class HotOne:
 
     @property
     def method(self) -> str:
-        """The method in which its most frequent stack ends."""
+        """Return the method in which its most frequent stack ends."""
         group = max(self.hottest.groups, key=lambda group: group.snapshots, default=None)
         return method_of(group.frames[0]) if group and group.frames else NO_STACK
 
@@ -117,13 +117,13 @@ class Comparison:
     """
     One report, or several taken one after the other, added up and side by side, hottest first.
 
-    :param measure: what the amounts mean; that of the most threads, where there are several kinds.
+    :param measure: the meaning of the amounts; if there are several kinds, that of the most threads.
     :param pools: by thread pool, over all nodes.
     :param methods: by the method in which the stacks end, over all nodes and pools.
-    :param nodes: by node; one that has nothing hot is among them.
+    :param nodes: by node, nodes with nothing hot included.
     :param threads: by thread.
-    :param untold: how many threads do not tell what they used and count 1.
-    :param left_out: how many threads are of another kind, which does not add up with this one.
+    :param untold: number of threads whose amount is unknown and counts 1.
+    :param left_out: number of threads of another kind, whose amounts do not add up with these.
     """
 
     measure: Measure
@@ -137,10 +137,10 @@ class Comparison:
 
 def compare(reports: Sequence[HotThreadsReport]) -> Comparison:
     """
-    Add up who used how much, and set several reports side by side.
+    Sum up the amounts of pools, methods, nodes and threads, for each report.
 
     :param reports: one or more, in the order in which they were taken.
-    :returns: what was hot, and what changed.
+    :returns: the sums, hottest first.
     """
     measure = measures(reports)[0]
     pools, methods, nodes, ones = (_Sums(len(reports)) for _ in range(4))
@@ -182,18 +182,18 @@ def compare(reports: Sequence[HotThreadsReport]) -> Comparison:
 @lru_cache(_REMEMBERED_FRAMES)
 def method_of(frame: str) -> str:
     """
-    Name the method of a frame, the same on each node and in each run.
+    Return the method of a frame, the same on each node and in each run.
 
     :param frame: such as `app//org.x.Y$$Lambda$5664/0x0000000801.get(Unknown Source)`.
     :returns: class and method without module, place and the numbers of a run: `org.x.Y$$Lambda.get`.
     """
-    # A hidden class is the one thing that has a stroke after the module.
+    # Only a hidden class has a slash after the module.
     method = _LAMBDA.sub("$$Lambda", _HIDDEN_CLASS.sub("", frame.partition("(")[0]))
     return method.rpartition("/")[2] or frame
 
 
 class _Sums:
-    """Amounts by name and report, and who had part in them."""
+    """Amounts by name and report, with the threads in them."""
 
     def __init__(self, reports: int) -> None:
         self._reports = reports

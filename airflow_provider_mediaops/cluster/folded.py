@@ -1,14 +1,14 @@
-"""Report to folded stacks: one line a stack with a weight, the form that flame graph tools read.
+"""Write reports as folded stacks: one line for each stack with a weight, the form that flame-graph tools read.
 
-What a weight is gets decided here, once for the files and the page:
+Files and page use the same weights:
 
 - The *amount* of a thread is its CPU in percent, without other and idle time; in a report on waiting or blocking, the
-  percentage of the interval; for memory, its bytes. Where no thread of a kind has an amount
-  above zero (OpenSearch prints 0.0 % for every `wait` and `block`), nothing was measured, and each thread counts 1.
-- The weight of a stack is its thread's amount times the snapshots in which it was seen. A thread without any stack
-  weighs as if one had been seen in all snapshots. Written weights are whole numbers; what is above zero stays so.
-- A thread that used nothing, among others that used something, weighs nothing and has no line. One whose line does
-  not tell its amount may have used anything: it counts 1, as one percent does.
+  percentage of the interval; for memory, its bytes. If no thread of a kind has an amount above zero (OpenSearch prints
+  0.0 % for every `wait` and `block`), nothing was measured, and each thread counts 1.
+- The weight of a stack is its thread's amount times the number of snapshots with this stack. A thread without any
+  stack weighs as if one had been seen in all snapshots. Written weights are whole numbers, and never rounded to zero.
+- A thread that used nothing, among others that used something, weighs nothing and has no line. A thread whose amount
+  is unknown counts 1, as one percent does.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.hot_threads.model import HotNode, HotThread, HotThreadsReport, Kind
 
 Unit = Literal["percent", "bytes", "threads"]
-"""What an amount is counted in: percent of the interval, bytes allocated, or just threads."""
+"""The unit of an amount: percent of the interval, bytes allocated, or a number of threads."""
 
 NO_NAME = "(no name)"
 
-# What is certain to need no second look.
+# Characters that need no escape.
 _PLAIN = re.compile(r"[ -:<-\[\]-~]*")
 _THREAD_NUMBER = re.compile(r"[-_ #]{0,3}[0-9]{1,9}$")
 
@@ -36,10 +36,10 @@ _THREAD_NUMBER = re.compile(r"[-_ #]{0,3}[0-9]{1,9}$")
 @dataclass(frozen=True, slots=True)
 class Measure:
     """
-    What the amounts of threads mean.
+    The meaning of the amounts of threads.
 
     :param kind: what was sampled.
-    :param unit: what it is counted in.
+    :param unit: the unit of the amounts.
     """
 
     kind: Kind
@@ -47,10 +47,10 @@ class Measure:
 
     def amount(self, thread: HotThread) -> float:
         """
-        Tell how much a thread used.
+        Return how much a thread used.
 
-        :param thread: one of this kind.
-        :returns: the amount in this unit, never below zero; 1 where none is told.
+        :param thread: a thread of this kind.
+        :returns: the amount in this unit, never below zero; 1 if it is unknown.
         """
         amount = thread.amount
         return 1.0 if self.unit == "threads" or amount is None else max(0.0, amount)
@@ -61,13 +61,13 @@ class Stack:
     """
     One stack of one thread.
 
-    :param node: what people call the node.
+    :param node: the node's label.
     :param pool: the thread pool; of a thread in none, its name without its number.
     :param thread: the thread's name.
     :param frames: the frames as they came, outermost first.
-    :param amount: what the thread used.
-    :param snapshots: in how many snapshots this stack was seen.
-    :param taken: how many snapshots were taken of the thread, as far as the text tells.
+    :param amount: the thread's amount.
+    :param snapshots: number of snapshots with this stack.
+    :param taken: number of snapshots taken of the thread; those with a stack, if the text gives no number.
     """
 
     node: str
@@ -80,28 +80,28 @@ class Stack:
 
     @property
     def weight(self) -> float:
-        """The amount times the snapshots."""
+        """Return the amount times the snapshots."""
         return self.amount * self.snapshots
 
     @property
     def part(self) -> float:
-        """What this stack stands for of its thread's amount."""
+        """Return this stack's part of its thread's amount."""
         return self.amount * self.snapshots / self.taken
 
 
 def kind_of(thread: HotThread) -> Kind:
     """
-    Tell what was sampled of a thread.
+    Return what was sampled of a thread.
 
     :param thread: any thread.
-    :returns: the kind; `cpu`, which is what is sampled unless asked otherwise, where its line was not understood.
+    :returns: the kind; `cpu`, the servers' default, if the thread's line was not understood.
     """
     return thread.kind or "cpu"
 
 
 def node_label(node: HotNode) -> str:
     """
-    Tell what people call a node.
+    Return the label of a node.
 
     :param node: a section of a report.
     :returns: its name, else its id, else its header.
@@ -111,38 +111,38 @@ def node_label(node: HotNode) -> str:
 
 def pool_label(thread: HotThread) -> str:
     """
-    Tell which threads belong together.
+    Return the label under which a thread is summed with others.
 
     :param thread: any thread.
-    :returns: its pool; for a thread in none (`C2 CompilerThread0`), its name without its number.
+    :returns: its pool; for a thread in no pool (`C2 CompilerThread0`), its name without its number.
     """
     return thread.pool or _THREAD_NUMBER.sub("", thread.name or "") or NO_NAME
 
 
 def measures(reports: Iterable[HotThreadsReport]) -> tuple[Measure, ...]:
     """
-    Find out what was measured.
+    Return what was measured.
 
     :param reports: one or several.
-    :returns: a measure for each kind of thread, that of the most threads first; for `cpu` if there are none.
+    :returns: a measure for each kind of thread, that of the most threads first; for `cpu` if there are no threads.
     """
     threads = [thread for report in reports for node in report.nodes for thread in node.threads]
     kinds = Counter(kind_of(thread) for thread in threads)
-    told = {kind_of(thread) for thread in threads if (thread.amount or 0) > 0}
+    measured = {kind_of(thread) for thread in threads if (thread.amount or 0) > 0}
     return tuple(
-        Measure(kind, "threads" if kind not in told else "bytes" if kind == "mem" else "percent")
+        Measure(kind, "threads" if kind not in measured else "bytes" if kind == "mem" else "percent")
         for kind, _ in kinds.most_common()
     ) or (Measure("cpu", "percent"),)
 
 
 def stacks(report: HotThreadsReport, measure: Measure, node: str | None = None) -> Iterator[Stack]:
     """
-    Go through the stacks of one kind.
+    Yield the stacks of one kind, in the order of the text.
 
     :param report: the report.
-    :param measure: which kind, and what its amounts mean.
-    :param node: name or id of the only node to look at; None for all.
-    :returns: the stacks, in the order of the text.
+    :param measure: the kind, and the meaning of its amounts.
+    :param node: name or id of a single node; None for all.
+    :returns: the stacks.
     """
     totals = (group.total for section in report.nodes for thread in section.threads for group in thread.groups)
     usual = max((total or 0 for total in totals), default=0) or 1
@@ -170,13 +170,13 @@ def folded(reports: Iterable[HotThreadsReport], node: str | None = None) -> str:
     """
     Write reports as folded stacks, which `flamegraph.pl`, inferno, speedscope and others read.
 
-    A line is `node;pool;thread;outermost frame;...;innermost frame weight`; this module says what a weight is and
-    :func:`on_one_line` how a frame is written. Equal stacks make one line, where the first of them stood. Amounts of
-    several kinds (`cpu`, `mem`) do not add up: where there are several, each line begins with its kind.
+    A line is `node;pool;thread;outermost frame;...;innermost frame weight`. :func:`on_one_line` describes how a frame
+    is written. Equal stacks make one line, in the place of the first. Amounts of several kinds (`cpu`, `mem`) do not
+    add up: if there are several, each line begins with its kind.
 
     :param reports: one, or several whose weights add up.
-    :param node: name or id of the only node to write; None for all.
-    :returns: the lines, each with its end, in characters that UTF-8 can encode; nothing where nothing was used.
+    :param node: name or id of a single node; None for all.
+    :returns: the lines, each with its end, in characters that UTF-8 can encode; an empty text if nothing was used.
     """
     reports = tuple(reports)
     kinds = measures(reports)
@@ -197,13 +197,13 @@ def folded(reports: Iterable[HotThreadsReport], node: str | None = None) -> str:
 
 def on_one_line(text: str) -> str:
     r"""
-    Write a name or a frame so that it can stand between semicolons.
+    Escape a name or a frame so that it can stand between semicolons.
 
-    A semicolon becomes `\x3b`, a backslash two. What cannot be seen (ends of lines, controls, marks that turn the
-    direction of writing) is written as Python does, and so is each byte that is no UTF-8: `\n` is `\x0a`.
+    A semicolon becomes `\x3b`, a backslash two. Invisible characters (line ends, controls, marks that turn the
+    direction of writing) are written as Python writes them, and so is each byte that is no UTF-8: `\n` is `\x0a`.
 
-    :param text: whatever the cluster sent.
-    :returns: one line of characters that can be seen; the text can be had back from it.
+    :param text: any text that the cluster sent.
+    :returns: one line of visible characters, from which the text can be restored.
     """
     if _PLAIN.fullmatch(text):
         return text
@@ -212,10 +212,10 @@ def on_one_line(text: str) -> str:
 
 def visible(sign: str) -> str:
     r"""
-    Write one character so that it can be seen.
+    Return one character in a visible form.
 
     :param sign: a character; a surrogate, as :func:`os.fsdecode` makes it, stands for a byte that is no UTF-8.
-    :returns: the character, or for one that cannot be seen its number: `\x0a`, `\u2028`.
+    :returns: the character, or if it is invisible its number: `\x0a`, `\u2028`.
     """
     if sign.isprintable():
         return sign

@@ -10,7 +10,7 @@ import math
 import re
 from datetime import datetime, timezone
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 HEADER = ":::"
 SAMPLING = "Hot threads at "
@@ -49,7 +49,7 @@ HEADER_LINE = re.compile(rf"[{MARGIN}]*{HEADER_START}([^\n]*)")
 #: How a thread's line begins, complete or not.
 THREAD_START = rf"(?:{_SHARE}% ?[\[(]|{_NUMBER}[kmgtp]?b memory)"
 _TIME_USAGE = (
-    rf"(?P<percent>{_SHARE})% (?:\[cpu=(?P<cpu>{_SHARE})%, (?P<rest>other|idle)=(?P<rest_percent>{_SHARE})%\] )?"
+    rf"(?P<percent>{_SHARE})% (?P<split>\[cpu=(?P<cpu>{_SHARE})%, (?P<rest>other|idle)=(?P<rest_percent>{_SHARE})%\] )?"
     rf"\((?P<time>{_TIME}) out of (?P<out_of>{_TIME})\) (?P<kind>cpu|wait|block) usage"
 )
 _MEMORY_USAGE = rf"(?P<memory>{_NUMBER}(?:b|kb|mb|gb|tb|pb)) memory allocated"
@@ -67,11 +67,12 @@ _USAGE = re.compile(rf"{_TIME_USAGE}|{_MEMORY_USAGE}")
 # rest is short and holds no word of another form.
 _CUT_USAGE = re.compile(
     rf"(?:(?P<memory>{_NUMBER}(?:b|kb|mb|gb|tb|pb)) memory"
-    rf"|(?P<percent>{_SHARE})%(?: \[cpu=(?P<cpu>{_SHARE})%(?:, (?P<rest>other|idle)=(?P<rest_percent>{_SHARE})%\]?)?)?"
+    rf"|(?P<percent>{_SHARE})%"
+    rf"(?: (?P<split>\[(?:cpu=(?P<cpu>{_SHARE})%(?:, (?P<rest>other|idle)=(?P<rest_percent>{_SHARE})%\]?)?)?))?"
     rf"(?: \((?P<time>{_TIME}) out of (?:(?P<out_of>{_TIME})\)(?: (?P<kind>cpu|wait|block)(?![a-z]))?)?)?)"
     rf"[\w .,=(\[-]{{0,24}}"
 )
-_MEASURES = ("percent", "cpu", "rest", "rest_percent", "time", "out_of", "kind", "memory")
+_MEASURES = ("percent", "split", "cpu", "rest", "rest_percent", "time", "out_of", "kind", "memory")
 _SAMPLINGS = ("timestamp_text", "interval", "busiest_threads", "ignore_idle_threads")
 _GROUP = re.compile(r"([0-9]{1,9})/([0-9]{1,9}) snapshots sharing following ([0-9]{1,9}) elements")
 _QUANTITY = re.compile(rf"(?P<number>{_NUMBER})(?P<unit>{_TIME_UNIT})")
@@ -91,17 +92,9 @@ _SECONDS = {
     "h": ("", 3600),
     "d": ("", 86400),
 }
-# Figures repeat from line to line.
-_REMEMBERED = 5_000
+# Figures, pools and versions repeat from line to line.
+_REMEMBERED, _SHORT = 5_000, 50
 _BYTES = {"b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30, "tb": 1 << 40, "pb": 1 << 50}
-
-
-class Group(NamedTuple):
-    """The values of a group's line: seen in `snapshots` of `total` snapshots, followed by `elements` frames."""
-
-    snapshots: int
-    total: int | None
-    elements: int | None
 
 
 def content_of(line: str) -> str:
@@ -109,13 +102,13 @@ def content_of(line: str) -> str:
     return line.rstrip().lstrip(MARGIN)
 
 
-def read_group(content: str) -> Group:
-    """Return the values of `8/10 snapshots sharing following 22 elements`, or of `unique snapshot`."""
+def read_group(content: str) -> tuple[int, int | None, int | None]:
+    """Return snapshots, total and elements of `8/10 snapshots sharing following 22 elements` or `unique snapshot`."""
     match = _GROUP.match(content)
     if match is None:
-        return Group(1, None, None)
-    snapshots, total, elements = match.groups()
-    return Group(int(snapshots), int(total), int(elements))
+        return 1, None, None
+    snapshots, total, elements = map(int, match.groups())
+    return snapshots, total, elements
 
 
 def is_whole_thread(content: str) -> bool:
@@ -159,7 +152,7 @@ def read_usage(content: str, section: str | None) -> tuple[dict[str, Any], str |
 
 
 def _measure_of(match: re.Match[str]) -> dict[str, Any]:
-    percent, cpu, rest, rest_percent, time, out_of, kind, memory = match.group(*_MEASURES)
+    percent, split, cpu, rest, rest_percent, time, out_of, kind, memory = match.group(*_MEASURES)
     if memory is not None:
         return {"kind": "mem", "memory": memory}
     usage: dict[str, Any] = {
@@ -168,7 +161,7 @@ def _measure_of(match: re.Match[str]) -> dict[str, Any]:
         "time": shared(time),
         "out_of": shared(out_of),
     }
-    if cpu is not None:
+    if split is not None:
         # The leading percentage is the sum with the other time, so it is no figure of CPU here.
         usage["cpu_percent"] = _percent(cpu)
         usage["kind"] = "cpu"
@@ -179,19 +172,22 @@ def _measure_of(match: re.Match[str]) -> dict[str, Any]:
     return usage
 
 
-@lru_cache(_REMEMBERED)
 def shared(text: str | None) -> str | None:
     """Return an equal text, the same object for each of many parts, to save memory."""
+    return text if text is None or len(text) > _SHORT else _shared(text)
+
+
+@lru_cache(_REMEMBERED)
+def _shared(text: str) -> str:
     return text
 
 
 @lru_cache(_REMEMBERED)
-def _percent(text: str) -> float | None:
-    number = float(text)
+def _percent(text: str | None) -> float | None:
+    number = float(text or "nan")
     return number if math.isfinite(number) else None
 
 
-@lru_cache(_REMEMBERED)
 def read_seconds(text: str | None) -> float | None:
     """Return a time in seconds.
 
@@ -205,7 +201,6 @@ def read_seconds(text: str | None) -> float | None:
     return float(match["number"] + exponent) * factor
 
 
-@lru_cache(_REMEMBERED)
 def read_bytes(text: str | None) -> int | None:
     """Return a size in bytes, rounded.
 

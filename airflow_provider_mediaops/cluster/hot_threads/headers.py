@@ -35,9 +35,7 @@ BRACKETS = (
     rf"\[(?P<name_in_brackets>(?!{_ID}\])[^\[\]\n]+)\]\[{_ID}\](?:\[[^\[\]\n]+\])?\[inet\[[^\[\]\n]*\]\]"
     r"(?:\{[^{}\n]*\})?"
 )
-_OWN_SLOTS = ("name_in_braces", "node_id", "ephemeral_id", "external_id", "address")
-# Most nodes of a cluster have these in common.
-_COMMON_SLOTS = ("host", "roles", "version", "index_versions")
+_SLOTS = ("node_id", "ephemeral_id", "external_id", "host", "address", "roles", "version", "index_versions")
 
 _is_id = re.compile(_ID).fullmatch
 _is_address = re.compile(_ADDRESS).fullmatch
@@ -53,23 +51,13 @@ def is_whole_header(line: str) -> bool:
 
 def header_of(match: re.Match[str]) -> dict[str, Any]:
     """Return the values of a header that `BRACES` or `BRACKETS` matched, in a group `header`."""
-    name, node_id, ephemeral_id, external_id, address = match.group(*_OWN_SLOTS)
+    name, attributes = match.group("name_in_braces", "attributes")
     if name is None:
         return read_header(match["header"])[0]
-    host, roles, version, index_versions = map(shared, match.group(*_COMMON_SLOTS))
-    attributes = match["attributes"]
-    return {
-        "name": name,
-        "node_id": node_id,
-        "ephemeral_id": ephemeral_id,
-        "external_id": external_id,
-        "host": host,
-        "address": address,
-        "roles": roles,
-        "version": version,
-        "index_versions": index_versions,
-        "attributes": {} if attributes is None else _read_attributes(attributes),
-    }
+    fields: dict[str, Any] = dict(zip(_SLOTS, map(shared, match.group(*_SLOTS)), strict=True))
+    fields["name"] = name
+    fields["attributes"] = {} if attributes is None else _read_attributes(attributes)
+    return fields
 
 
 def read_header(header: str) -> tuple[dict[str, Any], str | None]:

@@ -10,12 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from airflow_provider_mediaops.cluster.hot_threads.grammar import (
-    HEADER_LINE,
-    read_bytes,
-    read_seconds,
-    read_timestamp,
-)
+from airflow_provider_mediaops.cluster.hot_threads.grammar import HEADER_LINE, read_bytes, read_seconds, read_timestamp
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -17,7 +17,7 @@ from airflow_provider_mediaops.cluster.hot_threads.parts import NODE, PARTS, THR
 from airflow_provider_mediaops.cluster.hot_threads.stacks import Stacks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Hashable, Iterator
 
     from airflow_provider_mediaops.cluster.hot_threads.model import StackGroup
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 _MAX_REMARKS = 10_000
 # Nor shall one of millions of headers or threads of which nothing is left. No whole one is as short as this.
 _STUMP = 40
-_MAX_STUMPS = 1_000
+_MAX_KNOWN = 1_000
 
-PartT = TypeVar("PartT", HotNode, HotThread)
+ValueT = TypeVar("ValueT")
 
 
 def parse(text: str) -> HotThreadsReport:
@@ -127,13 +127,11 @@ class _Parser:
         self._nodes: list[HotNode] = []
         self._node: dict[str, Any] = {}
         self._node_name: str | None = None
-        self._has_header = False
         self._threads: list[HotThread] = []
         self._thread: dict[str, Any] = {}
         self._groups: list[tuple[StackGroup]] = []
         self._stacks = Stacks()
-        self._stumps: dict[HotNode | HotThread, HotNode | HotThread] = {}
-        self._attributes: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
+        self._known: dict[Hashable, Any] = {}
         self._remark = _Remarks()
 
     def report(self) -> HotThreadsReport:
@@ -164,9 +162,9 @@ class _Parser:
         else:
             self._node = read_node(source, self._remark)
         self._node["source"] = source
-        self._node["attributes"] = self._shared_attributes(self._node.get("attributes", {}))
+        attributes = self._node.get("attributes", {})
+        self._node["attributes"] = self._shared(tuple(attributes.items()), attributes)
         self._node_name = self._node.get("name")
-        self._has_header = HEADER_LINE.match(source) is not None
 
     def _begin_thread(self, source: str, *, regular: bool) -> None:
         self._end_thread()
@@ -176,9 +174,9 @@ class _Parser:
             thread = read_thread(source, self._node_name, self._remark)
         thread["source"] = source
         name = thread.get("node_name")
-        if name and not self._has_header:
+        if name and name != self._node_name and not HEADER_LINE.match(self._node.get("source", "")):
             # Only the threads' names show to which node a piece without header belongs.
-            if self._node_name not in (None, name):
+            if self._node_name:
                 self._end_node()
             self._node_name = name
         self._thread = thread
@@ -188,26 +186,20 @@ class _Parser:
             # One tuple for each thread would be a large part of a report with short stacks.
             groups = self._groups[0] if len(self._groups) == 1 else tuple(group for (group,) in self._groups)
             thread = HotThread(**self._thread, groups=groups)
-            self._threads.append(thread if self._groups else self._shared(thread))
+            is_stump = not self._groups and len(thread.source) < _STUMP
+            self._threads.append(self._shared(thread, thread) if is_stump else thread)
             self._thread, self._groups = {}, []
 
     def _end_node(self) -> None:
         self._end_thread()
         if self._node or self._threads:
             node = HotNode(**{**self._node, "name": self._node_name}, threads=tuple(self._threads))
-            self._nodes.append(node if self._threads else self._shared(node))
-            self._node, self._node_name, self._has_header, self._threads = {}, None, False, []
+            is_stump = not self._threads and len(node.source) < _STUMP
+            self._nodes.append(self._shared(node, node) if is_stump else node)
+            self._node, self._node_name, self._threads = {}, None, []
 
-    def _shared_attributes(self, attributes: dict[str, str]) -> dict[str, str]:
-        """Return the attributes, the same object for all nodes that have the same."""
-        if len(self._attributes) >= _MAX_STUMPS:
-            self._attributes.clear()
-        return self._attributes.setdefault(tuple(attributes.items()), attributes)
-
-    def _shared(self, part: PartT) -> PartT:
-        """Return a part without parts; if it is a stump that was read before, the same object."""
-        if len(part.source) >= _STUMP:
-            return part
-        if len(self._stumps) >= _MAX_STUMPS:
-            self._stumps.clear()
-        return cast("PartT", self._stumps.setdefault(part, part))
+    def _shared(self, key: Hashable, value: ValueT) -> ValueT:
+        """Return the value that came with this key before, if there was one, to save memory."""
+        if len(self._known) >= _MAX_KNOWN:
+            self._known.clear()
+        return cast("ValueT", self._known.setdefault(key, value))

@@ -8,7 +8,8 @@ lines that only begin that way (`odd_…`). Only the latter are read one by one,
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
 from airflow_provider_mediaops.cluster.hot_threads.grammar import (
     BLANKS,
@@ -38,9 +39,6 @@ from airflow_provider_mediaops.cluster.hot_threads.headers import (
     is_whole_header,
     read_header,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 UNKNOWN = "not a line of a hot-threads report"
 OUTSIDE = "a stack frame outside a stack"
@@ -89,12 +87,8 @@ PARTS = re.compile(
 NODE = re.compile(rf"[{MARGIN}]*{_NODE}")
 THREAD = re.compile(rf"[{MARGIN}]*{_THREAD}")
 
-
-class Remark(Protocol):
-    """Takes down lines that are not understood."""
-
-    def __call__(self, start: int, end: int, reason: str) -> None:
-        """Take down the lines from `start` to `end` of the text that is read, and what is wrong with them."""
+Remark = Callable[[int, int, str], None]
+"""Takes down lines that are not understood: where they start and end in the text that is read, and what is wrong."""
 
 
 def read_node(source: str, remark: Remark) -> dict[str, Any]:

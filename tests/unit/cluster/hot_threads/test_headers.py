@@ -116,6 +116,30 @@ HEADERS: dict[str, tuple[str, dict[str, Any]]] = {
             "attributes": {"zone": "us-east-1b"},
         },
     ),
+    "no ephemeral id, and an address of the port alone": (
+        "{es-2}{qT7xH2b0Qm6UdXo5cVnK1w}{}{:9300}",
+        {"name": "es-2", "node_id": "qT7xH2b0Qm6UdXo5cVnK1w", "address": ":9300"},
+    ),
+    "no ephemeral id beside a host": (
+        "{es-2}{qT7xH2b0Qm6UdXo5cVnK1w}{}{es2}{:9300}{dimr}{a=b}",
+        {
+            "name": "es-2",
+            "node_id": "qT7xH2b0Qm6UdXo5cVnK1w",
+            "host": "es2",
+            "address": ":9300",
+            "roles": "dimr",
+            "attributes": {"a": "b"},
+        },
+    ),
+    "an empty host": (
+        "{es-2}{qT7xH2b0Qm6UdXo5cVnK1w}{Z3cR9pLkTgyW4vHs8uNeJA}{}{:9300}",
+        {
+            "name": "es-2",
+            "node_id": "qT7xH2b0Qm6UdXo5cVnK1w",
+            "ephemeral_id": "Z3cR9pLkTgyW4vHs8uNeJA",
+            "address": ":9300",
+        },
+    ),
     "cut by hand to name and id": (
         "{n1}{qT7xH2b0Qm6UdXo5cVnK1w}",
         {"name": "n1", "node_id": "qT7xH2b0Qm6UdXo5cVnK1w"},
