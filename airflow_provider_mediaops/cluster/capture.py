@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.arguments import read_texts, refused
 from airflow_provider_mediaops.cluster.api import EMPTY_REPORT, HotThreadsQuery, node_list, node_stats
-from airflow_provider_mediaops.cluster.watch import name_some
+from airflow_provider_mediaops.cluster.cpu import name_some
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
     ConnectionFailedError,

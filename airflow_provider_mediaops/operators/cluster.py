@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.cluster.capture_files import CaptureFiles
     from airflow_provider_mediaops.cluster.capture_on_spike import CapturePlan
-    from airflow_provider_mediaops.cluster.watch import CpuWatch
+    from airflow_provider_mediaops.cluster.cpu import CpuWatch
 
 try:
     from airflow.sdk.exceptions import TaskDeferralTimeout
@@ -177,9 +177,10 @@ class CaptureHotThreadsOperator(StoppableTask, BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Capture at once or when nodes run hot, here or in the triggerer; write the files, and return the summary."""
+        from airflow_provider_mediaops.cluster.api import node_stats
         from airflow_provider_mediaops.cluster.capture_on_spike import capture_when_hot
-        from airflow_provider_mediaops.cluster.spike import OwnReadings
         from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
+        from airflow_provider_mediaops.waiting import OwnReadings
 
         with ending_task():
             arguments = self._arguments()
@@ -192,7 +193,7 @@ class CaptureHotThreadsOperator(StoppableTask, BaseOperator):
                     ask,
                     plan,
                     files,
-                    readings=OwnReadings(ask, self.nodes),
+                    readings=OwnReadings(lambda: ask(node_stats(plan.query.nodes))),
                     deadline=time.monotonic() + limit,
                     tell=self._tell,
                 )
@@ -269,7 +270,7 @@ def _plan(arguments: Mapping[str, Any]) -> tuple[CapturePlan, float]:
     """Make the plan of the rendered arguments, and the seconds to wait at most."""
     from airflow_provider_mediaops.cluster.api import HotThreadsQuery
     from airflow_provider_mediaops.cluster.capture_on_spike import CapturePlan
-    from airflow_provider_mediaops.cluster.watch import CpuWatch, read_percentage
+    from airflow_provider_mediaops.cluster.cpu import CpuWatch, read_percentage
 
     query = HotThreadsQuery(**{name: arguments[name] for name in _QUERY})
     watch = None

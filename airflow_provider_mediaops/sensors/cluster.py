@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import timedelta
 
-    from airflow_provider_mediaops.cluster.watch import CpuWatch
+    from airflow_provider_mediaops.cluster.cpu import CpuWatch
     from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
-    from airflow_provider_mediaops.triggers.cluster import HighCpuTrigger
+    from airflow_provider_mediaops.triggers.cluster import CpuSensorTrigger
 
 _ARGUMENTS = ("threshold", "sustained_for", "nodes", "require", "reading_interval")
 
@@ -68,7 +68,7 @@ class ClusterCpuSensor(ServiceSensor):
 
     def make_watch(self) -> CpuWatch:
         """Make what is waited for of the rendered arguments."""
-        from airflow_provider_mediaops.cluster.watch import CpuWatch
+        from airflow_provider_mediaops.cluster.cpu import CpuWatch
 
         watch = CpuWatch(**self._arguments())
         if watch.sustained_for and watch.sustained_for >= self.timeout:
@@ -82,7 +82,7 @@ class ClusterCpuSensor(ServiceSensor):
         return {name: getattr(self, name) for name in _ARGUMENTS}
 
     def _check_known(self) -> None:
-        from airflow_provider_mediaops.cluster.watch import CpuWatch
+        from airflow_provider_mediaops.cluster.cpu import CpuWatch
 
         arguments = self._arguments()
         known = {name: value for name, value in arguments.items() if not is_templated(value)}
@@ -95,12 +95,8 @@ class ClusterCpuSensor(ServiceSensor):
         """Say whether the deferrable form looks once before it defers: where a single reading decides."""
         return not self.make_watch().sustained_for
 
-    def make_trigger(self) -> HighCpuTrigger:
+    def make_trigger(self) -> CpuSensorTrigger:
         """Make the trigger that waits in this sensor's place."""
-        from airflow_provider_mediaops.triggers.cluster import HighCpuTrigger
+        from airflow_provider_mediaops.triggers.cluster import CpuSensorTrigger
 
-        wait = self.trigger_arguments()
-        watch = wait.pop("watch")
-        return HighCpuTrigger(
-            cluster_conn_id=wait.pop("conn_id"), poll_interval=wait.pop("poke_interval"), once=True, **watch, **wait
-        )
+        return CpuSensorTrigger(**self.trigger_arguments())

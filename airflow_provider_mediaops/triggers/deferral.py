@@ -1,13 +1,23 @@
-"""Decide whether a task waits in the triggerer, and how soon it may come back."""
+"""Decide whether a task waits in the triggerer, and how soon it may resume."""
 
 from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, TypeVar
 
 from airflow.providers.common.compat.sdk import conf
 
 from airflow_provider_mediaops.arguments import read_flag
 
-#: Airflow may fail a task that resumes within seconds of its deferral, because it takes the late message of the pause
-#: for the end of what the task has just begun (apache/airflow#71580). So an event is yielded no sooner than this.
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from airflow.triggers.base import BaseTrigger
+
+T = TypeVar("T")
+
+#: The minimum time from the start of a task's trigger to its event, in seconds. Airflow may fail a task that resumes
+#: sooner: its executor's late report of the deferral is taken for the end of the resumed task (apache/airflow#71580).
 SETTLED_AFTER_SECONDS = 10.0
 
 
@@ -22,3 +32,23 @@ def read_deferrable(value: object) -> bool:
     if value is None:
         value = conf.getboolean("operators", "default_deferrable", fallback=False)
     return read_flag("deferrable", value)
+
+
+async def settled(trigger: BaseTrigger, work: Awaitable[T], seconds: float = SETTLED_AFTER_SECONDS) -> T:
+    """
+    Await the work of a task's trigger, then wait until its event may resume the task.
+
+    ``dag.test()`` runs triggers without a scheduler, so nothing is waited for there.
+
+    :param trigger: the trigger, as it runs.
+    :param work: its work.
+    :param seconds: the minimum time from the start of the work to the event.
+    :returns: the result of the work.
+    """
+    loop = asyncio.get_running_loop()
+    earliest = loop.time() + seconds
+    result = await work
+    # The triggerer gives each trigger its id before it runs; dag.test() gives none.
+    if trigger.trigger_id is not None and (left := earliest - loop.time()) > 0:
+        await asyncio.sleep(left)
+    return result

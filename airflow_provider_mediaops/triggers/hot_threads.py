@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
-from airflow_provider_mediaops.http.drivers import arun
-from airflow_provider_mediaops.http.exchange import Blocking
+from airflow_provider_mediaops.http.exchange import awaiting
+from airflow_provider_mediaops.triggers.base import carried_out
 from airflow_provider_mediaops.triggers.deferral import SETTLED_AFTER_SECONDS
 from airflow_provider_mediaops.triggers.work import WorkTrigger
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.http.exchange import Call, Conversation, Request
-    from airflow_provider_mediaops.triggers.cluster_readings import SharedCluster
+    from airflow_provider_mediaops.http.exchange import Call, Conversation
+    from airflow_provider_mediaops.triggers.shared_readings import SharedCluster
 
 T = TypeVar("T")
 
@@ -71,8 +71,7 @@ class CaptureHotThreadsTrigger(WorkTrigger):
         from airflow_provider_mediaops.cluster.capture import CaptureDestination
         from airflow_provider_mediaops.cluster.capture_files import CaptureFiles
         from airflow_provider_mediaops.cluster.capture_on_spike import CapturePlan, capture_when_hot
-        from airflow_provider_mediaops.hooks.threads import in_thread
-        from airflow_provider_mediaops.triggers.cluster_readings import shared_cluster
+        from airflow_provider_mediaops.triggers.shared_readings import shared_cluster
 
         try:
             plan = CapturePlan.from_dict(self.plan)
@@ -90,7 +89,7 @@ class CaptureHotThreadsTrigger(WorkTrigger):
                 deadline=deadline,
                 tell=self._tell,
             )
-            return await arun(conversation, _send, in_thread=in_thread)
+            return await carried_out(conversation)
 
     def _tell(self, level: int, sentence: str) -> None:
         self.log.log(level, "%s", sentence)
@@ -98,13 +97,4 @@ class CaptureHotThreadsTrigger(WorkTrigger):
 
 def _asked(cluster: SharedCluster, call: Call[T]) -> Conversation[T]:
     # By the hook of the moment: the connection may have been edited since the wait began.
-    answer: T = yield Blocking(_no_loop, lambda: cluster.hook.aask(call))
-    return answer
-
-
-def _no_loop() -> NoReturn:
-    raise RuntimeError("A trigger runs on an event loop.")
-
-
-async def _send(request: Request) -> NoReturn:
-    raise RuntimeError(f"{request.path} is asked for by the cluster's hook.")
+    return awaiting(lambda: cluster.hook.aask(call))

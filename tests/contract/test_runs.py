@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -103,3 +104,21 @@ def test_a_refusal_in_the_triggerer_comes_back_as_itself(
     assert not sandbox.state.faults.armed
     output = capfd.readouterr()
     assert "AuthenticationError" in output.out + output.err
+
+
+@pytest.mark.usefixtures("sandbox")
+def test_a_run_without_a_scheduler_does_not_wait_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A deferred task in `dag.test()` need not be kept from resuming soon, as one under a scheduler is."""
+    slept: list[float] = []
+    sleep = asyncio.sleep
+
+    async def recorded(seconds: float) -> None:
+        slept.append(seconds)
+        await sleep(0)
+
+    monkeypatch.setattr(asyncio, "sleep", recorded)
+    with DAG("is_tested", schedule=None) as dag:
+        ClusterCpuSensor(task_id="task", threshold=0, sustained_for=0.01, deferrable=True)
+    assert dag_runs.run(dag).tasks == {"task": "success"}
+    assert slept
+    assert max(slept) < 1

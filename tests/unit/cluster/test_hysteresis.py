@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.cluster.hysteresis import Hysteresis
+from airflow_provider_mediaops.cluster.cpu import CpuWatch, Hysteresis
 from airflow_provider_mediaops.cluster.models import NodeCpu, NodeStats
-from airflow_provider_mediaops.cluster.watch import CpuWatch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,9 +1,19 @@
-"""Whether a task waits in the triggerer."""
+"""Whether a task waits in the triggerer, and how soon it may resume."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
 
 import pytest
 
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
+from airflow_provider_mediaops.triggers.cluster import CpuSensorTrigger
 from airflow_provider_mediaops.triggers.deferral import read_deferrable
+from airflow_provider_mediaops.triggers.event import value_of
+from tests.unit.scripted_cluster import CONN_ID, ScriptedCluster
+from tests.unit.sensor_forms import first_event
+from tests.unit.virtual_time import START, in_virtual_time
 
 
 def test_a_task_that_says_nothing_follows_airflows_default(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -16,3 +26,32 @@ def test_a_task_that_says_nothing_follows_airflows_default(monkeypatch: pytest.M
 def test_what_is_no_flag_is_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="deferrable is True or False; not 'maybe'"):
         read_deferrable("maybe")
+
+
+class TestSettled:
+    """apache/airflow#71580: a task that resumes within seconds of its deferral may be failed."""
+
+    @staticmethod
+    def seconds_to_the_event(*, in_a_triggerer: bool, **watch: Any) -> float:
+        trigger = CpuSensorTrigger(conn_id=CONN_ID, watch={"threshold": 85, **watch}, poke_interval=1)
+        if in_a_triggerer:
+            trigger.trigger_id = 7
+
+        async def run() -> float:
+            assert value_of(await first_event(trigger))
+            return asyncio.get_running_loop().time() - START
+
+        return in_virtual_time(run())
+
+    def test_the_event_of_a_task_comes_after_ten_seconds(self, cluster: ScriptedCluster) -> None:
+        cluster.cpu["node-1"] = 99.0
+        assert self.seconds_to_the_event(in_a_triggerer=True, sustained_for=2) == 10
+        assert cluster.times[-1] == START + 2
+
+    def test_a_longer_wait_is_not_prolonged(self, cluster: ScriptedCluster) -> None:
+        cluster.cpu["node-1"] = 99.0
+        assert self.seconds_to_the_event(in_a_triggerer=True, sustained_for=20) == 20
+
+    def test_it_costs_nothing_if_there_is_no_scheduler(self, cluster: ScriptedCluster) -> None:
+        cluster.cpu["node-1"] = 99.0
+        assert self.seconds_to_the_event(in_a_triggerer=False, sustained_for=2) == 2

@@ -13,7 +13,7 @@ import pytest
 from airflow_provider_mediaops.cluster.api import HotThreadsQuery
 from airflow_provider_mediaops.cluster.capture_files import CaptureFiles
 from airflow_provider_mediaops.cluster.capture_on_spike import CapturePlan
-from airflow_provider_mediaops.cluster.watch import CpuWatch
+from airflow_provider_mediaops.cluster.cpu import CpuWatch
 from airflow_provider_mediaops.exceptions import AuthenticationError, InvalidConnectionError
 from airflow_provider_mediaops.triggers.event import value_of
 from airflow_provider_mediaops.triggers.hot_threads import CaptureHotThreadsTrigger

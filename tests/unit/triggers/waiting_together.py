@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.triggers.cluster_readings import shared_cluster
+from airflow_provider_mediaops.triggers.shared_readings import shared_cluster
 from tests.unit.scripted_cluster import CONN_ID
 from tests.unit.virtual_time import START, in_virtual_time
 

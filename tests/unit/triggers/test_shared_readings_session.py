@@ -14,7 +14,7 @@ from airflow_provider_mediaops.exceptions import (
     ServiceUnavailableError,
 )
 from airflow_provider_mediaops.http.exchange import Failure, TransportError
-from airflow_provider_mediaops.triggers.cluster_readings import shared_cluster
+from airflow_provider_mediaops.triggers.shared_readings import shared_cluster
 from tests.unit.scripted_cluster import CONN_ID, HOST, ScriptedCluster
 from tests.unit.search_cluster import connection, error, replied
 from tests.unit.triggers.waiting_together import now, together, watch

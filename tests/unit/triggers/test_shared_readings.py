@@ -11,7 +11,8 @@ import pytest
 
 from airflow_provider_mediaops.exceptions import NotFoundError
 from airflow_provider_mediaops.http.drivers import run
-from airflow_provider_mediaops.triggers.cluster_readings import shared_cluster
+from airflow_provider_mediaops.triggers.base import carried_out
+from airflow_provider_mediaops.triggers.shared_readings import shared_cluster
 from tests.unit.scripted_cluster import CONN_ID, ScriptedCluster
 from tests.unit.search_cluster import node_id, replied, stats
 from tests.unit.triggers.waiting_together import names, now, together, watch
@@ -19,7 +20,7 @@ from tests.unit.virtual_time import START, in_virtual_time
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import Request, Response
-    from airflow_provider_mediaops.triggers.cluster_readings import SharedReadings
+    from airflow_provider_mediaops.triggers.shared_readings import SharedReadings
 
 
 class TestOneReadingForMany:
@@ -92,9 +93,9 @@ class TestOneReadingForMany:
     def test_what_waits_for_readings_needs_no_session(self, cluster: ScriptedCluster) -> None:
         async def talk() -> None:
             async with shared_cluster(CONN_ID) as shared:
-                assert names(await shared.wait(shared.readings(None, 1).next(0, float("inf")))) == ["node-1", "node-2"]
-                with pytest.raises(RuntimeError, match="asks for readings only; not for GET /thing"):
-                    await shared.wait(ask_for_a_thing())
+                assert names(await carried_out(shared.readings(None, 1).next(0, float("inf")))) == ["node-1", "node-2"]
+                with pytest.raises(RuntimeError, match="GET /thing is no step of a wait"):
+                    await carried_out(ask_for_a_thing())
 
         def ask_for_a_thing() -> Any:
             from airflow_provider_mediaops.http.exchange import ask_once

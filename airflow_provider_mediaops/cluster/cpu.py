@@ -1,0 +1,354 @@
+"""The CPU of a cluster's nodes: readings, streaks of high ones, and spikes that are reported once."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from airflow_provider_mediaops.arguments import read_choice, read_number, read_seconds, shown
+from airflow_provider_mediaops.cluster.api import node_list, node_stats
+from airflow_provider_mediaops.exceptions import InvalidArgumentError
+from airflow_provider_mediaops.json_text import fitting, storable
+from airflow_provider_mediaops.waiting import Done, Waiting, Watch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from airflow_provider_mediaops.cluster.models import NodeCpu, NodeStats
+    from airflow_provider_mediaops.http.exchange import Ask, Conversation
+    from airflow_provider_mediaops.waiting import Verdict
+
+_HIGHEST = 100
+# The one streak that all nodes make together; no id of a node is that short.
+_TOGETHER = "all"
+# The version of what Hysteresis.to_dict returns.
+_VERSION = 1
+# Nodes that left the cluster while they were hot never cool down; the oldest are forgotten first.
+_MOST = 1000
+# A cluster has hundreds of nodes; a line of the log names some.
+_NAMED = 20
+
+# XComs and events are kept below 48 kB, because they stay in Airflow's metadata database.
+_DESCRIBED_BYTES = 40 * 1000
+_LONGEST_NAME = 256
+
+# The hot nodes by whose streak they count for. Nobody in it: the streak is broken. Not in it: nothing is known.
+_Reading = dict[str, "list[NodeCpu]"]
+
+
+@dataclass(frozen=True, slots=True)
+class CpuWatch(Watch):
+    """
+    Nodes whose CPU is at or above a threshold, and stays there.
+
+    :param threshold: CPU in percent, 0 to 100.
+    :param sustained_for: for how many seconds each reading must be at or above it; 0 takes a single reading.
+    :param nodes: ids or names of the nodes to look at, in a list or in one text with commas; None for all.
+    :param require: ``any``: one node's readings suffice; ``all``: all nodes must be at or above it at the same time.
+    :param reading_interval: the most seconds between two readings while nodes are hot.
+    :raises ValueError: for what can never be, or is no figure.
+    """
+
+    threshold: float
+    sustained_for: float = 0.0
+    nodes: str | Sequence[str] | None = None
+    require: Literal["any", "all"] = "any"
+    reading_interval: float = 10.0
+
+    may_return: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        nodes = node_list(self.nodes)
+        # A list: the row of a trigger holds it.
+        object.__setattr__(self, "nodes", None if nodes is None else list(nodes))
+        object.__setattr__(self, "threshold", read_percentage("threshold", self.threshold))
+        for name in ("sustained_for", "reading_interval"):
+            object.__setattr__(self, name, read_seconds(name, getattr(self, name)))
+        if not self.reading_interval:
+            raise InvalidArgumentError("reading_interval is a number of seconds above 0; not 0.")
+        object.__setattr__(self, "require", read_choice("require", self.require, ("any", "all")))
+
+    def look(self, ask: Ask) -> Conversation[NodeStats]:
+        """Return a conversation that reads the CPU of the nodes; NotFoundError if the cluster knows none of them."""
+        return ask(node_stats(self.nodes))
+
+    def judge(self, monotonic: Callable[[], float]) -> SpikeVerdict:
+        """Return the function that judges readings; see :meth:`~airflow_provider_mediaops.waiting.Watch.judge`."""
+        return SpikeVerdict(Streaks(self), monotonic)
+
+    def result(self, value: Spike) -> list[dict[str, str | float | None]]:
+        """Return the nodes of a spike and their CPU, the hottest first."""
+        return described(value.nodes)
+
+    def seen(self, stats: NodeStats) -> str:
+        """
+        Say that the nodes are not hot, or not for long enough.
+
+        :param stats: what was read.
+        :returns: words that stay the same while nothing changes.
+        """
+        silent = [node.label for node in stats.nodes if node.percent is None]
+        if len(silent) == len(stats.nodes):
+            return "no node tells its CPU"
+        which = "no node's CPU is" if self.require == "any" else "the CPU of the nodes is not all"
+        long = f" for {self.sustained_for:g} s" if self.sustained_for else ""
+        seen = f"{which} at {self.threshold:g} % or more{long}"
+        return f"{seen}; not known of {name_some(silent)}" if silent else seen
+
+    def unknown(self, stats: NodeStats) -> str:
+        """
+        Say which of the nodes that were asked for are not among those that answered.
+
+        :param stats: what was read.
+        :returns: words that stay the same while nothing changes; none where all are there.
+        """
+        unknown = stats.unknown(node_list(self.nodes))
+        if not unknown:
+            return ""
+        # One that failed has an id in its failure at best, so it cannot be told from one that does not exist.
+        return f"the cluster {'gave no statistics of' if stats.failures else 'knows no'} node {name_some(unknown)}"
+
+    def open_question(self) -> str:
+        """
+        Return why the nodes are read again soon.
+
+        :returns: words that stay the same while nothing changes.
+        """
+        return f"the CPU is at {self.threshold:g} % or more; is it for {self.sustained_for:g} s?"
+
+
+@dataclass(slots=True)
+class Streaks:
+    """
+    Since when which nodes of a watch have been hot without a break; whoever reads adds what was read.
+
+    :param watch: which nodes, from what threshold on, and for how long.
+    """
+
+    watch: CpuWatch
+    _since: dict[str, float] = field(default_factory=dict)
+    _known: dict[str, float] = field(default_factory=dict)
+
+    def add(self, stats: NodeStats | None, now: float) -> list[NodeCpu]:
+        """
+        Add a reading.
+
+        :param stats: what was read; None for a reading that failed.
+        :param now: when.
+        :returns: the nodes whose streaks it makes long enough, the hottest first.
+        """
+        reading = {} if stats is None else self._read(stats)
+        for whose, hot in reading.items():
+            if hot:
+                self._known[whose] = now
+                self._since.setdefault(whose, now)
+            else:
+                self._since.pop(whose, None)
+        needed = self.watch.sustained_for
+        made = [whose for whose, hot in reading.items() if hot and now - self._since[whose] >= needed]
+        self._since = {whose: start for whose, start in self._since.items() if now - self._known[whose] < needed}
+        nodes = [node for whose in made for node in reading[whose]]
+        return sorted(nodes, key=lambda node: -(node.percent or 0))
+
+    @property
+    def running(self) -> bool:
+        """Whether there are nodes of which it is open whether they are hot for long enough."""
+        return bool(self._since)
+
+    def pause(self, now: float) -> float:
+        """
+        Give the seconds until the next reading, while streaks run.
+
+        :param now: the time.
+        :returns: no more than until the first streak is long enough; those that are wait for a reading that says so.
+        """
+        rests = [self.watch.sustained_for - (now - start) for start in self._since.values()]
+        return min([self.watch.reading_interval, *(rest for rest in rests if rest > 0)])
+
+    def _read(self, stats: NodeStats) -> _Reading:
+        known = [node for node in stats.nodes if node.percent is not None]
+        hot = [node for node in known if node.percent is not None and node.percent >= self.watch.threshold]
+        if self.watch.require == "any":
+            hot_ids = {node.node_id for node in hot}
+            return {node.node_id: [node] if node.node_id in hot_ids else [] for node in known}
+        if not known:
+            return {}
+        return {_TOGETHER: hot if len(hot) == len(known) else []}
+
+
+class Hysteresis(Streaks):
+    """
+    Streaks that are told once: what was told of stays hot until it has cooled down, and is not told again until then.
+
+    With ``require="any"`` each node has spikes of its own; with ``all`` the nodes have them together, and the spike is
+    over as soon as one of them cools down. Only a reading that tells a node's CPU can cool it down: one that failed, or
+    lacks the figure or the node, says nothing.
+
+    :param watch: which nodes, from what threshold on, and for how long.
+    :param clear_below: the CPU in percent below which a node has cooled down; no more than the threshold.
+    :raises ValueError: for a figure that can never be.
+    """
+
+    def __init__(self, watch: CpuWatch, clear_below: float) -> None:
+        super().__init__(watch)
+        if not 0 < clear_below <= watch.threshold:
+            raise InvalidArgumentError(
+                f"clear_below is a percentage above 0 and up to the threshold ({watch.threshold:g}); "
+                f"not {clear_below!r}."
+            )
+        self.clear_below = clear_below
+        self._hot: dict[str, None] = {}
+
+    def add(self, stats: NodeStats | None, now: float) -> list[NodeCpu]:
+        """
+        Add a reading.
+
+        :param stats: what was read; None for a reading that failed.
+        :param now: when.
+        :returns: the nodes whose streaks it makes long enough, but for those that are hot already; the hottest first.
+        """
+        if stats is None:
+            return super().add(None, now)
+        for whose in self._cooled(stats):
+            self._hot.pop(whose, None)
+        nodes = super().add(self._untold(stats), now)
+        if nodes:
+            self._take_for_hot([node.node_id for node in nodes] if self.watch.require == "any" else [_TOGETHER])
+        return nodes
+
+    @property
+    def hot(self) -> tuple[str, ...]:
+        """The ids of the nodes that were told of and have not cooled down; ``all`` for all of them together."""
+        return tuple(self._hot)
+
+    def to_dict(self) -> dict[str, Any]:
+        """
+        Give what has to be known after a restart, as plain values.
+
+        :returns: the nodes that are hot, and a version.
+        """
+        return {"version": _VERSION, "hot": list(self._hot)}
+
+    def restore(self, stored: object) -> bool:
+        """
+        Take up what :meth:`to_dict` gave before a restart.
+
+        :param stored: what was stored, perhaps by another version of this package, or by somebody else.
+        :returns: whether it was understood; what was not changes nothing.
+        """
+        if not isinstance(stored, dict) or stored.get("version") != _VERSION:
+            return False
+        hot = stored.get("hot")
+        if not isinstance(hot, list) or not all(isinstance(whose, str) for whose in hot):
+            return False
+        self._take_for_hot(hot)
+        return True
+
+    def _take_for_hot(self, whose: Iterable[str]) -> None:
+        self._hot.update(dict.fromkeys(whose))
+        for oldest in list(self._hot)[:-_MOST]:
+            del self._hot[oldest]
+
+    def _cooled(self, stats: NodeStats) -> list[str]:
+        cooled = [node.node_id for node in stats.nodes if node.percent is not None and node.percent < self.clear_below]
+        return [*cooled, _TOGETHER] if cooled else []
+
+    def _untold(self, stats: NodeStats) -> NodeStats:
+        if _TOGETHER in self._hot:
+            return replace(stats, nodes=())
+        return replace(stats, nodes=tuple(node for node in stats.nodes if node.node_id not in self._hot))
+
+
+@dataclass(frozen=True, slots=True)
+class Spike:
+    """
+    Nodes that have been hot for long enough.
+
+    :param nodes: the nodes, the hottest first.
+    :param stats: the whole reading that showed it.
+    """
+
+    nodes: tuple[NodeCpu, ...]
+    stats: NodeStats
+
+
+@dataclass(frozen=True, slots=True)
+class SpikeVerdict:
+    """
+    Judges readings of the CPU, one after the other: done with a :class:`Spike`.
+
+    A reading that failed neither breaks a streak nor makes one.
+
+    :param streaks: the streaks so far.
+    :param monotonic: returns seconds that never run backwards.
+    """
+
+    streaks: Streaks
+    monotonic: Callable[[], float] = time.monotonic
+
+    def __call__(self, stats: NodeStats | None) -> Verdict:
+        """Return the verdict of a reading; None for one that failed."""
+        now, watch = self.monotonic(), self.streaks.watch
+        hot = self.streaks.add(stats, now)
+        within = self.streaks.pause(now) if self.streaks.running else None
+        if stats is None:
+            return Waiting(within=within)
+        unknown = watch.unknown(stats)
+        remark = f"Only some of the nodes are watched: {unknown}." if unknown else ""
+        if hot:
+            return Done(Spike(tuple(hot), stats), remark)
+        # Two readings that are minutes apart would prove no streak.
+        seen = watch.seen(stats) if within is None else watch.open_question()
+        return Waiting(seen, within, remark)
+
+
+def described(nodes: Sequence[NodeCpu]) -> list[dict[str, str | float | None]]:
+    """
+    Return nodes and their CPU as plain values, for XCom and events.
+
+    :param nodes: the nodes.
+    :returns: a dictionary for each, in their order; of very many nodes the first, as many as fit into 40 kB.
+    """
+    return fitting(
+        [
+            {
+                "node_id": storable(node.node_id, _LONGEST_NAME),
+                "name": node.name and storable(node.name, _LONGEST_NAME),
+                "host": node.host and storable(node.host, _LONGEST_NAME),
+                "percent": node.percent,
+                "source": node.source,
+            }
+            for node in nodes
+        ],
+        _DESCRIBED_BYTES,
+    )
+
+
+def name_some(names: Sequence[str]) -> str:
+    """
+    Name nodes in a sentence.
+
+    :param names: any number of them.
+    :returns: some of them, and how many more there are.
+    """
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
+
+
+def read_percentage(name: str, value: object) -> float:
+    """
+    Read a percentage.
+
+    :param name: the argument, for the message.
+    :param value: a number, or the text of one.
+    :returns: the percentage.
+    :raises InvalidArgumentError: if it is none from 0 to 100, or a share of 1, such as 0.85.
+    """
+    percentage = read_number(name, value, minimum=0, maximum=_HIGHEST)
+    if 0 < percentage < 1:
+        raise InvalidArgumentError(
+            f"{name} is in percent, 0 or 1 to {_HIGHEST}; not {shown(value)}: if that is a share of 1, write "
+            f"{percentage * 100:g}."
+        )
+    return percentage
