@@ -10,7 +10,7 @@ from airflow_provider_mediaops.books.api import get_book
 from airflow_provider_mediaops.books.isbn import normalise
 from airflow_provider_mediaops.books.not_found import MISSING, UnvouchedNotFoundError
 from airflow_provider_mediaops.exceptions import NotFoundError
-from airflow_provider_mediaops.waiting import Done, Waiting
+from airflow_provider_mediaops.waiting import Done, Waiting, Watch
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import Ask, Conversation
@@ -21,7 +21,7 @@ _LARGEST_RECORD = 32 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class BookWatch:
+class BookWatch(Watch):
     """
     A book's record.
 

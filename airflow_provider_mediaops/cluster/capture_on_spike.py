@@ -14,19 +14,20 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from airflow_provider_mediaops.cluster.api import EMPTY_REPORT, HotThreadsQuery
 from airflow_provider_mediaops.cluster.capture import Reading, storable, take_capture
 from airflow_provider_mediaops.cluster.capture_reason import cause_of
-from airflow_provider_mediaops.cluster.cpu import CpuWatch, name_some
-from airflow_provider_mediaops.cluster.cpu_wait import Progress, await_spike
+from airflow_provider_mediaops.cluster.cpu import CpuWatch, SpikeVerdict, Streaks, name_some
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, MediaOpsError, TemporaryError
 from airflow_provider_mediaops.http.clock import Clock
 from airflow_provider_mediaops.http.exchange import Blocking, Wait
-from airflow_provider_mediaops.waiting import Pace
+from airflow_provider_mediaops.waiting import Done, Pace, Progress, wait
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from airflow_provider_mediaops.cluster.capture import Capture
-    from airflow_provider_mediaops.cluster.cpu_wait import Readings, Spike
+    from airflow_provider_mediaops.cluster.cpu import Spike
+    from airflow_provider_mediaops.cluster.models import NodeStats
     from airflow_provider_mediaops.http.exchange import Ask, Conversation
+    from airflow_provider_mediaops.waiting import Readings
 
 ON_TIMEOUT = ("skip", "fail", "capture")
 
@@ -123,7 +124,7 @@ def capture_when_hot(
     plan: CapturePlan,
     keeper: Keeper,
     *,
-    readings: Readings,
+    readings: Readings[NodeStats],
     deadline: float = float("inf"),
     tell: Callable[[int, str], None],
     clock: Clock | None = None,
@@ -148,31 +149,24 @@ def capture_when_hot(
     yield Blocking(keeper.check)
     if plan.watch is None:
         return (yield from series.all_of(plan.query))
-    progress, pace, pause = Progress(plan.watch, tell), Pace(plan.poll_interval), 0.0
+    verdict = SpikeVerdict(Streaks(plan.watch), series.clock.monotonic)
+    pace, progress, pause = Pace(plan.poll_interval, may_return=True), Progress(tell), 0.0
     while True:
-        spike = yield from await_spike(
-            readings,
-            plan.watch,
-            pace,
-            deadline=deadline,
-            tell=tell,
-            monotonic=series.clock.monotonic,
-            first_pause=pause,
-            progress=progress,
-        )
-        if spike is None:
+        done = yield from wait(readings, verdict, pace, progress, first_pause=pause, deadline=deadline)
+        if not isinstance(done, Done):
             return (yield from _at_the_limit(series))
+        spike: Spike = done.value
         query, reading = _limited(plan.query, spike)
         try:
             yield from series.take(query, 1, reading)
         except MediaOpsError as error:
             if not _may_pass(error):
                 raise
-            pause = pace.after_failure(1, error.retry_after)
             series.note(error, 1)
+            pause = pace.after_failure(series.failed, error.retry_after)
             nodes = name_some([node.label for node in spike.nodes])
             sentence = f"The capture of {nodes} failed, and the wait goes on: {error.message}"
-            progress.tell_state((type(error), nodes), logging.WARNING, sentence)
+            progress.log_state((type(error), nodes), logging.WARNING, sentence)
         else:
             return (yield from series.go_on(query))
 
@@ -237,7 +231,7 @@ class _Series:
     timed_out: bool = False
     _kept: list[dict[str, Any]] = field(default_factory=list)
     _failures: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=_TOLD_FAILURES))
-    _failed: int = 0
+    failed: int = 0
     _began: float = 0.0
 
     def all_of(self, query: HotThreadsQuery) -> Conversation[dict[str, Any]]:
@@ -272,7 +266,7 @@ class _Series:
 
     def note(self, error: MediaOpsError, number: int) -> None:
         """Note a capture that failed."""
-        self._failed += 1
+        self.failed += 1
         self._failures.append(
             {
                 "at": self.clock.now().isoformat(timespec="milliseconds"),
@@ -292,6 +286,6 @@ class _Series:
         return {
             "captures": self._kept,
             "failures": list(self._failures),
-            "failure_count": self._failed,
+            "failure_count": self.failed,
             "timed_out": self.timed_out,
         }

@@ -1,16 +1,16 @@
-"""Waiting for nodes to run hot."""
+"""The CPU of a cluster's nodes: readings, streaks of high ones, and spikes that are reported once."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from airflow_provider_mediaops.arguments import read_choice, read_number, read_seconds, shown
 from airflow_provider_mediaops.cluster.api import node_list, node_stats
-from airflow_provider_mediaops.exceptions import InvalidArgumentError, TemporaryError
-from airflow_provider_mediaops.http.exchange import Wait
-from airflow_provider_mediaops.waiting import Done, Waiting
+from airflow_provider_mediaops.exceptions import InvalidArgumentError
+from airflow_provider_mediaops.json_text import fitting, storable
+from airflow_provider_mediaops.waiting import Done, Waiting, Watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -29,12 +29,16 @@ _MOST = 1000
 # A cluster has hundreds of nodes; a line of the log names some.
 _NAMED = 20
 
+# XComs and events are kept below 48 kB, because they stay in Airflow's metadata database.
+_DESCRIBED_BYTES = 40 * 1000
+_LONGEST_NAME = 256
+
 # The hot nodes by whose streak they count for. Nobody in it: the streak is broken. Not in it: nothing is known.
 _Reading = dict[str, "list[NodeCpu]"]
 
 
 @dataclass(frozen=True, slots=True)
-class CpuWatch:
+class CpuWatch(Watch):
     """
     Nodes whose CPU is at or above a threshold, and stays there.
 
@@ -52,8 +56,12 @@ class CpuWatch:
     require: Literal["any", "all"] = "any"
     reading_interval: float = 10.0
 
+    may_return: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
-        node_list(self.nodes)
+        nodes = node_list(self.nodes)
+        # A list: the row of a trigger holds it.
+        object.__setattr__(self, "nodes", None if nodes is None else list(nodes))
         object.__setattr__(self, "threshold", read_percentage("threshold", self.threshold))
         for name in ("sustained_for", "reading_interval"):
             object.__setattr__(self, name, read_seconds(name, getattr(self, name)))
@@ -61,38 +69,17 @@ class CpuWatch:
             raise InvalidArgumentError("reading_interval is a number of seconds above 0; not 0.")
         object.__setattr__(self, "require", read_choice("require", self.require, ("any", "all")))
 
-    def look(self, ask: Ask, monotonic: Callable[[], float] = time.monotonic) -> Conversation[Verdict]:
-        """
-        Read the CPU and, while nodes are hot, go on reading until they have been for long enough, or no longer are.
+    def look(self, ask: Ask) -> Conversation[NodeStats]:
+        """Return a conversation that reads the CPU of the nodes; NotFoundError if the cluster knows none of them."""
+        return ask(node_stats(self.nodes))
 
-        So a wait that is interrupted between two looks loses nothing: no streak reaches from one into the next. A
-        reading that does not tell a node's CPU, and one that fails for a time, neither breaks a streak nor makes one;
-        but nothing known of a node for as long as ``sustained_for`` ends its streak.
+    def judge(self, monotonic: Callable[[], float]) -> SpikeVerdict:
+        """Return the function that judges readings; see :meth:`~airflow_provider_mediaops.waiting.Watch.judge`."""
+        return SpikeVerdict(Streaks(self), monotonic)
 
-        :param ask: makes a conversation of a call.
-        :param monotonic: seconds that never run backwards.
-        :returns: a conversation; done with the nodes and their CPU, the hottest first.
-        :raises NotFoundError: where the cluster knows none of the nodes.
-        """
-        call = node_stats(self.nodes)
-        streaks = Streaks(self)
-        failure: TemporaryError | None = None
-        stats: NodeStats = yield from ask(call)
-        reading: NodeStats | None = stats
-        while True:
-            if hot := streaks.add(reading, monotonic()):
-                return Done(described(hot))
-            if not streaks.running:
-                if failure:
-                    raise failure
-                return Waiting("; ".join(filter(None, (self.seen(stats), self.unknown(stats)))))
-            asked = failure.retry_after if failure else None
-            yield Wait(max(streaks.pause(monotonic()), asked or 0.0), self.open_question(failure))
-            reading, failure = None, None
-            try:
-                reading = stats = yield from ask(call)
-            except TemporaryError as error:
-                failure = error
+    def result(self, value: Spike) -> list[dict[str, str | float | None]]:
+        """Return the nodes of a spike and their CPU, the hottest first."""
+        return described(value.nodes)
 
     def seen(self, stats: NodeStats) -> str:
         """
@@ -122,15 +109,13 @@ class CpuWatch:
         # One that failed has an id in its failure at best, so it cannot be told from one that does not exist.
         return f"the cluster {'gave no statistics of' if stats.failures else 'knows no'} node {name_some(unknown)}"
 
-    def open_question(self, failure: TemporaryError | None = None) -> str:
+    def open_question(self) -> str:
         """
-        Say why the nodes are read again while they are hot.
+        Return why the nodes are read again soon.
 
-        :param failure: what the last reading ended with, if it failed.
         :returns: words that stay the same while nothing changes.
         """
-        hot = f"the CPU is at {self.threshold:g} % or more; is it for {self.sustained_for:g} s?"
-        return f"{hot} The last reading failed: {failure.message}" if failure else hot
+        return f"the CPU is at {self.threshold:g} % or more; is it for {self.sustained_for:g} s?"
 
 
 @dataclass(slots=True)
@@ -275,23 +260,69 @@ class Hysteresis(Streaks):
         return replace(stats, nodes=tuple(node for node in stats.nodes if node.node_id not in self._hot))
 
 
+@dataclass(frozen=True, slots=True)
+class Spike:
+    """
+    Nodes that have been hot for long enough.
+
+    :param nodes: the nodes, the hottest first.
+    :param stats: the whole reading that showed it.
+    """
+
+    nodes: tuple[NodeCpu, ...]
+    stats: NodeStats
+
+
+@dataclass(frozen=True, slots=True)
+class SpikeVerdict:
+    """
+    Judges readings of the CPU, one after the other: done with a :class:`Spike`.
+
+    A reading that failed neither breaks a streak nor makes one.
+
+    :param streaks: the streaks so far.
+    :param monotonic: returns seconds that never run backwards.
+    """
+
+    streaks: Streaks
+    monotonic: Callable[[], float] = time.monotonic
+
+    def __call__(self, stats: NodeStats | None) -> Verdict:
+        """Return the verdict of a reading; None for one that failed."""
+        now, watch = self.monotonic(), self.streaks.watch
+        hot = self.streaks.add(stats, now)
+        within = self.streaks.pause(now) if self.streaks.running else None
+        if stats is None:
+            return Waiting(within=within)
+        unknown = watch.unknown(stats)
+        remark = f"Only some of the nodes are watched: {unknown}." if unknown else ""
+        if hot:
+            return Done(Spike(tuple(hot), stats), remark)
+        # Two readings that are minutes apart would prove no streak.
+        seen = watch.seen(stats) if within is None else watch.open_question()
+        return Waiting(seen, within, remark)
+
+
 def described(nodes: Sequence[NodeCpu]) -> list[dict[str, str | float | None]]:
     """
-    Give nodes and their CPU as plain values, for XCom and events.
+    Return nodes and their CPU as plain values, for XCom and events.
 
     :param nodes: the nodes.
-    :returns: a dictionary for each, in their order.
+    :returns: a dictionary for each, in their order; of very many nodes the first, as many as fit into 40 kB.
     """
-    return [
-        {
-            "node_id": node.node_id,
-            "name": node.name,
-            "host": node.host,
-            "percent": node.percent,
-            "source": node.source,
-        }
-        for node in nodes
-    ]
+    return fitting(
+        [
+            {
+                "node_id": storable(node.node_id, _LONGEST_NAME),
+                "name": node.name and storable(node.name, _LONGEST_NAME),
+                "host": node.host and storable(node.host, _LONGEST_NAME),
+                "percent": node.percent,
+                "source": node.source,
+            }
+            for node in nodes
+        ],
+        _DESCRIBED_BYTES,
+    )
 
 
 def name_some(names: Sequence[str]) -> str:

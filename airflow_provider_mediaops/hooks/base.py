@@ -206,7 +206,8 @@ class ServiceHook(BaseHook):
 
     def run(self, conversation: Conversation[T]) -> T:
         """Carry out a conversation over this hook's session."""
-        return drivers.run(conversation, self._session().send, self._sleep)
+        # The session is made with the first request: the conversation meets an error of the connection then.
+        return drivers.run(conversation, lambda request: self._session().send(request), self._sleep)
 
     def stream(self, conversation: Conversation[Any]) -> Iterator[Any]:
         """Carry out a conversation over this hook's session; yield its items as they come."""

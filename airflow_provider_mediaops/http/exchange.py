@@ -124,6 +124,21 @@ class Blocking(Generic[T]):
     on_loop: Callable[[], Awaitable[T]] | None = None
 
 
+def awaiting(on_loop: Callable[[], Awaitable[T]]) -> Conversation[T]:
+    """
+    Return a conversation of a single step that only an event loop carries out.
+
+    :param on_loop: returns the awaitable.
+    :returns: the conversation, with the awaitable's result.
+    """
+
+    def in_worker() -> T:
+        raise RuntimeError("This step runs on an event loop only.")
+
+    result: T = yield Blocking(in_worker, on_loop)
+    return result
+
+
 class Failure(Enum):
     """Why no whole reply was received."""
 

@@ -206,9 +206,10 @@ class CaptureHotThreadsOperator(StoppableTask, BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Capture at once or when nodes run hot, here or in the triggerer; write the files, and return the summary."""
+        from airflow_provider_mediaops.cluster.api import node_stats
         from airflow_provider_mediaops.cluster.capture_on_spike import capture_when_hot
-        from airflow_provider_mediaops.cluster.cpu_wait import OwnReadings
         from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
+        from airflow_provider_mediaops.waiting import OwnReadings
 
         with ending_task():
             self._prepare(context)
@@ -222,7 +223,7 @@ class CaptureHotThreadsOperator(StoppableTask, BaseOperator):
                     ask,
                     plan,
                     files,
-                    readings=OwnReadings(ask, self.nodes),
+                    readings=OwnReadings(lambda: ask(node_stats(plan.query.nodes))),
                     deadline=time.monotonic() + limit,
                     tell=self._tell,
                 )

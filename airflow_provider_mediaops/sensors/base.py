@@ -19,12 +19,11 @@ from airflow.providers.common.compat.sdk import (
 )
 
 from airflow_provider_mediaops.arguments import read_identifier
-from airflow_provider_mediaops.exceptions import TemporaryError
 from airflow_provider_mediaops.task_failure import PERMANENT, ending_task, is_templated, use_retry_policy
 from airflow_provider_mediaops.task_stop import StoppableTask
 from airflow_provider_mediaops.triggers.deferral import read_deferrable
 from airflow_provider_mediaops.triggers.event import value_of
-from airflow_provider_mediaops.waiting import Done, Pace, Waiting, until
+from airflow_provider_mediaops.waiting import Done, OwnReadings, Pace, Progress, until, wait
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.hooks.base import ServiceHook
     from airflow_provider_mediaops.http.exchange import Wait
-    from airflow_provider_mediaops.waiting import Verdict, Watch
+    from airflow_provider_mediaops.waiting import Later, Watch
 
 try:
     from airflow.sdk.exceptions import TaskDeferralError, TaskDeferralTimeout
@@ -70,11 +69,10 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
         self.conn_id = conn_id
         self.deferrable = read_deferrable(deferrable)
         self._hook: ServiceHook | None = None
-        self._failures = 0
         self._pause = 0.0
         self._start_after = 0.0
         self._gave_up: Callable[[Wait], None] | None = None
-        self._state: object = None
+        self._progress = Progress(self._log_line)
         self._deadline = float("inf")
         use_retry_policy(self)
 
@@ -104,7 +102,8 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
             "max_wait": self.max_wait.total_seconds() if self.max_wait else None,
             "silent_fail": self.silent_fail,
             "start_after": self._start_after,
-            "failures": self._failures,
+            "failures": self._progress.failures,
+            "answered": self._progress.answered,
         }
 
     def execute(self, context: Context) -> Any:
@@ -135,7 +134,7 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
 
     def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> Any:
         """Return what the trigger found, or raise the typed error that it met."""
-        with self._telling_errors():
+        with self._logging_errors():
             return value_of(event)
 
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
@@ -149,42 +148,43 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
                 raise AirflowSensorTimeout(message) from error
 
     def poke(self, context: Context) -> PokeReturnValue | bool:
-        """Look once; a temporary error counts as not there yet."""
+        """Make one reading, and more while they are due within seconds; an error that may pass counts as not there."""
         with self.stop.uninterruptible():
             return self._poke()
 
     def _poke(self) -> PokeReturnValue | bool:
-        with self._telling_errors():
-            try:
-                verdict = self._look()
-            except TemporaryError as error:
-                self._failures += 1
-                pace = Pace(self.poke_interval)
-                self._pause = pace.after_failure(self._failures, error.retry_after)
-                self._tell_once(type(error), logging.WARNING, f"The wait goes on: {error.message}")
-                return False
-        self._failures, self._pause = 0, 0.0
-        if verdict is None:
-            verdict = Waiting("the look would have had to wait for too long")
-        if isinstance(verdict, Done):
-            return PokeReturnValue(is_done=True, xcom_value=verdict.value)
-        self._tell_once(verdict.seen, logging.INFO, f"Waiting: {verdict.seen}")
+        with self._logging_errors():
+            outcome = self._read()
+        self._pause = 0.0
+        if isinstance(outcome, Done):
+            return PokeReturnValue(is_done=True, xcom_value=self.make_watch().result(outcome.value))
+        if outcome is None:
+            self._progress.log_state(None, logging.INFO, "Waiting: the reading would have had to wait for too long")
+        elif self._progress.failures:
+            self._pause = outcome.seconds
         return False
 
-    def _look(self) -> Verdict | None:
+    def _read(self) -> Done | Later | None:
         if self._hook is None:
             self._hook = self.make_hook().stopped_by(self.stop)
-        look = self.make_watch().look(self._hook.service.ask)
-        return self._hook.run(until(self._deadline, look, gave_up=self._gave_up))
+        hook, watch = self._hook, self.make_watch()
+        poke = wait(
+            OwnReadings(lambda: watch.look(hook.service.ask)),
+            watch.judge(time.monotonic),
+            Pace(self.poke_interval, silent_fail=self.silent_fail, may_return=watch.may_return),
+            self._progress,
+            one_poke=True,
+        )
+        return hook.run(until(self._deadline, poke, time.monotonic, self._gave_up))
+
+    def _log_line(self, level: int, sentence: str) -> None:
+        self.log.log(level, "%s", sentence)
 
     def _time_left(self, context: Context) -> float:
         started = context["ti"].get_first_reschedule_date(context) if self.reschedule else None
+        # A process of its own makes each poke: an earlier one got no answer that would have ended the wait.
+        self._progress.answered = started is not None
         return self.timeout - ((datetime.now(timezone.utc) - started).total_seconds() if started else 0.0)
-
-    def _tell_once(self, state: object, level: int, message: str) -> None:
-        if state != self._state:
-            self.log.log(level, message)
-        self._state = state
 
     def _get_next_poke_interval(
         self, started_at: datetime | float, run_duration: Callable[[], float], poke_count: int
@@ -194,7 +194,7 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
         return max(interval, min(self._pause, self.timeout - run_duration()))
 
     @contextmanager
-    def _telling_errors(self) -> Iterator[None]:
+    def _logging_errors(self) -> Iterator[None]:
         # Whatever becomes of the task, be it a skip: the log says what was wrong.
         try:
             yield

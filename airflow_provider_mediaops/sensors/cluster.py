@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.cluster.cpu import CpuWatch
     from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
-    from airflow_provider_mediaops.triggers.cluster import HighCpuTrigger
+    from airflow_provider_mediaops.triggers.cluster import CpuSensorTrigger
 
 _ARGUMENTS = ("threshold", "sustained_for", "nodes", "require", "reading_interval")
 
@@ -99,12 +99,8 @@ class ClusterCpuSensor(ServiceSensor):
         """Say whether the deferrable form looks once before it defers: where a single reading decides."""
         return not self.make_watch().sustained_for
 
-    def make_trigger(self) -> HighCpuTrigger:
+    def make_trigger(self) -> CpuSensorTrigger:
         """Make the trigger that waits in this sensor's place."""
-        from airflow_provider_mediaops.triggers.cluster import HighCpuTrigger
+        from airflow_provider_mediaops.triggers.cluster import CpuSensorTrigger
 
-        wait = self.trigger_arguments()
-        watch = wait.pop("watch")
-        return HighCpuTrigger(
-            cluster_conn_id=wait.pop("conn_id"), poll_interval=wait.pop("poke_interval"), once=True, **watch, **wait
-        )
+        return CpuSensorTrigger(**self.trigger_arguments())

@@ -1,10 +1,13 @@
-"""The waiting that all sensors share, in the triggerer."""
+"""Base class for the triggers of the sensors: the wait in the triggerer."""
 
 from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
@@ -15,33 +18,38 @@ from airflow_provider_mediaops.exceptions import (
     TemporaryError,
 )
 from airflow_provider_mediaops.hooks.threads import in_thread
+from airflow_provider_mediaops.http.drivers import arun
+from airflow_provider_mediaops.http.exchange import awaiting
 from airflow_provider_mediaops.triggers.deferral import settled
 from airflow_provider_mediaops.triggers.event import done_event, error_event, unexpected
-from airflow_provider_mediaops.waiting import Done, Pace
+from airflow_provider_mediaops.waiting import Done, Pace, Progress, wait
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from airflow_provider_mediaops.hooks.base import ServiceHook
-    from airflow_provider_mediaops.waiting import Verdict, Watch
+    from airflow_provider_mediaops.http.exchange import Conversation, Request
+    from airflow_provider_mediaops.waiting import Readings, Watch
+
+T = TypeVar("T")
 
 
 class WatchTrigger(BaseTrigger):
     """
-    Looks at a service until what is waited for is there.
+    Base class for triggers that wait for a condition at a service and yield one event.
 
-    A temporary failure is waited out, with a longer pause each time and one warning per change of state; a permanent
-    one is handed to the task. The constructor takes plain values and never raises, because an exception there stops
-    the whole triggerer.
+    :data:`~airflow_provider_mediaops.waiting.RULES` says which errors end the wait; the task gets them. The
+    constructor takes plain values and never raises, because an exception there stops the whole triggerer.
 
     :param conn_id: the connection's id.
-    :param watch: what is waited for: the fields of the service's watch, plain values.
-    :param poke_interval: seconds between two looks.
+    :param watch: the condition: the fields of the service's watch, plain values.
+    :param poke_interval: seconds between two readings.
     :param exponential_backoff: whether the interval grows.
-    :param max_wait: the longest interval in seconds, where it grows.
-    :param start_after: seconds to wait before the first look, where the sensor itself has just looked.
-    :param failures: how many looks of the sensor have failed in a row; the pauses go on growing from there.
-    :param silent_fail: whether a permanent error is only logged and the wait goes on.
+    :param max_wait: the longest interval in seconds, if it grows.
+    :param silent_fail: whether every error is only logged and the wait goes on.
+    :param start_after: seconds to wait before the first reading, if the sensor itself has just made one.
+    :param failures: the number of the sensor's readings that failed in a row; the pauses go on growing from there.
+    :param answered: whether the service has answered a reading of the sensor.
     """
 
     def __init__(
@@ -55,6 +63,7 @@ class WatchTrigger(BaseTrigger):
         silent_fail: bool = False,
         start_after: float = 0.0,
         failures: int = 0,
+        answered: bool = False,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.conn_id = conn_id
@@ -65,6 +74,7 @@ class WatchTrigger(BaseTrigger):
         self.silent_fail = silent_fail
         self.start_after = start_after
         self.failures = failures
+        self.answered = answered
 
     @abstractmethod
     def _make_hook(self) -> ServiceHook:
@@ -85,56 +95,70 @@ class WatchTrigger(BaseTrigger):
             "silent_fail": self.silent_fail,
             "start_after": self.start_after,
             "failures": self.failures,
+            "answered": self.answered,
         }
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Wait, and yield one event: done, or a permanent error."""
+        """Wait, and yield one event: the result, or the error that ended the wait."""
         yield TriggerEvent(await settled(self, self._payload()))
 
     async def _payload(self) -> dict[str, Any]:
         try:
-            # In a thread: the first call imports the service's modules.
-            watch, hook = await in_thread(lambda: (self._make_watch(), self._make_hook()))
-            if self.start_after:
-                await asyncio.sleep(self.start_after)
-            async with hook:
-                return done_event(await self._wait(hook, watch))
+            try:
+                # In a thread: the first call imports the service's modules.
+                watch = await in_thread(self._make_watch)
+            except TypeError as error:
+                # Its watch has other fields.
+                raise TemporaryError(f"Another version of this provider made this trigger: {error}") from error
+            return done_event(watch.result(await self._wait(watch)))
         except MediaOpsError as error:
             return error_event(error)
-        # TypeError: a row of another version of this provider, whose watch has other fields.
-        except (TypeError, InvalidArgumentError) as error:
+        except InvalidArgumentError as error:
             return error_event(InvalidConnectionError(str(error)))
-        except ValueError as error:
+        except Exception as error:
             self.log.exception("The wait ended with an unexpected error.")
             return error_event(unexpected(error))
 
-    async def _wait(self, hook: ServiceHook, watch: Watch) -> Any:
-        pace = Pace(self.poke_interval, self.exponential_backoff, self.max_wait)
-        looks, failures = 0, self.failures
-        state: object = None
-        while True:
-            looks += 1
-            try:
-                verdict = await self._look(hook, watch)
-            except MediaOpsError as error:
-                if not (isinstance(error, TemporaryError) or self.silent_fail):
-                    raise
-                failures += 1
-                pause = pace.after_failure(failures, error.retry_after)
-                # Told once per kind of failure: a service that is down for hours would fill the log.
-                if state is not type(error):
-                    self.log.warning("The wait goes on in %.0f s: %s", pause, error.message)
-                state = type(error)
-            else:
-                if isinstance(verdict, Done):
-                    return verdict.value
-                if state != verdict.seen:
-                    self.log.info("Waiting: %s", verdict.seen)
-                state = verdict.seen
-                failures = 0
-                pause = pace.after_look(looks)
-            await asyncio.sleep(pause)
+    async def _wait(self, watch: Watch) -> Any:
+        pace = Pace(self.poke_interval, self.exponential_backoff, self.max_wait, self.silent_fail, watch.may_return)
+        progress = Progress(self.log.log, failures=self.failures, answered=self.answered)
+        judge = watch.judge(asyncio.get_running_loop().time)
+        async with self._readings(watch) as readings:
+            outcome = await carried_out(wait(readings, judge, pace, progress, first_pause=self.start_after))
+        # Without a deadline and without a single poke, a wait ends in no other way.
+        assert isinstance(outcome, Done)  # noqa: S101
+        return outcome.value
 
-    async def _look(self, hook: ServiceHook, watch: Watch) -> Verdict:
-        service = await hook.aservice()
-        return await hook.arun(watch.look(service.ask))
+    @asynccontextmanager
+    async def _readings(self, watch: Watch) -> AsyncIterator[Readings[Any]]:
+        async with await in_thread(self._make_hook) as hook:
+            yield _HookReadings(hook, watch)
+
+
+@dataclass(frozen=True, slots=True)
+class _HookReadings:
+    hook: ServiceHook
+    watch: Watch
+
+    def next(self, pause: float, deadline: float) -> Conversation[Any]:
+        return awaiting(partial(self._anext, pause))
+
+    async def _anext(self, pause: float) -> Any:
+        if pause:
+            await asyncio.sleep(pause)
+        service = await self.hook.aservice()
+        return await self.hook.arun(self.watch.look(service.ask))
+
+
+async def carried_out(conversation: Conversation[T]) -> T:
+    """
+    Carry out a wait in the triggerer.
+
+    :param conversation: a conversation that sends nothing itself: its readings are steps of their own.
+    :returns: its result.
+    """
+    return await arun(conversation, _send_nothing, in_thread=in_thread)
+
+
+async def _send_nothing(request: Request) -> NoReturn:
+    raise RuntimeError(f"{request.method} {request.path} is no step of a wait.")

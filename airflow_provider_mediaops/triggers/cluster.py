@@ -1,99 +1,119 @@
-"""The trigger of the search cluster's sensor, which also starts DAGs: a node runs hot."""
+"""The triggers of the search cluster: one for the sensor, and one that starts DAGs when a node runs hot."""
 
 from __future__ import annotations
 
 import asyncio
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, Literal
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
-from airflow_provider_mediaops.exceptions import InvalidArgumentError, InvalidConnectionError, MediaOpsError
+from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.hooks.threads import import_in_thread
-from airflow_provider_mediaops.triggers.deferral import settled
-from airflow_provider_mediaops.triggers.event import done_event, error_event, unexpected
-from airflow_provider_mediaops.waiting import Pace
+from airflow_provider_mediaops.triggers.base import WatchTrigger
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 
-    from airflow_provider_mediaops.cluster.cpu import CpuWatch, Hysteresis
-    from airflow_provider_mediaops.cluster.cpu_wait import Spike
+    from airflow_provider_mediaops.cluster.cpu import CpuWatch, Hysteresis, Spike
+    from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
+    from airflow_provider_mediaops.triggers.shared_readings import SharedReadings
+    from airflow_provider_mediaops.waiting import Watch
 
-# An event's payload stands in the database for good; of more nodes, the hottest.
-_MOST_NODES = 100
 # A DAG file is parsed without them, and the event loop does not wait for their import.
 _RUN_TIME_MODULES = (
     "airflow_provider_mediaops.cluster.cpu",
+    "airflow_provider_mediaops.triggers.shared_readings",
     "airflow_provider_mediaops.triggers.spike_series",
 )
-# What only a waiting task has a use for, with what it is for all others.
-_OF_A_TASK = {"exponential_backoff": False, "max_wait": None, "silent_fail": False, "start_after": 0, "failures": 0}
-# What makes another watch, with a memory of its own.
+# What makes another watch, with a state of its own in the asset's store.
 _WATCHED = ("cluster_conn_id", "threshold", "sustained_for", "nodes", "require", "clear_below")
+# The arguments that HighCpuTrigger had in version 0.1, when the sensor used it with once=True, and their defaults.
+_OF_0_1 = {
+    "once": False,
+    "exponential_backoff": False,
+    "max_wait": None,
+    "silent_fail": False,
+    "start_after": 0,
+    "failures": 0,
+}
+
+
+class CpuSensorTrigger(WatchTrigger):
+    """
+    Waits in the triggerer for hot nodes, for a task; its ``watch`` has the fields of ``CpuWatch``.
+
+    All triggers of a triggerer that wait on one connection share its session and its readings.
+    """
+
+    def _make_hook(self) -> SearchClusterHook:
+        from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
+
+        return SearchClusterHook(self.conn_id)
+
+    def _make_watch(self) -> CpuWatch:
+        from airflow_provider_mediaops.cluster.cpu import CpuWatch
+
+        return CpuWatch(**self.watch)
+
+    @asynccontextmanager
+    async def _readings(self, watch: Watch) -> AsyncIterator[SharedReadings]:
+        await import_in_thread(*_RUN_TIME_MODULES)
+        from airflow_provider_mediaops.triggers.shared_readings import shared_cluster
+
+        async with shared_cluster(self.conn_id) as cluster:
+            yield cluster.readings(self._make_watch().nodes, self.poke_interval)
 
 
 def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < float("inf")
 
 
-def _is_number_or_none(value: object) -> bool:
-    return value is None or _is_number(value)
-
-
-def _is_flag(value: object) -> bool:
-    return isinstance(value, bool)
-
-
 _KINDS: dict[str, tuple[Callable[[object], bool], str]] = {
     "cluster_conn_id": (lambda value: isinstance(value, str) and value != "", "the id of a connection"),
     "nodes": (lambda value: value is None or isinstance(value, (str, list)), "ids or names, as a list or one text"),
     **dict.fromkeys(
-        ("threshold", "sustained_for", "poll_interval", "reading_interval", "start_after", "failures"),
-        (_is_number, "a number, 0 or more"),
+        ("threshold", "sustained_for", "poll_interval", "reading_interval"), (_is_number, "a number, 0 or more")
     ),
-    **dict.fromkeys(("clear_below", "max_wait"), (_is_number_or_none, "a number, 0 or more, or None")),
-    **dict.fromkeys(("once", "exponential_backoff", "silent_fail"), (_is_flag, "True or False")),
+    "clear_below": (lambda value: value is None or _is_number(value), "a number, 0 or more, or None"),
 }
 
 
 class HighCpuTrigger(BaseEventTrigger):
     """
-    Tells that nodes of a search cluster run hot: each time, to start DAGs; or once, to a task that waits for it.
+    Starts DAGs when nodes of a search cluster run hot.
 
-    Under an ``AssetWatcher`` it goes on for ever, and each spike is one event. Its payload has ``nodes`` (dictionaries
-    with ``node_id``, ``name``, ``host``, ``percent`` and ``source``, the hottest first, 100 at most), ``node_count``,
-    ``threshold``, ``sustained_for``, ``cluster_conn_id`` and ``at``. A spike begins when a node has been hot for long
-    enough, and is over when a reading shows the node below ``clear_below``; other nodes have spikes of their own. With
-    ``require="all"`` the nodes have spikes together. Failures are never events: they are logged, once per change of
-    state, and the watch goes on with growing pauses; also where the connection is missing or wrong, until it is not.
+    An ``AssetWatcher`` runs it for ever, and each spike is one event.
 
-    From Airflow 3.3 on, which nodes are hot outlives the triggerer: it is kept in the asset's state store, under a key
-    made of the arguments. It is kept some seconds after the event, when the event has reached the database: a triggerer
-    killed in between tells of the spike again, so every spike is told at least once. Below 3.3, and where one watcher
-    with equal arguments belongs to several assets, a restart tells again of the nodes that are hot then. A streak of
-    readings that is not long enough yet begins anew.
+    The payload of an event has ``nodes`` (dictionaries with ``node_id``, ``name``, ``host``, ``percent`` and
+    ``source``, the hottest first; of very many nodes, the hottest), ``node_count``, ``threshold``, ``sustained_for``,
+    ``cluster_conn_id`` and ``at``. A spike begins when a node has been hot for long enough, and is over when a reading
+    shows the node below ``clear_below``; other nodes have spikes of their own. With ``require="all"`` the nodes have
+    spikes together. Errors are never events: they are logged, once per change of state, and the watch goes on with
+    growing pauses; also if the connection is missing or wrong, until it is corrected.
+
+    From Airflow 3.3 on, the hot nodes are kept in the asset's state store, under a key made of the arguments, so that a
+    restart of the triggerer does not repeat events. They are kept some seconds after the event, when the event has
+    reached the database: a triggerer killed in between repeats the event, so every spike is reported at least once.
+    Below 3.3, and if one watcher with equal arguments belongs to several assets, a restart repeats the events of the
+    nodes that are hot then. A streak of readings that is not long enough yet begins anew.
 
     All triggers of a triggerer that wait on one connection share its session and its readings. The constructor never
-    raises, because an exception there would stop the triggerer: arguments are judged when a DAG is parsed or a task
-    defers.
+    raises for a wrong value, because an exception there would stop the triggerer: arguments are checked when a DAG is
+    parsed.
 
     :param cluster_conn_id: the connection's id.
-    :param threshold: CPU in percent, above 0 and up to 100; with ``once`` also 0.
+    :param threshold: CPU in percent, above 0 and up to 100.
     :param sustained_for: for how long, in seconds or as a ``timedelta``, every reading must be at or above it; 0 is
         content with one, but single readings spike.
-    :param nodes: ids or names of the nodes to look at, in a list or in one text with commas; None for all.
+    :param nodes: ids or names of the nodes to read, in a list or in one text with commas; None for all.
     :param require: ``any``: one node suffices; ``all``: all nodes at the same time.
     :param poll_interval: seconds between two readings.
-    :param reading_interval: the most seconds between two readings while nodes are hot, but not yet for long enough.
+    :param reading_interval: the maximum seconds between two readings while nodes are hot, but not yet for long enough.
     :param clear_below: CPU in percent below which a spike is over; None for the threshold.
-    :param once: whether it ends with its first event, which may be a typed error: for a task that waits. Only then:
-    :param exponential_backoff: whether ``poll_interval`` grows.
-    :param max_wait: the longest ``poll_interval`` in seconds, where it grows.
-    :param silent_fail: whether a permanent error is only logged and the wait goes on.
-    :param start_after: seconds to wait before the first reading.
-    :param failures: how many readings have failed in a row before; the pauses go on growing from there.
+    :param of_0_1: arguments in a row of version 0.1, which used this class for the sensor, too.
+    :raises TypeError: for an unknown argument.
     """
 
     def __init__(
@@ -107,39 +127,32 @@ class HighCpuTrigger(BaseEventTrigger):
         poll_interval: float = 30.0,
         reading_interval: float = 10.0,
         clear_below: float | None = None,
-        once: bool = False,
-        exponential_backoff: bool = False,
-        max_wait: float | None = None,
-        silent_fail: bool = False,
-        start_after: float = 0.0,
-        failures: int = 0,
+        **of_0_1: Any,
     ) -> None:
+        if unknown := of_0_1.keys() - _OF_0_1.keys():
+            raise TypeError(f"HighCpuTrigger has no argument {', '.join(sorted(unknown))}.")
         super().__init__()  # type: ignore[no-untyped-call]
         self.cluster_conn_id = cluster_conn_id
         self.threshold = threshold
         self.sustained_for = sustained_for.total_seconds() if isinstance(sustained_for, timedelta) else sustained_for
         self.nodes = list(nodes) if isinstance(nodes, tuple) else nodes
-        self.require: Literal["any", "all"] = require
+        self.require = require
         self.poll_interval = poll_interval
         self.reading_interval = reading_interval
         self.clear_below = clear_below
-        self.once = once
-        self.exponential_backoff = exponential_backoff
-        self.max_wait = max_wait
-        self.silent_fail = silent_fail
-        self.start_after = start_after
-        self.failures = failures
-        # Triggers of tasks keep to their task's queue (Airflow 3.2 and later), those that watch assets know none.
-        self.supports_triggerer_queue = bool(once)
+        self._of_0_1 = of_0_1
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """
         Return the class and the arguments from which Airflow makes this trigger again.
 
-        Airflow calls it when it parses a DAG and when a task defers, not in the triggerer.
+        Airflow calls it when it parses a DAG, not in the triggerer.
 
         :raises ValueError: if an argument cannot be used.
         """
+        for name, value in self._of_0_1.items():
+            if value != _OF_0_1[name]:
+                raise InvalidArgumentError(f"{name} is for a task that waits: use CpuSensorTrigger.")
         self._check()
         return self._serialized()
 
@@ -154,12 +167,6 @@ class HighCpuTrigger(BaseEventTrigger):
             "poll_interval": self.poll_interval,
             "reading_interval": self.reading_interval,
             "clear_below": self.clear_below,
-            "once": self.once,
-            "exponential_backoff": self.exponential_backoff,
-            "max_wait": self.max_wait,
-            "silent_fail": self.silent_fail,
-            "start_after": self.start_after,
-            "failures": self.failures,
         }
 
     def __repr__(self) -> str:
@@ -167,54 +174,33 @@ class HighCpuTrigger(BaseEventTrigger):
         return str(self.repr(*self._serialized()))
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Watch, and yield an event for each spike; or wait, and yield one event: done, or a permanent error."""
+        """Watch, and yield an event for each spike."""
         await import_in_thread(*_RUN_TIME_MODULES)
-        if self.once:
-            if getattr(self, "asset_state_store", None) is not None:
-                await self._never(ValueError("once=True is for a task that waits; not for an asset's watcher."))
-            yield TriggerEvent(await settled(self, self._end_of_the_wait()))
+        if self._of_0_1.get("once"):
+            async for event in self._sensor_trigger().run():
+                yield event
             return
         try:
             self._check()
         except ValueError as error:
-            await self._never(error)
+            # To return or to raise would make Airflow start it again every two seconds.
+            self.log.error("This watch cannot begin until its arguments are corrected: %s", error)  # noqa: TRY400
+            await asyncio.get_running_loop().create_future()
         async with aclosing(self._spikes()) as spikes:
             async for spike in spikes:
                 yield TriggerEvent(self._payload(spike))
 
-    async def _never(self, error: ValueError) -> None:
-        # To return or to raise would make Airflow start it again every two seconds.
-        self.log.error("This watch cannot begin until its arguments are corrected: %s", error)
-        await asyncio.get_running_loop().create_future()
-
-    async def _end_of_the_wait(self) -> dict[str, Any]:
-        from airflow_provider_mediaops.cluster.cpu import described
-        from airflow_provider_mediaops.cluster.cpu_wait import await_spike
-        from airflow_provider_mediaops.triggers.shared_readings import shared_cluster
-
-        try:
-            self._check()
-            watch = self._watch()
-            async with shared_cluster(self.cluster_conn_id) as cluster:
-                wait = await_spike(
-                    cluster.readings(watch.nodes, self.poll_interval),
-                    watch,
-                    Pace(self.poll_interval, self.exponential_backoff, self.max_wait),
-                    tell=self.log.log,
-                    monotonic=asyncio.get_running_loop().time,
-                    failures=self.failures,
-                    silent_fail=self.silent_fail,
-                    first_pause=self.start_after,
-                )
-                spike = await cluster.wait(wait)
-        except MediaOpsError as error:
-            return error_event(error)
-        except InvalidArgumentError as error:
-            return error_event(InvalidConnectionError(str(error)))
-        except ValueError as error:
-            self.log.exception("The wait ended with an unexpected error.")
-            return error_event(unexpected(error))
-        return done_event(described(spike.nodes) if spike else [])
+    def _sensor_trigger(self) -> CpuSensorTrigger:
+        """Return the trigger that does now what this row of version 0.1 asks for."""
+        watch = ("threshold", "sustained_for", "nodes", "require", "reading_interval")
+        trigger = CpuSensorTrigger(
+            conn_id=self.cluster_conn_id,
+            watch={name: getattr(self, name) for name in watch},
+            poke_interval=self.poll_interval,
+            **{name: value for name, value in self._of_0_1.items() if name != "once"},
+        )
+        trigger.trigger_id = self.trigger_id
+        return trigger
 
     def _spikes(self) -> AsyncGenerator[Spike, None]:
         from airflow_provider_mediaops.triggers.spike_series import AssetState, SpikeSeries, state_key
@@ -229,7 +215,7 @@ class HighCpuTrigger(BaseEventTrigger):
         from airflow_provider_mediaops.cluster.cpu import described
 
         return {
-            "nodes": described(spike.nodes[:_MOST_NODES]),
+            "nodes": described(spike.nodes),
             "node_count": len(spike.nodes),
             "threshold": self.threshold,
             "sustained_for": self.sustained_for,
@@ -237,37 +223,17 @@ class HighCpuTrigger(BaseEventTrigger):
             "at": datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
         }
 
-    def _watch(self) -> CpuWatch:
-        from airflow_provider_mediaops.cluster.cpu import CpuWatch
-
-        return CpuWatch(
-            threshold=self.threshold,
-            sustained_for=self.sustained_for,
-            nodes=self.nodes,
-            require=self.require,
-            reading_interval=self.reading_interval,
-        )
-
     def _hysteresis(self) -> Hysteresis:
-        from airflow_provider_mediaops.cluster.cpu import Hysteresis
+        from airflow_provider_mediaops.cluster.cpu import CpuWatch, Hysteresis
 
-        return Hysteresis(self._watch(), self.threshold if self.clear_below is None else self.clear_below)
+        watch = CpuWatch(self.threshold, self.sustained_for, self.nodes, self.require, self.reading_interval)
+        return Hysteresis(watch, self.threshold if self.clear_below is None else self.clear_below)
 
     def _check(self) -> None:
-        """Refuse what cannot be used, whatever its kind, with a ValueError."""
+        """Raise InvalidArgumentError for a value that cannot be used, whatever its type."""
         for name, (is_one, kind) in _KINDS.items():
             if not is_one(getattr(self, name)):
                 raise InvalidArgumentError(f"{name} is {kind}; not {getattr(self, name)!r}.")
-        if self.once:
-            self._watch()
-            if self.clear_below is not None:
-                raise InvalidArgumentError(
-                    "clear_below has no meaning with once=True, which ends with the first spike."
-                )
-            return
         self._hysteresis()
         if not self.poll_interval:
             raise InvalidArgumentError("poll_interval is a number above 0; not 0.")
-        for name, unset in _OF_A_TASK.items():
-            if getattr(self, name) != unset:
-                raise InvalidArgumentError(f"{name} has no meaning without once=True: it is for a task that waits.")

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
-from airflow_provider_mediaops.hooks.threads import import_in_thread, in_thread
-from airflow_provider_mediaops.http.drivers import arun
-from airflow_provider_mediaops.http.exchange import Blocking
+from airflow_provider_mediaops.hooks.threads import import_in_thread
+from airflow_provider_mediaops.http.exchange import awaiting
+from airflow_provider_mediaops.triggers.base import carried_out
 from airflow_provider_mediaops.triggers.deferral import SETTLED_AFTER_SECONDS
 from airflow_provider_mediaops.triggers.work import WorkTrigger
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.http.exchange import Call, Conversation, Request
+    from airflow_provider_mediaops.http.exchange import Call, Conversation
     from airflow_provider_mediaops.triggers.shared_readings import SharedCluster
 
 T = TypeVar("T")
@@ -103,20 +103,11 @@ class CaptureHotThreadsTrigger(WorkTrigger):
                 deadline=deadline,
                 tell=self._tell,
             )
-            return await arun(conversation, _send, in_thread=in_thread)
+            return await carried_out(conversation)
 
     def _tell(self, level: int, sentence: str) -> None:
         self.log.log(level, "%s", sentence)
 
 
 def _asked(cluster: SharedCluster, call: Call[T]) -> Conversation[T]:
-    answer: T = yield Blocking(_no_loop, lambda: cluster.aask(call))
-    return answer
-
-
-def _no_loop() -> NoReturn:
-    raise RuntimeError("A trigger runs on an event loop.")
-
-
-async def _send(request: Request) -> NoReturn:
-    raise RuntimeError(f"{request.path} is asked for by the cluster's hook.")
+    return awaiting(lambda: cluster.aask(call))

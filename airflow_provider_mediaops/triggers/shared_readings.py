@@ -21,16 +21,14 @@ from collections import Counter
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakValueDictionary
 
 from airflow_provider_mediaops.cluster.api import node_list, node_stats
 from airflow_provider_mediaops.cluster.selection import is_plain, narrowed
 from airflow_provider_mediaops.exceptions import MediaOpsError
 from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
-from airflow_provider_mediaops.hooks.threads import in_thread
-from airflow_provider_mediaops.http.drivers import arun
-from airflow_provider_mediaops.http.exchange import Blocking
+from airflow_provider_mediaops.http.exchange import awaiting
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
@@ -38,7 +36,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.models import NodeStats
     from airflow_provider_mediaops.cluster.selection import Selection
     from airflow_provider_mediaops.hooks.base import Service
-    from airflow_provider_mediaops.http.exchange import Call, Conversation, Request
+    from airflow_provider_mediaops.http.exchange import Call, Conversation
 
 T = TypeVar("T")
 
@@ -120,17 +118,6 @@ class SharedCluster:
         poll = self._together if is_plain(selection) else self._poll_of(selection)
         return SharedReadings(poll, selection, interval)
 
-    async def wait(self, conversation: Conversation[T]) -> T:
-        """
-        Carry out a conversation that asks for nothing but readings.
-
-        It needs no session of its own: other calls are made by :meth:`aask`.
-
-        :param conversation: what to carry out.
-        :returns: what the conversation returns.
-        """
-        return await arun(conversation, _no_session, in_thread=in_thread)
-
     async def aclose(self) -> None:
         """Break off all readings, and close the session."""
         polls = [self._together, *self._apart.values()]
@@ -197,9 +184,8 @@ class SharedReadings:
         self._has_come = False
 
     def next(self, pause: float, deadline: float = float("inf")) -> Conversation[NodeStats | None]:
-        """Wait, then read; see :class:`airflow_provider_mediaops.cluster.cpu_wait.Readings`."""
-        stats: NodeStats | None = yield Blocking(no_loop, partial(self.anext, pause, deadline))
-        return stats
+        """Wait, then read; see :class:`airflow_provider_mediaops.waiting.Readings`."""
+        return awaiting(partial(self.anext, pause, deadline))
 
     async def anext(self, pause: float, deadline: float = float("inf")) -> NodeStats | None:
         """
@@ -381,15 +367,6 @@ class Poll:
                 wish.grant(part)
             if number % _AT_A_TIME == 0:
                 await asyncio.sleep(0)
-
-
-def no_loop() -> NoReturn:
-    """Take the place of what is done on an event loop only."""
-    raise RuntimeError("Shared readings are made on an event loop: a worker makes its own.")
-
-
-async def _no_session(request: Request) -> NoReturn:
-    raise RuntimeError(f"This wait asks for readings only; not for {request.method} {request.path}.")
 
 
 async def _fetched(hook: SearchClusterHook) -> Service:

@@ -6,29 +6,26 @@ import asyncio
 import hashlib
 import json
 import logging
-import traceback
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.cluster.cpu import name_some
-from airflow_provider_mediaops.cluster.cpu_wait import Progress, await_spike
-from airflow_provider_mediaops.http.exchange import Blocking
-from airflow_provider_mediaops.triggers.shared_readings import no_loop, shared_cluster
-from airflow_provider_mediaops.waiting import Pace
+from airflow_provider_mediaops.cluster.cpu import SpikeVerdict, name_some
+from airflow_provider_mediaops.http.exchange import awaiting
+from airflow_provider_mediaops.triggers.base import carried_out
+from airflow_provider_mediaops.triggers.shared_readings import shared_cluster
+from airflow_provider_mediaops.waiting import Done, Pace, Progress, wait
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
 
-    from airflow_provider_mediaops.cluster.cpu import Hysteresis
-    from airflow_provider_mediaops.cluster.cpu_wait import Readings, Spike
+    from airflow_provider_mediaops.cluster.cpu import Hysteresis, Spike
     from airflow_provider_mediaops.cluster.models import NodeStats
     from airflow_provider_mediaops.http.exchange import Conversation
+    from airflow_provider_mediaops.triggers.shared_readings import SharedReadings
 
 # What was handed to Airflow as an event is in its database after so long, unless the machine is very busy.
 _SECONDS_TO_ARRIVE = 5.0
-# Between two tries after a failure that nobody foresaw.
-_LONGEST_PAUSE = 300.0
 _KEY_BYTES = 8
 
 
@@ -58,39 +55,23 @@ class SpikeSeries:
         self._tell = tell
         self._kept: tuple[str, ...] = ()
         self._not_kept_before = 0.0
-        self._has_read = False
-        self._mishap: type[Exception] | None = None
-        self._mishaps = 0
 
     async def spikes(self) -> AsyncGenerator[Spike, None]:
-        """Give each spike as it begins."""
+        """Yield each spike as it begins."""
         await self._recall()
         watch, loop = self._hysteresis.watch, asyncio.get_running_loop()
-        progress = Progress(watch, self._tell_of_the_wait)
-        progress.streaks = self._hysteresis
+        judge = SpikeVerdict(self._hysteresis, loop.time)
+        pace = Pace(self._poll_interval, silent_fail=True)
+        progress = Progress(self._tell_of_the_wait)
         pause = 0.0
         async with shared_cluster(self._conn_id) as cluster:
             readings = _Readings(cluster.readings(watch.nodes, self._poll_interval), self._before_a_reading)
             while True:
-                self._has_read = False
-                wait = await_spike(
-                    readings,
-                    watch,
-                    Pace(self._poll_interval),
-                    tell=self._tell_of_the_wait,
-                    monotonic=loop.time,
-                    silent_fail=True,
-                    first_pause=pause,
-                    progress=progress,
-                )
-                try:
-                    # None only at a deadline, and this has none.
-                    spike = cast("Spike", await cluster.wait(wait))
-                except Exception as error:  # noqa: BLE001 Airflow would start a trigger that fails again and again
-                    pause = self._pause_after(error)
-                    continue
+                outcome = await carried_out(wait(readings, judge, pace, progress, first_pause=pause))
+                # Without a deadline and without a single poke, a wait ends in no other way.
+                assert isinstance(outcome, Done)  # noqa: S101
                 self._not_kept_before = loop.time() + _SECONDS_TO_ARRIVE
-                yield spike
+                yield outcome.value
                 pause = self._poll_interval
                 if self._hysteresis.running:
                     pause = min(pause, self._hysteresis.pause(loop.time()))
@@ -111,10 +92,6 @@ class SpikeSeries:
 
     async def _before_a_reading(self, pause: float) -> float:
         """Keep which nodes are hot, if that has changed; give what is left of the pause."""
-        if self._has_read:
-            # The last one went well, or failed in a way that the wait knows.
-            self._mishap, self._mishaps = None, 0
-        self._has_read = True
         hot = self._hysteresis.hot
         if hot == self._kept:
             return pause
@@ -130,25 +107,19 @@ class SpikeSeries:
         self._kept = hot
         return max(pause - (loop.time() - begun), 0.0)
 
-    def _pause_after(self, error: Exception) -> float:
-        self._mishaps += 1
-        if type(error) is not self._mishap:
-            trace = "".join(traceback.format_exception(error))
-            self._tell(logging.ERROR, f"The watch goes on after a failure that nobody foresaw:\n{trace}")
-        self._mishap = type(error)
-        return min(max(self._poll_interval, 1.0) * 2.0 ** min(self._mishaps - 1, 10), _LONGEST_PAUSE)
-
 
 @dataclass(frozen=True, slots=True)
 class _Readings:
     """Readings before each of which something else is done, which may take up a part of the pause."""
 
-    readings: Readings
+    readings: SharedReadings
     before: Callable[[float], Awaitable[float]]
 
     def next(self, pause: float, deadline: float) -> Conversation[NodeStats | None]:
-        left: float = yield Blocking(no_loop, partial(self.before, pause))
-        return (yield from self.readings.next(left, deadline))
+        return awaiting(partial(self._anext, pause, deadline))
+
+    async def _anext(self, pause: float, deadline: float) -> NodeStats | None:
+        return await self.readings.anext(await self.before(pause), deadline)
 
 
 def state_key(kind: str, arguments: dict[str, Any]) -> str:

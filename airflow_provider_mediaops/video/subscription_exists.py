@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.video.api import LARGEST_PAGE, SubscriptionQuery
-from airflow_provider_mediaops.waiting import Done, Waiting
+from airflow_provider_mediaops.waiting import Done, Waiting, Watch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class SubscriptionWatch:
+class SubscriptionWatch(Watch):
     """
     A subscription that matches a filter.
 

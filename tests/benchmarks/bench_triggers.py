@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 # Half of the triggers watch all nodes, the others one each: what the cluster is asked must not depend on it.
 FORMS = {
-    "HighCpuTrigger": "shared: one reading for all",
+    "CpuSensorTrigger": "shared: one reading for all",
     "CaptureHotThreadsTrigger": "shared, too",
     "alone": "each reads by itself",
 }
@@ -166,11 +166,13 @@ def _memory(process: psutil.Process) -> int:
 
 def make(form: str, number: int, interval: float, folder: Path) -> BaseTrigger:
     """Make a trigger that waits in vain."""
-    from airflow_provider_mediaops.triggers.cluster import HighCpuTrigger
+    from airflow_provider_mediaops.triggers.cluster import CpuSensorTrigger
 
     nodes = [NODES[number % len(NODES)]] if number % 2 else None
-    if form == "HighCpuTrigger":
-        return HighCpuTrigger(cluster_conn_id=CONN_ID, nodes=nodes, poll_interval=interval, once=True)
+    if form == "CpuSensorTrigger":
+        return CpuSensorTrigger(
+            conn_id=CONN_ID, watch={"threshold": 85, "sustained_for": 60, "nodes": nodes}, poke_interval=interval
+        )
     if form == "CaptureHotThreadsTrigger":
         return _capture(nodes, interval, folder / f"{number}.txt")
     return _alone(nodes, interval)
@@ -196,9 +198,8 @@ def _alone(nodes: list[str] | None, interval: float) -> BaseTrigger:
     from airflow.triggers.base import BaseTrigger, TriggerEvent
 
     from airflow_provider_mediaops.cluster.cpu import CpuWatch
-    from airflow_provider_mediaops.cluster.cpu_wait import OwnReadings, await_spike
     from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
-    from airflow_provider_mediaops.waiting import Pace
+    from airflow_provider_mediaops.waiting import OwnReadings, Pace, Progress, wait
 
     class AloneTrigger(BaseTrigger):
         def serialize(self) -> tuple[str, dict[str, Any]]:
@@ -208,8 +209,8 @@ def _alone(nodes: list[str] | None, interval: float) -> BaseTrigger:
             watch = CpuWatch(85, sustained_for=60, nodes=nodes)
             async with SearchClusterHook(CONN_ID) as hook:
                 ask = (await hook.aservice()).client.ask
-                wait = await_spike(OwnReadings(ask, nodes), watch, Pace(interval), tell=self.log.log)
-                await hook.arun(wait)
+                readings = OwnReadings(lambda: watch.look(ask))
+                await hook.arun(wait(readings, watch.judge(time.monotonic), Pace(interval), Progress(self.log.log)))
             yield TriggerEvent(None)
 
     return AloneTrigger()  # type: ignore[no-untyped-call]
@@ -225,7 +226,7 @@ def report(figures: dict[str, Figures]) -> str:
             f"{form:26}{found.triggers:9d}{found.requests:19.2f}{median:14.2f}{high:7.1f}{highest:7.1f}"
             f"{found.kilobytes:12.1f}{found.cpu:8.1f}"
         )
-    ours, alone = figures["HighCpuTrigger"], figures["alone"]
+    ours, alone = figures["CpuSensorTrigger"], figures["alone"]
     ratios = (
         f"requests {_ratio(alone.requests / alone.triggers, ours.requests / ours.triggers)}",
         f"memory {_ratio(alone.kilobytes, ours.kilobytes)}",

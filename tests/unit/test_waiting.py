@@ -89,8 +89,8 @@ def test_a_service_that_fails_is_left_alone_as_long_as_it_asks_but_for_a_day_at_
     ],
 )
 def test_pauses_after_looks_are_equal_or_double_up_to_the_longest(pace: Pace, pauses: list[float]) -> None:
-    assert [pace.after_look(number) for number in (1, 2, 3)] == pauses
-    assert pace.after_look(5_000) >= pauses[-1]
+    assert [pace.after_reading(number) for number in (1, 2, 3)] == pauses
+    assert pace.after_reading(5_000) >= pauses[-1]
 
 
 def test_pauses_after_failures_double_up_to_eight_times_the_interval() -> None:

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.cluster.api import CLUSTER_RULES, HotThreadsQuery
+from airflow_provider_mediaops.cluster.api import CLUSTER_RULES, HotThreadsQuery, node_stats
 from airflow_provider_mediaops.cluster.capture_on_spike import CapturePlan, capture_at_once, capture_when_hot
 from airflow_provider_mediaops.cluster.cpu import CpuWatch
-from airflow_provider_mediaops.cluster.cpu_wait import OwnReadings
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
     BadRequestError,
@@ -24,6 +23,7 @@ from airflow_provider_mediaops.exceptions import (
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.exchange import Failure, Request, TransportError
 from airflow_provider_mediaops.http.retry import RetryPolicy
+from airflow_provider_mediaops.waiting import OwnReadings
 from tests.unit.conversations import START, FakeClock, pauses_of, replay, requests_of
 from tests.unit.search_cluster import error, node_id, replied, report, stats
 
@@ -92,7 +92,7 @@ class Captured:
                 client.ask,
                 plan,
                 self.shelf,
-                readings=OwnReadings(client.ask, plan.query.nodes, clock.clock.monotonic),
+                readings=OwnReadings(lambda: client.ask(node_stats(plan.query.nodes)), clock.clock.monotonic),
                 deadline=deadline,
                 tell=tell,
                 clock=clock.clock,
@@ -210,19 +210,23 @@ class TestFailure:
 
     def test_what_the_cluster_asks_for_is_waited(self) -> None:
         full = replied(error(429, "es_rejected_execution_exception", "full"), 429, **{"retry-after": "50"})
-        assert pauses_of(Captured(plan(), HOT, full, HOT, REPORT).steps) == [0, 50]
+        assert pauses_of(Captured(plan(), HOT, full, HOT, REPORT).steps) == [50]
+
+    def test_the_pauses_grow_while_captures_fail_again_and_again(self) -> None:
+        captured = Captured(plan(), *[HOT, DOWN] * 5, HOT, REPORT)
+        assert pauses_of(captured.steps) == [30, 60, 120, 240, 240]
 
     def test_a_streak_outlives_it(self) -> None:
         watch = CpuWatch(85, sustained_for=10)
         captured = Captured(plan(watch=watch), HOT, HOT, DOWN, HOT, REPORT)
         assert captured.numbers == [1]
-        assert pauses_of(captured.steps) == [0, 10, 30]
+        assert pauses_of(captured.steps) == [10, 30]
 
     def test_of_many_the_last_are_told(self) -> None:
         captured = Captured(plan(), *[HOT, DOWN] * 25, HOT, REPORT)
         assert captured.outcome["failure_count"] == 25
         assert len(captured.outcome["failures"]) == 20
-        assert captured.outcome["failures"][0]["at"] == "2026-03-14T20:02:30.000+00:00"
+        assert captured.outcome["failures"][0]["at"] == "2026-03-14T20:11:30.000+00:00"
 
     def test_its_message_is_small_and_such_that_any_database_takes_it(self) -> None:
         odd = replied(json.dumps({**error(503, "x", "\ud800" + "long " * 999)}), 503)

@@ -1,18 +1,20 @@
-"""Waiting for hot nodes: what one look makes of a series of readings."""
+"""One poke of a wait for hot nodes: the verdict of a series of readings."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from airflow_provider_mediaops.cluster.api import CLUSTER_RULES
-from airflow_provider_mediaops.cluster.cpu import CpuWatch
-from airflow_provider_mediaops.exceptions import AuthenticationError, NotFoundError, ServiceUnavailableError
+from airflow_provider_mediaops.cluster.cpu import CpuWatch, described
+from airflow_provider_mediaops.cluster.models import NodeCpu
+from airflow_provider_mediaops.exceptions import AuthenticationError, NotFoundError
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.retry import RetryPolicy
-from airflow_provider_mediaops.waiting import Done, Waiting
+from airflow_provider_mediaops.waiting import Done, OwnReadings, Pace, Progress, Waiting, wait
 from tests.unit.conversations import FakeClock, pauses_of, replay, requests_of
 from tests.unit.search_cluster import error, node_id, replied, stats
 
@@ -25,12 +27,20 @@ DOWN = replied(error(503, "master_not_discovered_exception", "no master"), 503)
 
 
 def look(watch: CpuWatch, *readings: dict[str, Any] | Response, steps: list[Step] | None = None) -> Verdict:
-    """Take one look at a cluster that says this, reading after reading."""
+    """Poke once at a cluster that says this, reading after reading; give the verdict, or what was logged."""
     clock = FakeClock()
     client = Client(("https://cluster.example",), CLUSTER_RULES, retry=RetryPolicy(max_attempts=1), clock=clock.clock)
     replies = [replied(stats(reading)) if isinstance(reading, dict) else reading for reading in readings]
-    conversation = watch.look(client.ask, clock.clock.monotonic)
-    return replay(conversation, replies, steps=steps, clock=clock)
+    monotonic, told = clock.clock.monotonic, list[str]()
+    conversation = wait(
+        OwnReadings(lambda: watch.look(client.ask), monotonic),
+        watch.judge(monotonic),
+        Pace(30),
+        Progress(lambda _, sentence: told.append(sentence)),
+        one_poke=True,
+    )
+    outcome = replay(conversation, replies, steps=steps, clock=clock)
+    return Done(watch.result(outcome.value)) if isinstance(outcome, Done) else Waiting("; ".join(told))
 
 
 def names(verdict: Verdict) -> list[str]:
@@ -69,7 +79,9 @@ class TestOneReading:
 
     @pytest.mark.parametrize("require", ["any", "all"])
     def test_unknown_is_neither_zero_nor_hot(self, require: Any) -> None:
-        assert still_waiting(look(CpuWatch(1, require=require), {"node-1": UNKNOWN})) == "no node tells its CPU"
+        assert (
+            still_waiting(look(CpuWatch(1, require=require), {"node-1": UNKNOWN})) == "Waiting: no node tells its CPU"
+        )
 
     def test_only_the_nodes_that_are_meant_are_asked_for(self) -> None:
         steps: list[Step] = []
@@ -82,12 +94,15 @@ class TestOneReading:
 
     def test_a_node_that_does_not_exist_is_told_while_others_are_waited_for(self) -> None:
         seen = still_waiting(look(CpuWatch(85, nodes="node-1,node-9"), {"node-1": COOL}))
-        assert seen == "no node's CPU is at 85 % or more; the cluster knows no node node-9"
+        assert seen == (
+            "Only some of the nodes are watched: the cluster knows no node node-9.; "
+            "Waiting: no node's CPU is at 85 % or more"
+        )
 
     def test_what_was_seen_reads_the_same_while_nothing_changes(self) -> None:
         watch = CpuWatch(85, sustained_for=60, require="all")
         seen = {still_waiting(look(watch, {"node-1": percent, "node-2": UNKNOWN})) for percent in (10, 20.5)}
-        assert seen == {"the CPU of the nodes is not all at 85 % or more for 60 s; not known of node-2"}
+        assert seen == {"Waiting: the CPU of the nodes is not all at 85 % or more for 60 s; not known of node-2"}
 
 
 class TestStreak:
@@ -142,7 +157,7 @@ class TestStreak:
 
     def test_a_streak_of_which_nothing_is_known_for_its_whole_length_ends(self) -> None:
         verdict = look(CpuWatch(85, sustained_for=20), {"node-1": HOT}, {"node-1": UNKNOWN}, {"node-1": UNKNOWN})
-        assert still_waiting(verdict) == "no node tells its CPU"
+        assert still_waiting(verdict).endswith("; Waiting: no node tells its CPU")
 
     def test_a_streak_long_enough_waits_for_the_reading_that_says_so(self) -> None:
         steps: list[Step] = []
@@ -163,12 +178,12 @@ class TestFailure:
         assert pauses_of(steps) == [10, 17]
 
     def test_a_cluster_that_stays_away_ends_the_streak(self) -> None:
-        with pytest.raises(ServiceUnavailableError):
+        assert "The wait goes on in 10 s" in still_waiting(
             look(CpuWatch(85, sustained_for=20), {"node-1": HOT}, DOWN, DOWN)
+        )
 
-    def test_a_first_reading_that_fails_is_the_callers(self) -> None:
-        with pytest.raises(ServiceUnavailableError):
-            look(CpuWatch(85, sustained_for=20), DOWN)
+    def test_a_first_reading_that_fails_ends_the_poke(self) -> None:
+        assert still_waiting(look(CpuWatch(85, sustained_for=20), DOWN)).startswith("The wait goes on in 30 s: ")
 
     def test_wrong_credentials_end_the_wait_within_a_streak_too(self) -> None:
         refused = replied(error(401, "security_exception", "token expired"), 401)
@@ -197,3 +212,12 @@ def test_what_can_never_be_is_refused(arguments: dict[str, Any], word: str) -> N
 def test_a_watch_is_made_again_of_its_fields() -> None:
     watch = CpuWatch(85, sustained_for=60, nodes=("a", "b"), require="all", reading_interval=5)
     assert CpuWatch(**asdict(watch)) == watch
+
+
+def test_what_is_told_of_nodes_fits_into_any_database() -> None:
+    nodes = [NodeCpu(f"id-{number}\0", "n\udcff\0" * 200, percent=99.0, source="os") for number in range(500)]
+    told = json.dumps(described(nodes))
+    assert len(told) < 48_000
+    assert "\\u0000" not in told
+    assert "\\udcff" not in told
+    assert json.loads(told)[0]["node_id"] == "id-0\N{REPLACEMENT CHARACTER}"

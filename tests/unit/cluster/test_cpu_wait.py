@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.cluster.api import CLUSTER_RULES
-from airflow_provider_mediaops.cluster.cpu import CpuWatch
-from airflow_provider_mediaops.cluster.cpu_wait import OwnReadings, Progress, Spike, await_spike
+from airflow_provider_mediaops.cluster.cpu import CpuWatch, Spike, SpikeVerdict, Streaks
 from airflow_provider_mediaops.exceptions import AuthenticationError, NotFoundError
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.exchange import Failure, TransportError
 from airflow_provider_mediaops.http.retry import RetryPolicy
-from airflow_provider_mediaops.waiting import Pace
+from airflow_provider_mediaops.waiting import Done, OwnReadings, Pace, Progress, wait
 from tests.unit.conversations import FakeClock, pauses_of, replay, requests_of
 from tests.unit.search_cluster import error, node_id, replied, stats
 
@@ -35,6 +34,9 @@ class Waited:
         watch: CpuWatch,
         *readings: dict[str, Any] | Response | TransportError,
         interval: float = 30,
+        silent_fail: bool = False,
+        failures: int = 0,
+        streaks: Streaks | None = None,
         progress: Progress | None = None,
         **how: Any,
     ) -> None:
@@ -44,16 +46,16 @@ class Waited:
         policy, monotonic = RetryPolicy(max_attempts=1), self.clock.clock.monotonic
         client = Client(("https://cluster.example",), CLUSTER_RULES, retry=policy, clock=self.clock.clock)
         replies = [replied(stats(reading)) if isinstance(reading, dict) else reading for reading in readings]
-        conversation = await_spike(
-            OwnReadings(client.ask, watch.nodes, monotonic),
-            watch,
-            Pace(interval),
-            tell=lambda *told: self.told.append(told),
-            monotonic=monotonic,
-            progress=progress,
+        conversation = wait(
+            OwnReadings(lambda: watch.look(client.ask), monotonic),
+            SpikeVerdict(streaks or Streaks(watch), monotonic),
+            Pace(interval, silent_fail=silent_fail, may_return=watch.may_return),
+            progress or Progress(lambda *told: self.told.append(told), failures=failures),
             **how,
         )
-        self.spike = replay(conversation, replies, steps=self.steps, clock=self.clock)
+        outcome = replay(conversation, replies, steps=self.steps, clock=self.clock)
+        self.outcome = outcome
+        self.spike: Spike | None = outcome.value if isinstance(outcome, Done) else None
 
     @property
     def nodes(self) -> list[str | None]:
@@ -69,7 +71,7 @@ class TestReadings:
     def test_they_follow_one_another_at_the_interval(self) -> None:
         waited = Waited(CpuWatch(85), {"node-1": COOL}, {"node-1": COOL}, {"node-1": HOT})
         assert waited.nodes == ["node-1"]
-        assert waited.pauses == [0, 30, 30]
+        assert waited.pauses == [30, 30]
 
     def test_the_reading_that_showed_it_comes_with_it(self) -> None:
         waited = Waited(CpuWatch(50), {"node-1": 60, "node-2": 10, "node-3": 90})
@@ -94,32 +96,32 @@ class TestStreak:
         hot = {"node-1": HOT}
         waited = Waited(CpuWatch(85, sustained_for=25), {"node-1": COOL}, hot, hot, hot, hot)
         assert waited.nodes == ["node-1"]
-        assert waited.pauses == [0, 30, 10, 10, 5]
+        assert waited.pauses == [30, 10, 10, 5]
 
     def test_an_interval_that_is_shorter_stays(self) -> None:
         hot = {"node-1": HOT}
-        assert Waited(CpuWatch(85, sustained_for=8), hot, hot, hot, interval=4).pauses == [0, 4, 4]
+        assert Waited(CpuWatch(85, sustained_for=8), hot, hot, hot, interval=4).pauses == [4, 4]
 
     def test_a_broken_one_is_left_at_the_usual_pace(self) -> None:
         cool, hot = {"node-1": COOL}, {"node-1": HOT}
         waited = Waited(CpuWatch(85, sustained_for=15), hot, cool, hot, hot, hot)
-        assert waited.pauses == [0, 10, 30, 10, 5]
+        assert waited.pauses == [10, 30, 10, 5]
 
     @pytest.mark.parametrize("nothing", [{"node-1": UNKNOWN}, DOWN, TransportError(Failure.TIMEOUT, "no reply")])
     def test_a_reading_that_does_not_tell_neither_breaks_nor_makes_it(self, nothing: Any) -> None:
         hot = {"node-1": HOT}
         waited = Waited(CpuWatch(85, sustained_for=15), hot, nothing, hot)
         assert waited.nodes == ["node-1"]
-        assert waited.pauses == [0, 10, 5]
+        assert waited.pauses == [10, 5]
         waited = Waited(CpuWatch(85, sustained_for=15), hot, hot, nothing, hot)
-        assert waited.pauses == [0, 10, 5, 10]
+        assert waited.pauses == [10, 5, 10]
 
     def test_it_outlives_the_end_of_a_wait_that_is_gone_on_with(self) -> None:
         watch = CpuWatch(85, sustained_for=15)
         hot, told = {"node-1": HOT}, list[str]()
-        progress = Progress(watch, lambda _, sentence: told.append(sentence))
-        assert Waited(watch, hot, hot, hot, progress=progress).pauses == [0, 10, 5]
-        assert Waited(watch, hot, progress=progress, first_pause=30).nodes == ["node-1"]
+        streaks, progress = Streaks(watch), Progress(lambda _, sentence: told.append(sentence))
+        assert Waited(watch, hot, hot, hot, streaks=streaks, progress=progress).pauses == [10, 5]
+        assert Waited(watch, hot, streaks=streaks, progress=progress, first_pause=30).nodes == ["node-1"]
         assert told == ["Waiting: the CPU is at 85 % or more; is it for 15 s?"]
 
 
@@ -127,7 +129,7 @@ class TestTimeLimit:
     def test_it_ends_the_wait_without_a_spike(self) -> None:
         waited = Waited(CpuWatch(85), {"node-1": COOL}, {"node-1": COOL}, deadline=45)
         assert waited.spike is None
-        assert waited.pauses == [0, 30, 15]
+        assert waited.pauses == [30, 15]
         assert waited.clock.seconds == 45
 
     def test_one_that_has_passed_ends_it_before_the_first_reading(self) -> None:
@@ -142,14 +144,14 @@ class TestTimeLimit:
 class TestFailure:
     def test_pauses_grow_and_shrink_again(self) -> None:
         cool, hot = {"node-1": COOL}, {"node-1": HOT}
-        assert Waited(CpuWatch(85), *[DOWN] * 5, cool, DOWN, hot, interval=10).pauses == [0, 10, 20, 40, 80, 80, 10, 10]
+        assert Waited(CpuWatch(85), *[DOWN] * 5, cool, DOWN, hot, interval=10).pauses == [10, 20, 40, 80, 80, 10, 10]
 
     def test_they_grow_from_where_an_earlier_wait_left_them(self) -> None:
-        assert Waited(CpuWatch(85), DOWN, {"node-1": HOT}, interval=10, failures=2).pauses == [0, 40]
+        assert Waited(CpuWatch(85), DOWN, {"node-1": HOT}, interval=10, failures=2).pauses == [40]
 
     def test_what_the_cluster_asks_for_is_waited_also_in_a_streak(self) -> None:
         hot = {"node-1": HOT}
-        assert Waited(CpuWatch(85, sustained_for=60), hot, BUSY, hot).pauses == [0, 10, 50]
+        assert Waited(CpuWatch(85, sustained_for=60), hot, BUSY, hot).pauses == [10, 50]
 
     def test_each_change_of_state_is_told_once(self) -> None:
         cool = {"node-1": COOL}
@@ -168,7 +170,7 @@ class TestFailure:
 
     def test_unless_it_is_to_be_waited_out(self) -> None:
         waited = Waited(CpuWatch(85), DENIED, DENIED, {"node-1": HOT}, interval=10, silent_fail=True)
-        assert waited.pauses == [0, 10, 20]
+        assert waited.pauses == [10, 20]
 
 
 class TestNodes:

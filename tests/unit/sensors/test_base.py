@@ -22,7 +22,7 @@ from airflow_provider_mediaops.exceptions import (
 )
 from airflow_provider_mediaops.sensors.cluster import ClusterCpuSensor
 from airflow_provider_mediaops.task_failure import HAS_RETRY_POLICY
-from airflow_provider_mediaops.triggers.cluster import HighCpuTrigger
+from airflow_provider_mediaops.triggers.cluster import CpuSensorTrigger
 from tests.unit.log_lines import log_lines
 from tests.unit.loopback import Loopback, answering
 from tests.unit.search_cluster import connection, error, http, replied, stats
@@ -239,22 +239,23 @@ class TestDeferral:
         assert caught.value.timeout is not None
         assert caught.value.timeout.total_seconds() == 90
         trigger = caught.value.trigger
-        assert isinstance(trigger, HighCpuTrigger)
+        assert isinstance(trigger, CpuSensorTrigger)
         assert trigger.serialize()[1] == {
-            "cluster_conn_id": "mediaops_cluster_default",
-            "threshold": 85.0,
-            "sustained_for": 0.0,
-            "nodes": ["a", "b"],
-            "require": "any",
-            "poll_interval": 7,
-            "reading_interval": 10.0,
-            "clear_below": None,
-            "once": True,
+            "conn_id": "mediaops_cluster_default",
+            "watch": {
+                "threshold": 85.0,
+                "sustained_for": 0.0,
+                "nodes": ["a", "b"],
+                "require": "any",
+                "reading_interval": 10.0,
+            },
+            "poke_interval": 7,
             "exponential_backoff": True,
             "max_wait": 60,
             "silent_fail": True,
             "start_after": 0.0,
             "failures": 0,
+            "answered": False,
         }
 
     @pytest.mark.parametrize("default", [True, False])

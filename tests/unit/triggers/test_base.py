@@ -22,7 +22,7 @@ from airflow_provider_mediaops.exceptions import (
 )
 from airflow_provider_mediaops.triggers.base import WatchTrigger
 from airflow_provider_mediaops.triggers.event import value_of
-from airflow_provider_mediaops.waiting import Done, Waiting
+from airflow_provider_mediaops.waiting import Done, Waiting, Watch
 from tests.unit.log_lines import log_lines
 from tests.unit.sensor_forms import first_event, made_again
 
@@ -38,12 +38,12 @@ DOWN = ServiceUnavailableError("It is down.", status=503)
 
 
 @dataclass
-class ScriptedWatch:
+class ScriptedWatch(Watch):
     """Sees what it is told to see, look after look."""
 
     sights: Iterator[Verdict | MediaOpsError]
 
-    def look(self, ask: Ask) -> Conversation[Verdict]:
+    def look(self, ask: Ask) -> Conversation[Any]:
         sight = next(self.sights)
         if isinstance(sight, MediaOpsError):
             raise sight

@@ -6,7 +6,7 @@ import asyncio
 import threading
 import time
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
@@ -15,8 +15,9 @@ from airflow_provider_mediaops.exceptions import (
     InvalidConnectionError,
     NotFoundError,
     PermissionDeniedError,
+    TemporaryError,
 )
-from airflow_provider_mediaops.triggers.cluster import HighCpuTrigger
+from airflow_provider_mediaops.triggers.cluster import CpuSensorTrigger, HighCpuTrigger
 from airflow_provider_mediaops.triggers.event import value_of
 from tests.unit.log_lines import log_lines
 from tests.unit.loopback import Loopback, Peer, answering
@@ -43,8 +44,13 @@ async def wait(supervisor: Supervisor, *answers: Response, **watch: Any) -> Any:
         return value_of(await asyncio.wait_for(first_event(trigger), 240))
 
 
-def waiting(**arguments: Any) -> HighCpuTrigger:
-    trigger: HighCpuTrigger = made_again(HighCpuTrigger(cluster_conn_id=CONN_ID, once=True, **arguments))
+WATCH = ("threshold", "sustained_for", "nodes", "require", "reading_interval")
+
+
+def waiting(poll_interval: float = 30, **arguments: Any) -> CpuSensorTrigger:
+    watch = {"threshold": 85, "sustained_for": 60} | {name: arguments.pop(name) for name in WATCH if name in arguments}
+    made = CpuSensorTrigger(**{"conn_id": CONN_ID, "watch": watch, "poke_interval": poll_interval, **arguments})
+    trigger: CpuSensorTrigger = made_again(made)
     return trigger
 
 
@@ -69,7 +75,7 @@ class TestWait:
 
     async def test_so_does_a_connection_that_is_missing(self, supervisor: Supervisor) -> None:
         with pytest.raises(InvalidConnectionError, match="no connection 'nowhere'"):
-            value_of(await first_event(HighCpuTrigger(cluster_conn_id="nowhere", once=True)))
+            value_of(await first_event(waiting(conn_id="nowhere")))
 
     async def test_there_is_one_event(self, supervisor: Supervisor) -> None:
         with Loopback(answering(http(HOT))) as server:
@@ -141,7 +147,7 @@ class TestPace:
             value_of(in_virtual_time(first_event(waiting())))
 
     def test_each_change_of_state_is_told_once(self, cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-        lines = log_lines(monkeypatch, HighCpuTrigger)
+        lines = log_lines(monkeypatch, CpuSensorTrigger)
         assert len(self.times(cluster, 45, poll_interval=10)) == 6
         assert lines == ["INFO: Waiting: no node's CPU is at 85 % or more"]
 
@@ -182,46 +188,25 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"cluster_conn_id": ""}, "cluster_conn_id is the id of a connection"),
     ({"cluster_conn_id": None}, "cluster_conn_id is the id of a connection"),
 ]
-REFUSED_ONCE = [
-    *REFUSED,
-    ({"clear_below": 50}, "clear_below has no meaning with once=True"),
-    ({"max_wait": "long"}, "max_wait is a number"),
-    ({"silent_fail": None}, "silent_fail is True or False"),
-    ({"failures": -1}, "failures is a number"),
-]
-REFUSED_FOR_EVER = [
+REFUSED_ALSO = [
     *REFUSED,
     ({"threshold": 0}, "clear_below is a percentage above 0"),
     ({"clear_below": 0}, "clear_below is a percentage above 0"),
     ({"clear_below": 90}, r"up to the threshold \(85\)"),
     ({"clear_below": "low"}, "clear_below is a number"),
     ({"poll_interval": 0}, "poll_interval is a number above 0"),
-    ({"once": 1}, "once is True or False"),
-    ({"exponential_backoff": True}, "exponential_backoff has no meaning without once=True"),
-    ({"max_wait": 60}, "max_wait has no meaning without once=True"),
-    ({"silent_fail": True}, "silent_fail has no meaning without once=True"),
-    ({"start_after": 1}, "start_after has no meaning without once=True"),
-    ({"failures": 1}, "failures has no meaning without once=True"),
+    ({"once": True}, "once is for a task that waits: use CpuSensorTrigger"),
+    ({"silent_fail": True}, "silent_fail is for a task that waits"),
 ]
 
 
 class TestArguments:
-    @pytest.mark.parametrize(("arguments", "words"), REFUSED_FOR_EVER)
+    @pytest.mark.parametrize(("arguments", "words"), REFUSED_ALSO)
     def test_what_cannot_be_is_told_when_the_dag_is_parsed(self, arguments: dict[str, Any], words: str) -> None:
         trigger = HighCpuTrigger(**arguments)
         with pytest.raises(ValueError, match=f"^.*{words}"):
             trigger.serialize()
         assert repr(trigger).startswith("<airflow_provider_mediaops.triggers.cluster.HighCpuTrigger cluster_conn_id=")
-
-    @pytest.mark.parametrize(("arguments", "words"), REFUSED_ONCE)
-    async def test_what_is_in_a_row_all_the_same_ends_the_tasks_wait(
-        self, arguments: dict[str, Any], words: str
-    ) -> None:
-        trigger = HighCpuTrigger(once=True, **arguments)
-        with pytest.raises(ValueError, match=words):
-            trigger.serialize()
-        with pytest.raises(InvalidConnectionError, match=words):
-            value_of(await first_event(trigger))
 
     def test_the_defaults_can_be(self) -> None:
         path, arguments = HighCpuTrigger().serialize()
@@ -235,12 +220,6 @@ class TestArguments:
             "poll_interval": 30.0,
             "reading_interval": 10.0,
             "clear_below": None,
-            "once": False,
-            "exponential_backoff": False,
-            "max_wait": None,
-            "silent_fail": False,
-            "start_after": 0.0,
-            "failures": 0,
         }
 
     def test_what_an_author_writes_becomes_plain(self) -> None:
@@ -249,6 +228,66 @@ class TestArguments:
         assert (arguments["sustained_for"], arguments["nodes"]) == (120.0, ["a", "b"])
         assert made_again(trigger).serialize() == trigger.serialize()
 
+    def test_an_unknown_one_is_an_error(self) -> None:
+        with pytest.raises(TypeError, match="HighCpuTrigger has no argument treshold"):
+            HighCpuTrigger(treshold=90)
+
     def test_a_tasks_trigger_keeps_to_the_tasks_queue(self) -> None:
-        assert HighCpuTrigger(once=True).supports_triggerer_queue is True
+        assert waiting().supports_triggerer_queue is True
         assert HighCpuTrigger().supports_triggerer_queue is False
+
+    @pytest.mark.parametrize(
+        ("watch", "words"),
+        [
+            ({"threshold": 101}, "threshold is a number, 0 to 100"),
+            ({"threshold": 85, "nodes": []}, "nodes needs at least one"),
+            ({"threshold": 85, "reading_interval": 0}, "reading_interval is a number of seconds above 0"),
+        ],
+    )
+    async def test_a_watch_that_cannot_be_ends_the_tasks_wait(self, watch: dict[str, Any], words: str) -> None:
+        with pytest.raises(InvalidConnectionError, match=words):
+            value_of(await first_event(CpuSensorTrigger(conn_id=CONN_ID, watch=watch)))
+
+    async def test_the_watch_of_another_version_is_retried(self) -> None:
+        with pytest.raises(TemporaryError, match="Another version of this provider made this trigger"):
+            value_of(await first_event(CpuSensorTrigger(conn_id=CONN_ID, watch={"threshold": 85, "of": "9.9"})))
+
+
+class TestRowsOfVersion01:
+    """Version 0.1 wrote every argument of HighCpuTrigger, and used it for the sensor with once=True."""
+
+    NEVER_GIVEN: ClassVar[dict[str, Any]] = {
+        "exponential_backoff": False,
+        "max_wait": None,
+        "silent_fail": False,
+        "start_after": 0.0,
+        "failures": 0,
+    }
+    WATCHED: ClassVar[dict[str, Any]] = {
+        "cluster_conn_id": CONN_ID,
+        "threshold": 85.0,
+        "sustained_for": 0.0,
+        "nodes": None,
+        "require": "any",
+        "poll_interval": 10.0,
+        "reading_interval": 10.0,
+        "clear_below": None,
+    }
+
+    def test_the_wait_of_a_sensor_runs_to_its_end(self, cluster: ScriptedCluster) -> None:
+        cluster.trouble = DOWN
+        row = {**self.WATCHED, **self.NEVER_GIVEN, "once": True, "start_after": 20.0, "failures": 2}
+
+        async def run() -> Any:
+            asyncio.get_running_loop().call_later(50, setattr, cluster, "trouble", None)
+            cluster.cpu["node-1"] = 99.0
+            return value_of(await first_event(HighCpuTrigger(**row)))
+
+        assert [node["name"] for node in in_virtual_time(run())] == ["node-1"]
+        assert [at - START for at in cluster.times] == [20, 60]
+
+    def test_a_watcher_is_the_same_one(self) -> None:
+        """Airflow then replaces the row by one with another hash; the key of its state is the former one."""
+        former = HighCpuTrigger(**self.WATCHED, **self.NEVER_GIVEN, once=False)
+        assert former.serialize() == HighCpuTrigger(**self.WATCHED).serialize()
+        assert set(former.serialize()[1]) == set(self.WATCHED)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
-from airflow_provider_mediaops.triggers.cluster import HighCpuTrigger
+from airflow_provider_mediaops.triggers.cluster import CpuSensorTrigger
 from airflow_provider_mediaops.triggers.deferral import read_deferrable
 from airflow_provider_mediaops.triggers.event import value_of
 from tests.unit.scripted_cluster import CONN_ID, ScriptedCluster
@@ -32,8 +32,8 @@ class TestSettled:
     """apache/airflow#71580: a task that resumes within seconds of its deferral may be failed."""
 
     @staticmethod
-    def seconds_to_the_event(*, in_a_triggerer: bool, **arguments: Any) -> float:
-        trigger = HighCpuTrigger(cluster_conn_id=CONN_ID, once=True, poll_interval=1, **arguments)
+    def seconds_to_the_event(*, in_a_triggerer: bool, **watch: Any) -> float:
+        trigger = CpuSensorTrigger(conn_id=CONN_ID, watch={"threshold": 85, **watch}, poke_interval=1)
         if in_a_triggerer:
             trigger.trigger_id = 7
 

@@ -11,6 +11,7 @@ import pytest
 
 from airflow_provider_mediaops.exceptions import NotFoundError
 from airflow_provider_mediaops.http.drivers import run
+from airflow_provider_mediaops.triggers.base import carried_out
 from airflow_provider_mediaops.triggers.shared_readings import shared_cluster
 from tests.unit.scripted_cluster import CONN_ID, ScriptedCluster
 from tests.unit.search_cluster import node_id, replied, stats
@@ -92,9 +93,9 @@ class TestOneReadingForMany:
     def test_what_waits_for_readings_needs_no_session(self, cluster: ScriptedCluster) -> None:
         async def talk() -> None:
             async with shared_cluster(CONN_ID) as shared:
-                assert names(await shared.wait(shared.readings(None, 1).next(0, float("inf")))) == ["node-1", "node-2"]
-                with pytest.raises(RuntimeError, match="asks for readings only; not for GET /thing"):
-                    await shared.wait(ask_for_a_thing())
+                assert names(await carried_out(shared.readings(None, 1).next(0, float("inf")))) == ["node-1", "node-2"]
+                with pytest.raises(RuntimeError, match="GET /thing is no step of a wait"):
+                    await carried_out(ask_for_a_thing())
 
         def ask_for_a_thing() -> Any:
             from airflow_provider_mediaops.http.exchange import ask_once

@@ -128,7 +128,7 @@ class TestEvents:
         assert told == [(45, "node-1"), (60, "node-2")]
 
     def test_the_payload_is_small_and_plain(self, cluster: ScriptedCluster) -> None:
-        cluster.cpu = {f"node-{number:03}": 90.0 + number / 100 for number in range(150)}
+        cluster.cpu = {f"node-{number:03}": 90.0 + number / 1000 for number in range(1000)}
         payloads: list[Any] = []
 
         async def run() -> None:
@@ -141,17 +141,18 @@ class TestEvents:
         assert payload.pop("at").endswith("+00:00")
         nodes = payload.pop("nodes")
         assert payload == {
-            "node_count": 150,
+            "node_count": 1000,
             "threshold": 85.0,
             "sustained_for": 0,
             "cluster_conn_id": CONN_ID,
         }
-        assert len(nodes) == 100
+        assert 100 < len(nodes) < 1000
+        assert len(json.dumps(payloads)) < 48_000
         assert nodes[0] == {
-            "node_id": node_id("node-149"),
-            "name": "node-149",
-            "host": "node-149.example",
-            "percent": 91.49,
+            "node_id": node_id("node-999"),
+            "name": "node-999",
+            "host": "node-999.example",
+            "percent": 90.999,
             "source": "os",
         }
 
@@ -179,7 +180,7 @@ class TestFailures:
         }
         told = watched(cluster, watcher(), script, 3000)
         assert [names for _, names in told] == ["node-1"]
-        assert 2000 < told[0][0] <= 2300
+        assert 2000 <= told[0][0] <= 2300
         # Each change of state once: the wait, what failed for a time, for good, and unforeseen.
         assert [line.partition(":")[0] for line in lines] == ["INFO", "WARNING", "WARNING", "ERROR"]
         assert "no master" in lines[1]
@@ -193,7 +194,7 @@ class TestFailures:
         cluster.asked.clear()
         cluster.trouble = ZeroDivisionError("a slip")
         assert watched(cluster, watcher(poll_interval=60), {}, 1500) == []
-        assert [at - START for at in cluster.times] == [0, 60, 180, 420, 720, 1020, 1320]
+        assert [at - START for at in cluster.times] == [0, 60, 180, 420, 900, 1380]
 
     def test_a_failure_breaks_no_streak_and_ends_no_spike(self, cluster: ScriptedCluster) -> None:
         script = {0: HOT, 15: trouble(cluster, DOWN), 25: trouble(cluster, None)}
@@ -229,18 +230,8 @@ class TestFailures:
         slip = ZeroDivisionError("a slip")
         script = {5: trouble(cluster, slip), 15: trouble(cluster, None), 95: trouble(cluster, slip)}
         assert watched(cluster, watcher(), script, 200) == []
-        assert [line.partition(":")[0] for line in lines] == ["INFO", "ERROR", "ERROR"]
+        assert [line.partition(":")[0] for line in lines] == ["INFO", "ERROR", "INFO", "ERROR"]
         assert [at - START for at in cluster.times][-4:] == [100, 110, 130, 170]
-
-    def test_what_ends_with_its_first_event_is_no_watcher(
-        self, cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """Its event may be an error, which would start a DAG; Airflow 3.3 and later tell the two apart."""
-        lines = log_lines(monkeypatch, HighCpuTrigger)
-        assert watched(cluster, watcher(Store(), once=True), {5: HOT}, 100) == []
-        assert cluster.asked == []
-        assert len(lines) == 1
-        assert "once=True is for a task that waits" in lines[0]
 
     def test_a_node_that_does_not_exist_is_told_once(
         self, cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch

@@ -1,0 +1,215 @@
+"""
+SIGTERM in each phase of each operator and sensor, as a worker gets it when its task is marked, cleared or moved.
+
+After it nothing is sent, the process ends long before Airflow would kill it, and the next try resumes at once. The
+cases are the rows of the table in docs/life_cycle.md that are about workers.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_provider_mediaops.sandbox.faults import DelayFault, Fault, StatusFault
+from airflow_provider_mediaops.sandbox.server import SandboxServer
+from airflow_provider_mediaops.sandbox.state import Settings
+from airflow_provider_mediaops.video.at_most_once import RECORD_KEY
+from tests.contract.stopped_tasks import ISBNS
+from tests.contract.task_forks import Ended, TaskForks
+from tests.unit.loopback import deaf_port
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from airflow_provider_mediaops.sandbox.state import RequestRecord
+
+# Airflow kills a task this long after SIGTERM.
+KILLED_AFTER_SECONDS = 5.0
+LONG_SECONDS = 60
+SLOW = 0.005
+SERVICES = {"bulletin": "video", "export": "video", "subscription sensor": "video", "enrichment": "books"}
+SERVICES |= {"book sensor": "books", "capture": "cluster", "CPU sensor": "cluster"}
+
+
+@dataclass(frozen=True)
+class Case:
+    """
+    A task, and the phase in which it is stopped.
+
+    :param name: the operator and the phase.
+    :param faults: what keeps it in this phase.
+    :param extra: of its connection, for the first try.
+    :param requests: how many requests it has sent when it is stopped.
+    :param resumed: how many requests the next try needs; None if the task is not tried again here.
+    """
+
+    name: str
+    requests: int
+    resumed: int | None
+    faults: tuple[Fault, ...] = ()
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def operator(self) -> str:
+        return self.name.partition(": ")[0]
+
+    @property
+    def phase(self) -> str:
+        return self.name.partition(": ")[2]
+
+    @property
+    def service(self) -> Any:
+        return SERVICES[self.operator]
+
+
+def refused(service: Any, after: int = 0) -> tuple[Fault, ...]:
+    return (StatusFault(service=service, status=429, retry_after=LONG_SECONDS, after=after),)
+
+
+def slow(service: Any, after: int = 0, path: str | None = None) -> tuple[Fault, ...]:
+    return (DelayFault(service=service, seconds=LONG_SECONDS, point="before_reply", after=after, path=path),)
+
+
+PAGES = 3
+PATIENT = {"max_wait": 2 * LONG_SECONDS}
+CASES = [
+    Case("bulletin: waiting for the rate", 0, 1, extra={"requests_per_second": SLOW}),
+    Case("bulletin: waiting out a 429", 1, 1, refused("video"), PATIENT),
+    Case("bulletin: connecting", 0, 1),
+    Case("bulletin: request under way", 1, 0, slow("video")),
+    Case("export: waiting for the rate", 0, PAGES, extra={"requests_per_second": SLOW}),
+    Case("export: waiting out a 429", 2, PAGES - 1, refused("video", 1), PATIENT),
+    Case("export: request under way", 2, PAGES - 1, slow("video", 1)),
+    Case("export: publishing", PAGES, 0),
+    Case("capture: waiting for a spike", 1, None),
+    Case("capture: request under way", 2, 2, slow("cluster", 0, "hot_threads")),
+    Case("capture: between captures", 2, None),
+    Case("enrichment: waiting for the rate", 0, len(ISBNS), extra={"requests_per_second": SLOW}),
+    Case("enrichment: waiting out a 429", 1, len(ISBNS), refused("books"), PATIENT),
+    Case("enrichment: request under way", 1, len(ISBNS), slow("books")),
+    Case("enrichment: publishing", len(ISBNS), 0),
+    Case("subscription sensor: between two looks", 1, None),
+    Case("subscription sensor: request under way", 1, None, slow("video")),
+    Case("CPU sensor: between two looks", 1, None),
+    Case("book sensor: between two looks", 1, None),
+]
+
+
+@dataclass
+class World:
+    """A case's service, and what its task does with it."""
+
+    case: Case
+    server: SandboxServer
+    folder: Path
+    forks: TaskForks
+
+    @property
+    def requests(self) -> list[RequestRecord]:
+        return list(self.server.state.requests)
+
+    def start(self, *, number: int = 1, host: str | None = None, **extra: Any) -> Any:
+        variable = f"AIRFLOW_CONN_MEDIAOPS_{self.case.service.upper()}_DEFAULT"
+        connection = json.loads(self.server.connections()[variable])
+        has_rate = self.case.service == "books" or "requests_per_second" in extra
+        rates = {"rate_limit_store": f"sqlite:///{self.folder}/rates_{number}.db"} if has_rate else {}
+        connection["extra"] = {**connection["extra"], **rates, **extra}
+        connection["host"] = host or connection["host"]
+        env = {variable: json.dumps(connection)}
+        return self.forks.start(self.case.name, self.folder, env, number=number)
+
+    def has_begun(self) -> bool:
+        """Return whether the task has come to its phase."""
+        case = self.case
+        if case.phase == "waiting for the rate":
+            return has_reserved(self.folder / "rates_1.db")
+        if case.phase == "connecting":
+            return self.record() is not None
+        if case.phase == "publishing":
+            return (self.folder / "publishing").exists()
+        requests = self.requests
+        # The last one has its reply, unless that is what is waited for.
+        answered = case.phase == "request under way" or all(each.status for each in requests)
+        return len(requests) >= case.requests and answered
+
+    def record(self) -> Any:
+        """Return what the task's state store says of its bulletin."""
+        file = self.folder / "state.json"
+        return json.loads(file.read_text() or "{}").get(RECORD_KEY) if file.exists() else None
+
+
+def has_reserved(database: Path) -> bool:
+    if not database.exists():
+        return False
+    try:
+        with closing(sqlite3.connect(database, timeout=30)) as rates:
+            return bool(rates.execute("SELECT count(*) FROM rate_schedule_2").fetchone()[0])
+    except sqlite3.OperationalError:
+        return False
+
+
+@pytest.fixture(scope="module")
+def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TaskForks]:
+    with TaskForks("tests.contract.stopped_tasks", tmp_path_factory.mktemp("home")) as forks:
+        yield forks
+
+
+@pytest.fixture
+def world(request: pytest.FixtureRequest, forks: TaskForks, tmp_path: Path) -> Iterator[World]:
+    case: Case = request.param
+    with SandboxServer(settings=Settings(subscriptions=PAGES * 50)) as server:
+        for fault in case.faults:
+            server.state.faults.arm(fault)
+        yield World(case, server, tmp_path, forks)
+
+
+def each(*, where: Callable[[Case], bool] = lambda _: True) -> pytest.MarkDecorator:
+    chosen = [case for case in CASES if where(case)]
+    return pytest.mark.parametrize("world", chosen, ids=lambda case: case.name, indirect=True)
+
+
+def stopped(world: World) -> Ended:
+    """Stop the first try in its phase; return its end."""
+    with ExitStack() as stack:
+        host = None
+        if world.case.phase == "connecting":
+            host = f"http://127.0.0.1:{stack.enter_context(deaf_port())}"
+        task = world.start(host=host, timeout=LONG_SECONDS, **world.case.extra)
+        deadline = time.monotonic() + LONG_SECONDS
+        while not world.has_begun():
+            in_time = time.monotonic() < deadline and not task.has_ended
+            assert in_time or world.has_begun(), world.forks.log()[-3000:]
+            time.sleep(0.01)
+        task.stop()
+        if world.case.phase == "publishing":
+            (world.folder / "go on").touch()
+        return task.ended()
+
+
+@each()
+def test_a_stopped_task_sends_nothing_more_and_the_next_try_resumes_at_once(world: World) -> None:
+    case = world.case
+    end = stopped(world)
+
+    assert len(world.requests) == case.requests
+    if case.phase == "publishing":
+        # What is under way on the disk is brought to its end.
+        assert end.state == "success"
+    else:
+        assert end.error == "TaskStoppedError", world.forks.log()[-3000:]
+    if case.resumed is None:
+        return
+    world.server.state.faults.clear()
+    again = world.start(number=2).ended()
+    assert len(world.requests) - case.requests == case.resumed
+    if case.name == "bulletin: request under way":
+        assert (again.state, again.error) == ("failed", "UncertainDeliveryError")
+    else:
+        assert again.state == "success", world.forks.log()[-3000:]
