@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.cluster.watch import Streaks
+from airflow_provider_mediaops.cluster.watch import Streaks, read_percentage
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ class Hysteresis(Streaks):
 
     def __init__(self, watch: CpuWatch, clear_below: float) -> None:
         super().__init__(watch)
+        clear_below = read_percentage("clear_below", clear_below)
         if not 0 < clear_below <= watch.threshold:
             raise InvalidArgumentError(
                 f"clear_below is a percentage above 0 and up to the threshold ({watch.threshold:g}); "
