@@ -192,6 +192,7 @@ class Hysteresis(Streaks):
 
     def __init__(self, watch: CpuWatch, clear_below: float) -> None:
         super().__init__(watch)
+        clear_below = read_percentage("clear_below", clear_below)
         if not 0 < clear_below <= watch.threshold:
             raise InvalidArgumentError(
                 f"clear_below is a percentage above 0 and up to the threshold ({watch.threshold:g}); "

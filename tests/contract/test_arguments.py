@@ -13,16 +13,19 @@ from airflow.providers.common.compat.sdk import AirflowFailException, ObjectStor
 from airflow.sdk import DAG
 
 from airflow_provider_mediaops.cluster.api import QUERY_DEFAULTS
-from airflow_provider_mediaops.exceptions import MediaOpsError
+from airflow_provider_mediaops.exceptions import InvalidArgumentError, MediaOpsError
 from airflow_provider_mediaops.hooks.base import ServiceHook
 from airflow_provider_mediaops.hooks.cluster import HotThreadsArguments, SearchClusterHook
 from airflow_provider_mediaops.notifications import CaptureHotThreadsNotifier, PostBulletinNotifier
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 from airflow_provider_mediaops.sensors.base import ServiceSensor
+from airflow_provider_mediaops.sensors.cluster import ClusterCpuSensor
+from airflow_provider_mediaops.triggers.cluster import HighCpuTrigger
 from tests.contract.tasks import OUTPUT, TASKS
+from tests.contract.test_serialization import written
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 #: The arguments that Airflow does not render, and why.
 NOT_TEMPLATED = {
@@ -198,3 +201,47 @@ def test_the_parameters_of_a_report_have_the_same_names_and_defaults_everywhere(
 
 def test_the_hooks_arguments_are_the_parameters_of_a_report() -> None:
     assert {"nodes", *HotThreadsArguments.__annotations__} == set(QUERY_DEFAULTS)
+
+
+SHARES: list[tuple[str, Callable[..., Any]]] = [
+    ("when_cpu_above", lambda **given: CaptureHotThreadsOperator(task_id="t", destination="/out/hot.txt", **given)),
+    ("threshold", lambda **given: ClusterCpuSensor(task_id="t", **given)),
+    ("threshold", lambda **given: HighCpuTrigger(**given).serialize()),
+    ("clear_below", lambda **given: HighCpuTrigger(**given).serialize()),
+]
+
+
+@pytest.mark.parametrize(("argument", "make"), SHARES)
+def test_a_share_in_the_place_of_a_percentage_is_refused_with_what_was_probably_meant(
+    argument: str, make: Callable[..., Any]
+) -> None:
+    with pytest.raises(InvalidArgumentError, match=rf"^{argument} is in percent, .* not 0\.7: .* write 70\."):
+        make(**{argument: 0.7})
+
+
+LISTS = [(kind, name) for kind in KINDS for name in sorted(kind.fields & {"nodes", "formats", "ids", "part", "isbns"})]
+LISTS += [(kind, name) for kind in KINDS for name in sorted(kind.fields & {"for_channel_ids", "keep_columns"})]
+
+
+@pytest.mark.parametrize(("kind", "argument"), LISTS, ids=name_of)
+def test_the_text_of_a_list_is_refused_with_the_filter_that_joins_it(kind: Kind, argument: str) -> None:
+    given: dict[str, Any] = {"mine": False} if argument == "ids" and "mine" in kind.arguments else {}
+    given |= {"source": "/in.csv"} if argument == "keep_columns" else {}
+    with pytest.raises(InvalidArgumentError, match=r"\| join\(','\)"):
+        kind.make(**{argument: "['a', 'b']"}, **given)
+
+
+def test_a_dag_with_callables_can_be_stored() -> None:
+    with DAG("contract", schedule=None) as dag:
+        for kind in KINDS:
+            if hasattr(kind.cls, "task_type"):
+                kind.make(**dict.fromkeys(kind.fields - {"source"}, _from_the_context))
+    assert set(written(dag)) >= {"dag"}
+    assert str(written(dag)) == str(written(dag))
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=name_of)
+def test_the_documentation_lists_the_template_fields(kind: Kind) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "arguments.md").read_text()
+    fields = ", ".join(f"`{name}`" for name in kind.names if name in kind.fields)
+    assert f"| `{kind.cls.__name__}` | {fields} |\n" in page
