@@ -26,7 +26,7 @@ class UnavailableError(Exception):
 
 @dataclass(frozen=True)
 class Jdk:
-    """A Java development kit (a runtime alone has no compiler, and Node.java is started from its source)."""
+    """A Java development kit: a runtime has no compiler, and the programs of nodes are started from their source."""
 
     home: Path
     version: int

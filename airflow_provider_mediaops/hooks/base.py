@@ -227,7 +227,7 @@ class ServiceHook(BaseHook):
 
     def test_connection(self) -> tuple[bool, str]:
         """
-        Test the connection, with one request to each host until one answers.
+        Test the connection; the hosts are asked in turn until one answers.
 
         Airflow calls this for the button in the user interface and for ``airflow connections test``.
 

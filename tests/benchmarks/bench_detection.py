@@ -194,16 +194,16 @@ def _stand_in(watched: Watched) -> Iterator[Callable[[set[str]], Any]]:
 
 @contextmanager
 def _real(watched: Watched) -> Iterator[Callable[[set[str]], Any]]:
-    from tests.cluster.artifacts import startable_releases
+    from tests.cluster.kinds import KINDS
     from tests.cluster.load import running_load
     from tests.cluster.nodes import running_cluster
 
-    with running_cluster(startable_releases()[-1], size=1) as cluster:
+    with running_cluster(KINDS[1], size=1) as cluster:
         watched.upstream = cluster.url
 
         @contextmanager
         def heat(clusters: set[str]) -> Iterator[None]:
-            with running_load(cluster.url):
+            with running_load(cluster):
                 watched.heated |= clusters
                 yield
 

@@ -8,7 +8,7 @@ import org.codelibs.opensearch.runner.OpenSearchRunner;
  * class takes no settings, puts all nodes into one process (where they share their CPU figure and their threads), and
  * wants ports below 9300.
  */
-public final class Node {
+public final class OpenSearchNode {
     public static void main(String[] arguments) throws Exception {
         try (OpenSearchRunner runner = new OpenSearchRunner()) {
             runner.onBuild((number, settings) -> {

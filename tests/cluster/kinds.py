@@ -1,86 +1,92 @@
-"""What a node is started from: the releases of OpenSearch that are known here, and which of them can be started."""
+"""The kinds of servers that the tests run on, and the published artifacts that each is started from."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from tests.java_artifacts import Jdk, UnavailableError, installed_jdks, resolved_class_path, resolved_zip
 
 FOLDER = Path(__file__).parent
 POM = FOLDER / "pom.xml"
-CACHE = FOLDER.parents[1] / ".cache" / "opensearch"
-
-LOWEST_JAVA = {"opensearch-2": 11, "opensearch-3": 21}
-"""The releases that can be started (profiles of pom.xml), each with the first Java it runs on."""
+CACHE = FOLDER.parents[1] / ".cache" / "cluster"
 
 
 @dataclass(frozen=True)
-class SecuredRelease:
-    """A release whose nodes ask for a login.
+class Kind:
+    """
+    One kind of server.
 
-    :param java: the first Java it runs on
-    :param group: the group of the artifact: Elasticsearch's distribution, or OpenSearch's security plugin
-    :param artifact: its name
-    :param version: its version
+    :param product: ``opensearch`` or ``elasticsearch``, which is also the profile of pom.xml.
+    :param version: the version of its artifacts.
+    :param java: the versions of Java that it runs on.
+    :param secured: whether it has users with passwords, and speaks TLS.
+    :param distribution: whether it is started from a whole distribution, not from a class path.
+    :param dialect: the sandbox's dialect that is to answer as it does, if there is one.
     """
 
-    java: int
-    group: str
-    artifact: str
+    product: str
     version: str
+    java: range
+    secured: bool = False
+    distribution: bool = False
+    dialect: Literal["opensearch-2", "elasticsearch-9"] | None = None
+
+    def __str__(self) -> str:
+        return f"{self.product}-{'.'.join(self.version.split('.')[:2])}{'-secured' if self.secured else ''}"
+
+    @property
+    def is_elasticsearch(self) -> bool:
+        """Whether the product is Elasticsearch."""
+        return self.product == "elasticsearch"
+
+    def jdk(self) -> Jdk:
+        """
+        Find a JDK that it runs on.
+
+        :raises UnavailableError: if there is none.
+        """
+        jdks = list(installed_jdks())
+        for jdk in jdks:
+            if jdk.version in self.java:
+                return jdk
+        found = ", ".join(sorted({str(jdk.version) for jdk in jdks})) or "none"
+        raise UnavailableError(f"{self} needs a JDK of Java {self.java.start} or later; found: {found}.")
+
+    def class_path(self, jdk: Jdk) -> str:
+        """
+        Resolve the class path of a node.
+
+        :param jdk: runs Maven.
+        :raises UnavailableError: if there is no Maven, or it could not get the artifacts.
+        """
+        options = ["--activate-profiles", self.product, f"-Dserver.version={self.version}"]
+        return resolved_class_path(f"{self.product}-{self.version}", POM, CACHE, jdk, options)
+
+    def zip(self, jdk: Jdk) -> Path:
+        """
+        Resolve the distribution of Elasticsearch, or the security plugin of OpenSearch.
+
+        :param jdk: runs Maven.
+        :raises UnavailableError: if there is no Maven, or it could not get the artifact.
+        """
+        group, artifact = (
+            ("org.elasticsearch.distribution.integ-test-zip", "elasticsearch")
+            if self.is_elasticsearch
+            else ("org.opensearch.plugin", "opensearch-security")
+        )
+        return resolved_zip(group, artifact, self.version, cache=CACHE, jdk=jdk)
 
 
-SECURED = {
-    "opensearch-2": SecuredRelease(11, "org.opensearch.plugin", "opensearch-security", "2.19.1.0"),
-    "elasticsearch-9": SecuredRelease(21, "org.elasticsearch.distribution.integ-test-zip", "elasticsearch", "9.1.0"),
-}
-"""The releases that can be started with users and passwords. One of OpenSearch is in :data:`LOWEST_JAVA`, too."""
-
-
-def fitting_jdk(release: str) -> Jdk:
-    """Find a JDK that runs a release.
-
-    :param release: one of :data:`LOWEST_JAVA` or :data:`SECURED`
-    :raises UnavailableError: there is none
-    """
-    lowest = LOWEST_JAVA[release] if release in LOWEST_JAVA else SECURED[release].java
-    jdks = list(installed_jdks())
-    for jdk in jdks:
-        if jdk.version >= lowest:
-            return jdk
-    found = ", ".join(sorted({str(jdk.version) for jdk in jdks})) or "none"
-    raise UnavailableError(f"{release} needs a JDK of Java {lowest} or later; found: {found}.")
-
-
-def startable_releases() -> list[str]:
-    """List the releases that have a fitting JDK here."""
-    newest = max((jdk.version for jdk in installed_jdks()), default=0)
-    return [release for release, java in LOWEST_JAVA.items() if newest >= java]
-
-
-def startable_secured_releases() -> list[str]:
-    """List the releases with users and passwords that have a fitting JDK here."""
-    newest = max((jdk.version for jdk in installed_jdks()), default=0)
-    return [name for name, release in SECURED.items() if newest >= release.java]
-
-
-def secured_zip(release: str, jdk: Jdk) -> Path:
-    """Resolve the distribution or the security plugin of a release.
-
-    :param release: one of :data:`SECURED`
-    :param jdk: runs Maven
-    :raises UnavailableError: there is no Maven, or it could not get the artifact
-    """
-    wanted = SECURED[release]
-    return resolved_zip(wanted.group, wanted.artifact, wanted.version, cache=CACHE, jdk=jdk)
-
-
-def class_path(release: str, jdk: Jdk) -> str:
-    """Resolve the Java class path of a release.
-
-    :param release: one of :data:`LOWEST_JAVA`
-    :param jdk: runs Maven
-    :raises UnavailableError: there is no Maven, or it could not get the artifacts
-    """
-    return resolved_class_path(release, POM, CACHE, jdk, ["--activate-profiles", release])
+_NEWEST = 99
+#: In the order in which they run. The security plugin is not published for the newest OpenSearch.
+KINDS = (
+    Kind("opensearch", "2.19.1.0", range(11, _NEWEST)),
+    Kind("opensearch", "3.8.0.0", range(21, _NEWEST)),
+    Kind("opensearch", "2.19.1.0", range(11, _NEWEST), secured=True, dialect="opensearch-2"),
+    Kind("opensearch", "3.4.0.0", range(21, _NEWEST), secured=True),
+    Kind("elasticsearch", "7.17.28", range(11, 22)),
+    Kind("elasticsearch", "8.19.0", range(17, _NEWEST), secured=True, distribution=True),
+    Kind("elasticsearch", "9.1.0", range(21, _NEWEST), secured=True, distribution=True, dialect="elasticsearch-9"),
+)

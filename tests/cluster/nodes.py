@@ -1,7 +1,8 @@
-"""A real OpenSearch cluster on this machine: every node a process of its own, on free loopback ports."""
+"""A real cluster on this machine: every node a process of its own, on free loopback ports."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -13,20 +14,42 @@ from typing import TYPE_CHECKING, Any
 
 import requests
 
-from tests.cluster.artifacts import FOLDER, class_path, fitting_jdk
+from tests.cluster.installation import Installation, Program
+from tests.cluster.security import OPERATOR, Authority, User
 from tests.cluster.waiting import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-HEAP = "512m"
+    from tests.cluster.kinds import Kind
+
 START_SECONDS = 300
 STOP_SECONDS = 60
+REPLY_SECONDS = 60
+_SETTINGS = {
+    "network.host": "127.0.0.1",
+    # The system chooses the ports and the node writes them to files: nobody can take them in between.
+    "http.port": "0",
+    "transport.port": "0",
+    "node.portsfile": "true",
+    # A machine's nearly full disk is no concern of these tests.
+    "cluster.routing.allocation.disk.threshold_enabled": "false",
+}
+_ZONES = ("north", "south")
+#: A blank in a name shows whether it is escaped.
+NODE_NAMES = ("node-1", "node 2")
 
 
 @dataclass(frozen=True)
 class Node:
-    """A running node and where it listens."""
+    """
+    A running node.
+
+    :param name: its name.
+    :param url: the address for clients.
+    :param transport_address: the address for other nodes.
+    :param process: its process.
+    """
 
     name: str
     url: str
@@ -37,118 +60,175 @@ class Node:
         """Stop the node: in good order if it manages in time, else by force."""
         _stop(self.process)
 
+    def kill(self) -> None:
+        """Kill the node and all that belongs to it."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+
 
 @dataclass(frozen=True)
 class Cluster:
-    """A cluster that answers.
+    """
+    A cluster that answers.
 
-    :param url: where to send requests
-    :param node_names: names of all nodes
-    :param nodes: the nodes started here; none where the cluster is someone else's
+    :param url: the address for clients.
+    :param node_names: the names of all nodes.
+    :param nodes: the nodes started here; none if the cluster is someone else's.
+    :param kind: its kind; None if the cluster is someone else's.
+    :param authority: the file with the certificate of its authority; None if it speaks no TLS.
     """
 
     url: str
     node_names: Sequence[str]
     nodes: Sequence[Node] = ()
+    kind: Kind | None = None
+    authority: Path | None = None
+
+    def session(self, user: User | None = OPERATOR) -> requests.Session:
+        """
+        Return a plain client that the caller closes.
+
+        :param user: the user; None for no login.
+        """
+        session = requests.Session()
+        if self.authority:
+            # A netrc file or the environment would replace them.
+            session.trust_env = False
+            session.verify = str(self.authority)
+            session.auth = user.login if user else None
+        return session
+
+    def get(self, path: str, **parameters: str) -> requests.Response:
+        """
+        Ask the cluster as the operator.
+
+        :param path: the path.
+        :param parameters: the query.
+        """
+        with self.session() as session:
+            return session.get(f"{self.url}{path}", params=parameters, timeout=REPLY_SECONDS)
+
+    def connection(self, host: str | None = None, *, user: User = OPERATOR, **fields: Any) -> str:
+        """
+        Return an Airflow connection, in JSON.
+
+        :param host: the address; None for the first node's.
+        :param user: logs in, if the cluster has users.
+        :param fields: fields of the extra beside ``auth`` and ``ca_cert``, or in their place.
+        """
+        extra: dict[str, Any] = {"auth": "none"}
+        login = {}
+        if self.authority:
+            login = {"login": user.name, "password": user.password}
+            extra = {"auth": "basic", "ca_cert": str(self.authority)}
+        connection = {"conn_type": "mediaops_cluster", "host": host or self.url, **login, "extra": {**extra, **fields}}
+        return json.dumps(connection)
 
 
 def existing_cluster(url: str) -> Cluster:
-    """Describe a cluster that was started elsewhere.
+    """
+    Describe a cluster that was started elsewhere.
 
-    :param url: its base address
+    :param url: its base address.
     """
     url = url.rstrip("/")
-    reply = requests.get(f"{url}/_nodes/os", timeout=30)
+    reply = requests.get(f"{url}/_nodes/os", timeout=REPLY_SECONDS)
     reply.raise_for_status()
     return Cluster(url=url, node_names=sorted(node["name"] for node in reply.json()["nodes"].values()))
 
 
 @contextmanager
-def running_cluster(release: str, *, size: int = 2) -> Iterator[Cluster]:
-    """Start a cluster of a release, and stop it at the end.
-
-    :param release: one of :data:`tests.cluster.artifacts.LOWEST_JAVA`
-    :param size: number of nodes; the first is the cluster manager, hence the others may be stopped
-    :raises UnavailableError: this machine cannot start it
-    :raises RuntimeError: a node ended while starting; the end of its log is in the message
-    :raises TimeoutError: the cluster was not complete in time
+def running_cluster(kind: Kind, *, size: int = 2) -> Iterator[Cluster]:
     """
-    jdk = fitting_jdk(release)
-    java = [str(jdk.home / "bin" / "java"), f"-Xmx{HEAP}", "-cp", class_path(release, jdk)]
-    with tempfile.TemporaryDirectory(prefix="opensearch-") as scratch, ExitStack() as running:
+    Start a cluster, and stop it at the end.
+
+    The first node is the manager, hence the others may be stopped. The certificates that the others show to clients
+    have expired, but for OpenSearch's, which does not start with such a certificate.
+
+    :param kind: the kind of server.
+    :param size: the number of nodes, 1 or 2.
+    :raises UnavailableError: if this machine cannot start it.
+    :raises RuntimeError: if a node ended while starting; the end of its log is in the message.
+    :raises TimeoutError: if the cluster was not complete in time.
+    """
+    with tempfile.TemporaryDirectory(prefix=f"{kind}-") as scratch, ExitStack() as running:
+        installation = Installation(kind, Path(scratch))
+        authority = Authority(Path(scratch)) if kind.secured else None
         nodes: list[Node] = []
-        for number in range(1, size + 1):
-            name = f"Node {number}"
-            settings = (
-                ["node.roles=data", f"discovery.seed_hosts={nodes[0].transport_address}"]
-                if nodes
-                else ["node.roles=cluster_manager,data", f"cluster.initial_cluster_manager_nodes={name}"]
-            )
-            nodes.append(running.enter_context(_node(java, name, Path(scratch) / str(number), settings)))
-        url = nodes[0].url
+        for name in NODE_NAMES[:size]:
+            settings = {**_SETTINGS, **_own_settings(kind, name, nodes)}
+            folder = Path(scratch) / str(len(nodes))
+            folder.mkdir()
+            program = installation.program(folder, settings, authority, expired=bool(nodes) and kind.is_elasticsearch)
+            nodes.append(running.enter_context(_node(name, program, folder, tls=kind.secured)))
+        names = [node.name for node in nodes]
+        cluster = Cluster(nodes[0].url, names, nodes, kind, authority.file if authority else None)
         wait_for(
             f"a healthy cluster of {size} nodes",
-            lambda: requests.get(f"{url}/_cluster/health", timeout=30).json(),
+            lambda: _health(cluster),
             lambda health: health.get("number_of_nodes") == size and health["status"] in {"green", "yellow"},
             within=START_SECONDS,
         )
-        yield Cluster(url=url, node_names=[node.name for node in nodes], nodes=nodes)
+        yield cluster
+
+
+def _health(cluster: Cluster) -> dict[str, Any]:
+    reply = cluster.get("/_cluster/health")
+    # Before the users are known, nobody may ask.
+    health: dict[str, Any] = reply.json() if reply.ok else {"refused": reply.text}
+    return health
+
+
+def _own_settings(kind: Kind, name: str, before: Sequence[Node]) -> dict[str, str]:
+    manager = "master" if kind.is_elasticsearch else "cluster_manager"
+    own = {"node.name": name, "node.attr.zone": _ZONES[bool(before)]}
+    if not kind.is_elasticsearch:
+        # The runner would set it to single-node.
+        own["discovery.type"] = "zen"
+    if before:
+        return {**own, "node.roles": f"{manager},data", "discovery.seed_hosts": before[0].transport_address}
+    return {**own, "node.roles": f"{manager},data,ingest", f"cluster.initial_{manager}_nodes": name}
 
 
 @contextmanager
-def _node(java: Sequence[str], name: str, folder: Path, settings: Sequence[str]) -> Iterator[Node]:
-    folder.mkdir()
-    command = [*java, f"-Djava.io.tmpdir={folder}", str(FOLDER / "Node.java"), str(folder / "home")]
-    command += [f"node.name={name}", "network.host=127.0.0.1", "discovery.type=zen", *settings]
-    # The system chooses the ports and the node writes them to files: nobody can take them in between.
-    command += ["http.port=0", "transport.port=0", "node.portsfile=true"]
-    # A machine's nearly full disk is no concern of these tests.
-    command += ["cluster.routing.allocation.disk.threshold_enabled=false"]
-    with running_process(command, folder / "output.log") as process:
-        logs = folder / "home" / "node_1" / "logs"
+def _node(name: str, program: Program, folder: Path, *, tls: bool) -> Iterator[Node]:
+    with _running_process(program, folder / "output.log") as process:
         yield Node(
             name=name,
-            url=f"http://{listening_address(logs / 'http.ports', process)}",
-            transport_address=listening_address(logs / "transport.ports", process),
+            url=f"{'https' if tls else 'http'}://{_listening_address(program.logs / 'http.ports', process)}",
+            transport_address=_listening_address(program.logs / "transport.ports", process),
             process=process,
         )
 
 
 @contextmanager
-def running_process(command: Sequence[str], log: Path, **options: Any) -> Iterator[subprocess.Popen[bytes]]:
-    """Start a node's process, which runs until its standard input ends, and stop it at the end.
-
-    :param command: starts it
-    :param log: where its output goes
-    :param options: further arguments of :class:`subprocess.Popen`
-    """
+def _running_process(program: Program, log: Path) -> Iterator[subprocess.Popen[bytes]]:
     with log.open("wb") as output:
         process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT, start_new_session=True, **options
+            program.command,
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            **program.options,
         )
     try:
         yield process
-    except EndedError as error:
-        raise RuntimeError(f"A node ended with status {process.returncode}: {log.read_text()[-3000:]}") from error
+    except _EndedError as error:
+        raise RuntimeError(f"A node ended with status {process.returncode}: {log.read_text()[-6000:]}") from error
     finally:
         _stop(process)
 
 
-class EndedError(Exception):
+class _EndedError(Exception):
     """A node's process ended while it was waited for."""
 
 
-def listening_address(ports: Path, process: subprocess.Popen[bytes]) -> str:
-    """Wait until a node has written where it listens.
-
-    :param ports: the file that it writes
-    :param process: its process
-    :raises EndedError: the process has ended
-    """
+def _listening_address(ports: Path, process: subprocess.Popen[bytes]) -> str:
+    """Wait until a node has written the addresses on which it listens, and return the first."""
 
     def read() -> str:
         if process.poll() is not None:
-            raise EndedError
+            raise _EndedError
         return ports.read_text(encoding="utf-8") if ports.exists() else ""
 
     return wait_for(f"address of a node in {ports.name}", read, bool, within=START_SECONDS).split()[0]

@@ -1,37 +1,33 @@
-"""What stands between a client and a cluster: it asks for a login, or gives every client the same answer."""
+"""A gateway between a client and a cluster: it keeps a list of the requests, and may repeat its answers."""
 
 from __future__ import annotations
 
-import base64
-import json
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any
 
-import requests
-
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
+
+    from tests.cluster.nodes import Cluster
 
 Answer = tuple[int, dict[str, str], bytes]
 
 
 class Proxy(ThreadingHTTPServer):
     """
-    Passes requests on to a cluster.
+    Passes requests on to a cluster, as its operator.
 
-    :param upstream: the cluster's base address.
-    :param users: the passwords and rights of those who may pass; none: everybody may, to everything.
+    :param cluster: the cluster.
     :param same_for_all: whether a request that came before is answered with the cluster's answer of that time.
     """
 
     daemon_threads = True
 
-    def __init__(self, upstream: str, users: Mapping[str, User] | None, *, same_for_all: bool) -> None:
+    def __init__(self, cluster: Cluster, *, same_for_all: bool) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.upstream = upstream
-        self.users = users
+        self.upstream = cluster
         self.same_for_all = same_for_all
         self.asked: list[str] = []
         self._answers: dict[str, Answer] = {}
@@ -47,23 +43,11 @@ class Proxy(ThreadingHTTPServer):
         with self._one_at_a_time:
             self.asked.append(target)
             if target not in self._answers or not self.same_for_all:
-                reply = requests.request(method, f"{self.upstream}{target}", timeout=60)
+                with self.upstream.session() as session:
+                    reply = session.request(method, f"{self.upstream.url}{target}", timeout=60)
                 kind = reply.headers.get("Content-Type", "text/plain")
                 self._answers[target] = (reply.status_code, {"Content-Type": kind}, reply.content)
             return self._answers[target]
-
-
-class User:
-    """
-    Somebody who may pass.
-
-    :param password: what proves who it is.
-    :param actions: the routes that are allowed, by how they end.
-    """
-
-    def __init__(self, password: str, *actions: str) -> None:
-        self.password = password
-        self.actions = actions
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -71,32 +55,13 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
-        self._give(self._refusal() or self.server.answer("GET", self.path))
+        self._give(self.server.answer("GET", self.path))
 
     def do_HEAD(self) -> None:
         self._give((200, {}, b""))
 
     def log_message(self, format: str, *args: Any) -> None:
         """Write nothing: what was asked is in ``asked``."""
-
-    def _refusal(self) -> Answer | None:
-        if self.server.users is None:
-            return None
-        kind, _, secret = self.headers.get("Authorization", "").partition(" ")
-        name, _, password = base64.b64decode(secret).decode().partition(":") if kind == "Basic" else ("", "", "")
-        user = self.server.users.get(name)
-        if user is None or user.password != password:
-            return 401, {"Content-Type": "text/plain", "WWW-Authenticate": 'Basic realm="cluster"'}, b"Unauthorized"
-        path = self.path.partition("?")[0]
-        if path.endswith(user.actions):
-            return None
-        action = "cluster:monitor/nodes/" + ("hot_threads" if path.endswith("hot_threads") else "stats")
-        cause = {
-            "type": "security_exception",
-            "reason": f"no permissions for [{action}] and User [name={name}, backend_roles=[], requestedTenant=null]",
-        }
-        body = {"error": {"root_cause": [cause], **cause}, "status": 403}
-        return 403, {"Content-Type": "application/json; charset=UTF-8"}, json.dumps(body).encode()
 
     def _give(self, answer: Answer) -> None:
         status, headers, body = answer
@@ -111,11 +76,9 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def running_proxy(
-    upstream: str, users: Mapping[str, User] | None = None, *, same_for_all: bool = False
-) -> Iterator[Proxy]:
-    """Put a proxy before a cluster for the time of a ``with`` block."""
-    with Proxy(upstream, users, same_for_all=same_for_all) as proxy:
+def running_proxy(cluster: Cluster, *, same_for_all: bool = False) -> Iterator[Proxy]:
+    """Put a gateway before a cluster for the time of a ``with`` block."""
+    with Proxy(cluster, same_for_all=same_for_all) as proxy:
         thread = Thread(target=proxy.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
         thread.start()
         try:

@@ -6,9 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import requests
-
-from tests.cluster.artifacts import startable_releases
+from tests.cluster.kinds import KINDS
 from tests.cluster.load import running_load
 from tests.cluster.nodes import running_cluster
 from tests.cluster.waiting import wait_for
@@ -26,22 +24,24 @@ REPORTS = {
 
 
 def main() -> None:
-    """Start each release that this machine can run, keep it busy, and write its replies byte for byte."""
+    """Start each kind without users, keep it busy, and write its replies byte for byte."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     folder: Path = parser.parse_args().folder
-    for release in startable_releases():
-        with running_cluster(release) as cluster, running_load(cluster.url):
-            version = requests.get(cluster.url, timeout=60).json()["version"]["number"]
+    for kind in KINDS:
+        if kind.secured:
+            continue
+        with running_cluster(kind) as cluster, running_load(cluster):
+            version = cluster.get("/").json()["version"]["number"]
             for name, parameters in REPORTS.items():
-                (folder / f"opensearch-{version}-{name}.txt").write_bytes(_report(cluster, parameters))
+                (folder / f"{kind.product}-{version}-{name}.txt").write_bytes(_report(cluster, parameters))
 
 
 def _report(cluster: Cluster, parameters: dict[str, str]) -> bytes:
     """Ask until each node has something to report (a node may have been at rest for that half second)."""
 
     def read() -> bytes:
-        reply = requests.get(f"{cluster.url}/_nodes/hot_threads", params=parameters, timeout=60)
+        reply = cluster.get("/_nodes/hot_threads", **parameters)
         reply.raise_for_status()
         return reply.content
 

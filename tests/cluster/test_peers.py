@@ -30,8 +30,8 @@ CALLS: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture
-def proxy(opensearch: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
-    with running_proxy(opensearch.url, same_for_all=True) as running:
+def proxy(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
+    with running_proxy(cluster, same_for_all=True) as running:
         fields = {"conn_type": "mediaops_cluster", "host": running.url, "extra": {"auth": "none"}}
         monkeypatch.setenv("AIRFLOW_CONN_TEST_CLUSTER", json.dumps(fields))
         yield running
@@ -61,8 +61,8 @@ def test_elasticsearch_py_returns_the_same_text_where_it_takes_the_server_for_it
     assert text == str(theirs)
 
 
-def test_a_node_is_asked_for_as_they_ask_for_it(proxy: Proxy, opensearch: Cluster) -> None:
-    node = opensearch.node_names[0]
+def test_a_node_is_asked_for_as_they_ask_for_it(proxy: Proxy, cluster: Cluster) -> None:
+    node = cluster.node_names[0]
     text = ours(node, {"interval": "50ms"})
     with OpenSearch(proxy.url) as peer:
         assert text == peer.nodes.hot_threads(node_id=node, interval="50ms")

@@ -12,26 +12,22 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import requests
 
-from airflow_provider_mediaops.sandbox.cluster import routes as cluster
 from airflow_provider_mediaops.sandbox.cluster.dialects import DIALECTS
 from airflow_provider_mediaops.sandbox.cluster.nodes import NODES
 from airflow_provider_mediaops.sandbox.server import SandboxServer
 from airflow_provider_mediaops.sandbox.state import Settings
-from tests.cluster.artifacts import SECURED, startable_secured_releases
-from tests.cluster.secured import NODE_NAME, running_secured_node
-from tests.java_artifacts import UnavailableError
+from tests.cluster.nodes import NODE_NAMES, Cluster
+from tests.cluster.security import GUEST, OPERATOR
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = pytest.mark.xdist_group("cluster")
-RELEASES = [name for name in startable_secured_releases() or SECURED if name in DIALECTS]
+    import requests
+
+pytestmark = pytest.mark.kinds("dialect")
 HOT = "/_nodes/hot_threads"
 QUICK = "interval=20ms&snapshots=1"
-OPERATOR = (cluster.LOGIN, cluster.PASSWORD)
-GUEST = (cluster.GUEST_LOGIN, cluster.GUEST_PASSWORD)
 EVERY_THREAD = "threads=9999&ignore_idle_threads=false"
 
 
@@ -47,11 +43,11 @@ class Question:
 
     path: str
     method: str = "GET"
-    login: tuple[str, str] | None = OPERATOR
+    login: tuple[str, str] | None = OPERATOR.login
     headers: dict[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        who = "" if self.login == OPERATOR else f" as {self.login[0]}" if self.login else " without a login"
+        who = "" if self.login == OPERATOR.login else f" as {self.login[0]}" if self.login else " without a login"
         return " ".join([self.method, f"{self.path}{who}", *self.headers.values()])
 
 
@@ -138,8 +134,8 @@ STATISTICS = [
 REFUSED = [
     *(Question(path, login=None) for path in (HOT, f"{HOT}?bogus=1", "/no/such/route")),
     *(Question(HOT, method, login=None) for method in ("POST", "HEAD")),
-    *(Question(path, login=GUEST) for path in (HOT, f"{HOT}?bogus=1", "/_nodes/stats/os")),
-    *(Question(HOT, login=(name, "wrong")) for name in (cluster.LOGIN, "nobody")),
+    *(Question(path, login=GUEST.login) for path in (HOT, f"{HOT}?bogus=1", "/_nodes/stats/os")),
+    *(Question(HOT, login=(name, "wrong")) for name in (OPERATOR.name, "nobody")),
     *(Question(HOT, login=None, headers={"Authorization": value}) for value in ("Bearer x", "Digest x", "nonsense")),
 ]
 ROUTES = ["/no/such/route", "/no/such/ro%20ute?pretty&bogus", "/_nodes/a/b/c", "/_nodes/no%20body/hot_threads?bogus"]
@@ -164,7 +160,7 @@ QUESTIONS = [
     *(Question(path, headers={"Accept": f"{VENDOR}9"}) for path in ("/_nodes/stats/os", f"{HOT}?bogus=1")),
     Question(f"{HOT}?{QUICK}", headers={"Accept": "application/json"}),
     Question("/", "HEAD"),
-    *(Question("/", login=login) for login in (OPERATOR, None, GUEST)),
+    *(Question("/", login=login) for login in (OPERATOR.login, None, GUEST.login)),
 ]
 BASE = ("/",)
 """The addresses that Elasticsearch's distribution for tests lacks: the module that answers there is not published."""
@@ -174,27 +170,25 @@ BASE = ("/",)
 class Pair:
     """A real server and the sandbox in its dialect."""
 
-    real: str
-    sandbox: str
+    real: Cluster
+    sandbox: Cluster
 
 
-@pytest.fixture(scope="module", params=RELEASES)
-def pair(request: pytest.FixtureRequest) -> Iterator[Pair]:
-    try:
-        with (
-            running_secured_node(request.param) as real,
-            SandboxServer(settings=Settings(cluster_dialect=request.param)) as sandbox,
-        ):
-            yield Pair(real, f"{sandbox.url}/cluster")
-    except UnavailableError as error:
-        pytest.skip(str(error))
+@pytest.fixture(scope="module")
+def pair(cluster: Cluster) -> Iterator[Pair]:
+    assert cluster.kind
+    assert cluster.kind.dialect
+    with SandboxServer(settings=Settings(cluster_dialect=cluster.kind.dialect)) as sandbox:
+        yield Pair(cluster, Cluster(f"{sandbox.url}/cluster", [node.name for node in NODES]))
 
 
-def ask(url: str, question: Question) -> requests.Response:
-    statistics = requests.get(f"{url}/_nodes/_local/stats/process", auth=OPERATOR, timeout=240).json()
-    [node] = statistics["nodes"].values()
-    path = question.path.format(node=node["name"], address=node["transport_address"])
-    return requests.request(question.method, f"{url}{path}", auth=question.login, headers=question.headers, timeout=240)
+def ask(server: Cluster, question: Question) -> requests.Response:
+    with server.session(None) as session:
+        statistics = session.get(f"{server.url}/_nodes/_local/stats/process", auth=OPERATOR.login, timeout=240).json()
+        [node] = statistics["nodes"].values()
+        path = question.path.format(node=node["name"], address=node["transport_address"])
+        url = f"{server.url}{path}"
+        return session.request(question.method, url, auth=question.login, headers=question.headers, timeout=240)
 
 
 def shape(reply: requests.Response) -> dict[str, Any]:
@@ -205,7 +199,8 @@ def shape(reply: requests.Response) -> dict[str, Any]:
 
 
 def shape_of_body(reply: requests.Response) -> Any:
-    text = re.sub("|".join(["127.0.0.1:[0-9]+", NODE_NAME, *(node.name for node in NODES)]), "NODE", reply.text)
+    names = ["127.0.0.1:[0-9]+", *NODE_NAMES, *(node.name for node in NODES)]
+    text = re.sub("|".join(names), "NODE", reply.text)
     if "json" not in reply.headers["Content-Type"] or not text:
         return report_head(text) if text.startswith("::: ") else text
     body = json.loads(text)
@@ -280,15 +275,16 @@ def test_both_answer_alike(pair: Pair, question: Question) -> None:
 
 @pytest.mark.parametrize("query", REPORTS)
 def test_the_threads_of_a_report_have_the_same_form(pair: Pair, query: str) -> None:
-    theirs, ours = (ask(url, Question(f"{HOT}?{query}")).text for url in (pair.real, pair.sandbox))
+    theirs, ours = (ask(server, Question(f"{HOT}?{query}")).text for server in (pair.real, pair.sandbox))
 
     assert thread_lines(ours) == thread_lines(theirs)
     assert codes(ours) <= codes(theirs)
 
 
-def test_every_set_of_statistics_that_the_dialect_knows_is_known(pair: Pair, request: pytest.FixtureRequest) -> None:
-    release = request.node.callspec.params["pair"]
-    metrics = ",".join(DIALECTS[release].metrics)
+def test_every_set_of_statistics_that_the_dialect_knows_is_known(pair: Pair) -> None:
+    assert pair.real.kind
+    assert pair.real.kind.dialect
+    metrics = ",".join(DIALECTS[pair.real.kind.dialect].metrics)
 
-    for url in (pair.real, pair.sandbox):
-        assert ask(url, Question(f"/_nodes/stats/{metrics}")).status_code == 200
+    for server in (pair.real, pair.sandbox):
+        assert ask(server, Question(f"/_nodes/stats/{metrics}")).status_code == 200

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import requests
-
 from airflow_provider_mediaops.cluster.api import node_list, node_stats
 from airflow_provider_mediaops.cluster.models import NodeStats
 from airflow_provider_mediaops.cluster.selection import is_plain, narrowed
@@ -15,13 +13,13 @@ if TYPE_CHECKING:
 
 
 def read(cluster: Cluster, nodes: str | None) -> NodeStats:
-    reply = requests.get(f"{cluster.url}{node_stats(nodes).request.path}", timeout=60)
+    reply = cluster.get(node_stats(nodes).request.path)
     reply.raise_for_status()
     return NodeStats.read(reply.json())
 
 
-def test_what_is_picked_from_all_nodes_is_what_the_cluster_would_have_sent(opensearch: Cluster) -> None:
-    everything = read(opensearch, None)
+def test_what_is_picked_from_all_nodes_is_what_the_cluster_would_have_sent(cluster: Cluster) -> None:
+    everything = read(cluster, None)
     first, last = everything.nodes[0], everything.nodes[-1]
     name, node_id, host = str(first.name), first.node_id, str(first.host)
     half = len(name) // 2
@@ -37,10 +35,10 @@ def test_what_is_picked_from_all_nodes_is_what_the_cluster_would_have_sent(opens
         assert is_plain(node_list(nodes)) is not drawn_like_a_keyword, nodes
         picked = narrowed(everything, node_list(nodes))
         assert picked is not None, nodes
-        assert ids(picked) == ids(read(opensearch, nodes)), nodes
+        assert ids(picked) == ids(read(cluster, nodes)), nodes
     for nodes in unmeant:
         assert narrowed(everything, node_list(nodes)) is None, nodes
-        assert ids(read(opensearch, nodes)) == set(), nodes
+        assert ids(read(cluster, nodes)) == set(), nodes
 
 
 def ids(stats: NodeStats) -> set[str]:

@@ -1,0 +1,71 @@
+"""Certificates of the servers that speak TLS: which are trusted, and what is said of the others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import pytest
+
+from airflow_provider_mediaops.exceptions import ConnectionFailedError, InvalidConnectionError
+from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
+from tests.certificates import make_certificate
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cluster.nodes import Cluster
+
+pytestmark = pytest.mark.kinds("secured")
+
+
+async def error_of(connection: str, expected: type[Exception], patch: pytest.MonkeyPatch) -> str:
+    """Return the message of the error, which is of the same class in the worker and in the triggerer."""
+    patch.setenv("AIRFLOW_CONN_TEST_CLUSTER", connection)
+    with SearchClusterHook("test_cluster") as hook, pytest.raises(expected) as in_worker:
+        hook.cpu()
+    async with SearchClusterHook("test_cluster") as hook:
+        with pytest.raises(expected):
+            await hook.acpu()
+    return str(in_worker.value)
+
+
+async def test_the_cluster_s_own_authority_is_trusted(cluster: Cluster, connection: str) -> None:
+    async with SearchClusterHook(connection) as hook:
+        assert {node.name for node in await hook.acpu()} == set(cluster.node_names)
+        assert (await hook.ahot_threads(interval="10ms")).startswith("::: {")
+
+
+async def test_no_authority_and_another_are_refused(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "other.pem"
+    other.write_bytes(make_certificate("another authority").pem)
+    for authority in ("", str(other)):
+        message = await error_of(cluster.connection(ca_cert=authority), InvalidConnectionError, monkeypatch)
+        assert "Check the host, ca_cert and verify in the connection" in message
+
+
+async def test_another_name_is_refused(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    by_name = f"https://localhost:{urlsplit(cluster.url).port}"
+    message = await error_of(cluster.connection(by_name), InvalidConnectionError, monkeypatch)
+    assert "Check the host, ca_cert and verify in the connection" in message
+
+
+# OpenSearch does not start with one.
+@pytest.mark.kinds("is_elasticsearch")
+async def test_an_expired_certificate_is_refused(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    message = await error_of(cluster.connection(cluster.nodes[-1].url), InvalidConnectionError, monkeypatch)
+    assert "certificate has expired" in message
+
+
+def test_checking_can_be_turned_off(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_TEST_CLUSTER", cluster.connection(ca_cert="", verify=False))
+    with SearchClusterHook("test_cluster") as hook, pytest.warns(Warning, match="certificate"):
+        assert hook.cpu()
+
+
+async def test_plain_http_is_named(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = cluster.url.replace("https", "http")
+    message = await error_of(cluster.connection(plain, max_attempts=1), ConnectionFailedError, monkeypatch)
+    assert "scheme (http or https)" in message

@@ -1,0 +1,107 @@
+"""Logins and privileges on the servers that have users."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_provider_mediaops.exceptions import AuthenticationError, PermissionDeniedError
+from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
+from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
+from tests.cluster.security import (
+    ELASTICSEARCH_MONITOR,
+    GUEST,
+    HOT_THREADS_ONLY,
+    OPENSEARCH_MONITOR,
+    OPERATOR,
+    STATS_ONLY,
+    User,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.cluster.kinds import Kind
+    from tests.cluster.nodes import Cluster
+
+pytestmark = pytest.mark.kinds("secured")
+STATS, HOT_THREADS = "cluster:monitor/nodes/stats", "cluster:monitor/nodes/hot_threads"
+MISSING = {
+    STATS_ONLY: f"may not read hot threads ({HOT_THREADS})",
+    HOT_THREADS_ONLY: f"may not read its nodes' statistics ({STATS})",
+    GUEST: f"may read neither its nodes' statistics ({STATS}) nor hot threads ({HOT_THREADS})",
+}
+
+
+@pytest.fixture
+def connect(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Callable[[User], str]:
+    def connection(user: User) -> str:
+        monkeypatch.setenv("AIRFLOW_CONN_TEST_CLUSTER", cluster.connection(user=user))
+        return "test_cluster"
+
+    return connection
+
+
+def kind_of(cluster: Cluster) -> Kind:
+    assert cluster.kind is not None
+    return cluster.kind
+
+
+async def test_a_wrong_password_is_refused(connect: Callable[[User], str]) -> None:
+    hook = SearchClusterHook(connect(User(OPERATOR.name, "no-password-of-it")))
+    with hook, pytest.raises(AuthenticationError, match=r"401.*login and password") as raised:
+        hook.hot_threads()
+    async with hook:
+        with pytest.raises(AuthenticationError, match=r"401.*login and password"):
+            await hook.acpu()
+    assert "no-password-of-it" not in str(raised.value)
+
+
+@pytest.mark.parametrize("user", MISSING, ids=lambda user: user.name)
+def test_a_missing_privilege_is_named_in_the_terms_of_the_product(
+    connect: Callable[[User], str], cluster: Cluster, user: User
+) -> None:
+    works, sentence = SearchClusterHook(connect(user)).test_connection()
+
+    assert not works
+    assert MISSING[user] in sentence
+    if kind_of(cluster).is_elasticsearch:
+        assert (
+            "This is Elasticsearch: give the connection's user or API key a role with the cluster privilege monitor"
+            in sentence
+        )
+    else:
+        assert "This is OpenSearch: give the connection's user a role with the action group cluster_monitor" in sentence
+
+
+def test_the_advised_privilege_suffices(connect: Callable[[User], str], cluster: Cluster) -> None:
+    user = ELASTICSEARCH_MONITOR if kind_of(cluster).is_elasticsearch else OPENSEARCH_MONITOR
+    with SearchClusterHook(connect(user)) as hook:
+        assert hook.test_connection()[0]
+        assert {node.name for node in hook.cpu()} == set(cluster.node_names)
+        assert hook.hot_threads(interval="10ms").startswith("::: {")
+
+
+async def test_a_refused_call_names_its_privilege(connect: Callable[[User], str]) -> None:
+    with SearchClusterHook(connect(STATS_ONLY)) as hook:
+        hook.cpu()
+        with pytest.raises(PermissionDeniedError, match=HOT_THREADS) as raised:
+            hook.hot_threads()
+    assert raised.value.status == 403
+    async with SearchClusterHook(connect(HOT_THREADS_ONLY)) as hook:
+        with pytest.raises(PermissionDeniedError, match=STATS):
+            await hook.acpu()
+
+
+def test_a_capture_needs_no_privilege_for_the_statistics(connect: Callable[[User], str], tmp_path: Path) -> None:
+    operator = CaptureHotThreadsOperator(
+        task_id="capture",
+        destination=str(tmp_path / "hot.txt"),
+        interval="10ms",
+        cluster_conn_id=connect(HOT_THREADS_ONLY),
+    )
+    summary = operator.execute({})
+    assert summary["cpu"] is None
+    assert (tmp_path / "hot.txt").read_text().startswith("::: {")

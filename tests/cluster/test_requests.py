@@ -1,0 +1,103 @@
+"""The requests of the hook to each server: lists of nodes, and the parameters that it refuses."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_provider_mediaops.exceptions import BadRequestError, InvalidReplyError, MediaOpsError, NotFoundError
+from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
+
+if TYPE_CHECKING:
+    from tests.cluster.nodes import Cluster
+
+HEADER = re.compile(r"^::: \{(.+?)\}", re.MULTILINE)
+SUB_HEADER = re.compile(
+    r"^   Hot threads at \S+Z, interval=(.+), busiestThreads=(\d+), ignoreIdleThreads=(\w+):$", re.MULTILINE
+)
+# By which lists of nodes each node is meant; {id} is the second node's.
+FIRST, SECOND = "node-1", "node 2"
+NODE_LISTS = {
+    FIRST: [FIRST],
+    SECOND: [SECOND],
+    "{id}": [SECOND],
+    f"{FIRST},{{id}}": [FIRST, SECOND],
+    f"{FIRST},nobody": [FIRST],
+    "node*": [FIRST, SECOND],
+    "*2": [SECOND],
+    "_all": [FIRST, SECOND],
+    "_local": [FIRST],
+    "_master": [FIRST],
+    "127.0.0.1": [FIRST, SECOND],
+    "zone:south": [SECOND],
+    "data:true": [FIRST, SECOND],
+    "_all,data:false": [],
+    "_all,ingest:false": [SECOND],
+    "nobody": [],
+    "NODE-1": [],
+}
+
+
+def test_the_hook_reads_what_a_plain_client_reads(cluster: Cluster, connection: str) -> None:
+    with SearchClusterHook(connection) as hook:
+        cpu = hook.cpu()
+        text = hook.hot_threads(threads=1, interval="50ms", snapshots=1, ignore_idle_threads=False)
+
+    plain = cluster.get("/_nodes/hot_threads", threads="1", interval="50ms").text
+    assert {node.name for node in cpu} == set(cluster.node_names)
+    assert all(node.percent is None or 0 <= node.percent <= 100 for node in cpu)
+    # What the threads do changes from one call to the next.
+    assert sorted(HEADER.findall(text)) == sorted(HEADER.findall(plain)) == sorted(cluster.node_names)
+    assert SUB_HEADER.findall(text) == [("50ms", "1", "false")] * len(cluster.node_names)
+
+
+def test_a_list_of_nodes_means_the_nodes_that_the_documentation_says(cluster: Cluster, connection: str) -> None:
+    if not cluster.nodes:
+        pytest.skip("The nodes of a cluster that was started elsewhere have other names.")
+    with SearchClusterHook(connection) as hook:
+        [second] = hook.cpu(SECOND)
+        for entry, names in NODE_LISTS.items():
+            nodes = entry.format(id=second.node_id)
+            if names:
+                assert sorted(node.name or "" for node in hook.cpu(nodes)) == sorted(names), nodes
+                text = hook.hot_threads(nodes, interval="10ms", snapshots=1)
+                assert sorted(HEADER.findall(text)) == sorted(names), nodes
+                continue
+            for ask in (hook.cpu, hook.hot_threads):
+                with pytest.raises(NotFoundError, match=re.escape(repr(nodes.split(",")[-1]))):
+                    ask(nodes)
+
+
+@pytest.mark.parametrize("nodes", [None, FIRST])
+def test_a_time_limit_below_the_sampling_is_named(connection: str, nodes: str | None) -> None:
+    message = "timeout=1ms is shorter than the sampling, .* Raise timeout"
+    with SearchClusterHook(connection) as hook, pytest.raises(MediaOpsError, match=message) as raised:
+        hook.hot_threads(nodes, timeout="1ms")
+    assert isinstance(raised.value, NotFoundError if nodes else InvalidReplyError)
+
+
+def test_a_parameter_that_the_server_does_not_know_is_to_be_left_out(connection: str) -> None:
+    # None of them knows master_timeout here: the default is not sent, any other figure is refused.
+    message = "answered .* with 400 .* does not know master_timeout: leave it out"
+    with SearchClusterHook(connection) as hook, pytest.raises(BadRequestError, match=message):
+        hook.hot_threads(master_timeout="31s")
+
+
+@pytest.mark.parametrize("prefix", ["/wrong", "/wrong/path", "/_nodes"])
+def test_a_wrong_path_in_the_base_address_is_named(
+    cluster: Cluster, connection: str, monkeypatch: pytest.MonkeyPatch, prefix: str
+) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_TEST_CLUSTER", cluster.connection(f"{cluster.url}{prefix}"))
+    with SearchClusterHook(connection) as hook:
+        for ask in (hook.cpu, hook.hot_threads):
+            # Some of these paths are those of other requests.
+            with pytest.raises((BadRequestError, NotFoundError, InvalidReplyError), match="base address in the conn"):
+                ask()
+
+
+def test_the_connection_can_be_tested(connection: str) -> None:
+    works, sentence = SearchClusterHook(connection).test_connection()
+
+    assert works, sentence

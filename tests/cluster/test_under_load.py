@@ -1,0 +1,133 @@
+"""Captures and readings of a real cluster under real load."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_provider_mediaops.cluster.hot_threads.parser import parse
+from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
+from airflow_provider_mediaops.sensors.cluster import ClusterCpuSensor
+from airflow_provider_mediaops.triggers.hot_threads import CaptureHotThreadsTrigger
+from tests.cluster.proxy import running_proxy
+from tests.cluster.waiting import wait_for
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cluster.load import Load
+    from tests.cluster.nodes import Cluster
+
+# A machine that does other things beside the load leaves the nodes less than they would take.
+BUSY = 5.0
+WAITING = {
+    "when_cpu_above": BUSY,
+    "sustained_for": 1,
+    "poll_interval": 0.5,
+    "wait_timeout": 240,
+    "captures": 2,
+    "every": 0.5,
+    "interval": "50ms",
+    "threads": 5,
+}
+
+
+def operator(destination: Path, **arguments: Any) -> CaptureHotThreadsOperator:
+    return CaptureHotThreadsOperator(
+        task_id="capture", destination=str(destination), cluster_conn_id="test_cluster", **arguments
+    )
+
+
+def sensor(**arguments: Any) -> ClusterCpuSensor:
+    return ClusterCpuSensor(
+        task_id="wait",
+        threshold=BUSY,
+        poke_interval=0.5,
+        timeout=240,
+        cluster_conn_id="test_cluster",
+        **arguments,
+    )
+
+
+def check_captures_at_detection(summary: dict[str, Any], cluster: Cluster, folder: Path) -> None:
+    assert [len(capture["nodes"]) > 0 for capture in summary["captures"]] == [True, True]
+    assert {node["node"] for node in summary["nodes"]} <= set(cluster.node_names)
+    assert summary["missing"] == summary["failures"] == []
+    assert summary["timed_out"] is False
+    for number in (1, 2):
+        text = (folder / f"hot.{number}.txt").read_text()
+        assert parse(text).render() == text
+        assert not parse(text).unparsed
+    assert "Hot threads" in (folder / "hot.html").read_text()
+
+
+@pytest.mark.usefixtures("connection", "load")
+class TestUnderLoad:
+    def test_a_capture_has_every_node_and_its_threads(self, cluster: Cluster, load: Load, tmp_path: Path) -> None:
+        summary = wait_for(
+            "a capture with a thread that searches",
+            lambda: operator(tmp_path / "hot.txt", threads=5).execute({}),
+            lambda taken: any("[search]" in thread["thread"] for thread in taken["hottest"]),
+            within=240,
+        )
+
+        assert load.working()
+        assert sorted(node["node"] for node in summary["nodes"]) == sorted(cluster.node_names)
+        assert summary["missing"] == []
+        assert summary["unparsed"] == 0
+        assert summary["hottest"][0]["percent"] > 0
+        text = (tmp_path / "hot.txt").read_bytes()
+        assert len(text) == summary["bytes"]
+        report = parse(text.decode())
+        assert report.render().encode() == text
+        assert json.loads((tmp_path / "hot.json").read_bytes()) == report.to_dict()
+
+    @pytest.mark.parametrize("kind", ["cpu", "wait", "block"])
+    def test_every_type_can_be_sampled(self, cluster: Cluster, tmp_path: Path, kind: str) -> None:
+        path = tmp_path / f"{kind}.txt"
+
+        summary = operator(path, type=kind, threads=9999, snapshots=2, ignore_idle_threads=False).execute({})
+
+        assert len(summary["nodes"]) == len(cluster.node_names)
+        assert summary["unparsed"] == 0
+        assert f" {kind} usage by thread '" in path.read_text()
+
+    async def test_the_sensor_sees_the_load_in_the_worker_and_in_the_triggerer(self, cluster: Cluster) -> None:
+        in_worker = await asyncio.to_thread(sensor(sustained_for=1, reading_interval=0.5, deferrable=False).execute, {})
+        deferred = sensor()
+        event = await asyncio.wait_for(anext(aiter(deferred.make_trigger().run())), 240)
+
+        for hot in (in_worker, deferred.execute_complete({}, event.payload)):
+            assert {node["name"] for node in hot} <= set(cluster.node_names)
+            assert all(node["percent"] >= BUSY for node in hot)
+
+    def test_a_capture_at_detection_in_the_worker(
+        self, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with running_proxy(cluster) as proxy:
+            fields = {"conn_type": "mediaops_cluster", "host": proxy.url, "extra": {"auth": "none"}}
+            monkeypatch.setenv("AIRFLOW_CONN_TEST_CLUSTER", json.dumps(fields))
+
+            summary = operator(tmp_path / "hot.txt", deferrable=False, **WAITING).execute({})
+
+        check_captures_at_detection(summary, cluster, tmp_path)
+        # Nothing is asked between the reading that showed it and the report.
+        first = next(number for number, target in enumerate(proxy.asked) if "hot_threads" in target)
+        assert first >= 2
+        assert all("/stats/" in target for target in proxy.asked[:first])
+
+    async def test_a_capture_at_detection_in_the_triggerer(self, cluster: Cluster, tmp_path: Path) -> None:
+        from airflow.sdk.exceptions import TaskDeferred
+
+        deferring = operator(tmp_path / "hot.txt", deferrable=True, **WAITING)
+        with pytest.raises(TaskDeferred) as deferred:
+            deferring.execute({})
+        _, arguments = deferred.value.trigger.serialize()
+        trigger = CaptureHotThreadsTrigger(**{**arguments, "settled_after": 0.0})
+
+        event = await asyncio.wait_for(anext(aiter(trigger.run())), 240)
+
+        check_captures_at_detection(deferring.execute_complete({}, event.payload), cluster, tmp_path)
