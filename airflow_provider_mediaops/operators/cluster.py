@@ -13,6 +13,7 @@ from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.task_failure import ending_task, is_templated, use_retry_policy
 from airflow_provider_mediaops.triggers.deferral import read_deferrable
 from airflow_provider_mediaops.triggers.event import value_of
+from airflow_provider_mediaops.version_compat import TaskDeferralTimeout
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,11 +23,6 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.capture_files import CaptureFiles
     from airflow_provider_mediaops.cluster.capture_on_spike import CapturePlan
     from airflow_provider_mediaops.cluster.watch import CpuWatch
-
-try:
-    from airflow.sdk.exceptions import TaskDeferralTimeout
-except ImportError:  # Airflow below 3.2
-    from airflow.exceptions import TaskDeferralTimeout  # type: ignore[no-redef]
 
 # What the arguments are unless they are given.
 _QUERY = {

@@ -10,6 +10,7 @@ from airflow.providers.common.compat.sdk import Asset, BaseOperator
 from airflow_provider_mediaops.arguments import read_choice, read_flag
 from airflow_provider_mediaops.exceptions import TemporaryError, UncertainDeliveryError
 from airflow_provider_mediaops.task_failure import ending_task, is_end_templated, is_templated, use_retry_policy
+from airflow_provider_mediaops.version_compat import task_state_store
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -93,8 +94,8 @@ class PostBulletinOperator(BaseOperator):
     def _begin(self, context: Context) -> Delivery | AlreadyPosted | None:
         on_uncertain = self._on_uncertain()
         post_again_on_clear = read_flag("post_again_on_clear", self.post_again_on_clear)
-        store = context.get("task_state_store")
-        if store is None:  # Airflow below 3.3
+        store = task_state_store(context)
+        if store is None:
             return None
         from airflow.sdk import NEVER_EXPIRE  # type: ignore[attr-defined] # its stub file does not name it
 

@@ -22,6 +22,7 @@ from airflow_provider_mediaops.exceptions import TemporaryError
 from airflow_provider_mediaops.task_failure import PERMANENT, ending_task, use_retry_policy
 from airflow_provider_mediaops.triggers.deferral import SETTLED_AFTER_SECONDS, read_deferrable
 from airflow_provider_mediaops.triggers.event import value_of
+from airflow_provider_mediaops.version_compat import TaskDeferralError, TaskDeferralTimeout
 from airflow_provider_mediaops.waiting import Done, Pace, Waiting, until
 
 if TYPE_CHECKING:
@@ -33,11 +34,6 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.hooks.base import ServiceHook
     from airflow_provider_mediaops.http.exchange import Wait
     from airflow_provider_mediaops.waiting import Verdict, Watch
-
-try:
-    from airflow.sdk.exceptions import TaskDeferralError, TaskDeferralTimeout
-except ImportError:  # Airflow below 3.2
-    from airflow.exceptions import TaskDeferralError, TaskDeferralTimeout  # type: ignore[no-redef]
 
 # So long may the first look of a deferrable sensor wait, say for its turn in the key's rate.
 _FIRST_LOOK = 5.0

@@ -13,6 +13,7 @@ from airflow_provider_mediaops.exceptions import InvalidArgumentError, InvalidCo
 from airflow_provider_mediaops.hooks.threads import import_in_thread
 from airflow_provider_mediaops.triggers.event import done_event, error_event, unexpected
 from airflow_provider_mediaops.triggers.serialized import serialized
+from airflow_provider_mediaops.version_compat import asset_state_store
 from airflow_provider_mediaops.waiting import Pace
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ class HighCpuTrigger(BaseEventTrigger):
         """Watch, and yield an event for each spike; or wait, and yield one event: done, or a permanent error."""
         await import_in_thread(*_RUN_TIME_MODULES)
         if self.once:
-            if getattr(self, "asset_state_store", None) is not None:
+            if asset_state_store(self) is not None:
                 await self._never(ValueError("once=True is for a task that waits; not for an asset's watcher."))
             yield TriggerEvent(await self._end_of_the_wait())
             return
@@ -203,8 +204,7 @@ class HighCpuTrigger(BaseEventTrigger):
         from airflow_provider_mediaops.triggers.asset_state import AssetState, state_key
         from airflow_provider_mediaops.triggers.spikes import SpikeSeries
 
-        # Airflow sets it from 3.3 on.
-        store = getattr(self, "asset_state_store", None)
+        store = asset_state_store(self)
         key = state_key("high_cpu", {name: getattr(self, name) for name in _WATCHED})
         state = AssetState(store, key, self.log.log)
         return SpikeSeries(self.cluster_conn_id, self._hysteresis(), self.poll_interval, state, self.log.log).spikes()
