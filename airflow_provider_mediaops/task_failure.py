@@ -16,18 +16,15 @@ from airflow_provider_mediaops.exceptions import (
     MediaOpsError,
     PermanentError,
 )
+from airflow_provider_mediaops.version_compat import HAS_RETRY_POLICY
+
+if HAS_RETRY_POLICY:
+    from airflow_provider_mediaops.version_compat import RetryDecision, RetryPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from airflow.sdk import BaseOperator, Context
-
-try:
-    from airflow.sdk import RetryDecision, RetryPolicy
-
-    HAS_RETRY_POLICY = True
-except ImportError:  # Airflow below 3.3
-    HAS_RETRY_POLICY = False
 
 # A bad argument stays bad. A ValueError of another kind, such as a JSON parser's, may be gone at the next try.
 PERMANENT = (PermanentError, InvalidArgumentError)

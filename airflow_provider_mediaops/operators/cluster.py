@@ -22,6 +22,7 @@ from airflow_provider_mediaops.task_failure import ending_task, is_templated, us
 from airflow_provider_mediaops.task_stop import StoppableTask
 from airflow_provider_mediaops.triggers.deferral import read_deferrable
 from airflow_provider_mediaops.triggers.event import value_of
+from airflow_provider_mediaops.version_compat import TaskDeferralTimeout
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,11 +33,6 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.capture_files import CaptureFiles
     from airflow_provider_mediaops.cluster.capture_on_spike import CapturePlan
     from airflow_provider_mediaops.cluster.cpu import CpuWatch
-
-try:
-    from airflow.sdk.exceptions import TaskDeferralTimeout
-except ImportError:  # Airflow below 3.2
-    from airflow.exceptions import TaskDeferralTimeout  # type: ignore[no-redef]
 
 # The arguments about the wait, with their defaults.
 _WAIT = {"sustained_for": 0, "require": "any", "poll_interval": 30, "wait_timeout": None, "on_timeout": "skip"}

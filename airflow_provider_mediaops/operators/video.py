@@ -11,6 +11,7 @@ from airflow_provider_mediaops.arguments import path_text, read_choice, read_fla
 from airflow_provider_mediaops.exceptions import TemporaryError, UncertainDeliveryError
 from airflow_provider_mediaops.task_failure import ending_task, is_end_templated, is_templated, use_retry_policy
 from airflow_provider_mediaops.task_stop import StoppableTask
+from airflow_provider_mediaops.version_compat import task_state_store
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -98,8 +99,8 @@ class PostBulletinOperator(StoppableTask, BaseOperator):
         self.video_conn_id = read_identifier("video_conn_id", self.video_conn_id)
         on_uncertain = self._on_uncertain()
         post_again_on_clear = read_flag("post_again_on_clear", self.post_again_on_clear)
-        store = context.get("task_state_store")
-        if store is None:  # Airflow below 3.3
+        store = task_state_store(context)
+        if store is None:
             return None
         from airflow.sdk import NEVER_EXPIRE  # type: ignore[attr-defined] # its stub file does not name it
 

@@ -23,6 +23,7 @@ from airflow_provider_mediaops.task_failure import PERMANENT, ending_task, is_te
 from airflow_provider_mediaops.task_stop import StoppableTask
 from airflow_provider_mediaops.triggers.deferral import read_deferrable
 from airflow_provider_mediaops.triggers.event import value_of
+from airflow_provider_mediaops.version_compat import TaskDeferralError, TaskDeferralTimeout
 from airflow_provider_mediaops.waiting import Done, OwnReadings, Pace, Progress, until, wait
 
 if TYPE_CHECKING:
@@ -34,11 +35,6 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.hooks.base import ServiceHook
     from airflow_provider_mediaops.http.exchange import Wait
     from airflow_provider_mediaops.waiting import Later, Watch
-
-try:
-    from airflow.sdk.exceptions import TaskDeferralError, TaskDeferralTimeout
-except ImportError:  # Airflow below 3.2
-    from airflow.exceptions import TaskDeferralError, TaskDeferralTimeout  # type: ignore[no-redef]
 
 # The argument in messages; each sensor has a name of its own for it.
 _CONN_ID = "the id of the connection"

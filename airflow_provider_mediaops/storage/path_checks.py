@@ -18,6 +18,7 @@ from airflow_provider_mediaops.storage.files import (
     target_of,
     translating_errors,
 )
+from airflow_provider_mediaops.version_compat import conn_id_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -140,14 +141,8 @@ def is_same_file(one: object, other: object) -> bool:
             return True
         # Names that differ in case only may be one file, too.
         return here.exists() and there.exists() and here.samefile(there)
-    connections = {_conn_id(first), _conn_id(second)} - {None}
+    connections = {conn_id_of(first), conn_id_of(second)} - {None}
     return len(connections) <= 1 and _place(first) == _place(second)
-
-
-def _conn_id(path: ObjectStoragePath) -> str | None:
-    # Airflow 3.1 keeps it among the storage options.
-    conn_id: str | None = getattr(path, "conn_id", None) or path.storage_options.get("conn_id")
-    return conn_id
 
 
 def _place(path: ObjectStoragePath) -> tuple[str, str]:

@@ -12,6 +12,7 @@ from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.hooks.threads import import_in_thread
 from airflow_provider_mediaops.triggers.base import WatchTrigger
+from airflow_provider_mediaops.version_compat import asset_state_store
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
@@ -205,8 +206,7 @@ class HighCpuTrigger(BaseEventTrigger):
     def _spikes(self) -> AsyncGenerator[Spike, None]:
         from airflow_provider_mediaops.triggers.spike_series import AssetState, SpikeSeries, state_key
 
-        # Airflow sets it from 3.3 on.
-        store = getattr(self, "asset_state_store", None)
+        store = asset_state_store(self)
         key = state_key("high_cpu", {name: getattr(self, name) for name in _WATCHED})
         state = AssetState(store, key, self.log.log)
         return SpikeSeries(self.cluster_conn_id, self._hysteresis(), self.poll_interval, state, self.log.log).spikes()

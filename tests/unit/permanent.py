@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from airflow_provider_mediaops.task_failure import HAS_RETRY_POLICY
+from airflow_provider_mediaops.version_compat import HAS_RETRY_POLICY
 
 
 def permanent(cls: type[Exception]) -> type[Exception]:

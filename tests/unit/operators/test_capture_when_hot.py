@@ -25,8 +25,8 @@ from airflow_provider_mediaops.exceptions import (
     ServiceUnavailableError,
 )
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
-from airflow_provider_mediaops.task_failure import HAS_RETRY_POLICY
 from airflow_provider_mediaops.triggers.event import done_event
+from airflow_provider_mediaops.version_compat import HAS_RETRY_POLICY
 from tests.unit.conversations import on_a_loop
 from tests.unit.log_lines import log_lines
 from tests.unit.loopback import Loopback, Peer

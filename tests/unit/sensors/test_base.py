@@ -21,8 +21,8 @@ from airflow_provider_mediaops.exceptions import (
     ServiceUnavailableError,
 )
 from airflow_provider_mediaops.sensors.cluster import ClusterCpuSensor
-from airflow_provider_mediaops.task_failure import HAS_RETRY_POLICY
 from airflow_provider_mediaops.triggers.cluster import CpuSensorTrigger
+from airflow_provider_mediaops.version_compat import HAS_RETRY_POLICY
 from tests.unit.log_lines import log_lines
 from tests.unit.loopback import Loopback, answering
 from tests.unit.search_cluster import connection, error, http, replied, stats

@@ -18,8 +18,8 @@ from airflow_provider_mediaops.exceptions import RateLimitedError
 from airflow_provider_mediaops.hooks.books import BookDatabaseHook
 from airflow_provider_mediaops.http import drivers
 from airflow_provider_mediaops.sensors.books import BookSensor
-from airflow_provider_mediaops.task_failure import HAS_RETRY_POLICY
 from airflow_provider_mediaops.triggers.books import BookTrigger
+from airflow_provider_mediaops.version_compat import HAS_RETRY_POLICY
 from tests.unit.book_database import (
     CRIME,
     KEY,

@@ -11,8 +11,8 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow_provider_mediaops.exceptions import InvalidConnectionError
 from airflow_provider_mediaops.http.exchange import Response, ask_once
 from airflow_provider_mediaops.sensors.video import SubscriptionSensor
-from airflow_provider_mediaops.task_failure import HAS_RETRY_POLICY
 from airflow_provider_mediaops.triggers.video import SubscriptionTrigger
+from airflow_provider_mediaops.version_compat import HAS_RETRY_POLICY
 from airflow_provider_mediaops.video.subscription_exists import SubscriptionWatch
 from airflow_provider_mediaops.waiting import Waiting
 from tests.unit.conversations import replay

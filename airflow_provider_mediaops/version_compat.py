@@ -1,0 +1,79 @@
+"""
+What differs between the versions of Airflow that the provider runs on: 3.1, 3.2 and 3.3.
+
+No other module tries an import of Airflow's to find out its version. Each name here says with which minimum version it
+can go. Some differences of Airflow 3.1 are handled in their place, and can go with the minimum version 3.2:
+
+- ``hooks/connection_form.py``: it asks the hook class for the connection form; later versions read the metadata.
+- ``hooks/settings.py``: it may not know the defaults of a provider's options where a task runs.
+- ``hooks/threads.py`` and the shared readings of the triggers: its triggerer reads the answers of its supervisor out of
+  order if a plain thread asks, or if a question is given up before its answer was read.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from airflow.sdk import ObjectStoragePath
+
+# Airflow 3.1 has these in its core, from which a worker of 3.2 must not import. The fallback can go with 3.2.
+try:
+    from airflow.sdk.exceptions import TaskDeferralError, TaskDeferralTimeout
+except ImportError:
+    from airflow.exceptions import TaskDeferralError, TaskDeferralTimeout  # type: ignore[no-redef]
+
+# Retry policies (AIP-105) came with Airflow 3.3. Below, a permanent error becomes an AirflowFailException, and the
+# service's Retry-After has no effect on the task's delay. The flag can go with 3.3.
+try:
+    from airflow.sdk import RetryDecision, RetryPolicy
+
+    HAS_RETRY_POLICY = True
+except ImportError:
+    HAS_RETRY_POLICY = False
+
+__all__ = [
+    "HAS_RETRY_POLICY",
+    "RetryDecision",
+    "RetryPolicy",
+    "TaskDeferralError",
+    "TaskDeferralTimeout",
+    "asset_state_store",
+    "conn_id_of",
+    "task_state_store",
+]
+
+
+def task_state_store(context: Mapping[str, Any]) -> Any:
+    """
+    Return the task's state store (AIP-103, Airflow 3.3 and later). The check for None can go with 3.3.
+
+    :param context: the task's context.
+    :returns: the store; None if Airflow has none.
+    """
+    return context.get("task_state_store")
+
+
+def asset_state_store(trigger: object) -> Any:
+    """
+    Return the state store of the asset that a trigger watches (AIP-103, Airflow 3.3 and later).
+
+    It can go with 3.3, which sets the attribute to None for a trigger that watches no asset.
+
+    :param trigger: the trigger, when it runs.
+    :returns: the store; None if Airflow has none, or the trigger belongs to a task.
+    """
+    return getattr(trigger, "asset_state_store", None)
+
+
+def conn_id_of(path: ObjectStoragePath) -> str | None:
+    """
+    Return the connection of a path on object storage. It can go with 3.2: 3.1 keeps it among the storage options.
+
+    :param path: the path.
+    :returns: the connection's id; None if the path names none.
+    """
+    conn_id: str | None = getattr(path, "conn_id", None) or path.storage_options.get("conn_id")
+    return conn_id

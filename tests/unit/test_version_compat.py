@@ -1,0 +1,53 @@
+"""What differs between the versions of Airflow stands in one module."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from airflow.sdk import BaseOperator
+
+import airflow_provider_mediaops
+from airflow_provider_mediaops import version_compat
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(airflow_provider_mediaops.__file__).parent
+
+
+def modules_that_try_an_import_of_airflow() -> Iterator[str]:
+    for file in sorted(ROOT.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Try):
+                imported = [part for part in ast.walk(node) if isinstance(part, (ast.Import, ast.ImportFrom))]
+                names = [part.module or "" for part in imported if isinstance(part, ast.ImportFrom)]
+                names += [alias.name for part in imported if isinstance(part, ast.Import) for alias in part.names]
+                if any(name.split(".")[0] == "airflow" for name in names):
+                    yield str(file.relative_to(ROOT))
+
+
+def test_no_other_module_tries_an_import_of_airflow() -> None:
+    assert set(modules_that_try_an_import_of_airflow()) == {"version_compat.py"}
+
+
+def test_every_name_is_there() -> None:
+    needs_3_3 = {"RetryDecision", "RetryPolicy"}
+    names = set(version_compat.__all__) - (set() if version_compat.HAS_RETRY_POLICY else needs_3_3)
+    assert [name for name in names if not hasattr(version_compat, name)] == []
+
+
+def test_retry_policies_are_used_if_operators_take_them() -> None:
+    parameters = inspect.signature(BaseOperator.__init__).parameters
+    assert version_compat.HAS_RETRY_POLICY is ("retry_policy" in parameters)
+
+
+@pytest.mark.parametrize("words", ["Trigger timeout", "Trigger failure"])
+def test_the_errors_are_those_that_a_resumed_task_meets(words: str) -> None:
+    task = BaseOperator(task_id="task")
+    kind = version_compat.TaskDeferralTimeout if "timeout" in words else version_compat.TaskDeferralError
+    with pytest.raises(kind):
+        task.resume_execution("__fail__", {"error": words}, {})
