@@ -192,7 +192,7 @@ class CaptureHotThreadsOperator(BaseOperator):
                     ask,
                     plan,
                     files,
-                    readings=OwnReadings(lambda: ask(node_stats(plan.query.nodes))),
+                    readings=OwnReadings(lambda: ask(node_stats(plan.query.nodes)), time.monotonic),
                     deadline=time.monotonic() + limit,
                     tell=self._tell,
                 )
