@@ -219,7 +219,7 @@ class CaptureHotThreadsOperator(StoppableTask, BaseOperator):
                     ask,
                     plan,
                     files,
-                    readings=OwnReadings(lambda: ask(node_stats(plan.query.nodes))),
+                    readings=OwnReadings(lambda: ask(node_stats(plan.query.nodes)), time.monotonic),
                     deadline=time.monotonic() + limit,
                     tell=self._tell,
                 )

@@ -1,0 +1,285 @@
+"""
+Every form of every wait in the same worlds: the verdicts and the lines of the log are the same.
+
+The rules are those of ``airflow_provider_mediaops.waiting.RULES`` and of ``docs/waiting.md``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from datetime import datetime, timezone
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowSensorTimeout, TaskDeferred
+
+from airflow_provider_mediaops.http.rate_limit.stores import store_at
+from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
+from airflow_provider_mediaops.sensors.books import BookSensor
+from airflow_provider_mediaops.sensors.cluster import ClusterCpuSensor
+from airflow_provider_mediaops.sensors.video import SubscriptionSensor
+from airflow_provider_mediaops.task_failure import PERMANENT
+from airflow_provider_mediaops.triggers.books import BookTrigger
+from airflow_provider_mediaops.triggers.cluster import CpuSensorTrigger, HighCpuTrigger
+from airflow_provider_mediaops.triggers.hot_threads import CaptureHotThreadsTrigger
+from airflow_provider_mediaops.triggers.video import SubscriptionTrigger
+from tests.unit.log_lines import log_lines
+from tests.unit.sensor_forms import first_event, made_again
+from tests.unit.sensors.worlds import Script, State, World, living_in
+
+try:
+    from airflow.sdk.exceptions import AirflowRescheduleException
+except ImportError:  # Airflow below 3.2
+    from airflow.exceptions import AirflowRescheduleException
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.unit.conftest import Supervisor
+
+LIMIT = 600
+FORMS = ("poke", "reschedule", "deferrable")
+SENSORS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
+    "video": (SubscriptionSensor, SubscriptionTrigger, {"mine": True}),
+    "books": (BookSensor, BookTrigger, {"isbn": "0-14-044913-2"}),
+    "cluster": (ClusterCpuSensor, CpuSensorTrigger, {"nodes": "node-1"}),
+}
+COOL, HOT, GONE, DOWN, BUSY = State.COOL, State.HOT, State.GONE, State.DOWN, State.BUSY
+DENIED, GARBAGE, SILENT, BUG = State.DENIED, State.GARBAGE, State.SILENT, State.BUG
+
+#: The worlds, and how each wait ends in them.
+WORLDS: dict[str, tuple[Script, str]] = {
+    "hot at once": (((0, HOT),), "done"),
+    "hot later": (((0, COOL), (25, HOT)), "done"),
+    "never hot": (((0, COOL),), "timeout"),
+    "down for a while": (((0, DOWN), (95, HOT)), "done"),
+    "down in between": (((0, COOL), (15, DOWN), (45, COOL), (75, HOT)), "done"),
+    "down for ever": (((0, DOWN),), "timeout"),
+    "busy for a while": (((0, BUSY), (5, HOT)), "done"),
+    "silent for a while": (((0, COOL), (5, SILENT), (25, HOT)), "done"),
+    "denied at once": (((0, DENIED), (25, HOT)), "AuthenticationError"),
+    "denied later": (((0, COOL), (15, DENIED), (45, HOT)), "AuthenticationError"),
+    "denied after a failure": (((0, DOWN), (5, DENIED)), "AuthenticationError"),
+    "garbage later": (((0, COOL), (15, GARBAGE), (45, HOT)), "InvalidReplyError"),
+    "an error of ours at once": (((0, BUG), (25, HOT)), "retried"),
+    "an error of ours later": (((0, COOL), (15, BUG), (45, HOT)), "retried"),
+}
+#: Nodes that have answered exist, so they are waited for; nothing else comes back.
+GONE_WORLDS: dict[str, tuple[Script, dict[str, str]]] = {
+    "gone at once": (((0, GONE), (25, HOT)), {"cluster": "NotFoundError", "video": "NotFoundError"}),
+    "gone in between": (((0, COOL), (15, GONE), (45, HOT)), {"cluster": "done", "video": "NotFoundError"}),
+}
+#: With silent_fail, and in the trigger that starts DAGs, nothing ends a wait but the condition.
+SILENT_WORLDS: dict[str, Script] = {
+    "denied at first": ((0, DENIED), (25, HOT)),
+    "denied in between": ((0, COOL), (15, DENIED), (45, HOT)),
+    "gone at first": ((0, GONE), (25, HOT)),
+    "garbage in between": ((0, COOL), (15, GARBAGE), (45, HOT)),
+    "an error of ours in between": ((0, COOL), (15, BUG), (45, HOT)),
+}
+
+
+def verdict_of(run: Callable[[], Any]) -> str:
+    """Run a task; give what becomes of it."""
+    try:
+        run()
+    except AirflowSensorTimeout:
+        return "timeout"
+    except Exception as error:  # noqa: BLE001 all of them are verdicts
+        # Below 3.3, Airflow's own exception fails a task for good.
+        told = error.__cause__ if type(error).__name__ == "AirflowFailException" else error
+        return type(told).__name__ if isinstance(told, PERMANENT) else "retried"
+    return "done"
+
+
+def in_form(make: Callable[..., Any], world: World, form: str) -> Any:
+    """Run a sensor to its end as Airflow does, each part in a process of its own."""
+    if form == "deferrable":
+        try:
+            return make(deferrable=True).execute({"ti": world})
+        except TaskDeferred as deferred:
+            return resumed(make, world, deferred)
+    while True:
+        try:
+            return make(mode=form).execute({"ti": world})
+        except AirflowRescheduleException as later:
+            # The dates are the machine's own, which has hardly moved on meanwhile.
+            pause = later.reschedule_date - datetime.now(timezone.utc)
+            world.sleep(round(pause.total_seconds(), 1))
+
+
+def resumed(make: Callable[..., Any], world: World, deferred: TaskDeferred) -> Any:
+    """Run the trigger of a deferred task, and resume the task."""
+    trigger = made_again(deferred.trigger)
+    # What keeps a task from resuming soon is no part of the wait.
+    trigger.settled_after = 0.0
+    limit = deferred.timeout.total_seconds() if deferred.timeout else None
+    try:
+        payload = world.on_a_loop(asyncio.wait_for(first_event(trigger), limit))
+    except asyncio.TimeoutError:
+        return make(deferrable=True).resume_execution("__fail__", {"error": "Trigger timeout"}, {"ti": world})
+    return make(deferrable=True).resume_execution(deferred.method_name, {"event": payload}, {"ti": world})
+
+
+def waits_of(lines: list[str]) -> list[str]:
+    """
+    Give the lines about the wait.
+
+    A part of a wait in a process of its own logs the state anew, with the pause of then: a state counts once.
+    """
+    about = [line for line in lines if re.match(r"\w+: (Waiting: |The wait goes on |Only some )", line)]
+    # The rest of such a line is a traceback, which differs.
+    about = [re.sub(r" in \d+ s", "", line.partition("unexpected error:\n")[0]) for line in about]
+    return [line for line, _ in groupby(about)]
+
+
+@pytest.fixture
+def lines(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Have the lines of the log of all that waits, in one list."""
+    kinds = [kind for sensor, trigger, _ in SENSORS.values() for kind in (sensor, trigger)]
+    every = log_lines(monkeypatch, HighCpuTrigger)
+    for kind in (*kinds, CaptureHotThreadsOperator, CaptureHotThreadsTrigger):
+        monkeypatch.setattr(kind, "log", HighCpuTrigger.log, raising=False)
+    return every
+
+
+@pytest.fixture
+def live(monkeypatch: pytest.MonkeyPatch, supervisor: Supervisor, lines: list[str]) -> Any:
+    """Give what runs a wait in a world: the verdict, when it came, and the lines of the log."""
+
+    def run(service: str, script: Script, wait: Callable[[World], Any]) -> tuple[str, float, list[str]]:
+        lines.clear()
+        # The limit of a key lasts into the next run.
+        store_at("memory://").close()
+        with living_in(World(service, script), monkeypatch, supervisor) as world:
+            verdict = verdict_of(lambda: wait(world))
+            return verdict, world.seconds, list(lines)
+
+    return run
+
+
+def sensor(service: str, **arguments: Any) -> Callable[..., Any]:
+    kind, _, own = SENSORS[service]
+
+    def make(**form: Any) -> Any:
+        return kind(task_id="wait", **{"poke_interval": 10, "timeout": LIMIT, **own, **arguments, **form})
+
+    return make
+
+
+def compared(live: Any, service: str, script: Script, verdict: str, **arguments: Any) -> None:
+    """Run a sensor in all its forms, and compare."""
+    make = sensor(service, **arguments)
+    found = {form: live(service, script, lambda world, form=form: in_form(make, world, form)) for form in FORMS}
+    assert {form: seen[0] for form, seen in found.items()} == dict.fromkeys(FORMS, verdict)
+    expected = waits_of(found["poke"][2])
+    assert {form: waits_of(seen[2]) for form, seen in found.items()} == dict.fromkeys(FORMS, expected)
+    # A rescheduled poke knows of no failure before it, so its pauses do not grow.
+    assert found["deferrable"][1] == pytest.approx(found["poke"][1], abs=11 if verdict == "timeout" else 0.5)
+
+
+@pytest.mark.parametrize("service", SENSORS)
+@pytest.mark.parametrize("world", WORLDS)
+def test_a_sensor_decides_the_same_in_every_form(live: Any, service: str, world: str) -> None:
+    script, verdict = WORLDS[world]
+    compared(live, service, script, verdict)
+
+
+@pytest.mark.parametrize("service", ["cluster", "video"])
+@pytest.mark.parametrize("world", GONE_WORLDS)
+def test_only_nodes_that_have_answered_may_come_back(live: Any, service: str, world: str) -> None:
+    script, verdicts = GONE_WORLDS[world]
+    compared(live, service, script, verdicts[service])
+
+
+@pytest.mark.parametrize("service", SENSORS)
+@pytest.mark.parametrize("world", SILENT_WORLDS)
+def test_with_silent_fail_every_error_is_waited_out(live: Any, service: str, world: str) -> None:
+    if service == "books" and "gone" in world:
+        pytest.skip("a book that is not found is what the sensor waits for")
+    compared(live, service, SILENT_WORLDS[world], "done", silent_fail=True)
+
+
+STREAKS: dict[str, tuple[Script, str]] = {
+    "long enough": (((0, COOL), (15, HOT)), "done"),
+    "too short": (((0, COOL), (15, HOT), (35, COOL)), "timeout"),
+    "with a failure in it": (((0, HOT), (5, DOWN), (15, HOT)), "done"),
+    "with the cluster away for longer": (((0, HOT), (5, DOWN), (55, COOL)), "timeout"),
+    "with the nodes away": (((0, HOT), (5, GONE), (15, HOT)), "done"),
+    "with wrong credentials": (((0, HOT), (5, DENIED), (15, HOT)), "AuthenticationError"),
+    "with an error of ours": (((0, HOT), (5, BUG), (15, HOT)), "retried"),
+}
+
+
+@pytest.mark.parametrize("world", STREAKS)
+def test_a_streak_counts_the_same_in_every_form(live: Any, world: str) -> None:
+    script, verdict = STREAKS[world]
+    compared(live, "cluster", script, verdict, sustained_for=25)
+
+
+@pytest.mark.parametrize("deferrable", [False, True], ids=["worker", "triggerer"])
+@pytest.mark.parametrize("world", [*WORLDS, *GONE_WORLDS, *STREAKS])
+def test_a_capture_decides_as_the_sensor_does(
+    live: Any,
+    world: str,
+    tmp_path: Path,
+    deferrable: bool,  # noqa: FBT001 given by pytest
+) -> None:
+    if world in STREAKS:
+        script, verdict = STREAKS[world]
+    else:
+        script, verdict = WORLDS.get(world) or (GONE_WORLDS[world][0], GONE_WORLDS[world][1]["cluster"])
+    sustained_for = 25 if world in STREAKS else 0
+
+    def make(**form: Any) -> CaptureHotThreadsOperator:
+        return CaptureHotThreadsOperator(
+            task_id="capture",
+            destination=str(tmp_path / "hot.txt"),
+            nodes="node-1",
+            when_cpu_above=85,
+            sustained_for=sustained_for,
+            poll_interval=10,
+            wait_timeout=LIMIT,
+            on_timeout="fail",
+            **form,
+        )
+
+    def captured(world: World) -> Any:
+        try:
+            context: Any = {"ti": world}
+            return make(deferrable=deferrable).execute(context)
+        except TaskDeferred as deferred:
+            return resumed(make, world, deferred)
+
+    watched = sensor("cluster", sustained_for=sustained_for)
+    expected = live("cluster", script, lambda world: in_form(watched, world, "poke"))
+    found = live("cluster", script, captured)
+    assert found[0] == expected[0] == verdict
+    assert waits_of(found[2]) == waits_of(expected[2])
+    assert found[1] == pytest.approx(expected[1], abs=11 if verdict == "timeout" else 0.5)
+
+
+@pytest.mark.parametrize("world", [*WORLDS, *SILENT_WORLDS])
+def test_the_trigger_that_starts_dags_decides_as_a_sensor_that_fails_silently(live: Any, world: str) -> None:
+    script = SILENT_WORLDS.get(world) or WORLDS[world][0]
+
+    def watched(world: World) -> Any:
+        trigger = made_again(
+            HighCpuTrigger(
+                cluster_conn_id="mediaops_cluster_default", nodes="node-1", sustained_for=0, poll_interval=10
+            )
+        )
+        try:
+            return world.on_a_loop(asyncio.wait_for(first_event(trigger), LIMIT))
+        except asyncio.TimeoutError:
+            raise AirflowSensorTimeout from None
+
+    silent = sensor("cluster", silent_fail=True)
+    expected = live("cluster", script, lambda world: in_form(silent, world, "poke"))
+    found = live("cluster", script, watched)
+    assert found[0] == expected[0]
+    assert waits_of(found[2]) == waits_of(expected[2])
+    assert found[1] == pytest.approx(expected[1], abs=11 if found[0] == "timeout" else 0.5)
