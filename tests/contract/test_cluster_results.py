@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from airflow.sdk import Connection
 
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 from airflow_provider_mediaops.sandbox.cluster.nodes import CpuPin
@@ -66,11 +68,16 @@ def test_the_result_of_the_sensor_is_the_one_that_is_shown() -> None:
     assert_is_shown("cpu_sensor_result", json.loads(json.dumps(sensor_result)))
 
 
-def test_the_payload_of_an_event_is_the_one_that_is_shown() -> None:
+def test_the_payload_of_an_event_is_the_one_that_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fetch(conn_id: str) -> Connection:
+        # Airflow 3.1 asks the triggerer's supervisor, and there is none here.
+        return Connection.from_json(os.environ[f"AIRFLOW_CONN_{conn_id.upper()}"], conn_id=conn_id)
+
     async def first() -> Any:
         async with aclosing(HighCpuTrigger(sustained_for=0, poll_interval=1).run()) as events:  # type: ignore[type-var]
             return (await anext(events)).payload
 
+    monkeypatch.setattr("airflow.providers.common.compat.connection.get_async_connection", fetch)
     payload = asyncio.run(asyncio.wait_for(first(), 240))
 
     assert_is_shown("hot_nodes_event", payload)
