@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING
 import atheris
 
 with atheris.instrument_imports(include=["airflow_provider_mediaops.cluster"]):
+    from airflow_provider_mediaops.cluster.folded import folded
     from airflow_provider_mediaops.cluster.hot_threads.parser import parse
 
 if TYPE_CHECKING:
@@ -50,9 +51,9 @@ WORDS = (
         "Hot threads at ",
     ),
     *("2022-04-01T15:15:27.658Z", ", interval=500ms", ", busiestThreads=3", ", ignoreIdleThreads=true:\n"),
-    *("10.0% (5ms out of 500ms) cpu usage", "0.0% [cpu=0.0%, idle=100.0%] (", "1.2mb memory allocated", " by thread '"),
+    *("10.0% (5ms out of 500ms) cpu usage", "9.9% [cpu=0.1%, other=9.8%] (", "1.2mb memory allocated", " by thread '"),
     *("unique snapshot\n", "10/10 snapshots sharing", " following 2 elements\n", "       a.B.c(B.java:1)\n"),
-    *("not supported", "# ", "\r\n", "\n\n", "\0", "\x85", "\ufeff"),
+    *("not supported", "# ", "\r\n", "\n\n", "\0", "\x85", "\ufeff", "$ curl\n", "{}{:9300}"),
 )
 #: What is repeated behind each of them to begin with.
 UNITS = (*"x .,:=0#%'(){}[]", "\n", "\n ", "~\n", ":::\n", "1% (\n", "a.b()\n", "~\na.b()\n", "unique snapshot\n~\n")
@@ -102,6 +103,7 @@ def check(data: bytes) -> None:
     assert lines == sorted(lines), "what was not understood is out of order"
     assert all(found.text in text and found.text and found.reason for found in report.unparsed), "no quotation"
     json.dumps(report.to_dict(), allow_nan=False)
+    folded([report]).encode()
 
 
 def _check_growth(text: str, quarter: str) -> None:

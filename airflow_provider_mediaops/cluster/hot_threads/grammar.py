@@ -189,11 +189,7 @@ def _percent(text: str | None) -> float | None:
 
 
 def read_seconds(text: str | None) -> float | None:
-    """Return a time in seconds.
-
-    :param text: a time as the servers print it: `455.5micros`, `500ms`, `1.2m`; without a unit it is in nanoseconds.
-    :returns: the seconds; None for anything else.
-    """
+    """Return the seconds of `455.5micros`, `500ms`, `1.2m`, or nanoseconds without a unit; None for anything else."""
     match = _QUANTITY.fullmatch(text or "")
     if match is None:
         return None
@@ -202,11 +198,7 @@ def read_seconds(text: str | None) -> float | None:
 
 
 def read_bytes(text: str | None) -> int | None:
-    """Return a size in bytes, rounded.
-
-    :param text: a size as the servers print it, such as `11.4kb`.
-    :returns: the bytes; None for anything else.
-    """
+    """Return the bytes of a size such as `11.4kb`, rounded; None for anything else."""
     match = _SIZE.fullmatch(text or "")
     return None if match is None else round(float(match["number"]) * _BYTES[match["unit"]])
 
