@@ -83,7 +83,7 @@ class CpuWatch(Watch):
 
     def seen(self, stats: NodeStats) -> str:
         """
-        Say that the nodes are not hot, or not for long enough.
+        Return the state of nodes that are not hot, or not for long enough.
 
         :param stats: what was read.
         :returns: words that stay the same while nothing changes.
@@ -98,7 +98,7 @@ class CpuWatch(Watch):
 
     def unknown(self, stats: NodeStats) -> str:
         """
-        Say which of the nodes that were asked for are not among those that answered.
+        Return which of the requested nodes did not answer.
 
         :param stats: what was read.
         :returns: words that stay the same while nothing changes; none where all are there.
@@ -121,7 +121,7 @@ class CpuWatch(Watch):
 @dataclass(slots=True)
 class Streaks:
     """
-    Since when which nodes of a watch have been hot without a break; whoever reads adds what was read.
+    The streaks of a watch: since when which nodes have been hot without a break.
 
     :param watch: which nodes, from what threshold on, and for how long.
     """
@@ -158,7 +158,7 @@ class Streaks:
 
     def pause(self, now: float) -> float:
         """
-        Give the seconds until the next reading, while streaks run.
+        Return the seconds until the next reading, while streaks run.
 
         :param now: the time.
         :returns: no more than until the first streak is long enough; those that are wait for a reading that says so.
@@ -179,10 +179,10 @@ class Streaks:
 
 class Hysteresis(Streaks):
     """
-    Streaks that are told once: what was told of stays hot until it has cooled down, and is not told again until then.
+    Streaks that are reported once: a reported node stays hot until it has cooled down, and is not reported until then.
 
     With ``require="any"`` each node has spikes of its own; with ``all`` the nodes have them together, and the spike is
-    over as soon as one of them cools down. Only a reading that tells a node's CPU can cool it down: one that failed, or
+    over as soon as one of them cools down. Only a reading with a node's CPU can cool it down: one that failed, or
     lacks the figure or the node, says nothing.
 
     :param watch: which nodes, from what threshold on, and for how long.
@@ -225,7 +225,7 @@ class Hysteresis(Streaks):
 
     def to_dict(self) -> dict[str, Any]:
         """
-        Give what has to be known after a restart, as plain values.
+        Return the state that a restart needs, as plain values.
 
         :returns: the nodes that are hot, and a version.
         """
@@ -233,7 +233,7 @@ class Hysteresis(Streaks):
 
     def restore(self, stored: object) -> bool:
         """
-        Take up what :meth:`to_dict` gave before a restart.
+        Restore what :meth:`to_dict` returned before a restart.
 
         :param stored: what was stored, perhaps by another version of this package, or by somebody else.
         :returns: whether it was understood; what was not changes nothing.
@@ -328,7 +328,7 @@ def described(nodes: Sequence[NodeCpu]) -> list[dict[str, str | float | None]]:
 
 def name_some(names: Sequence[str]) -> str:
     """
-    Name nodes in a sentence.
+    Return names of nodes for a sentence.
 
     :param names: any number of them.
     :returns: some of them, and how many more there are.

@@ -16,7 +16,7 @@ from airflow_provider_mediaops.arguments import (
     read_seconds,
     read_whole_number,
 )
-from airflow_provider_mediaops.exceptions import InvalidArgumentError
+from airflow_provider_mediaops.exceptions import InvalidArgumentError, TemporaryError
 from airflow_provider_mediaops.operators.dataset_owner import owner_of
 from airflow_provider_mediaops.task_failure import ending_task, is_templated, use_retry_policy
 from airflow_provider_mediaops.task_stop import StoppableTask
@@ -91,8 +91,9 @@ class CaptureHotThreadsOperator(StoppableTask, BaseOperator):
     :param poll_interval: the time between two readings, in seconds or as a ``timedelta``; while nodes are hot and
         ``sustained_for`` is open, ten seconds if that is less.
     :param wait_timeout: how long to wait, in seconds or as a ``timedelta``; None for ``[sensors] default_timeout``.
-    :param on_timeout: what then becomes of the task: ``skip`` skips it; ``fail`` fails it, as a sensor's timeout does,
-        without retries; ``capture`` captures all of the nodes, hot or not.
+    :param on_timeout: what then becomes of the task if there was no spike: ``skip`` skips it; ``fail`` fails it, as a
+        sensor's timeout does, without retries; ``capture`` captures all of the nodes, hot or not. A spike of which no
+        capture worked is never skipped: the task fails with the last error, and its retries follow.
     :param captures: how many captures are taken of one spike, so that they can be compared.
     :param every: the time from one of them to the next, in seconds or as a ``timedelta``.
     :param formats: what is written: any of ``txt``, ``json``, ``folded`` and ``html``, in a list or in one text with
@@ -278,12 +279,14 @@ class CaptureHotThreadsOperator(StoppableTask, BaseOperator):
         if captures := outcome.get("captures"):
             return {**captures[0], **outcome}
         plan, limit = _plan(self._arguments())
+        if failures := outcome.get("failures"):
+            raise TemporaryError(
+                f"Nodes ran hot within wait_timeout={limit:g} s, but none of {outcome['failure_count']} captures "
+                f"worked. The last error: {failures[-1]['message']}"
+            )
         watch = plan.watch
         long = f" for {watch.sustained_for:g} s" if watch and watch.sustained_for else ""
         what = f"No spike in wait_timeout={limit:g} s: the CPU was not at {self.when_cpu_above} % or more{long}"
-        if failures := outcome.get("failures"):
-            last = failures[-1]["message"]
-            what = f"{what}, or could not be captured ({outcome['failure_count']} failed; the last: {last})"
         if self.on_timeout == "skip":
             raise AirflowSkipException(f"{what}.")
         raise AirflowSensorTimeout(f"{what}.")

@@ -1,4 +1,4 @@
-"""What the sensors of all services share: one verdict in poke, reschedule and deferrable form, and one way to end."""
+"""Base class for the sensors: one wait in poke, reschedule and deferrable form, and one way to end."""
 
 from __future__ import annotations
 
@@ -78,18 +78,18 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
 
     @abstractmethod
     def make_watch(self) -> Watch:
-        """Make what is waited for of the rendered arguments; ValueError where they are wrong."""
+        """Return the condition that the rendered arguments describe; raise ValueError if they are wrong."""
 
     @abstractmethod
     def make_trigger(self) -> BaseTrigger:
         """Make the trigger that waits in this sensor's place."""
 
     def looks_first(self) -> bool:
-        """Say whether the deferrable form looks once before it defers; not where a look lasts, and holds a slot."""
+        """Return whether the deferrable form makes one reading in the worker before it defers."""
         return True
 
     def trigger_arguments(self) -> dict[str, Any]:
-        """Give the trigger's arguments: plain values, with the watch as its fields."""
+        """Return the trigger's arguments: plain values, with the watch as its fields."""
         return {
             "conn_id": read_identifier(_CONN_ID, self.conn_id),
             "watch": asdict(self.make_watch()),

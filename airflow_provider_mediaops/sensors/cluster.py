@@ -96,7 +96,7 @@ class ClusterCpuSensor(ServiceSensor):
             CpuWatch(**{"threshold": 0, **known})
 
     def looks_first(self) -> bool:
-        """Say whether the deferrable form looks once before it defers: where a single reading decides."""
+        """Return whether the deferrable form makes one reading before it defers: if a single one decides."""
         return not self.make_watch().sustained_for
 
     def make_trigger(self) -> CpuSensorTrigger:

@@ -1,15 +1,14 @@
 """
-Readings of a cluster's CPU that all triggers of one triggerer share: one connection pool, one request an interval.
+Share readings of a cluster's CPU among all triggers of one triggerer: one connection pool, one request an interval.
 
-Each trigger that waits on a connection says when it wants its next reading. The earliest makes the request, and all
-that want theirs within half of their interval get what it says: so triggers that began at any moment fall into step.
-A reading that comes sooner than a trigger wanted it only sharpens what the trigger sees: a streak counts from
-readings, so that more of them find a spike sooner, and a low one among them breaks what was no streak. Who has not
-begun, or backs off, is left alone until then.
+Each trigger that waits on a connection says when its next reading is due. The earliest makes the request. Every trigger
+whose reading is due within half of its interval gets the reply, too, so triggers that began at any moment fall into
+step. A reading that comes early is harmless: streaks count from readings, so more of them find a spike sooner, and a
+low one breaks the streak as it should. Triggers that are starting or backing off are not woken.
 
 The connection is read from Airflow when the first trigger needs it, once more after each reading that failed, and anew
-when the last trigger has left: one that was edited counts from then on. The session that it replaces is closed as soon
-as no call uses it.
+after the last trigger has left: an edited connection counts from then on. The session that it replaces is closed as
+soon as no call uses it.
 """
 
 from __future__ import annotations
@@ -40,10 +39,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# The clusters that triggers wait on now, by their event loop and connection.
+# The clusters that triggers wait on now, by event loop and connection.
 _CLUSTERS: dict[tuple[asyncio.AbstractEventLoop, str], SharedCluster] = {}
 _CLOSING: set[asyncio.Task[None]] = set()
-# Those who are told before others get their turn: to tell a thousand at once would hold up the event loop.
+# Waiters that get their reading before other tasks of the event loop run: a thousand at once would block it.
 _AT_A_TIME = 20
 _NEVER = float("-inf")
 
@@ -110,7 +109,7 @@ class SharedCluster:
         Take part in the readings.
 
         :param nodes: ids or names of the nodes, in a list or in one text with commas; None for all.
-        :param interval: seconds between two readings: one of somebody else's that is no older serves the first, too.
+        :param interval: seconds between two readings; a first reading may be another trigger's that is no older.
         :returns: the readings, for one waiter.
         :raises ValueError: for an empty list.
         """
@@ -119,7 +118,7 @@ class SharedCluster:
         return SharedReadings(poll, selection, interval)
 
     async def aclose(self) -> None:
-        """Break off all readings, and close the session."""
+        """Cancel all readings, and close the session."""
         polls = [self._together, *self._apart.values()]
         await asyncio.gather(*(task for poll in polls for task in poll.stop()), return_exceptions=True)
         await self._hook.aclose()
@@ -127,9 +126,9 @@ class SharedCluster:
     def _poll_of(self, selection: Selection) -> Poll:
         return self._apart.setdefault(selection, Poll(self._read, self._refer))
 
-    def _refer(self, wish: Wish) -> None:
-        # Whom these names mean, if anybody, is the cluster's to say.
-        self._poll_of(wish.nodes).add(wish)
+    def _refer(self, waiter: Waiter) -> None:
+        # Only the cluster can resolve these names.
+        self._poll_of(waiter.nodes).add(waiter)
 
     async def _read(self, nodes: Selection) -> NodeStats:
         hook = self._hook
@@ -156,11 +155,11 @@ class SharedCluster:
             await _to_its_end(hook.aclose())
 
     async def _is_edited(self, failed: SearchClusterHook) -> bool:
-        """Say whether another connection than that of the hook is there to be tried by now; if so, use it."""
+        """Return whether the connection was edited since the hook was made; if so, use it from now on."""
         fresh = SearchClusterHook(self._conn_id)
         try:
             before, after = await _fetched(failed), await _fetched(fresh)
-        except Exception:  # noqa: BLE001 what the reading failed with is told, and this comes again with the next
+        except Exception:  # noqa: BLE001 the error of the reading counts; the next one tries again
             return False
         if failed is self._hook and _settings(before) != _settings(after):
             self._hook = fresh
@@ -172,7 +171,7 @@ class SharedReadings:
     """
     The readings that one waiter gets of a shared cluster.
 
-    :param poll: where its wishes go.
+    :param poll: where the waiter is added.
     :param nodes: the nodes; None for all.
     :param interval: seconds between two readings.
     """
@@ -191,10 +190,10 @@ class SharedReadings:
         """
         Wait for a reading.
 
-        :param pause: seconds from now until it is wanted; it may come sooner, but for the first.
-        :param deadline: when to give up, as the event loop counts.
-        :returns: the statistics; None where the deadline comes first.
-        :raises MediaOpsError: where the cluster does not tell.
+        :param pause: seconds until the reading is due; only the first never comes earlier.
+        :param deadline: the end of the wait, in seconds of the event loop.
+        :returns: the statistics; None if the deadline comes first.
+        :raises MediaOpsError: if the reading fails.
         """
         loop = asyncio.get_running_loop()
         due = loop.time() + pause
@@ -207,11 +206,11 @@ class SharedReadings:
             welcome_from = due
             due = max(due, self._poll.last(self._nodes) + self._interval)
             self._has_come = True
-        wish = Wish(self._nodes, due, welcome_from, loop.create_future())
-        self._poll.add(wish)
-        limit = loop.call_at(deadline, wish.grant, None) if deadline < float("inf") else None
+        waiter = Waiter(self._nodes, due, welcome_from, loop.create_future())
+        self._poll.add(waiter)
+        limit = loop.call_at(deadline, waiter.grant, None) if deadline < float("inf") else None
         try:
-            outcome = await wish.answer
+            outcome = await waiter.answer
         finally:
             if limit:
                 limit.cancel()
@@ -226,15 +225,14 @@ class SharedReadings:
 
 
 @dataclass(slots=True, eq=False)
-class Wish:
+class Waiter:
     """
-    Somebody waits for a reading.
+    A trigger that waits for a reading.
 
-    :param nodes: of which nodes; None for all.
-    :param due: when it is to be made at the latest, as the event loop counts.
-    :param welcome_from: from when on one that is made for others will do, too.
-    :param answer: the statistics, or what the reading ended with; None where the time is up. Whoever waits no longer
-        cancels it.
+    :param nodes: the nodes; None for all.
+    :param due: when the reading is due, in seconds of the event loop.
+    :param welcome_from: from when on a reading for another waiter counts, too.
+    :param answer: the statistics, or the error of the reading; None if the time is up. A waiter that leaves cancels it.
     """
 
     nodes: Selection
@@ -243,29 +241,29 @@ class Wish:
     answer: asyncio.Future[NodeStats | Exception | None]
 
     def welcomes(self, now: float) -> bool:
-        """Say whether a reading at this time would be taken."""
+        """Return whether a reading at this time counts."""
         return now >= self.welcome_from and not self.answer.done()
 
     def grant(self, outcome: NodeStats | Exception | None) -> None:
-        """Give the answer, unless there is one, or nobody waits for it any more."""
+        """Set the answer, unless there is one, or the waiter has left."""
         with suppress(asyncio.InvalidStateError):
             self.answer.set_result(outcome)
 
 
 class Poll:
     """
-    Makes one reading for all who wait for it; for use on one event loop.
+    Makes one reading for all waiters of one event loop.
 
-    There is a timer or a request under way while somebody waits, and nothing else.
+    While there are waiters, a timer or a request is under way.
 
     :param read: reads the CPU of some nodes, or of all (None).
-    :param refer: takes a wish that a reading of all nodes does not answer.
+    :param refer: called with a waiter that a reading of all nodes does not answer.
     """
 
-    def __init__(self, read: Callable[[Selection], Awaitable[NodeStats]], refer: Callable[[Wish], None]) -> None:
+    def __init__(self, read: Callable[[Selection], Awaitable[NodeStats]], refer: Callable[[Waiter], None]) -> None:
         self._read = read
         self._refer = refer
-        self._wishes: list[Wish] = []
+        self._waiters: list[Waiter] = []
         self._timer: asyncio.TimerHandle | None = None
         self._reading: asyncio.Task[None] | None = None
         # When which nodes were read last, and before when the cluster asked not to be asked again.
@@ -274,29 +272,29 @@ class Poll:
 
     def last(self, nodes: Selection) -> float:
         """
-        Give the time of the last reading of some nodes, whatever came of it.
+        Return the time of the last reading of some nodes, failed or not.
 
         :param nodes: the nodes.
-        :returns: the time as the event loop counts; minus infinity where there was none.
+        :returns: seconds of the event loop; minus infinity if there was none.
         """
         return max(self._read_at.get(nodes, _NEVER), self._read_at.get(None, _NEVER))
 
-    def add(self, wish: Wish) -> None:
+    def add(self, waiter: Waiter) -> None:
         """
-        Let somebody wait.
+        Add a waiter.
 
-        :param wish: what for.
+        :param waiter: the waiter.
         """
-        self._wishes.append(wish)
-        self._wake_at(wish.due)
+        self._waiters.append(waiter)
+        self._wake_at(waiter.due)
 
     def stop(self) -> list[asyncio.Task[None]]:
         """
-        Break off what is under way; nobody may wait any more.
+        Cancel the reading that is under way, and forget all waiters.
 
-        :returns: what was under way, to be waited for.
+        :returns: the cancelled task, to be awaited; empty if there is none.
         """
-        self._wishes.clear()
+        self._waiters.clear()
         if self._timer:
             self._timer.cancel()
         if not self._reading:
@@ -317,18 +315,18 @@ class Poll:
         self._timer = None
         loop = asyncio.get_running_loop()
         now = loop.time()
-        # A wish that is answered is that of one who has left, or whose time was up.
-        self._wishes = [wish for wish in self._wishes if not wish.answer.done()]
-        if now >= self._not_before and any(wish.due <= now for wish in self._wishes):
-            wanted = {wish.nodes for wish in self._wishes if wish.welcomes(now)}
+        # One with an answer has left, or its time was up.
+        self._waiters = [waiter for waiter in self._waiters if not waiter.answer.done()]
+        if now >= self._not_before and any(waiter.due <= now for waiter in self._waiters):
+            wanted = {waiter.nodes for waiter in self._waiters if waiter.welcomes(now)}
             # One list of nodes is asked for as it is; a reading of all nodes answers several.
             self._reading = loop.create_task(self._serve(wanted.pop() if len(wanted) == 1 else None))
         else:
             self._go_on()
 
     def _go_on(self) -> None:
-        if self._wishes:
-            self._wake_at(min(wish.due for wish in self._wishes))
+        if self._waiters:
+            self._wake_at(min(waiter.due for waiter in self._waiters))
 
     async def _serve(self, asked: Selection) -> None:
         began = asyncio.get_running_loop().time()
@@ -336,35 +334,35 @@ class Poll:
         try:
             try:
                 outcome = await self._read(asked)
-            except Exception as error:  # noqa: BLE001 whatever it is, those who wait have to know
+            except Exception as error:  # noqa: BLE001 every error is the waiters'
                 outcome = error
             self._remember(asked, began, outcome)
-            await self._tell(asked, outcome)
+            await self._distribute(asked, outcome)
         finally:
             self._reading = None
             self._go_on()
 
     def _remember(self, asked: Selection, began: float, outcome: NodeStats | Exception) -> None:
-        still = {None, *(wish.nodes for wish in self._wishes)}
+        still = {None, *(waiter.nodes for waiter in self._waiters)}
         self._read_at = {nodes: at for nodes, at in self._read_at.items() if nodes in still}
         self._read_at[asked] = began
         if isinstance(outcome, MediaOpsError) and outcome.retry_after:
             self._not_before = asyncio.get_running_loop().time() + outcome.retry_after
 
-    async def _tell(self, asked: Selection, outcome: NodeStats | Exception) -> None:
+    async def _distribute(self, asked: Selection, outcome: NodeStats | Exception) -> None:
         now = asyncio.get_running_loop().time()
-        answered = [wish for wish in self._wishes if wish.welcomes(now) and asked in (None, wish.nodes)]
+        answered = [waiter for waiter in self._waiters if waiter.welcomes(now) and asked in (None, waiter.nodes)]
         gone = set(answered)
-        self._wishes = [wish for wish in self._wishes if wish not in gone]
+        self._waiters = [waiter for waiter in self._waiters if waiter not in gone]
         parts: dict[Selection, NodeStats | Exception | None] = {asked: outcome}
-        for number, wish in enumerate(answered, 1):
-            if wish.nodes not in parts:
-                parts[wish.nodes] = outcome if isinstance(outcome, Exception) else narrowed(outcome, wish.nodes)
-            part = parts[wish.nodes]
+        for number, waiter in enumerate(answered, 1):
+            if waiter.nodes not in parts:
+                parts[waiter.nodes] = outcome if isinstance(outcome, Exception) else narrowed(outcome, waiter.nodes)
+            part = parts[waiter.nodes]
             if part is None:
-                self._refer(wish)
+                self._refer(waiter)
             else:
-                wish.grant(part)
+                waiter.grant(part)
             if number % _AT_A_TIME == 0:
                 await asyncio.sleep(0)
 

@@ -1,4 +1,4 @@
-"""The spikes of a cluster, one after the other and for ever, whatever goes wrong in between."""
+"""Watch a cluster for spikes without end, and keep the hot nodes over a restart of the triggerer."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import Conversation
     from airflow_provider_mediaops.triggers.shared_readings import SharedReadings
 
-# What was handed to Airflow as an event is in its database after so long, unless the machine is very busy.
+# An event that was yielded is in Airflow's database after this time, unless the machine is very busy.
 _SECONDS_TO_ARRIVE = 5.0
 _KEY_BYTES = 8
 
 
 class SpikeSeries:
     """
-    Watches for spikes and never gives up.
+    Watches a cluster for spikes, without end.
 
     :param conn_id: the connection's id.
     :param hysteresis: the watch, and which nodes are hot.
     :param poll_interval: seconds between two readings.
     :param state: keeps which nodes are hot over a restart.
-    :param tell: is told each change of state once.
+    :param tell: called with a level of :mod:`logging` and a sentence, once per change of state.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class SpikeSeries:
                     pause = min(pause, self._hysteresis.pause(loop.time()))
 
     def _tell_of_the_wait(self, level: int, sentence: str) -> None:
-        # While a node is hot, "no node is hot" would mean: none but those that were told of.
+        # While a node is hot, "no node is hot" would be wrong: it means no other one.
         if level > logging.INFO or not self._hysteresis.hot:
             self._tell(level, sentence)
 
@@ -91,13 +91,13 @@ class SpikeSeries:
             self._tell(logging.WARNING, "What was kept before the restart cannot be read: hot nodes are told of again.")
 
     async def _before_a_reading(self, pause: float) -> float:
-        """Keep which nodes are hot, if that has changed; give what is left of the pause."""
+        """Keep the hot nodes if they have changed, and return the rest of the pause."""
         hot = self._hysteresis.hot
         if hot == self._kept:
             return pause
         loop = asyncio.get_running_loop()
         begun = loop.time()
-        # Kept at once, it could be all that is left of an event, where the triggerer is killed.
+        # Not at once: if the triggerer is killed before the event is in the database, a restart has to repeat it.
         if self._not_kept_before > begun + pause:
             return pause
         await asyncio.sleep(self._not_kept_before - begun)
@@ -110,7 +110,7 @@ class SpikeSeries:
 
 @dataclass(frozen=True, slots=True)
 class _Readings:
-    """Readings before each of which something else is done, which may take up a part of the pause."""
+    """Readings with an action before each, which may take up a part of the pause."""
 
     readings: SharedReadings
     before: Callable[[float], Awaitable[float]]
@@ -124,23 +124,23 @@ class _Readings:
 
 def state_key(kind: str, arguments: dict[str, Any]) -> str:
     """
-    Give the key under which a trigger keeps its state: an asset may have several watchers.
+    Return the key of a trigger's state: an asset may have several watchers.
 
-    :param kind: what keeps it, in a word.
-    :param arguments: what makes it another watcher; plain values.
-    :returns: the key, of letters, digits and underscores.
+    :param kind: the kind of trigger, in one word.
+    :param arguments: the arguments that distinguish the watchers; plain values.
+    :returns: letters, digits and underscores.
     """
-    told_apart = json.dumps(arguments, sort_keys=True).encode()
-    return f"mediaops_{kind}_{hashlib.blake2b(told_apart, digest_size=_KEY_BYTES).hexdigest()}"
+    distinguishing = json.dumps(arguments, sort_keys=True).encode()
+    return f"mediaops_{kind}_{hashlib.blake2b(distinguishing, digest_size=_KEY_BYTES).hexdigest()}"
 
 
 class AssetState:
     """
-    One value in an asset's state store. A store that is missing or fails costs what it would have kept, nothing else.
+    One value in an asset's state store. Without a working store, nothing is kept, and nothing fails.
 
-    :param store: what Airflow gave the trigger: None below 3.3 and where no asset is watched.
+    :param store: the store that Airflow gave the trigger; None below 3.3, and if no asset is watched.
     :param key: the value's key.
-    :param tell: is told where the store fails, once until it works again.
+    :param tell: called with a level and a sentence if the store fails, once until it works again.
     """
 
     def __init__(self, store: Any, key: str, tell: Callable[[int, str], None]) -> None:
@@ -151,9 +151,9 @@ class AssetState:
 
     async def recall(self) -> Any:
         """
-        Give what was kept.
+        Return the value that was kept.
 
-        :returns: the value; None where nothing was kept, or the store fails.
+        :returns: the value; None if there is none, or the store fails.
         """
         if self._store is None:
             return None
@@ -180,7 +180,7 @@ class AssetState:
             self._works = True
 
     def _tell_once(self, error: Exception) -> None:
-        # Where one trigger watches several assets, none of their stores is its own: Airflow then raises ValueError.
+        # If one trigger watches several assets, Airflow gives it no store of its own and raises ValueError.
         if self._works:
             self._tell(
                 logging.WARNING,

@@ -232,6 +232,7 @@ class TestArguments:
         with pytest.raises(TypeError, match="HighCpuTrigger has no argument treshold"):
             HighCpuTrigger(treshold=90)
 
+    @pytest.mark.airflow(">=3.2")
     def test_a_tasks_trigger_keeps_to_the_tasks_queue(self) -> None:
         assert waiting().supports_triggerer_queue is True
         assert HighCpuTrigger().supports_triggerer_queue is False
