@@ -123,10 +123,10 @@ _BOOKS_FIELDS: dict[str, Any] = {
         enum=["default", "premium", "pro"],
         default="default",
     ),
-    "requests_per_second": _rate("The key's rate, where it is not that of its plan."),
+    "requests_per_second": _rate("The key's rate, if it is not that of its plan."),
     "canary_isbn": _text(
         "Canary ISBN",
-        "An ISBN known to be in the database: asked again to tell 'no such book' from 'limit reached'.",
+        "An ISBN known to be in the database: asked again to distinguish 'no such book' from 'limit reached'.",
     ),
     "rate_limit_store": _rate_store("Where all who use the key share its rate"),
     **_SHARED,

@@ -192,13 +192,12 @@ class Hysteresis(Streaks):
 
     def __init__(self, watch: CpuWatch, clear_below: float) -> None:
         super().__init__(watch)
-        clear_below = read_percentage("clear_below", clear_below)
         if not 0 < clear_below <= watch.threshold:
             raise InvalidArgumentError(
                 f"clear_below is a percentage above 0 and up to the threshold ({watch.threshold:g}); "
                 f"not {clear_below!r}."
             )
-        self.clear_below = clear_below
+        self.clear_below = read_percentage("clear_below", clear_below)
         self._hot: dict[str, None] = {}
 
     def add(self, stats: NodeStats | None, now: float) -> list[NodeCpu]:

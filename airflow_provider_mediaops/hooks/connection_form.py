@@ -11,7 +11,7 @@ H = TypeVar("H", bound=type)
 
 def connection_form(hook_class: H) -> H:
     """
-    Give a hook class the two methods that Airflow 3.1 looks for in the class itself, made from the one definition.
+    Add the two methods that Airflow 3.1 looks for in a hook class, made from the one definition of the form.
 
     :param hook_class: a hook class with a ``conn_type`` of this provider.
     :returns: the class.
@@ -19,11 +19,11 @@ def connection_form(hook_class: H) -> H:
     described = CONNECTION_TYPES[hook_class.conn_type]  # type: ignore[attr-defined]
 
     def get_connection_form_widgets() -> dict[str, Any]:
-        """Give the form's own fields, as Airflow 3.1 takes them."""
+        """Return the form's own fields, as Airflow 3.1 expects them."""
         return {name: _widget(field) for name, field in described["conn-fields"].items()}
 
     def get_ui_field_behaviour() -> dict[str, Any]:
-        """Give labels, placeholders and hidden fields, as Airflow 3.1 takes them."""
+        """Return labels, placeholders and hidden fields, as Airflow 3.1 expects them."""
         return {key.replace("-", "_"): value for key, value in described["ui-field-behaviour"].items()}
 
     hook_class.get_connection_form_widgets = staticmethod(get_connection_form_widgets)  # type: ignore[attr-defined]

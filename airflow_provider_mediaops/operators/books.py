@@ -64,8 +64,8 @@ class EnrichIsbnsOperator(StoppableTask, BaseOperator):
     :param isbn_column: the column or field that holds them, in any format but ``.txt``.
     :param keep_columns: which other columns of the source the dataset gets: True for all, False for none, or a list of
         names.
-    :param destination: the path of the dataset, on any object storage; missing folders are created. It cannot be the
-        source.
+    :param destination: the path of the dataset, on any object storage: a text, a ``pathlib.Path`` or an
+        ``ObjectStoragePath``; missing folders are created. It cannot be the source.
     :param format: ``jsonl``, ``csv`` or ``parquet``; None means the suffix of the destination.
     :param csv_formulas: what to do with a text that a spreadsheet would take for a formula when it opens the CSV,
         because it begins with ``=``, ``+``, ``-``, ``@``, a tab or a line break: ``keep`` it as data, or ``escape`` it

@@ -57,26 +57,29 @@ class CaptureHotThreadsOperator(StoppableTask, BaseOperator):
     """
     Capture the hot threads of a search cluster's nodes into files, at once or the moment nodes run hot.
 
-    Without ``when_cpu_above`` the nodes' CPU is read, and right after it their hot threads (search-cluster.md). With it
-    the task waits until nodes have been at or above it, and the step that sees it asks for the hot threads of just
-    these nodes, before anything else. That is the same in a worker and, with ``deferrable``, in the triggerer, where
-    the wait holds no worker slot; the files are then written from there. A capture that fails for a time, or in which
-    none of the nodes reports, is noted, and the wait goes on.
+    Without ``when_cpu_above`` the nodes' CPU is read, and right after it their hot threads. With it the task waits
+    until nodes have been at or above it, and the step that sees it asks for the hot threads of just these nodes, before
+    anything else. That is the same in a worker and, with ``deferrable``, in the triggerer: there the wait holds no
+    worker slot, and the triggerer writes the files. If a capture fails temporarily, or none of the nodes reports, it
+    counts as a failure, and the wait goes on.
 
-    The text is kept byte for byte as the cluster sent it; beside it stand the same report in JSON, its stacks for
-    flame-graph tools, and a page for people. Each file appears whole or not at all, and an older one of the same name
-    is replaced. Whether they can be written is found out before anything is waited for.
+    The text is kept byte for byte as the cluster sent it. Beside it are the same report in JSON, its stacks for
+    flame-graph tools, and an HTML page. Each file appears whole or not at all, and replaces an older one of the same
+    name; but of two instances of a mapped task that share a destination in one run, at least one fails. Whether the
+    files can be written is checked before the wait begins.
 
     The result holds of the first capture the ``paths`` (by format), when it was ``taken``, the ``bytes`` of the text,
-    the ``nodes`` with the number of their threads, the ``cpu`` of the nodes (None where the user may not read it), the
+    the ``nodes`` with the number of their threads, the ``cpu`` of the nodes (None if the user may not read it), the
     ``hottest`` threads, the nodes that are ``missing`` in the report, how many pieces of it were ``unparsed``, and how
     many entries of a long list are ``left_out``; and besides ``captures`` (the same of each), ``failures`` (the last
     captures that failed) with their ``failure_count``, and ``timed_out``.
 
-    :param destination: the path of the text on the local disk or any object store (``s3://conn_id@bucket/key.txt``);
-        for each format its suffix takes the place of ``.txt``, or is appended. Of several captures, each has its number
-        before the suffix; the page is one for all.
-    :param nodes: ids or names of nodes, in a list or in one text with commas; None for all.
+    All arguments but ``deferrable`` are template fields; see the page "Arguments and templates" of the documentation.
+
+    :param destination: the path of the text on the local disk or any object store (``s3://conn_id@bucket/key.txt``): a
+        text, a ``pathlib.Path`` or an ``ObjectStoragePath``. Each format has its own suffix in the place of ``.txt``.
+        With several captures, each has its number before the suffix; the page is one for all.
+    :param nodes: ids or names of nodes, in a list or in one text with commas; None or ``_all`` for all.
     :param ignore_idle_threads: whether known idle threads are left out.
     :param interval: the time between the samplings: a whole number and a unit (nanos, micros, ms, s, m, h, d).
     :param snapshots: how many samples are taken of each thread's stack.
@@ -84,24 +87,26 @@ class CaptureHotThreadsOperator(StoppableTask, BaseOperator):
     :param type: ``cpu``, ``wait`` or ``block``.
     :param master_timeout: how long the cluster may look for its master.
     :param timeout: how long the cluster may wait for its nodes.
-    :param when_cpu_above: the CPU in percent, from which on a node is hot: 0, or 1 to 100; None captures at once.
-    :param sustained_for: for how long, in seconds or as a ``timedelta``, every reading must be at or above it; 0 is
-        content with one, but single readings spike.
+    :param when_cpu_above: the CPU in percent, from which on a node is hot: 0, or 1 to 100 (85, not 0.85); None captures
+        at once.
+    :param sustained_for: for how long, in seconds or as a ``timedelta``, every reading must be at or above it; with 0 a
+        single reading suffices, but single readings spike.
     :param require: ``any``: one node suffices; ``all``: all nodes at the same time.
-    :param poll_interval: the time between two readings, in seconds or as a ``timedelta``; while nodes are hot and
-        ``sustained_for`` is open, ten seconds if that is less.
+    :param poll_interval: the time between two readings, in seconds or as a ``timedelta``; at most ten seconds while
+        nodes are hot, but not yet for ``sustained_for``.
     :param wait_timeout: how long to wait, in seconds or as a ``timedelta``; None for ``[sensors] default_timeout``.
-    :param on_timeout: what then becomes of the task if there was no spike: ``skip`` skips it; ``fail`` fails it, as a
-        sensor's timeout does, without retries; ``capture`` captures all of the nodes, hot or not. A spike of which no
-        capture worked is never skipped: the task fails with the last error, and its retries follow.
+    :param on_timeout: what to do after ``wait_timeout`` without a spike: ``skip`` skips the task; ``fail`` fails it
+        without retries, as a sensor's timeout does; ``capture`` captures all of the nodes, hot or not. If there was a
+        spike, but no capture of it worked, the task fails with the last error and is retried.
     :param captures: how many captures are taken of one spike, so that they can be compared.
     :param every: the time from one of them to the next, in seconds or as a ``timedelta``.
-    :param formats: what is written: any of ``txt``, ``json``, ``folded`` and ``html``, in a list or in one text with
+    :param formats: the files to write: any of ``txt``, ``json``, ``folded`` and ``html``, in a list or in one text with
         commas.
-    :param deferrable: whether to wait in the triggerer, be it for a spike or between several captures; the default is
-        that of ``[operators] default_deferrable``. A single capture at once never goes there.
+    :param deferrable: whether to wait in the triggerer, for a spike or between several captures; the default is that of
+        ``[operators] default_deferrable``. A single capture without a wait is always taken in the worker.
     :param cluster_conn_id: the connection's id.
-    :raises ValueError: for what can never be: here, unless an argument is templated.
+    :raises InvalidArgumentError: for an argument that cannot be used: here, or, if it is templated, before the first
+        request.
     """
 
     template_fields: Sequence[str] = (
@@ -300,7 +305,7 @@ class CaptureHotThreadsOperator(StoppableTask, BaseOperator):
 
 
 def _plan(arguments: Mapping[str, Any]) -> tuple[CapturePlan, float]:
-    """Make the plan of the rendered arguments, and the seconds to wait at most."""
+    """Make the plan of the rendered arguments; return it with the longest time to wait in seconds."""
     from airflow_provider_mediaops.cluster.api import QUERY_DEFAULTS, HotThreadsQuery, node_list
     from airflow_provider_mediaops.cluster.capture_on_spike import CapturePlan
     from airflow_provider_mediaops.cluster.cpu import CpuWatch, read_percentage

@@ -156,7 +156,8 @@ class ExportSubscriptionsOperator(StoppableTask, BaseOperator):
     listing short), ``resumed`` and ``bytes``; with ``if_changed`` also ``changed``. The events of the task's outlets
     have ``complete`` in their ``extra``.
 
-    :param destination: the path of the dataset, on any object storage; folders are made.
+    :param destination: the path of the dataset, on any object storage: a text, a ``pathlib.Path`` or an
+        ``ObjectStoragePath``; missing folders are created.
     :param channel_id: the channel whose subscriptions are exported.
     :param ids: the identifiers of the subscriptions.
     :param mine: the authenticated user's own.

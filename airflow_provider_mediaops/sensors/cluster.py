@@ -24,19 +24,20 @@ class ClusterCpuSensor(ServiceSensor):
     Wait until nodes of a search cluster run hot, and return them with their CPU, the hottest first.
 
     Each is a dictionary with ``node_id``, ``name``, ``host``, ``percent`` and ``source`` (``os`` for the machine,
-    ``process`` where only the node's own process is known). A node that does not tell its CPU is never taken for one
-    at rest. From the first high reading on, the sensor stays with the cluster until it is sure, also with
+    ``process`` if only the CPU of the node's own process is known). A node without a figure for its CPU never counts as
+    idle. From the first high reading on, the sensor reads until it knows whether the nodes stay hot, also with
     ``mode="reschedule"``: one poke then takes up to ``sustained_for``.
 
-    :param threshold: CPU in percent: 0, or 1 to 100.
-    :param sustained_for: for how long, in seconds or as a ``timedelta``, every reading must be at or above it; 0 is
-        content with one, but single readings spike.
-    :param nodes: ids or names of the nodes to look at, in a list or in one text with commas; None for all.
+    :param threshold: CPU in percent: 0, or 1 to 100 (85, not 0.85).
+    :param sustained_for: for how long, in seconds or as a ``timedelta``, every reading must be at or above it; with 0 a
+        single reading suffices, but single readings spike.
+    :param nodes: ids or names of the nodes to look at, in a list or in one text with commas; None or ``_all`` for all.
     :param require: ``any``: one node suffices; ``all``: all nodes at the same time.
     :param reading_interval: the most seconds between two readings while nodes are hot, or a ``timedelta``.
     :param cluster_conn_id: the connection's id.
     :param kwargs: those of :class:`~airflow_provider_mediaops.sensors.base.ServiceSensor`.
-    :raises ValueError: for what can never be: here, unless an argument is templated.
+    :raises InvalidArgumentError: for an argument that cannot be used: here, or, if it is templated, before the first
+        request.
     """
 
     template_fields: Sequence[str] = ("threshold", "sustained_for", "nodes", "require", "reading_interval", "conn_id")
@@ -69,7 +70,7 @@ class ClusterCpuSensor(ServiceSensor):
         return SearchClusterHook(self.conn_id)
 
     def make_watch(self) -> CpuWatch:
-        """Make what is waited for of the rendered arguments."""
+        """Make the watch from the rendered arguments."""
         from airflow_provider_mediaops.cluster.api import node_list
         from airflow_provider_mediaops.cluster.cpu import CpuWatch
 
