@@ -26,7 +26,7 @@ class User:
 
     :param name: the login.
     :param password: the password.
-    :param privileges: the cluster privileges by product; none if the user has none.
+    :param privileges: the privileges of the user, in the words of the product.
     :param is_admin: whether the user may do everything.
     """
 
