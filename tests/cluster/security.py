@@ -136,7 +136,12 @@ def secure_elasticsearch(config: Path) -> dict[str, str]:
     }
     for name, text in files.items():
         (config / name).write_text(text, encoding="utf-8")
-    settings = {"xpack.security.enabled": "true", "xpack.security.autoconfiguration.enabled": "false"}
+    settings = {
+        "xpack.security.enabled": "true",
+        "xpack.security.autoconfiguration.enabled": "false",
+        # TLS would turn this on, and the sandbox, which answers alike, speaks none.
+        "xpack.security.authc.token.enabled": "false",
+    }
     for layer, name in (("transport", "node"), ("http", "http")):
         settings |= {
             f"xpack.security.{layer}.ssl.enabled": "true",
