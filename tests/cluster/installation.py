@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from tests.java_artifacts import Jdk
 
 HEAP = "512m"
+# The second compiler of the JVM takes more time at the start of a node than it saves afterwards.
+_JVM = ("-XX:TieredStopAtLevel=1", f"-Xmx{HEAP}")
 _NOBODY = 65534
 # Elasticsearch leaves its standard input alone. This ends it when the input ends, as the Java programs here do.
 _UNTIL_INPUT_ENDS = '"$@" </dev/null & node=$!; cat >/dev/null; kill "$node"; wait "$node"'
@@ -75,7 +77,7 @@ class Installation:
         # The runner of OpenSearch puts the node one folder deeper.
         home = folder / "home"
         own = home if self._kind.is_elasticsearch else home / "node_1"
-        java = [str(self._jdk.home / "bin" / "java"), f"-Xmx{HEAP}", f"-Djava.io.tmpdir={folder}"]
+        java = [str(self._jdk.home / "bin" / "java"), *_JVM, f"-Djava.io.tmpdir={folder}"]
         jars = self._class_path
         # Elasticsearch does not make the folder of its logs.
         (own / "logs").mkdir(parents=True)
@@ -105,7 +107,7 @@ class Installation:
         environment = {
             **os.environ,
             "ES_JAVA_HOME": str(self._jdk.home),
-            "ES_JAVA_OPTS": f"-Xms{HEAP} -Xmx{HEAP}",
+            "ES_JAVA_OPTS": " ".join((f"-Xms{HEAP}", *_JVM)),
             "ES_PATH_CONF": str(config),
             "ES_TMPDIR": str(folder / "tmp"),
             "HOME": str(folder),

@@ -56,10 +56,6 @@ class Node:
     transport_address: str
     process: subprocess.Popen[bytes]
 
-    def stop(self) -> None:
-        """Stop the node: in good order if it manages in time, else by force."""
-        _stop(self.process)
-
     def kill(self) -> None:
         """Kill the node and all that belongs to it."""
         os.killpg(self.process.pid, signal.SIGKILL)
@@ -235,6 +231,7 @@ def _listening_address(ports: Path, process: subprocess.Popen[bytes]) -> str:
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
+    """Stop a node: in good order if it manages in time, else by force."""
     if process.stdin is not None:
         process.stdin.close()
     try:

@@ -26,7 +26,7 @@ class User:
 
     :param name: the login.
     :param password: the password.
-    :param privileges: the cluster privileges by product; none if the user has none.
+    :param privileges: the privileges of the user, in the words of the product.
     :param is_admin: whether the user may do everything.
     """
 
@@ -136,7 +136,12 @@ def secure_elasticsearch(config: Path) -> dict[str, str]:
     }
     for name, text in files.items():
         (config / name).write_text(text, encoding="utf-8")
-    settings = {"xpack.security.enabled": "true", "xpack.security.autoconfiguration.enabled": "false"}
+    settings = {
+        "xpack.security.enabled": "true",
+        "xpack.security.autoconfiguration.enabled": "false",
+        # TLS would turn this on, and the sandbox, which answers alike, speaks none.
+        "xpack.security.authc.token.enabled": "false",
+    }
     for layer, name in (("transport", "node"), ("http", "http")):
         settings |= {
             f"xpack.security.{layer}.ssl.enabled": "true",
