@@ -21,6 +21,8 @@ from airflow_provider_mediaops.storage.files import (
 from airflow_provider_mediaops.version_compat import conn_id_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from airflow.sdk import ObjectStoragePath
 
 _AMAZON = "apache-airflow-providers-amazon[s3fs]"
@@ -99,6 +101,20 @@ def _probe_store(path: ObjectStoragePath) -> None:
     put(path, probe, lambda target: path.fs.pipe_file(target, b""))
     with translating_errors(path, "written"):
         path.fs.rm_file(probe)
+
+
+def warn_if_deferred_to_local(destination: object, warn: Callable[[str], None]) -> None:
+    """
+    Warn if a deferred task's destination is on the local disk: the triggerer writes it, not the worker.
+
+    :param destination: the path, with or without a scheme.
+    :param warn: gets the warning, one sentence.
+    """
+    if is_local(path_of(destination)):
+        warn(
+            f"destination {destination} is on a local disk, and the task defers: the file will be on the triggerer's "
+            "machine. Use an object store or a shared folder if another machine is to read it."
+        )
 
 
 def is_same_file(one: object, other: object) -> bool:

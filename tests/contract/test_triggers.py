@@ -26,6 +26,7 @@ from airflow_provider_mediaops.sandbox.video import tokens
 from airflow_provider_mediaops.sensors.base import ServiceSensor
 from airflow_provider_mediaops.triggers.cluster import HighCpuTrigger
 from tests.contract.tasks import DEFERRING, SENSORS, Task, name_of
+from tests.unit.log_lines import log_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -126,6 +127,15 @@ def test_so_does_that_of_an_operator(task: Task, tmp_path: Path) -> None:
     again = in_the_triggerer(classpath, row_of_a_task(trigger))
     assert again.serialize() == (classpath, json.loads(json.dumps(values)))
     assert set(values) == set(inspect.signature(type(trigger)).parameters)
+
+
+@pytest.mark.parametrize("task", DEFERRING, ids=name_of)
+def test_a_local_destination_is_warned_of_once_when_the_task_defers(
+    task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = log_lines(monkeypatch, task.kind)
+    trigger_of(task.writing_to(tmp_path))
+    assert len([line for line in lines if "is on a local disk, and the task defers" in line]) == 1
 
 
 @pytest.mark.usefixtures("sandbox")
