@@ -73,7 +73,7 @@ test-all: test floor
 	@.venv/bin/coverage report
 
 # One after the other: each wants the machine for itself. BENCHMARKS=import_time,export runs only those.
-BENCHMARKS ?= import_time hot_threads detection triggers rate_limit export enrichment
+BENCHMARKS ?= import_time hot_threads detection event_loop triggers rate_limit export enrichment
 COMMA := ,
 benchmarks: .venv-benchmarks/ready
 	@for name in $(subst $(COMMA), ,$(BENCHMARKS)); do \

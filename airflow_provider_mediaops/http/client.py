@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, TypeVar
 
@@ -20,7 +21,15 @@ from airflow_provider_mediaops.exceptions import (
 from airflow_provider_mediaops.http.auth import Auth, NoAuth
 from airflow_provider_mediaops.http.clock import Clock
 from airflow_provider_mediaops.http.errors import ErrorRules, quota_error, uncertain
-from airflow_provider_mediaops.http.exchange import Call, Conversation, Request, Response, TransportError, Wait
+from airflow_provider_mediaops.http.exchange import (
+    Blocking,
+    Call,
+    Conversation,
+    Request,
+    Response,
+    TransportError,
+    Wait,
+)
 from airflow_provider_mediaops.http.rate_limit.schedule import QuotaExhausted
 from airflow_provider_mediaops.http.retry import RetryPolicy
 
@@ -33,6 +42,9 @@ T = TypeVar("T")
 _NOT_CARRIED_OUT = frozenset(range(300, 500)) - {HTTPStatus.SEE_OTHER, HTTPStatus.REQUEST_TIMEOUT}
 # After these errors the next host of the service is asked.
 _FAIL_OVER = (ConnectionFailedError, ReplyTimeoutError, ServiceUnavailableError)
+
+# Replies from this size on are parsed in a thread: an event loop would stand still for ten milliseconds and more.
+_LARGE_REPLY_BYTES = 128 * 1024
 
 
 @dataclass(slots=True)
@@ -195,7 +207,11 @@ class Client:
                 error = refusal
                 certain = response.status in _NOT_CARRIED_OUT and not isinstance(refusal, ServiceUnavailableError)
             else:
-                parsed = _parsed(call, replace(response, secrets=request.secrets))
+                parsing = partial(_parsed, call, replace(response, secrets=request.secrets))
+                if len(response.body) >= _LARGE_REPLY_BYTES:
+                    parsed = yield Blocking(parsing)
+                else:
+                    parsed = parsing()
                 if not isinstance(parsed, MediaOpsError):
                     return parsed, response.sent_at
                 # The reply may hold a token that redaction does not know yet.

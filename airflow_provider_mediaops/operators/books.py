@@ -334,9 +334,11 @@ class EnrichIsbnsOperator(StoppableTask, BaseOperator):
 
     def _defer(self, enrichment: Enrichment, dataset: Dataset, isbns: Sequence[Any] | None) -> None:
         from airflow_provider_mediaops.enrichment.attempt import list_beside, write_list
+        from airflow_provider_mediaops.storage.path_checks import warn_if_deferred_to_local
         from airflow_provider_mediaops.storage.sources import version_of
         from airflow_provider_mediaops.triggers.enrichment import EnrichmentTrigger
 
+        warn_if_deferred_to_local(self.destination, self.log.warning)
         # Whether the destination can be written, and nobody else writes it, is known before the deferral.
         with suppress(_LetGoError), dataset.staging(enrichment.owned_by()):
             raise _LetGoError

@@ -261,8 +261,10 @@ class CaptureHotThreadsOperator(StoppableTask, BaseOperator):
     def _defer(self, plan: CapturePlan, limit: float, files: CaptureFiles, context: Context) -> None:
         from airflow_provider_mediaops.cluster.capture import read_formats
         from airflow_provider_mediaops.cluster.capture_reason import TakenFor
+        from airflow_provider_mediaops.storage.path_checks import warn_if_deferred_to_local
         from airflow_provider_mediaops.triggers.hot_threads import CaptureHotThreadsTrigger
 
+        warn_if_deferred_to_local(self.destination, self.log.warning)
         # There it is found out again, for the triggerer; here it costs no wait.
         files.check()
         self.defer(

@@ -124,6 +124,20 @@ def _probe_store(path: ObjectStoragePath) -> None:
         path.fs.rm_file(probe)
 
 
+def warn_if_deferred_to_local(destination: object, warn: Callable[[str], None]) -> None:
+    """
+    Warn if a deferred task's destination is on the local disk: the triggerer writes it, not the worker.
+
+    :param destination: the path, with or without a scheme.
+    :param warn: gets the warning, one sentence.
+    """
+    if is_local(path_of(destination)):
+        warn(
+            f"destination {destination} is on a local disk, and the task defers: the file will be on the triggerer's "
+            "machine. Use an object store or a shared folder if another machine is to read it."
+        )
+
+
 def is_same_file(one: object, other: object) -> bool:
     """
     Return whether two paths name one file.

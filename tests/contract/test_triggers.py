@@ -26,6 +26,7 @@ from airflow_provider_mediaops.sandbox.video import tokens
 from airflow_provider_mediaops.sensors.base import ServiceSensor
 from airflow_provider_mediaops.triggers.cluster import HighCpuTrigger
 from tests.contract.tasks import DEFERRING, SENSORS, Task, name_of
+from tests.unit.log_lines import log_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -139,6 +140,15 @@ def test_a_subclass_that_passes_its_arguments_on_survives_the_way(task: Task, tm
 
     values = trigger.serialize()[1]
     assert Subclass(**values).serialize() == (f"{Subclass.__module__}.{Subclass.__qualname__}", values)
+
+
+@pytest.mark.parametrize("task", DEFERRING, ids=name_of)
+def test_a_local_destination_is_warned_of_once_when_the_task_defers(
+    task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = log_lines(monkeypatch, task.kind)
+    trigger_of(task.writing_to(tmp_path))
+    assert len([line for line in lines if "is on a local disk, and the task defers" in line]) == 1
 
 
 @pytest.mark.usefixtures("sandbox")

@@ -8,7 +8,7 @@ import pytest
 
 from airflow_provider_mediaops.exceptions import PermanentError
 from airflow_provider_mediaops.storage.files import path_of
-from airflow_provider_mediaops.storage.path_checks import check_store, is_same_file
+from airflow_provider_mediaops.storage.path_checks import check_store, is_same_file, warn_if_deferred_to_local
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -90,3 +90,16 @@ class TestCheck:
 
         with pytest.raises(ValueError, match="the region is wrong"):
             check_store(path_of("s3://bucket/a.csv"), "source")
+
+
+@pytest.mark.parametrize(
+    ("destination", "warned"),
+    [("/data/report.txt", 1), ("file:///data/report.txt", 1), ("memory://bucket/report.txt", 0)],
+)
+def test_a_deferred_task_is_warned_of_a_destination_on_a_local_disk(destination: str, warned: int) -> None:
+    warnings: list[str] = []
+    warn_if_deferred_to_local(destination, warnings.append)
+    assert len(warnings) == warned
+    for warning in warnings:
+        assert warning.startswith(f"destination {destination} is on a local disk")
+        assert "triggerer" in warning
