@@ -81,8 +81,8 @@ def absolute(path: str, role: str, warn: Callable[[str], None]) -> str:
     :returns: the absolute path if it is a relative one on the local disk; any other path as it is.
     :raises InvalidArgumentError: if it can never name a file.
     """
-    local = path_of(path)
-    if "://" in path or not is_local(local) or Path(local.path).expanduser().is_absolute():
+    # Only some versions of Airflow keep a relative path relative in a path object, so the text decides.
+    if not is_local(path_of(path)) or "://" in path or Path(path).expanduser().is_absolute():
         return path
     found = str(Path(path).absolute())
     warn(
