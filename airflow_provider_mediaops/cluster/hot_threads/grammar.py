@@ -44,8 +44,6 @@ SAMPLING_LINE = (
 )
 #: How a header's line begins, complete or not.
 HEADER_START = rf"{HEADER}[{BLANKS}]*(?=[\n{{\[]|\Z)"
-#: The header's line of a node's section.
-HEADER_LINE = re.compile(rf"[{MARGIN}]*{HEADER_START}([^\n]*)")
 #: How a thread's line begins, complete or not.
 THREAD_START = rf"(?:{_SHARE}% ?[\[(]|{_NUMBER}[kmgtp]?b memory)"
 _TIME_USAGE = (
@@ -82,16 +80,8 @@ _BRACKET = re.compile(r"[\[\]]")
 _THREAD_NUMBER = re.compile(r" #[0-9]{1,9}$")
 
 # Powers of ten are put behind the digits, where they cost no precision: 503.3ms are 0.5033 s.
-_SECONDS = {
-    "": ("e-9", 1),
-    "nanos": ("e-9", 1),
-    "micros": ("e-6", 1),
-    "ms": ("e-3", 1),
-    "s": ("", 1),
-    "m": ("", 60),
-    "h": ("", 3600),
-    "d": ("", 86400),
-}
+_SECONDS = {"": ("e-9", 1), "nanos": ("e-9", 1), "micros": ("e-6", 1), "ms": ("e-3", 1)}
+_SECONDS |= {"s": ("", 1), "m": ("", 60), "h": ("", 3600), "d": ("", 86400)}
 # Figures, pools and versions repeat from line to line.
 _REMEMBERED, _SHORT = 5_000, 50
 _BYTES = {"b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30, "tb": 1 << 40, "pb": 1 << 50}
@@ -155,12 +145,8 @@ def _measure_of(match: re.Match[str]) -> dict[str, Any]:
     percent, split, cpu, rest, rest_percent, time, out_of, kind, memory = match.group(*_MEASURES)
     if memory is not None:
         return {"kind": "mem", "memory": memory}
-    usage: dict[str, Any] = {
-        "kind": shared(kind),
-        "percent": _percent(percent),
-        "time": shared(time),
-        "out_of": shared(out_of),
-    }
+    usage: dict[str, Any] = {"kind": shared(kind), "percent": _percent(percent)}
+    usage |= {"time": shared(time), "out_of": shared(out_of)}
     if split is not None:
         # The leading percentage is the sum with the other time, so it is no figure of CPU here.
         usage["cpu_percent"] = _percent(cpu)

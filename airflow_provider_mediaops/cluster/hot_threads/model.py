@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from airflow_provider_mediaops.cluster.hot_threads.grammar import HEADER_LINE, read_bytes, read_seconds, read_timestamp
+from airflow_provider_mediaops.cluster.hot_threads.grammar import HEADER, read_bytes, read_seconds, read_timestamp
+from airflow_provider_mediaops.cluster.hot_threads.headers import is_whole_header
+from airflow_provider_mediaops.cluster.hot_threads.parts import HEADER_LINE, mend
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -171,9 +173,10 @@ class HotNode(_Part):
 
     @property
     def header(self) -> str | None:
-        """Return the line of the header, without `:::`; None for text that stood under no header."""
-        match = HEADER_LINE.match(self.source)
-        return match and match[1].rstrip()
+        """Return the header as it came, on one line and without `:::`; None for text that stood under no header."""
+        if not HEADER_LINE.match(self.source):
+            return None
+        return mend(self.source, 0, is_whole_header)[0].removeprefix(HEADER).strip()
 
     @property
     def interval_seconds(self) -> float | None:

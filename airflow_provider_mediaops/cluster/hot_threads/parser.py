@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from airflow_provider_mediaops.cluster.hot_threads.grammar import HEADER_LINE, sampling_of, usage_of
+from airflow_provider_mediaops.cluster.hot_threads.grammar import sampling_of, usage_of
 from airflow_provider_mediaops.cluster.hot_threads.headers import header_of
 from airflow_provider_mediaops.cluster.hot_threads.model import HotNode, HotThread, HotThreadsReport, Unparsed
-from airflow_provider_mediaops.cluster.hot_threads.parts import NODE, PARTS, THREAD, read_node, read_thread
+from airflow_provider_mediaops.cluster.hot_threads.parts import HEADER_LINE, NODE, PARTS, THREAD, read_node, read_thread
 from airflow_provider_mediaops.cluster.hot_threads.stacks import Stacks
 
 if TYPE_CHECKING:

@@ -86,6 +86,8 @@ PARTS = re.compile(
 #: The forms `node` and `thread` with a group for each value, for `header_of`, `sampling_of` and `usage_of`.
 NODE = re.compile(rf"[{MARGIN}]*{_NODE}")
 THREAD = re.compile(rf"[{MARGIN}]*{_THREAD}")
+#: How the source of a node with a header begins.
+HEADER_LINE = re.compile(rf"[{MARGIN}]*{HEADER_START}")
 
 Remark = Callable[[int, int, str], None]
 """Takes down lines that are not understood: where they start and end in the text that is read, and what is wrong."""

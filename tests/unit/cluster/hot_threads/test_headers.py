@@ -188,6 +188,8 @@ def test_header_broken_into_lines() -> None:
         " Hot threads at 2019-04-28T07:43:58Z, interval=1.5m,\nbusiestThreads=3,\nignoreIdleThreads=true:\n"
     )
     assert node.attributes == {"a": "1", "b": "2", "c": "3"}
+    assert node.header
+    assert node.header.endswith("{10.0.0.1:9300}{a=1, b=2, c=3}")
     assert (node.interval_seconds, node.ignore_idle_threads) == (90.0, True)
 
 
