@@ -1,11 +1,19 @@
-"""Parse JSON, and convert values to text."""
+"""Parse JSON, measure and bound it, and convert values to text."""
 
 from __future__ import annotations
 
 import json
 import math
+import re
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+T = TypeVar("T")
+
+_NO_CHARACTER = re.compile("[\0\ud800-\udfff]")
 
 
 def parse_json(data: bytes) -> Any:
@@ -46,3 +54,40 @@ def text_of(value: object) -> str:
     if isinstance(value, (list, dict, bool)):
         return json.dumps(value, default=str)
     return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
+
+
+def json_size(value: object) -> int:
+    """
+    Return the size of a value as JSON, as XComs and trigger events are stored.
+
+    :param value: plain values.
+    :returns: bytes; characters beyond ASCII count as their escapes.
+    """
+    return len(json.dumps(value))
+
+
+def fitting(entries: Sequence[T], room_bytes: int) -> list[T]:
+    """
+    Return the first entries of a list, as many as fit.
+
+    :param entries: plain values.
+    :param room_bytes: the maximum size of the list as JSON.
+    :returns: the entries; all of them if they fit.
+    """
+    left = room_bytes - len("[]")
+    for position, entry in enumerate(entries):
+        left -= json_size(entry) + (len(", ") if position else 0)
+        if left < 0:
+            return list(entries[:position])
+    return list(entries)
+
+
+def storable(text: str, longest: int) -> str:
+    """
+    Return a text that any database stores.
+
+    :param text: any text, such as a name that a cluster sent.
+    :param longest: the maximum number of characters; the rest is cut off.
+    :returns: the text, with U+FFFD in the place of NUL and of surrogates, which stand for bytes that are not UTF-8.
+    """
+    return _NO_CHARACTER.sub("\N{REPLACEMENT CHARACTER}", text[:longest])

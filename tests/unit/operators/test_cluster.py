@@ -145,8 +145,11 @@ class TestResult:
         assert capture(destination)["missing"] == ["node-2"]
         warning, info, page = lines
         assert warning.startswith("WARNING: Not in the report: node-2.")
-        assert info.startswith(f"INFO: Captured the hot threads of 1 node(s): {destination}")
-        assert page == f"INFO: Wrote the page of 1 capture(s): {destination.with_suffix('.html')}"
+        assert info == (
+            f"INFO: Captured the hot threads of 1 node(s): {destination.with_suffix('')}.{{txt,json,folded}}; "
+            "hottest: 97.5 % opensearch[node-1][search][T#1] on node-1, Search.run"
+        )
+        assert page == "INFO: Wrote the page of 1 capture(s): hot.html"
 
     def test_the_right_to_read_cpu_is_not_needed(
         self, requests_mock: requests_mock.Mocker, destination: Path, monkeypatch: pytest.MonkeyPatch
