@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import tempfile
 import tracemalloc
 from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_provider_mediaops.cluster.capture import Capture, CaptureDestination
-from airflow_provider_mediaops.cluster.capture_files import CaptureFiles
+from airflow_provider_mediaops.cluster.capture import Capture
 from airflow_provider_mediaops.cluster.capture_spool import CaptureSpool
 from airflow_provider_mediaops.cluster.models import NodeStats
 from tests.unit.conversations import START
@@ -28,22 +26,8 @@ def large(number: int) -> Capture:
     stacks = stack(10, f"org.example.Query.method{number % 7}(Q.java:1)", *["org.example.Search.run(S.java:9)"] * 20)
     text = "".join(section(node, thread(f"[{node}][search][T#{number % 5}]", cpu(50.0), stacks)) for node in NODES)
     read = NodeStats.read(stats({node: float(number) for node in NODES}))
-    text += (" " * 100 + "\n") * 3_000
+    text += f"   {'x' * 300_000}\n"
     return Capture(text, None, read, (f"Remark {number}.",), START, "at once")
-
-
-def peak_of(captures: int, folder: Path) -> tuple[int, int]:
-    """The most memory that a series takes, over what there was before; and the characters of a capture."""
-    files = CaptureFiles(CaptureDestination(f"{folder}/hot.txt", ["html"], 50), logging.getLogger(__name__))
-    size = len(large(0).text)
-    tracemalloc.start()
-    try:
-        for number in range(captures):
-            files.keep(large(number), number + 1)
-        files.finish()
-        return tracemalloc.get_traced_memory()[1], size
-    finally:
-        tracemalloc.stop()
 
 
 def test_captures_come_back_as_they_were() -> None:
@@ -61,11 +45,17 @@ def test_captures_come_back_as_they_were() -> None:
     assert one.text == first.text
 
 
-def test_a_large_series_takes_hardly_more_memory_than_a_small_one(tmp_path: Path) -> None:
-    (few, size), (many, _) = peak_of(2, tmp_path), peak_of(50, tmp_path)
-    assert many < 2.5 * few
-    # The texts alone would take more.
-    assert many < 50 * size
+def test_fifty_captures_take_no_more_memory_than_a_few_texts() -> None:
+    capture = large(0)
+    size, spool = len(capture.text), CaptureSpool()
+    tracemalloc.start()
+    try:
+        for _ in range(50):
+            spool.add(capture, None)
+        assert sum(len(one.text) for one in spool) == 50 * size
+        assert tracemalloc.get_traced_memory()[1] < 5 * size
+    finally:
+        tracemalloc.stop()
 
 
 def test_nothing_is_left_in_the_folder_of_temporary_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
