@@ -24,7 +24,7 @@ from airflow_provider_mediaops.http.exchange import Call, Request, Response, esc
 from airflow_provider_mediaops.http.reply import looks_like_html, plain_text, read_json
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from airflow_provider_mediaops.cluster.models import NodeStats
     from airflow_provider_mediaops.http.exchange import Ask, Conversation
@@ -41,6 +41,8 @@ _MOST_FAILURES = 20
 _JSON_OBJECT = re.compile(rb"\s*\{")
 _TIME = re.compile("([0-9]{1,18})(nanos|micros|ms|s|m|h|d)")
 _SECONDS = {"nanos": 1e-9, "micros": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+# More cores than this are a fault of the reply.
+_MOST_CORES = 100_000
 # Seconds that a node pauses after each snapshot of its threads.
 _SNAPSHOT = 0.01
 # Seconds beyond the asked-for times: a call queues behind others on the same node.
@@ -193,6 +195,34 @@ def node_stats(nodes: str | Sequence[str] | None = None) -> Call[NodeStats]:
     selectors = node_list(nodes)
     request = Request("GET", _path(selectors, "stats/os,process"), headers={"Accept": "application/json"})
     return Call(request, lambda response: _read_stats(selectors, request, response))
+
+
+def node_cores(nodes: str | Sequence[str] | None = None) -> Call[dict[str, int]]:
+    """
+    Ask once for the number of processors of nodes; it needs the permission ``cluster:monitor/nodes/info``.
+
+    :param nodes: ids, names or filters, in a list or in one text with commas; None for all nodes.
+    :returns: the call; its result is the number by node id, for the nodes that give it.
+    :raises ValueError: for an empty list.
+    """
+    headers, path = {"Accept": "application/json"}, _path(node_list(nodes), "os")
+    request = Request("GET", path, (("timeout", "5s"),), headers, is_retried=False)
+    return Call(request, lambda response: _read_cores(read_json(response)))
+
+
+def _read_cores(body: Mapping[str, Any]) -> dict[str, int]:
+    nodes: Any = body.get("nodes")
+    cores: dict[str, int] = {}
+    for node_id, node in nodes.items() if isinstance(nodes, dict) else ():
+        machine = node.get("os") if isinstance(node, dict) else None
+        if not isinstance(machine, dict):
+            continue
+        # Allocated are those that the node's settings let it use; a thread may use any of the available ones.
+        for name in ("available_processors", "allocated_processors"):
+            if type(number := machine.get(name)) is int and 0 < number <= _MOST_CORES:
+                cores[node_id] = number
+                break
+    return cores
 
 
 def _read_stats(selectors: tuple[str, ...] | None, request: Request, response: Response) -> NodeStats:

@@ -7,10 +7,11 @@ import re
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import cached_property
+from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.arguments import read_texts, refused
-from airflow_provider_mediaops.cluster.api import EMPTY_REPORT, HotThreadsQuery, node_list, node_stats
+from airflow_provider_mediaops.cluster.api import EMPTY_REPORT, HotThreadsQuery, node_cores, node_list, node_stats
 from airflow_provider_mediaops.cluster.cpu import name_some
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
@@ -28,8 +29,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.cluster.capture_reason import TakenFor
     from airflow_provider_mediaops.cluster.hot_threads.model import HotNode, HotThreadsReport
-    from airflow_provider_mediaops.cluster.models import NodeCpu, NodeStats
-    from airflow_provider_mediaops.cluster.page.document import PageCapture
+    from airflow_provider_mediaops.cluster.models import NodeStats
     from airflow_provider_mediaops.http.exchange import Ask, Conversation
 
 #: In what a capture can be written, in this order: the text as it came, the report that was read from it, its stacks
@@ -37,12 +37,6 @@ if TYPE_CHECKING:
 FORMATS = ("txt", "json", "folded", "html")
 
 _HEADER = re.compile(r"^[ \t]*:::.*$", re.MULTILINE)
-_HOTTEST = 5
-# A cluster has hundreds of nodes, and a summary is to be small; the files tell of all.
-_LISTED = 50
-_NO_CHARACTER = re.compile("[\0\ud800-\udfff]")
-# Names are as long as an index's; one that is not fits no XCom.
-_LONGEST_NAME = 200
 
 
 def capture_paths(destination: str, formats: str | Sequence[str], number: int | None = None) -> dict[str, str]:
@@ -137,7 +131,7 @@ class Capture:
         if format == "txt":
             return self.text.encode("utf-8", "surrogateescape")
         if format == "json":
-            return json.dumps(self.report.to_dict(), indent=1, allow_nan=False).encode("ascii")
+            return _json_of(self.report)
         if format == "folded":
             from airflow_provider_mediaops.cluster.folded import folded
 
@@ -146,29 +140,16 @@ class Capture:
 
     def summary(self) -> dict[str, Any]:
         """
-        Give the capture in a few plain values, small enough for XCom.
+        Return the capture in a few plain values, at most 16 kB as JSON.
 
         :returns: ``bytes`` of the text; ``nodes`` with the number of their threads; ``cpu`` of the nodes, the highest
-            first, None where it is not known; the ``hottest`` threads; ``missing`` nodes; how many pieces were
-            ``unparsed``; and how many entries of which list are ``left_out``.
+            first, None if it is unknown; the ``hottest`` threads with their CPU in ``percent`` (bytes in a report on
+            memory), and ``other_percent`` or ``idle_percent`` if the server prints them; ``missing`` nodes; the number
+            of pieces that are ``unparsed``; and by list, the number of entries that are ``left_out``.
         """
-        nodes = self.report.nodes
-        threads = [(node, thread) for node in nodes for thread in node.threads if thread.percent is not None]
-        threads.sort(key=lambda pair: -(pair[1].percent or 0.0))
-        busy = None if self.stats is None else sorted(self.stats.nodes, key=lambda node: -(node.percent or 0.0))
-        lists = {"nodes": nodes, "cpu": busy or (), "missing": (missing := self.missing)}
-        return {
-            "bytes": len(self.content("txt")),
-            "nodes": [{"node": _label(node), "threads": len(node.threads)} for node in nodes[:_LISTED]],
-            "cpu": None if busy is None else [_cpu(node) for node in busy[:_LISTED]],
-            "hottest": [
-                {"node": _label(node), "percent": thread.percent, "thread": _name(thread.name)}
-                for node, thread in threads[:_HOTTEST]
-            ],
-            "missing": [_name(name) for name in missing[:_LISTED]],
-            "unparsed": len(self.report.unparsed),
-            "left_out": {name: len(entries) - _LISTED for name, entries in lists.items() if len(entries) > _LISTED},
-        }
+        from airflow_provider_mediaops.cluster.capture_summary import summary_of
+
+        return summary_of(self)
 
     def warnings(self) -> list[str]:
         """
@@ -176,7 +157,9 @@ class Capture:
 
         :returns: the remarks, missing nodes, and pieces of the text that were not understood.
         """
-        warnings = list(self._remarks())
+        warnings = list(self.all_remarks)
+        if not self.report.understood:
+            warnings.append("Nothing of the text was understood as a report of hot threads. It is kept as it came.")
         if unparsed := self.report.unparsed:
             first = unparsed[0]
             warnings.append(
@@ -185,23 +168,13 @@ class Capture:
             )
         return warnings
 
-    def _remarks(self) -> tuple[str, ...]:
+    @property
+    def all_remarks(self) -> tuple[str, ...]:
+        """The remarks, and the missing nodes."""
         if not self.missing:
             return self.remarks
         what = "A node that does not exist, failed, or did not answer within timeout has no section in it."
         return (*self.remarks, f"Not in the report: {name_some(self.missing)}. {what}")
-
-    def shown(self, path: str | None = None) -> PageCapture:
-        """
-        Give the capture as the page shows it.
-
-        :param path: where the whole text is kept.
-        :returns: one of the captures of :func:`~airflow_provider_mediaops.cluster.page.document.page`.
-        """
-        from airflow_provider_mediaops.cluster.page.document import PageCapture
-
-        cpu = None if self.stats is None else self.stats.nodes
-        return PageCapture(self.text, self.report, self.taken, cpu, self._remarks(), path, self.cause)
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,20 +205,6 @@ class CaptureDestination:
         :returns: a path for each format.
         """
         return capture_paths(self.path, self.formats, number if self.captures > 1 else None)
-
-    def page(self, captures: Mapping[int, Capture]) -> bytes:
-        """
-        Give the page that shows a capture, or compares several.
-
-        :param captures: the captures by their numbers, one at least.
-        :returns: a file that needs nothing else.
-        """
-        from airflow_provider_mediaops.cluster.page.document import page
-
-        stats = next(iter(captures.values())).stats
-        whose = f" of {stats.cluster_name}" if stats and stats.cluster_name else ""
-        shown = [capture.shown(self.paths(number).get("txt")) for number, capture in captures.items()]
-        return page(shown, title=f"Hot threads{whose}", taken_for=self.taken_for).encode()
 
 
 def _now() -> datetime:
@@ -314,6 +273,20 @@ def _read_cpu(ask: Ask, query: HotThreadsQuery) -> Conversation[Reading]:
     return Reading(stats, tuple(f"A node did not give its statistics: {failure}." for failure in stats.failures))
 
 
+def read_cores(ask: Ask, query: HotThreadsQuery) -> Conversation[Mapping[str, int] | None]:
+    """
+    Ask for the number of processors of the nodes, which neither statistics nor hot threads contain.
+
+    :param ask: makes a conversation of a call.
+    :param query: the captured nodes.
+    :returns: a conversation with the number by node id; None if the cluster does not give it, for it is an extra.
+    """
+    try:
+        return (yield from ask(node_cores(query.nodes)))
+    except MediaOpsError:
+        return None
+
+
 def _no_answer(query: HotThreadsQuery, stats: NodeStats | None, about: dict[str, Any]) -> ReplyTimeoutError:
     nodes = [node.label for node in stats.nodes] if stats else node_list(query.nodes) or ()
     return ReplyTimeoutError(
@@ -323,36 +296,29 @@ def _no_answer(query: HotThreadsQuery, stats: NodeStats | None, about: dict[str,
     )
 
 
+def _json_of(report: HotThreadsReport) -> bytes:
+    # Node by node: the plain values of a whole report take several times the memory of its text.
+    written = BytesIO()
+    written.write(b'{\n "nodes": [')
+    for number, node in enumerate(report.nodes):
+        written.write(b",\n  " if number else b"\n  ")
+        written.write(_indented(node.to_dict(), 2))
+    written.write(b'\n ],\n "unparsed": ' if report.nodes else b'],\n "unparsed": ')
+    written.write(_indented([piece.to_dict() for piece in report.unparsed], 1))
+    written.write(b"\n}")
+    return written.getvalue()
+
+
+def _indented(value: object, depth: int) -> bytes:
+    return json.dumps(value, indent=1, allow_nan=False).replace("\n", "\n" + " " * depth).encode("ascii")
+
+
 def _plain(selectors: Sequence[str] | None) -> list[str]:
     # What only the cluster can resolve cannot be compared.
     return [entry for entry in selectors or () if not (entry.startswith("_") or set("*?:") & set(entry))]
-
-
-def _cpu(node: NodeCpu) -> dict[str, Any]:
-    return {"node": _name(node.label), "percent": node.percent, "source": node.source}
-
-
-def _label(node: HotNode) -> str | None:
-    return _name(node.name or node.node_id or node.header)
 
 
 def _names(node: HotNode) -> list[str]:
     address = node.address or ""
     names = (node.node_id, node.name, node.host, address, address.rpartition(":")[0])
     return [name for name in names if name]
-
-
-def storable(text: str, longest: int) -> str:
-    """
-    Make of a text one that any database takes.
-
-    :param text: whatever a cluster sent.
-    :param longest: how many characters are kept.
-    :returns: the text, with a sign in the place of what is no character: NUL, and surrogates, which stand for bytes
-        that are no UTF-8.
-    """
-    return _NO_CHARACTER.sub("\N{REPLACEMENT CHARACTER}", text[:longest])
-
-
-def _name(text: str | None) -> str | None:
-    return text and storable(text, _LONGEST_NAME)

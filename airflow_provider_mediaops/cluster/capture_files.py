@@ -1,30 +1,42 @@
-"""Write captures of hot threads to files."""
+"""Write captures of hot threads to files, and log what was hot."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.storage.files import is_local, path_of, write_whole
+from airflow_provider_mediaops.storage.files import is_local, lasting, path_of, write_whole
 from airflow_provider_mediaops.storage.path_checks import check_writable
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from airflow_provider_mediaops.cluster.capture import Capture, CaptureDestination
+    from airflow_provider_mediaops.cluster.capture_spool import CaptureSpool
 
 
 class CaptureFiles:
     """
     The files of one or several captures of a spike: some for each capture, and one page for all.
 
-    Readers see each file whole or not at all. An older file of the same name is replaced.
+    Readers see each file whole or not at all. An older file of the same name is replaced. Until the page is written,
+    the captures are kept in a temporary file, so that a series takes hardly more memory than one capture.
 
     :param destination: the names of the files.
-    :param log: the logger for the paths of the files, and for warnings about what was captured.
+    :param log: the logger for the paths of the files, the hottest thread, and warnings about what was captured.
     """
 
     def __init__(self, destination: CaptureDestination, log: Any) -> None:
         self._destination = destination
         self._log = log
-        self._kept: dict[int, Capture] = {}
+        self._title = "Hot threads"
+        self._kept = 0
+        self._has_shown_folder = False
+        self._spool: CaptureSpool | None = None
+
+    @property
+    def shows_cores(self) -> bool:
+        """Whether there is a page, which shows the cores of the nodes if they are given to :meth:`finish`."""
+        return "html" in self._destination.paths(1)
 
     def check(self) -> None:
         """
@@ -43,33 +55,66 @@ class CaptureFiles:
 
         :param capture: the capture.
         :param number: its number in the series, from 1.
-        :returns: its ``paths`` by format, the time when it was ``taken``, and its summary.
+        :returns: its ``paths`` by format, absolute if they are local; the time when it was ``taken``, and its summary.
         :raises OSError: if a file cannot be written; the message names it.
         """
-        paths = self._destination.paths(number)
+        paths = {name: lasting(path_of(path)) for name, path in self._destination.paths(number).items()}
         own = {name: path for name, path in paths.items() if name != "html"}
         for name, path in own.items():
-            _write(path, capture.content(name))
+            write_whole(path_of(path), capture.content(name))
         if "html" in paths:
-            self._kept[number] = capture
-        for warning in capture.warnings():
-            self._log.warning("%s", warning)
-        where = ", ".join(own.values()) or "for the page"
-        self._log.info("Captured the hot threads of %d node(s): %s", len(capture.report.nodes), where)
+            self._add_to_page(capture, own.get("txt"))
+        self._log_capture(capture, own)
         taken = capture.taken and capture.taken.isoformat(timespec="milliseconds")
         return {"paths": paths, "taken": taken, **capture.summary()}
 
-    def finish(self) -> None:
+    def finish(self, cores: Mapping[str, int] | None = None) -> None:
         """
         Write the page of all captures, if HTML was asked for.
 
+        :param cores: the number of processors of each node, by its id or name.
         :raises OSError: if it cannot be written; the message names it.
         """
-        if self._kept:
-            path = self._destination.paths(1)["html"]
-            _write(path, self._destination.page(self._kept))
-            self._log.info("Wrote the page of %d capture(s): %s", len(self._kept), path)
+        if self._spool is None:
+            return
+        from airflow_provider_mediaops.cluster.page.document import page
+
+        try:
+            html = page(self._spool, title=self._title, taken_for=self._destination.taken_for, cores=cores)
+            path = path_of(self._destination.paths(1)["html"])
+            write_whole(path, html.encode())
+        finally:
+            self._spool.close()
+            self._spool = None
+        self._log.info("Wrote the page of %d capture(s): %s", self._kept, self._shown(lasting(path)))
+
+    def _add_to_page(self, capture: Capture, path: str | None) -> None:
+        from airflow_provider_mediaops.cluster.capture_spool import CaptureSpool
+
+        if self._spool is None:
+            self._spool = CaptureSpool()
+            if capture.stats and capture.stats.cluster_name:
+                self._title = f"Hot threads of {capture.stats.cluster_name}"
+        self._spool.add(capture, path)
+
+    def _log_capture(self, capture: Capture, paths: Mapping[str, str]) -> None:
+        from airflow_provider_mediaops.cluster.capture_summary import hottest_sentence
+
+        for warning in capture.warnings():
+            self._log.warning("%s", warning)
+        self._kept += 1
+        where = self._shown(_joined(paths)) if paths else "for the page"
+        nodes = len(capture.report.nodes)
+        self._log.info("Captured the hot threads of %d node(s): %s; %s", nodes, where, hottest_sentence(capture))
+
+    def _shown(self, path: str) -> str:
+        """Return a path for the log: whole the first time, then without the folder, which is the same."""
+        shown = path.rpartition("/")[2] if self._has_shown_folder else path
+        self._has_shown_folder = True
+        return shown
 
 
-def _write(path: str, content: bytes) -> None:
-    write_whole(path_of(path), content)
+def _joined(paths: Mapping[str, str]) -> str:
+    """Return the paths of a capture, which differ in their suffixes, as a shell abbreviates them."""
+    stem = next(iter(paths.values())).rpartition(".")[0]
+    return f"{stem}.{{{','.join(paths)}}}" if len(paths) > 1 else next(iter(paths.values()))

@@ -12,12 +12,14 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from airflow_provider_mediaops.cluster.api import EMPTY_REPORT, HotThreadsQuery
-from airflow_provider_mediaops.cluster.capture import Reading, storable, take_capture
+from airflow_provider_mediaops.cluster.capture import Reading, read_cores, take_capture
 from airflow_provider_mediaops.cluster.capture_reason import cause_of
+from airflow_provider_mediaops.cluster.capture_summary import bounded
 from airflow_provider_mediaops.cluster.cpu import CpuWatch, SpikeVerdict, Streaks, name_some
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, MediaOpsError, TemporaryError
 from airflow_provider_mediaops.http.clock import Clock
 from airflow_provider_mediaops.http.exchange import Blocking, Wait
+from airflow_provider_mediaops.json_text import storable
 from airflow_provider_mediaops.waiting import Done, Pace, Progress, wait
 
 if TYPE_CHECKING:
@@ -100,6 +102,11 @@ class CapturePlan:
 class Keeper(Protocol):
     """What keeps captures; its methods may block."""
 
+    @property
+    def shows_cores(self) -> bool:
+        """Whether :meth:`finish` has a use for the cores of the nodes."""
+        ...
+
     def check(self) -> None:
         """Raise OSError where nothing can be kept."""
         ...
@@ -114,8 +121,12 @@ class Keeper(Protocol):
         """
         ...
 
-    def finish(self) -> None:
-        """Keep what is made of all captures together."""
+    def finish(self, cores: Mapping[str, int] | None = None) -> None:
+        """
+        Keep what is made of all captures together.
+
+        :param cores: the number of processors of each node, by its id; None if it is unknown.
+        """
         ...
 
 
@@ -261,7 +272,9 @@ class _Series:
                     raise
                 self.note(error, number)
                 self.tell(logging.WARNING, f"Capture {number} of {self.plan.captures} failed: {error.message}")
-        yield Blocking(self.keeper.finish)
+        # Once the reports are safe, and no sooner: the cluster is busy.
+        cores = (yield from read_cores(self.ask, query)) if self.keeper.shows_cores else None
+        yield Blocking(lambda: self.keeper.finish(cores))
         return self.outcome()
 
     def note(self, error: MediaOpsError, number: int) -> None:
@@ -284,8 +297,7 @@ class _Series:
             ``capture``, ``error`` and ``message``, and their number in ``failure_count``; ``timed_out``.
         """
         return {
-            "captures": self._kept,
-            "failures": list(self._failures),
+            **bounded(self._kept, list(self._failures)),
             "failure_count": self.failed,
             "timed_out": self.timed_out,
         }

@@ -98,18 +98,16 @@ class HotOne:
 
     :param heat: how hot it was; its only node is the thread's.
     :param pool: its pool, from :func:`~airflow_provider_mediaops.cluster.folded.pool_label`.
-    :param hottest: the thread in the report in which it was hottest.
+    :param method: the method in which its most frequent stack ends, in the report in which it was hottest.
+    :param other_percent: its time off the processor in that report, in percent; None if the server prints no split.
+    :param idle_percent: its idle time in that report, in percent; None if the server prints none.
     """
 
     heat: Heat
     pool: str
-    hottest: HotThread
-
-    @property
-    def method(self) -> str:
-        """Return the method in which its most frequent stack ends."""
-        group = max(self.hottest.groups, key=lambda group: group.snapshots, default=None)
-        return method_of(group.frames[0]) if group and group.frames else NO_STACK
+    method: str
+    other_percent: float | None
+    idle_percent: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,12 +137,12 @@ def compare(reports: Sequence[HotThreadsReport]) -> Comparison:
     """
     Sum up the amounts of pools, methods, nodes and threads, for each report.
 
-    :param reports: one or more, in the order in which they were taken.
+    :param reports: one or more, in the order in which they were taken; none is kept once it has been read.
     :returns: the sums, hottest first.
     """
     measure = measures(reports)[0]
     pools, methods, nodes, ones = (_Sums(len(reports)) for _ in range(4))
-    hottest: dict[tuple[str, str], HotThread] = {}
+    hottest: dict[tuple[str, str], tuple[float, _Details]] = {}
     untold = left_out = 0
     for number, report in enumerate(reports):
         for section in report.nodes:
@@ -159,8 +157,8 @@ def compare(reports: Sequence[HotThreadsReport]) -> Comparison:
                 nodes.add(number, node, amount, *key)
                 pools.add(number, pool_label(thread), amount, *key)
                 ones.add(number, key, amount, *key)
-                if key not in hottest or amount > measure.amount(hottest[key]):
-                    hottest[key] = thread
+                if key not in hottest or amount > hottest[key][0]:
+                    hottest[key] = (amount, _details_of(thread))
         for stack in stacks(report, measure):
             method = method_of(stack.frames[-1]) if stack.frames else NO_STACK
             methods.add(number, method, stack.part, stack.node, stack.thread)
@@ -169,14 +167,29 @@ def compare(reports: Sequence[HotThreadsReport]) -> Comparison:
         pools=pools.hottest_first(),
         methods=methods.hottest_first(),
         nodes=nodes.hottest_first(),
-        threads=tuple(
-            HotOne(heat, pool_label(thread), thread)
-            for heat in ones.hottest_first()
-            for thread in (hottest[heat.nodes[0], heat.name],)
-        ),
+        threads=tuple(HotOne(heat, *hottest[heat.nodes[0], heat.name][1]) for heat in ones.hottest_first()),
         untold=untold,
         left_out=left_out,
     )
+
+
+_Details = tuple[str, str, float | None, float | None]
+
+
+def _details_of(thread: HotThread) -> _Details:
+    """Return the pool, the method, and the other and idle percent of a thread: all that is kept of it."""
+    return pool_label(thread), top_method(thread), thread.other_percent, thread.idle_percent
+
+
+def top_method(thread: HotThread) -> str:
+    """
+    Return the method in which a thread's most frequent stack ends.
+
+    :param thread: any thread.
+    :returns: such as `org.x.Y$Z.run`, or :data:`NO_STACK`.
+    """
+    group = max(thread.groups, key=lambda group: group.snapshots, default=None)
+    return method_of(group.frames[0]) if group and group.frames else NO_STACK
 
 
 @lru_cache(_REMEMBERED_FRAMES)

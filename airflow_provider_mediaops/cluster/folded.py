@@ -126,9 +126,13 @@ def measures(reports: Iterable[HotThreadsReport]) -> tuple[Measure, ...]:
     :param reports: one or several.
     :returns: a measure for each kind of thread, that of the most threads first; for `cpu` if there are no threads.
     """
-    threads = [thread for report in reports for node in report.nodes for thread in node.threads]
-    kinds = Counter(kind_of(thread) for thread in threads)
-    measured = {kind_of(thread) for thread in threads if (thread.amount or 0) > 0}
+    kinds: Counter[Kind] = Counter()
+    measured: set[Kind] = set()
+    # No list of all threads: reports may be parsed one after the other, and be large.
+    for thread in (thread for report in reports for node in report.nodes for thread in node.threads):
+        kinds[kind_of(thread)] += 1
+        if (thread.amount or 0) > 0:
+            measured.add(kind_of(thread))
     return tuple(
         Measure(kind, "threads" if kind not in measured else "bytes" if kind == "mem" else "percent")
         for kind, _ in kinds.most_common()

@@ -111,7 +111,7 @@ class Client:
                 # Not after an error of the token service, nor if another call has already failed over from this host.
                 if signed and isinstance(error, _FAIL_OVER) and self._current == host:
                     self._current = (host + 1) % len(self.base_urls)
-                pause = attempts.pause_after(error)
+                pause = attempts.pause_after(error) if call.request.is_retried else None
                 if pause is None:
                     raise
                 yield Wait(pause, f"{type(error).__name__}, try {attempts.failed + 1}: {error.message}")

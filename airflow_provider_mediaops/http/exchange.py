@@ -34,6 +34,7 @@ class Request:
     :param body: the body, in bytes.
     :param base: the base address: scheme, host, optional port and path. The client fills it in.
     :param idempotent: whether sending it twice is the same as sending it once.
+    :param is_retried: whether a temporary failure is retried; False for a reply that is worth no wait.
     :param read_timeout: the seconds to wait for the reply; the connection's limit applies if that is longer.
     :param max_bytes: the limit of the reply's size, in bytes after decompression.
     :param large_reply: whether the connection's limit for large replies applies instead of ``max_bytes``.
@@ -46,6 +47,7 @@ class Request:
     body: bytes | None = field(default=None, repr=False)
     base: str = ""
     idempotent: bool = True
+    is_retried: bool = True
     read_timeout: float = 0.0
     max_bytes: int = MAX_REPLY_BYTES
     large_reply: bool = False

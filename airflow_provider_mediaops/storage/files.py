@@ -83,6 +83,17 @@ def write_whole(path: ObjectStoragePath, data: bytes) -> None:
         put(path, path.path, lambda target: path.fs.pipe_file(target, data))
 
 
+def lasting(path: ObjectStoragePath) -> str:
+    """
+    Return a path in the form in which other processes can open it.
+
+    :param path: the path of a file.
+    :returns: for the local disk, an absolute path without ``file://``, which also ``open()`` takes; otherwise the path
+        as it is, with its scheme and connection.
+    """
+    return str(_local_path_of(path).absolute()) if is_local(path) else str(path)
+
+
 def is_local(path: ObjectStoragePath) -> bool:
     """Return whether a path is on the local disk."""
     return path.protocol in ("", "file", "local")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import threading
 from datetime import datetime, timezone
@@ -360,11 +361,49 @@ class TestLayout:
             )
             assert colors["page"] == {"light": "#fff", "dark": "#0d1117"}[scheme]
             texts = {name: colors.pop(name) for name in ("text", "aside", "link")}
-            for ground in colors.keys() - {"line", "remark"}:
+            for ground in colors.keys() - {"line", "remark", "shadow"}:
                 assert contrast(texts["text"], colors[ground]) >= 4.5, ground
             for text in texts.values():
                 assert contrast(text, colors["page"]) >= 4.5
                 assert contrast(text, colors["raised"]) >= 4.5
+
+    @pytest.mark.parametrize("scheme", ["light", "dark"])
+    def test_what_is_found_has_a_color_of_its_own(self, open_page: Open, scheme: str) -> None:
+        names = ["found", "jdk", "lucene", "server", "netty", "other", "place", "more", "new", "same", "less"]
+        with open_page(one(), color_scheme=scheme) as opened:
+            colors = {
+                name: opened.page.evaluate(
+                    "(name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`)", name
+                )
+                for name in names
+            }
+        found = colors.pop("found")
+        assert {name: distance(found, color) for name, color in colors.items() if distance(found, color) < 0.15} == {}
+
+    @pytest.mark.parametrize("html", [one(), several(), made("hello world")], ids=["one", "several", "none"])
+    def test_on_a_phone_tables_are_lists_and_names_of_nodes_stay_whole(self, open_page: Open, html: str) -> None:
+        with open_page(html, size=(400, 800)) as opened:
+            page = opened.page
+            assert page.evaluate("document.documentElement.scrollWidth") <= 400
+            hidden = "(table) => table.scrollWidth > table.clientWidth"
+            assert not [table for table in page.locator(".table").all() if table.evaluate(hidden)]
+            for cell in page.locator("[data-column='Node'], [data-column='Nodes']").all():
+                box = cell.bounding_box()
+                assert box
+                assert box["height"] < 40  # one line
+            if page.locator("td").count():
+                label = "(cell) => getComputedStyle(cell, '::before').content"
+                assert page.locator("td").first.evaluate(label) == '"CPU"' or "highest" in page.locator(
+                    "td"
+                ).first.evaluate(label)
+
+    def test_a_table_that_goes_on_shows_a_shadow(self, open_page: Open) -> None:
+        with open_page(several(), size=(700, 800)) as opened:
+            grounds = opened.page.locator(".table").first.evaluate(
+                "(table) => [getComputedStyle(table).backgroundAttachment, getComputedStyle(table).backgroundImage]"
+            )
+            assert grounds[0] == "local, local, scroll, scroll"
+            assert grounds[1].count("linear-gradient") == 4
 
     def test_it_prints(self, open_page: Open) -> None:
         with open_page(several(), color_scheme="dark") as opened:
@@ -379,14 +418,36 @@ class TestLayout:
             assert 3 <= len(re.findall(rb"/Type /Page\b", printed)) <= 8
 
 
+def channels_of(color: str) -> list[float]:
+    """The red, green and blue of a color, linear, from 0 to 1."""
+    digits = color.strip().removeprefix("#")
+    digits = "".join(digit * 2 for digit in digits) if len(digits) == 3 else digits
+    values = [int(digits[start : start + 2], 16) / 255 for start in (0, 2, 4)]
+    return [value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4 for value in values]
+
+
+def distance(one: str, other: str) -> float:
+    """How far apart two colors look: their distance in OKLab."""
+
+    def lab(color: str) -> tuple[float, float, float]:
+        red, green, blue = channels_of(color)
+        long = (0.4122214708 * red + 0.5363325363 * green + 0.0514459929 * blue) ** (1 / 3)
+        medium = (0.2119034982 * red + 0.6806995451 * green + 0.1073969566 * blue) ** (1 / 3)
+        short = (0.0883024619 * red + 0.2817188376 * green + 0.6299787005 * blue) ** (1 / 3)
+        return (
+            0.2104542553 * long + 0.7936177850 * medium - 0.0040720468 * short,
+            1.9779984951 * long - 2.4285922050 * medium + 0.4505937099 * short,
+            0.0259040371 * long + 0.7827717662 * medium - 0.8086757660 * short,
+        )
+
+    return math.dist(lab(one), lab(other))
+
+
 def contrast(one: str, other: str) -> float:
     """The contrast of two colors, as the Web Content Accessibility Guidelines define it."""
 
     def luminance(color: str) -> float:
-        digits = color.strip().removeprefix("#")
-        digits = "".join(digit * 2 for digit in digits) if len(digits) == 3 else digits
-        channels = [int(digits[start : start + 2], 16) / 255 for start in (0, 2, 4)]
-        linear = [value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4 for value in channels]
+        linear = channels_of(color)
         return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
     dark, light = sorted((luminance(one), luminance(other)))

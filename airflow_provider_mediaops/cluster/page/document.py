@@ -1,22 +1,25 @@
-"""One page of captures that can be kept, sent and opened anywhere: what is hot, the flame graph, what changed.
+"""
+Write one page of captures that can be kept, sent and opened anywhere: what is hot, the flame graph, what changed.
 
-The page is one file and asks for nothing over the network. What a cluster sent is hostile until shown otherwise: the
-template escapes all of it, the page's script sets text and never markup, and a content security policy allows the
+The page is one file and asks for nothing over the network. Whatever a cluster sent is hostile until shown otherwise:
+the template escapes all of it, the page's script sets text and never markup, and a content security policy allows the
 page's own scripts and styles and nothing else. Tables and texts can be read without scripts.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timezone
-from typing import TYPE_CHECKING, Any
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any, Protocol, overload
 
 from airflow_provider_mediaops import __version__
-from airflow_provider_mediaops.cluster.comparison import WAITING, compare
+from airflow_provider_mediaops.cluster.comparison import NO_STACK, WAITING, compare
 from airflow_provider_mediaops.cluster.folded import node_label
+from airflow_provider_mediaops.cluster.hot_threads import HotThreadsReport
+from airflow_provider_mediaops.cluster.page.change_tables import change_tables, columns_of
 from airflow_provider_mediaops.cluster.page.flame_graph import flame_data
 from airflow_provider_mediaops.cluster.page.tables import (
-    change_tables,
     method_cell,
     method_table,
     node_table,
@@ -28,34 +31,66 @@ from airflow_provider_mediaops.cluster.page.text import count, excerpt, figure, 
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
+    from collections.abc import Mapping
 
     from airflow_provider_mediaops.cluster.capture_reason import TakenFor
     from airflow_provider_mediaops.cluster.comparison import Comparison
-    from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport
     from airflow_provider_mediaops.cluster.models import NodeCpu
 
-#: How many characters of the texts a page holds, over all captures.
+#: The maximum number of characters of the raw texts on a page, over all captures.
 MOST_TEXT = 1_000_000
 
 _MOST_UNPARSED = 20
 _MOST_OF_A_PIECE = 500
+_MOST_FAILURES = 20
+
+
+class ShownCapture(Protocol):
+    """
+    One capture, as the page reads it.
+
+    A large capture may be read from the disk, and its report parsed, at each access.
+    """
+
+    @property
+    def text(self) -> str:
+        """The text as it came, with a surrogate for each byte that is not UTF-8."""
+        ...
+
+    @property
+    def report(self) -> HotThreadsReport:
+        """The parsed text."""
+        ...
+
+    @property
+    def taken(self) -> datetime | None:
+        """When it was taken, with its time zone; if it is None, the page shows the time that the nodes print."""
+        ...
+
+    @property
+    def cpu(self) -> Sequence[NodeCpu] | None:
+        """The CPU of the nodes at that moment; None if it is unknown."""
+        ...
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What a person should know of how it was taken."""
+        ...
+
+    @property
+    def path(self) -> str | None:
+        """The file that holds the whole text."""
+        ...
+
+    @property
+    def cause(self) -> str:
+        """Why it was taken; empty if it is unknown."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
 class PageCapture:
-    """
-    One capture, as the page needs it.
-
-    :param text: the text as it came, with a surrogate for each byte that is no UTF-8.
-    :param report: what was read from it.
-    :param taken: when, with its time zone; where it is not known, the page gives the time that the nodes print.
-    :param cpu: the CPU of the nodes at that moment; None where it is not known.
-    :param remarks: what a person should know of how it was taken.
-    :param path: where the whole text is kept, for a page that has no room for it.
-    :param cause: why it was taken; empty if it is unknown.
-    """
+    """A :class:`ShownCapture` in memory; its attributes are described there."""
 
     text: str
     report: HotThreadsReport
@@ -65,31 +100,53 @@ class PageCapture:
     path: str | None = None
     cause: str = ""
 
-    @property
-    def moment(self) -> datetime | None:
-        """When it was taken, in UTC: as its maker says, else as the first node says, else unknown."""
-        if self.taken is not None:
-            return self.taken.astimezone(timezone.utc)
-        return min((node.timestamp for node in self.report.nodes if node.timestamp), default=None)
+
+class _Reports(Sequence[HotThreadsReport]):
+    """The reports of captures; none is held here."""
+
+    def __init__(self, captures: Sequence[ShownCapture]) -> None:
+        self._captures = captures
+
+    def __len__(self) -> int:
+        return len(self._captures)
+
+    @overload
+    def __getitem__(self, number: int) -> HotThreadsReport: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> Sequence[HotThreadsReport]: ...
+
+    def __getitem__(self, number: int | slice) -> HotThreadsReport | Sequence[HotThreadsReport]:
+        found = self._captures[number]
+        return _Reports(found) if isinstance(found, Sequence) else found.report
 
 
-def page(captures: Sequence[PageCapture], *, title: str, taken_for: TakenFor | None = None) -> str:
+def page(
+    captures: Sequence[ShownCapture],
+    *,
+    title: str,
+    taken_for: TakenFor | None = None,
+    cores: Mapping[str, int] | None = None,
+) -> str:
     """
-    Write the page.
+    Return the page of one or several captures.
+
+    The captures are gone through several times, and one report at a time is held.
 
     :param captures: one or more, in the order in which they were taken.
-    :param title: its title and first heading.
+    :param title: the title and first heading.
     :param taken_for: the task attempt or DAG run to name.
+    :param cores: the number of processors of each node, by its id or name, as far as it is known.
     :returns: a whole HTML document, in characters that UTF-8 can encode.
-    :raises ValueError: for no capture at all.
+    :raises ValueError: if there is no capture.
     """
-    # Jinja2 and the scripts are for those only who write pages.
+    # Only those who write pages import Jinja2 and read the scripts.
     from airflow_provider_mediaops.cluster.page import assets as page_assets
 
     if not captures:
         raise InvalidArgumentError("A page shows one capture or more; there is none.")
-    labels = [_label(capture, number) for number, capture in enumerate(captures, 1)]
-    findings = _findings(captures, labels)
+    shown = [_facts(capture, number, MOST_TEXT // len(captures)) for number, capture in enumerate(captures, 1)]
+    findings = _findings(captures, [capture["label"] for capture in shown], cores or {})
     scripts = page_assets.scripts(with_flame_graph=findings["flame"].drawn > 0)
     return page_assets.template().render(
         title=readable(title),
@@ -97,11 +154,9 @@ def page(captures: Sequence[PageCapture], *, title: str, taken_for: TakenFor | N
         style=page_assets.style(),
         scripts=scripts,
         licenses=page_assets.licenses(),
-        captures=[
-            {"label": label, **_facts(capture, MOST_TEXT // len(captures))}
-            for capture, label in zip(captures, labels, strict=True)
-        ],
-        labels=labels,
+        captures=shown,
+        understood=any(capture["understood"] for capture in shown),
+        sampled=next((capture["sampled"] for capture in shown if capture["sampled"]), ""),
         cause=readable(captures[0].cause),
         taken_for=_named(taken_for) if taken_for else (),
         version=__version__,
@@ -109,23 +164,25 @@ def page(captures: Sequence[PageCapture], *, title: str, taken_for: TakenFor | N
     )
 
 
-def _findings(captures: Sequence[PageCapture], labels: Sequence[str]) -> dict[str, Any]:
-    """What was found in the reports, for the template."""
-    reports = [capture.report for capture in captures]
+def _findings(captures: Sequence[ShownCapture], labels: Sequence[str], cores: Mapping[str, int]) -> dict[str, Any]:
+    """Return what the reports say together, for the template."""
+    reports = _Reports(captures)
     found = compare(reports)
     flame = flame_data(reports, found.measure, {"labels": labels, "unit": found.measure.unit})
+    readings = {labels[number]: captures[number].cpu for number in columns_of(len(captures))}
     return {
+        "labels": labels,
         "measure": found.measure,
         "used": used(found.measure),
         "headline": _headline(found),
-        "sampled": _sampled(reports),
         "nodes": count(len(found.nodes), "node"),
         "threads": count(len(found.threads), "thread"),
         "untold": count(found.untold, "thread") if found.untold else "",
         "left_out": count(found.left_out, "thread") if found.left_out else "",
+        "has_split": any(one.other_percent is not None or one.idle_percent is not None for one in found.threads),
         "pools": pool_table(found),
         "methods": method_table(found),
-        "by_node": node_table(found, [capture.cpu for capture in captures], labels),
+        "by_node": node_table(found, readings, cores),
         "by_thread": thread_table(found),
         "changes": change_tables(found, labels) if len(captures) > 1 else (),
         "flame": flame,
@@ -134,29 +191,33 @@ def _findings(captures: Sequence[PageCapture], labels: Sequence[str]) -> dict[st
 
 
 def _headline(found: Comparison) -> dict[str, Any] | None:
-    """What a reader in a hurry has to know; None where nothing was hot."""
+    """Return what a reader in a hurry has to know; None if nothing was hot."""
     if not found.pools or not found.pools[0].peak:
         return None
-    pool = found.pools[0]
+    pool, one = found.pools[0], found.threads[0]
     working = next((method for method in found.methods if method.peak and method.name not in WAITING), None)
     return {
         "pool": readable(pool.name),
         "amount": figure(pool.peak, found.measure),
         "threads": count(pool.threads, "thread"),
         "nodes": listed(pool.nodes),
+        "thread": readable(one.heat.name),
+        "thread_amount": figure(one.heat.peak, found.measure),
+        "thread_node": readable(one.heat.nodes[0]),
+        "thread_method": "" if one.method == NO_STACK else method_cell(one.method).text,
         "method": working and method_cell(working.name).text,
         "method_amount": working and figure(working.peak, found.measure),
     }
 
 
-def _sampled(reports: Sequence[HotThreadsReport]) -> str:
-    """How the first node that says so was sampled; all are asked for the same."""
-    node = next((node for report in reports for node in report.nodes if node.interval), None)
+def _sampled(report: HotThreadsReport) -> str:
+    """Return how the first node that says so was sampled; all are asked for the same."""
+    node = next((node for node in report.nodes if node.interval), None)
     if node is None:
         return ""
     busiest = f", the {node.busiest_threads} busiest threads of each node" if node.busiest_threads else ""
     idle = {True: ", without threads known to be idle", False: ", idle threads too", None: ""}
-    return f"over {node.interval}{busiest}{idle[node.ignore_idle_threads]}"
+    return f"over {readable(node.interval or '')}{busiest}{idle[node.ignore_idle_threads]}"
 
 
 def _named(taken_for: TakenFor) -> list[tuple[str, str]]:
@@ -171,30 +232,35 @@ def _named(taken_for: TakenFor) -> list[tuple[str, str]]:
     return [(heading, readable(str(value))) for heading, value in headed.items() if value is not None]
 
 
-def _label(capture: PageCapture, number: int) -> str:
-    """What a capture is called where there is little room."""
-    moment = capture.moment
-    return f"{number} · {moment:%H:%M:%S}" if moment else f"capture {number}"
-
-
-def _facts(capture: PageCapture, room: int) -> dict[str, Any]:
-    """When a capture was taken, what is wrong with it, and its text, for the template."""
-    moment, unparsed = capture.moment, capture.report.unparsed
-    text = excerpt(capture.text, room)
+def _facts(capture: ShownCapture, number: int, room: int) -> dict[str, Any]:
+    """Return when a capture was taken, what is wrong with it, and its text, for the template."""
+    text, report = capture.text, capture.report
+    shown, unparsed = excerpt(text, room), report.unparsed
+    moment = _moment(capture.taken, report)
+    failed = [node for node in report.nodes if node.failure]
     return {
+        "label": f"{number} · {moment:%H:%M:%S}" if moment else f"capture {number}",
         "taken": f"{moment:%Y-%m-%d %H:%M:%S} UTC" if moment else "at an unknown time",
         "machine": moment and f"{moment:%Y-%m-%dT%H:%M:%SZ}",
         "remarks": [readable(remark) for remark in capture.remarks],
-        "failures": [
-            (readable(node_label(node)), readable(node.failure)) for node in capture.report.nodes if node.failure
-        ],
+        "failures": [(readable(node_label(node)), readable(node.failure or "")) for node in failed[:_MOST_FAILURES]],
+        "failures_beyond": max(0, len(failed) - _MOST_FAILURES),
+        "understood": report.understood,
+        "sampled": _sampled(report),
         "unparsed": [
             (found.line, readable(found.reason), excerpt(found.text.strip(), _MOST_OF_A_PIECE))
             for found in unparsed[:_MOST_UNPARSED]
         ],
         "unparsed_beyond": max(0, len(unparsed) - _MOST_UNPARSED),
-        "text": text.text,
-        "text_left_out": count(text.left_out, "character") if text.left_out else "",
-        "size": count(len(capture.text), "character"),
+        "text": shown.text,
+        "text_left_out": count(shown.left_out, "character") if shown.left_out else "",
+        "size": count(len(text), "character"),
         "path": readable(capture.path) if capture.path else "",
     }
+
+
+def _moment(taken: datetime | None, report: HotThreadsReport) -> datetime | None:
+    """Return when a capture was taken, in UTC: as its maker says, else as the first node says."""
+    if taken is not None:
+        return taken.astimezone(timezone.utc)
+    return min((node.timestamp for node in report.nodes if node.timestamp), default=None)

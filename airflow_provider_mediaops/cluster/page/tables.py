@@ -1,4 +1,4 @@
-"""The tables of the page: rows of cells, ready to be written."""
+"""The tables of the page that show what is hot: rows of cells, ready to be written."""
 
 from __future__ import annotations
 
@@ -6,18 +6,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.cluster.comparison import WAITING
-from airflow_provider_mediaops.cluster.page.text import count, difference, figure, readable
+from airflow_provider_mediaops.cluster.page.text import count, figure, readable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from airflow_provider_mediaops.cluster.comparison import Comparison, Heat
+    from airflow_provider_mediaops.cluster.comparison import Comparison, Heat, HotOne
     from airflow_provider_mediaops.cluster.folded import Measure
-    from airflow_provider_mediaops.cluster.hot_threads.model import HotThread
     from airflow_provider_mediaops.cluster.models import NodeCpu
 
-# What is beyond can be found in the text; nobody reads so far down a table.
-_MOST_ROWS = 15
+#: The maximum number of rows of most tables; the raw text holds the rest.
+MOST_ROWS = 15
 _MOST_NODES = 100
 
 _USED = {"cpu": "CPU", "wait": "Waiting", "block": "Blocked", "mem": "Allocated"}
@@ -28,11 +27,11 @@ class Cell:
     """
     One cell.
 
-    :param text: what it says.
-    :param before: what stands before that, less clearly: the package of a method, the node of a thread.
-    :param after: what stands after it, less clearly.
-    :param number: by what its column is sorted; by the text where there is no number.
-    :param bar: how long a bar it has, in percent of the longest; below zero for one to the left.
+    :param text: the text.
+    :param before: paler text before it: the package of a method, the node of a thread.
+    :param after: paler text after it.
+    :param number: the number by which its column is sorted; None sorts by the text.
+    :param bar: the length of its bar in percent of the longest; below zero for a bar to the left; None for no bar.
     """
 
     text: str
@@ -47,11 +46,11 @@ class Table:
     """
     One table, whose first column names its rows.
 
-    :param caption: what it shows.
+    :param caption: the caption.
     :param columns: the headings.
     :param rows: the cells of each row.
-    :param beyond: how many rows there was no room for.
-    :param falls_by: the number of the column whose figures fall from row to row; None where none does.
+    :param beyond: the number of rows that are left out.
+    :param falls_by: the position of the column by which the rows are sorted, highest first; None if there is none.
     :param has_signs: whether its bars begin in the middle.
     """
 
@@ -65,32 +64,29 @@ class Table:
 
 def used(measure: Measure) -> str:
     """
-    Name what threads used.
+    Return a heading for the amounts of threads.
 
-    :param measure: what was measured.
-    :returns: a heading for the amounts.
+    :param measure: the meaning of the amounts.
     """
     return "Seen" if measure.unit == "threads" else _USED[measure.kind]
 
 
 def pool_table(found: Comparison) -> Table:
     """
-    Show which pools were hot.
+    Return the table of thread pools.
 
     :param found: what was hot.
-    :returns: a row for each pool.
     """
-    return _hot_table("By thread pool, across nodes", "Thread pool", found, found.pools, _named)
+    return _hot_table("By thread pool, across nodes", "Thread pool", found, found.pools, name_of_heat)
 
 
 def method_table(found: Comparison) -> Table:
     """
-    Show in which methods the threads were.
+    Return the table of the methods at the top of the stacks.
 
     :param found: what was hot.
-    :returns: a row for each method at the top of a stack.
     """
-    return _hot_table("By top frame, across nodes", "Top frame", found, found.methods, _method)
+    return _hot_table("By top frame, across nodes", "Top frame", found, found.methods, method_of_heat)
 
 
 def _hot_table(
@@ -103,133 +99,96 @@ def _hot_table(
             (
                 name(heat),
                 _amount(heat.peak, heats[0].peak, found.measure),
-                Cell(text=f"{heat.threads:,}", number=heat.threads),
+                _number(heat.threads),
                 _where(heat),
             )
-            for heat in heats[:_MOST_ROWS]
+            for heat in heats[:MOST_ROWS]
         ),
-        beyond=max(0, len(heats) - _MOST_ROWS),
+        beyond=max(0, len(heats) - MOST_ROWS),
     )
 
 
 def thread_table(found: Comparison) -> Table:
     """
-    Show which threads were hot.
+    Return the table of threads.
 
     :param found: what was hot.
-    :returns: a row for each thread.
     """
     return Table(
         caption="By thread",
-        columns=("Thread", _peak_heading(found), "Node", "Most frequent top frame"),
+        columns=("Thread", _peak_heading(found), "Node", "Top frame"),
         rows=tuple(
             (
                 Cell(text=readable(one.heat.name)),
-                _amount(one.heat.peak, found.threads[0].heat.peak, found.measure, _split(one.hottest)),
+                _amount(one.heat.peak, found.threads[0].heat.peak, found.measure, _split(one)),
                 Cell(text=readable(one.heat.nodes[0])),
                 method_cell(one.method),
             )
-            for one in found.threads[:_MOST_ROWS]
+            for one in found.threads[:MOST_ROWS]
         ),
-        beyond=max(0, len(found.threads) - _MOST_ROWS),
+        beyond=max(0, len(found.threads) - MOST_ROWS),
     )
 
 
-def node_table(found: Comparison, readings: Sequence[Sequence[NodeCpu] | None], labels: Sequence[str]) -> Table:
+def node_table(found: Comparison, readings: Mapping[str, Sequence[NodeCpu] | None], cores: Mapping[str, int]) -> Table:
     """
-    Show how busy the nodes were, and how much of that the threads in the report explain.
+    Return the table of nodes: how busy each was, and how much of that the threads in the report explain.
 
     :param found: what was hot.
-    :param readings: the CPU of the nodes for each capture; None where it is not known.
-    :param labels: what the captures are called.
+    :param readings: the CPU of the nodes by the name of the capture; None if it is unknown.
+    :param cores: the number of processors by a node's name or id, as far as it is known.
     :returns: a row for each node with a section in a report, or a reading.
     """
     heats = {heat.name: heat for heat in found.nodes}
     read = {
-        f"Node's CPU, {label}" if len(labels) > 1 else "Node's CPU": {_name_of(cpu, heats): cpu for cpu in reading}
-        for label, reading in zip(labels, readings, strict=True)
+        f"Node's CPU, {label}" if len(readings) > 1 else "Node's CPU": {_name_of(cpu, heats): cpu for cpu in reading}
+        for label, reading in readings.items()
         if reading is not None
     }
     names = list(dict.fromkeys([*heats, *(name for cpus in read.values() for name in cpus)]))
+    known = {name: number for name in names if (number := _cores_of(name, read.values(), cores))}
     highest = found.nodes[0].peak if found.nodes else 0.0
-    rows = []
-    for name in names[:_MOST_NODES]:
-        heat = heats.get(name)
-        shown = _amount(heat.peak, highest, found.measure) if heat else Cell(text="no section", number=-1)
-        threads = heat.threads if heat else 0
-        rows.append(
-            (
-                Cell(text=readable(name)),
-                *(_cpu(cpus.get(name)) for cpus in read.values()),
-                shown,
-                Cell(text=f"{threads:,}", number=threads),
-            )
-        )
     return Table(
         caption="By node",
-        columns=("Node", *read, f"{_peak_heading(found)}, its threads", "Threads"),
-        rows=tuple(rows),
-        beyond=max(0, len(names) - _MOST_NODES),
-        falls_by=len(read) + 1,
-    )
-
-
-def change_tables(found: Comparison, labels: Sequence[str]) -> tuple[Table, ...]:
-    """
-    Show what changed from the first capture to the last, most changed first.
-
-    :param found: several reports, compared.
-    :param labels: what the captures are called.
-    :returns: a table of the pools, one of the top frames, and one of the threads.
-    """
-    return (
-        _change_table("Thread pool", found, found.pools, labels, _named),
-        _change_table("Top frame", found, found.methods, labels, _method),
-        _change_table("Thread", found, [one.heat for one in found.threads], labels, _thread),
-    )
-
-
-def _change_table(
-    first: str,
-    found: Comparison,
-    heats: Sequence[Heat],
-    labels: Sequence[str],
-    name: Callable[[Heat], Cell],
-) -> Table:
-    most = sorted(heats, key=lambda heat: -abs(heat.difference))
-    return Table(
-        caption=f"{first}s",
-        columns=(first, *labels, "Change"),
+        columns=("Node", *(["Cores"] if known else []), *read, f"{_peak_heading(found)}, its threads", "Threads"),
         rows=tuple(
             (
-                name(heat),
-                *(
-                    Cell(text="–", number=-1)  # noqa: RUF001 - a dash
-                    if amount is None
-                    else Cell(text=figure(amount, found.measure), number=amount)
-                    for amount in heat.amounts
-                ),
-                Cell(
-                    text=difference(heat.difference, found.measure),
-                    after="new" if heat.is_new else "gone" if heat.is_gone else "",
-                    number=heat.difference,
-                    bar=_percent(heat.difference, abs(most[0].difference)),
-                ),
+                Cell(text=readable(name)),
+                *([_number(known.get(name))] if known else []),
+                *(_cpu(cpus.get(name)) for cpus in read.values()),
+                _threads_amount(heats.get(name), highest, found.measure, known.get(name)),
+                _number(heats[name].threads if name in heats else 0),
             )
-            for heat in most[:_MOST_ROWS]
+            for name in names[:_MOST_NODES]
         ),
-        beyond=max(0, len(most) - _MOST_ROWS),
-        falls_by=None,
-        has_signs=True,
+        beyond=max(0, len(names) - _MOST_NODES),
+        falls_by=len(read) + (2 if known else 1),
     )
+
+
+def _cores_of(name: str, readings: Iterable[Mapping[str, NodeCpu]], cores: Mapping[str, int]) -> int | None:
+    if name in cores:
+        return cores[name]
+    return next((cores[cpus[name].node_id] for cpus in readings if name in cpus and cpus[name].node_id in cores), None)
+
+
+def _threads_amount(heat: Heat | None, highest: float, measure: Measure, cores: int | None) -> Cell:
+    if heat is None:
+        return Cell(text="no section", number=-1)
+    # Threads count per core, the node's CPU counts the whole machine.
+    whole = f"of {100 * cores} %" if cores and (measure.kind, measure.unit) == ("cpu", "percent") else ""
+    return _amount(heat.peak, highest, measure, whole)
+
+
+def _number(number: int | None) -> Cell:
+    return Cell(text="unknown", number=-1) if number is None else Cell(text=f"{number:,}", number=number)
 
 
 def method_cell(method: str) -> Cell:
     """
-    Show a method: its class rather than the package before it, and whether it is one in which threads wait.
+    Return the cell of a method: its class, its package in pale, and whether threads wait in it.
 
     :param method: such as `org.x.Y$Z.run`.
-    :returns: the cell.
     """
     package, dot, name = method.rpartition(".")
     package, second_dot, cls = package.rpartition(".")
@@ -237,18 +196,22 @@ def method_cell(method: str) -> Cell:
     return Cell(text=shown, before=readable(f"{package}{second_dot}"), after="a wait" if method in WAITING else "")
 
 
-def _named(heat: Heat) -> Cell:
+def name_of_heat(heat: Heat) -> Cell:
+    """
+    Return the cell of a pool or a thread.
+
+    :param heat: how hot it was.
+    """
     return Cell(text=readable(heat.name))
 
 
-def _method(heat: Heat) -> Cell:
+def method_of_heat(heat: Heat) -> Cell:
+    """
+    Return the cell of a method.
+
+    :param heat: how hot it was.
+    """
     return method_cell(heat.name)
-
-
-def _thread(heat: Heat) -> Cell:
-    # Most names tell their node; those of the JVM's own threads are the same on each.
-    node = heat.nodes[0]
-    return Cell(text=readable(heat.name), before="" if node in heat.name else f"{readable(node)} · ")
 
 
 def _where(heat: Heat) -> Cell:
@@ -262,21 +225,27 @@ def _peak_heading(found: Comparison) -> str:
 
 
 def _amount(amount: float, highest: float, measure: Measure, after: str = "") -> Cell:
-    return Cell(text=figure(amount, measure), after=after, number=amount, bar=_percent(amount, highest))
+    return Cell(text=figure(amount, measure), after=after, number=amount, bar=percent_of(amount, highest))
 
 
-def _percent(amount: float, of: float) -> float:
+def percent_of(amount: float, of: float) -> float:
+    """
+    Return the length of a bar in percent of the longest.
+
+    :param amount: the amount of the bar.
+    :param of: the amount of the longest.
+    """
     return round(100 * amount / of, 1) if of else 0.0
 
 
-def _split(thread: HotThread) -> str:
-    """How much of a thread's share was on a processor, where the server tells the difference."""
-    rest = {"other": thread.other_percent, "idle": thread.idle_percent}
-    return ", ".join(f"{name} {percent:.1f} %" for name, percent in rest.items() if percent is not None)
+def _split(one: HotOne) -> str:
+    """Return the time that is no CPU, if the server prints it."""
+    parts = (("other", one.other_percent), ("idle", one.idle_percent))
+    return ", ".join(f"{name} {percent:.1f} %" for name, percent in parts if percent is not None)
 
 
 def _name_of(cpu: NodeCpu, heats: dict[str, Heat]) -> str:
-    """What the report calls a node: it prints no name where there is none."""
+    """Return the name of a node in the report, which prints the id if there is no name."""
     return next((name for name in (cpu.name, cpu.node_id) if name and name in heats), cpu.label)
 
 

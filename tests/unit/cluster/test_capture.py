@@ -254,31 +254,19 @@ class TestFiles:
             "html": "/out/r.html",
         }
 
-    def test_a_page_compares_them_and_names_their_texts(self) -> None:
-        destination = CaptureDestination("/out/r.txt", FORMATS, 2)
-        page = destination.page({1: Capture(report("node-1")), 2: Capture(report("node-2"))}).decode()
-        assert "<title>Hot threads</title>" in page
-        assert "node-1" in page
-        assert "node-2" in page
-        with_stats = capture(replied(stats({"node-1": 95})), replied(report("node-1")))
-        assert b"<title>Hot threads of docs</title>" in destination.page({1: with_stats})
+    def test_the_page_is_no_content_of_one(self) -> None:
         with pytest.raises(ValueError, match=r"^format is txt, json or folded"):
-            with_stats.content("html")
+            Capture(report("node-1")).content("html")
+
+    @pytest.mark.parametrize("text", ["", "hello\nworld\n", "::: {n}{id}\n", report("node-1", "node-2") + "what?\n"])
+    def test_json_is_written_as_by_one_call(self, text: str) -> None:
+        taken = Capture(text)
+        assert taken.content("json").decode() == json.dumps(taken.report.to_dict(), indent=1)
 
     def test_stacks_are_folded(self) -> None:
         pool = "opensearch[node-1][search][T#1]"
         frames = "java.lang.Thread.run(Thread.java:833);org.example.Search.run(Search.java:12)"
         assert Capture(report("node-1")).content("folded") == f"node-1;search;{pool};{frames} 975\n".encode()
-
-    def test_the_page_is_given_what_it_shows(self) -> None:
-        reading = Reading(NodeStats.read(stats({"node-1": 95, "node-2": 5})))
-        taken = Capture(report("node-1"), None, reading.stats, ("Read before.",), START)
-        shown = taken.shown("/out/r.txt")
-        assert (shown.text, shown.report, shown.taken, shown.path) == (taken.text, taken.report, START, "/out/r.txt")
-        assert [node.percent for node in shown.cpu or ()] == [95, 5]
-        assert shown.remarks[0] == "Read before."
-        assert shown.remarks[1].startswith("Not in the report: node-2.")
-        assert Capture(report("node-1")).shown().cpu is None
 
     @pytest.mark.parametrize(
         ("destination", "formats", "word"),

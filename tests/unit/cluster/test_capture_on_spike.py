@@ -28,7 +28,7 @@ from tests.unit.conversations import START, FakeClock, pauses_of, replay, reques
 from tests.unit.search_cluster import error, node_id, replied, report, stats
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from airflow_provider_mediaops.cluster.capture import Capture
     from airflow_provider_mediaops.http.exchange import Response, Step
@@ -49,9 +49,11 @@ NOT_KNOWN = replied(error(400, "illegal_argument_exception", "unrecognized param
 class Shelf:
     """Keeps captures in a list; writable unless it is told otherwise."""
 
-    def __init__(self, *, unwritable: str | None = None) -> None:
+    def __init__(self, *, unwritable: str | None = None, shows_cores: bool = False) -> None:
         self.captures: list[Capture] = []
         self.finished = 0
+        self.cores: Mapping[str, int] | None = None
+        self.shows_cores = shows_cores
         self._unwritable = unwritable
 
     def check(self) -> None:
@@ -62,8 +64,9 @@ class Shelf:
         self.captures.append(capture)
         return {"number": number, "cpu": capture.summary()["cpu"], "missing": capture.missing}
 
-    def finish(self) -> None:
+    def finish(self, cores: Mapping[str, int] | None = None) -> None:
         self.finished += 1
+        self.cores = cores
 
 
 class Captured:
@@ -154,6 +157,21 @@ class TestDetection:
         assert capture.taken == START + timedelta(seconds=30)
         assert capture.cause == "CPU ≥ 85 %, any of the watched nodes"
         assert captured.shelf.finished == 1
+
+    def test_the_cores_are_asked_for_once_all_is_kept(self) -> None:
+        body = {"nodes": {node_id("node-1"): {"os": {"available_processors": 4, "allocated_processors": 2}}, "x": 1}}
+        shelf = Shelf(shows_cores=True)
+        captured = Captured(plan(captures=2), HOT, REPORT, HOT, REPORT, replied(json.dumps(body)), shelf=shelf)
+        assert captured.asked[-1] == f"/_nodes/{node_id('node-1')}/os"
+        assert shelf.cores == {node_id("node-1"): 4}
+
+    @pytest.mark.parametrize("reply", [DOWN, CUT, SLOW, REFUSED, FORBIDDEN, NOT_KNOWN, EMPTY, replied("{}")])
+    def test_their_failure_costs_no_more_than_the_figure(self, reply: Response | TransportError) -> None:
+        shelf = Shelf(shows_cores=True)
+        captured = Captured(plan(), HOT, REPORT, reply, shelf=shelf)
+        assert captured.numbers == [1]
+        assert shelf.finished == 1
+        assert not shelf.cores
 
     def test_several_hot_nodes_are_named_the_hottest_first(self) -> None:
         both = replied(stats({"node-1": 90, "node-2": 99, "node-3": 20}))

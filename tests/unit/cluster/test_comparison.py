@@ -154,8 +154,13 @@ class TestSeveralReports:
         }
 
     def test_a_thread_is_shown_as_where_it_was_hottest(self) -> None:
-        found = compared(self.FIRST, self.LAST)
-        assert {one.heat.name[-5:]: one.hottest.percent for one in found.threads}["[T#2]"] == 25.0
+        cool, hot = (
+            section("n1", thread("t", f"99% [cpu={cpu}%, other={other}%] (1s out of 2s) cpu usage", unique(frame)))
+            for cpu, other, frame in ((10.0, 80.0, "a.B.cool(B.java:1)"), (25.0, 70.0, "a.B.hot(B.java:1)"))
+        )
+        for texts in ((cool, hot), (hot, cool)):
+            (one,) = compared(*texts).threads
+            assert (one.heat.peak, one.method, one.other_percent) == (25.0, "a.B.hot", 70.0)
 
     def test_threads_of_one_name_on_two_nodes_are_two(self) -> None:
         one = thread("Attach Listener", cpu(5.0))

@@ -66,7 +66,11 @@ class TestAsCallback:
         assert files(tmp_path) == ["load-2.json", "load-2.txt"]
         assert (tmp_path / "load-2.txt").read_text() == report("node-1")
         assert json.loads((tmp_path / "load-2.json").read_text())["nodes"][0]["name"] == "node-1"
-        assert lines == [f"INFO: Captured the hot threads of 1 node(s): {tmp_path}/load-2.txt, {tmp_path}/load-2.json"]
+        (line,) = lines
+        assert line == (
+            f"INFO: Captured the hot threads of 1 node(s): {tmp_path}/load-2.{{txt,json}}; "
+            "hottest: 97.5 % opensearch[node-1][search][T#1] on node-1, Search.run"
+        )
 
     @pytest.mark.usefixtures("cluster")
     def test_its_page_names_the_attempt(self, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -35,8 +36,10 @@ BASE = "http://cluster.example:9200"
 
 
 @pytest.fixture(autouse=True)
-def _connection(supervisor: Supervisor) -> None:
+def _connection(supervisor: Supervisor, requests_mock: requests_mock.Mocker) -> None:
     supervisor.connect("mediaops_cluster_default", connection(BASE))
+    # The cores of the nodes, for the page.
+    requests_mock.get(re.compile(r"/_nodes(/.*)?/os\?timeout"), json={})
 
 
 @pytest.fixture
@@ -69,7 +72,7 @@ class TestFiles:
         assert result["paths"] == {suffix: str(destination.with_suffix(f".{suffix}")) for suffix in suffixes}
         assert destination.read_bytes() == body
         read = json.loads(destination.with_suffix(".json").read_bytes())
-        assert read["nodes"][0]["threads"][0]["share"] == 97.5
+        assert read["nodes"][0]["threads"][0]["percent"] == 97.5
         assert sorted(path.name for path in destination.parent.iterdir()) == sorted(f"hot.{name}" for name in suffixes)
 
     def test_recorded_reports_come_through_unchanged(
@@ -145,8 +148,11 @@ class TestResult:
         assert capture(destination)["missing"] == ["node-2"]
         warning, info, page = lines
         assert warning.startswith("WARNING: Not in the report: node-2.")
-        assert info.startswith(f"INFO: Captured the hot threads of 1 node(s): {destination}")
-        assert page == f"INFO: Wrote the page of 1 capture(s): {destination.with_suffix('.html')}"
+        assert info == (
+            f"INFO: Captured the hot threads of 1 node(s): {destination.with_suffix('')}.{{txt,json,folded}}; "
+            "hottest: 97.5 % opensearch[node-1][search][T#1] on node-1, Search.run"
+        )
+        assert page == "INFO: Wrote the page of 1 capture(s): hot.html"
 
     def test_the_right_to_read_cpu_is_not_needed(
         self, requests_mock: requests_mock.Mocker, destination: Path, monkeypatch: pytest.MonkeyPatch

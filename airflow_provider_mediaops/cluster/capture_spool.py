@@ -1,0 +1,127 @@
+"""Keep the captures of a series on the disk until their page is written, so that they do not add up in memory."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import weakref
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import IO, TYPE_CHECKING, overload
+
+from airflow_provider_mediaops.cluster.models import NodeCpu
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from datetime import datetime
+
+    from airflow_provider_mediaops.cluster.capture import Capture
+    from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport
+
+# A series that takes less when compressed needs no file.
+_MOST_IN_MEMORY_BYTES = 1 << 20
+_CHUNK_CHARACTERS = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class SpooledCapture:
+    """
+    A capture whose text is on the disk; one of the captures of a page.
+
+    :param taken: when it was asked for.
+    :param remarks: what a person should know of it.
+    :param path: the file that holds its text; None if there is none.
+    :param cause: why it was taken.
+    :param read_text: reads the text.
+    :param read_cpu: reads the CPU of the nodes; None if it is unknown.
+    """
+
+    taken: datetime | None
+    remarks: tuple[str, ...]
+    path: str | None
+    cause: str
+    read_text: Callable[[], str]
+    read_cpu: Callable[[], str] | None
+
+    @property
+    def text(self) -> str:
+        """The text, read from the disk at each access."""
+        return self.read_text()
+
+    @property
+    def report(self) -> HotThreadsReport:
+        """The report, parsed at each access."""
+        from airflow_provider_mediaops.cluster.hot_threads import parse
+
+        return parse(self.text)
+
+    @property
+    def cpu(self) -> list[NodeCpu] | None:
+        """The CPU of the nodes, read from the disk at each access."""
+        if self.read_cpu is None:
+            return None
+        return [NodeCpu(**{**node, "roles": tuple(node["roles"])}) for node in json.loads(self.read_cpu())]
+
+
+class CaptureSpool(Sequence[SpooledCapture]):
+    """
+    The captures of a series, compressed in a temporary file without a name, which ends with this object.
+
+    In memory are, of each capture, its remarks and where it is in the file.
+    """
+
+    def __init__(self) -> None:
+        self._captures: list[SpooledCapture] = []
+        self._file = tempfile.SpooledTemporaryFile(max_size=_MOST_IN_MEMORY_BYTES)  # noqa: SIM115 closed by finalize
+        self.close = weakref.finalize(self, self._file.close)
+
+    def add(self, capture: Capture, path: str | None) -> None:
+        """
+        Add a capture.
+
+        :param capture: the capture.
+        :param path: the file that holds its text; None if there is none.
+        :raises OSError: if the temporary file cannot be written; the message names its folder.
+        """
+        try:
+            read_text = self._write(capture.text)
+            nodes = capture.stats and [node.to_dict() for node in capture.stats.nodes]
+            read_cpu = None if nodes is None else self._write(json.dumps(nodes))
+        except OSError as error:
+            message = f"The captures of a page cannot be kept in {tempfile.gettempdir()}: {error.strerror or error}"
+            raise OSError(error.errno, f"{message}. Make room there, or set TMPDIR to another folder") from error
+        spooled = SpooledCapture(capture.taken, capture.all_remarks, path, capture.cause, read_text, read_cpu)
+        self._captures.append(spooled)
+
+    def __len__(self) -> int:
+        return len(self._captures)
+
+    @overload
+    def __getitem__(self, number: int) -> SpooledCapture: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> Sequence[SpooledCapture]: ...
+
+    def __getitem__(self, number: int | slice) -> SpooledCapture | Sequence[SpooledCapture]:
+        return self._captures[number]
+
+    def _write(self, text: str) -> Callable[[], str]:
+        start = self._file.seek(0, 2)
+        for piece in _compressed(text):
+            self._file.write(piece)
+        return partial(_read, self._file, start, self._file.tell() - start)
+
+
+def _read(file: IO[bytes], start: int, size: int) -> str:
+    file.seek(start)
+    return zlib.decompress(file.read(size)).decode("utf-8", "surrogateescape")
+
+
+def _compressed(text: str) -> Iterable[bytes]:
+    # In pieces, so that neither the bytes of a large text nor its compressed form are in memory as a whole.
+    compressor = zlib.compressobj(1)
+    for start in range(0, len(text), _CHUNK_CHARACTERS):
+        yield compressor.compress(text[start : start + _CHUNK_CHARACTERS].encode("utf-8", "surrogateescape"))
+    yield compressor.flush()

@@ -1,0 +1,162 @@
+"""Summarize captures in plain values that fit into an XCom or a trigger event, however large the cluster is."""
+
+from __future__ import annotations
+
+from heapq import nlargest
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_mediaops.cluster.comparison import NO_STACK, top_method
+from airflow_provider_mediaops.cluster.folded import NO_NAME, Measure, kind_of, node_label
+from airflow_provider_mediaops.cluster.page.text import figure, readable
+from airflow_provider_mediaops.json_text import fitting, json_size, storable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from airflow_provider_mediaops.cluster.capture import Capture
+    from airflow_provider_mediaops.cluster.hot_threads.model import HotNode, HotThread
+    from airflow_provider_mediaops.cluster.models import NodeCpu
+
+#: The maximum size of a series' summary as JSON: an XCom or an event beside it stays below 48 kB.
+MOST_BYTES = 46_000
+
+_HOTTEST = 5
+# The maximum of entries, and of bytes as JSON, of each list in the summary of one capture.
+_LISTED = 50
+_ROOM = {"nodes": 3_500, "cpu": 4_500, "missing": 1_500, "hottest": 3_000}
+_FAILURES_ROOM = 9_000
+_LONGEST_NAME = 200
+
+
+def summary_of(capture: Capture) -> dict[str, Any]:
+    """
+    Return a capture in a few plain values; see :meth:`~airflow_provider_mediaops.cluster.capture.Capture.summary`.
+
+    :param capture: the capture.
+    """
+    nodes, hottest = capture.report.nodes, _hottest(capture, _HOTTEST)
+    busiest = sorted(capture.stats.nodes, key=lambda node: -(node.percent or 0.0)) if capture.stats else []
+    lists: dict[str, Sequence[Any]] = {"nodes": nodes, "cpu": busiest, "missing": capture.missing, "hottest": hottest}
+    shown: dict[str, list[Any]] = {
+        "nodes": [{"node": _label(node), "threads": len(node.threads)} for node in nodes[:_LISTED]],
+        "cpu": [_cpu(node) for node in busiest[:_LISTED]],
+        "missing": [name_of(name) for name in lists["missing"][:_LISTED]],
+        "hottest": [_hot(node, thread) for node, thread in hottest],
+    }
+    # The first of each list is named, however long its name is.
+    shown = {name: fitting(entries, _ROOM[name]) or entries[:1] for name, entries in shown.items()}
+    return {
+        "bytes": len(capture.content("txt")),
+        "nodes": shown["nodes"],
+        "cpu": shown["cpu"] if capture.stats else None,
+        "hottest": shown["hottest"],
+        "missing": shown["missing"],
+        "unparsed": len(capture.report.unparsed),
+        "left_out": {
+            name: len(lists[name]) - len(entries) for name, entries in shown.items() if len(lists[name]) > len(entries)
+        },
+    }
+
+
+def hottest_sentence(capture: Capture) -> str:
+    """
+    Return the hottest thread, its node and its top method in one line of a log.
+
+    :param capture: the capture.
+    :returns: such as ``hottest: 88.0 % opensearch[n][search][T#3] on n, RunAutomaton.step``.
+    """
+    if not capture.report.understood:
+        return "nothing was understood"
+    if not (hottest := _hottest(capture, 1)) or not hottest[0][1].amount:
+        return "no thread was hot"
+    ((node, thread),) = hottest
+    amount = figure(thread.amount or 0.0, Measure(kind_of(thread), "bytes" if thread.kind == "mem" else "percent"))
+    method = top_method(thread)
+    doing = "" if method == NO_STACK else f", {'.'.join(method.split('.')[-2:])}"
+    return readable(f"hottest: {amount} {thread.name or NO_NAME} on {node_label(node)}{doing}")
+
+
+def _hottest(capture: Capture, most: int) -> list[tuple[HotNode, HotThread]]:
+    nodes = capture.report.nodes
+    threads = ((node, thread) for node in nodes for thread in node.threads if thread.amount is not None)
+    return nlargest(most, threads, key=lambda pair: pair[1].amount or 0.0)
+
+
+def bounded(captures: Sequence[dict[str, Any]], failures: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """
+    Return a series of summaries that fits into an XCom, in which the first capture stands twice.
+
+    The first capture is kept whole. If the series is too large, the later captures keep their paths, their counts, the
+    hottest node and the hottest thread; then their paths and counts; and then the last captures are left out.
+
+    :param captures: the summaries, in the order in which the captures were taken.
+    :param failures: the captures that failed, in that order; the newest are kept.
+    :returns: ``captures`` and ``failures``. Numbers of omitted entries are in ``left_out`` of each capture, and that of
+        omitted captures in ``left_out`` of the first.
+    """
+    kept = fitting(failures[::-1], _FAILURES_ROOM)[::-1]
+    if not captures:
+        return {"captures": [], "failures": kept}
+    room = MOST_BYTES - json_size(captures[0]) - json_size(kept)
+    steps: tuple[Callable[[dict[str, Any]], dict[str, Any]], ...] = (dict, _with_hottest, _with_counts)
+    for shorten in steps:
+        series = [captures[0], *map(shorten, captures[1:])]
+        if json_size(series) <= room:
+            return {"captures": series, "failures": kept}
+    # The number of those that are left out takes some bytes, too.
+    fitted = fitting(series, room - len(', "captures": 99')) or series[:1]
+    left_out = {**captures[0].get("left_out", {}), "captures": len(series) - len(fitted)}
+    return {"captures": [{**captures[0], "left_out": left_out}, *fitted[1:]], "failures": kept}
+
+
+def _with_hottest(summary: dict[str, Any]) -> dict[str, Any]:
+    return _shortened(summary, {"nodes": 0, "cpu": 1, "hottest": 1, "missing": 0})
+
+
+def _with_counts(summary: dict[str, Any]) -> dict[str, Any]:
+    return _shortened(summary, {"nodes": 0, "cpu": 0, "hottest": 0, "missing": 0})
+
+
+def _shortened(summary: dict[str, Any], most: dict[str, int]) -> dict[str, Any]:
+    left_out = dict(summary.get("left_out", {}))
+    lists: dict[str, Any] = {}
+    for name, number in most.items():
+        # Of the CPU there may be no list.
+        if entries := summary.get(name):
+            lists[name] = entries[:number]
+            if len(entries) > number:
+                left_out[name] = left_out.get(name, 0) + len(entries) - number
+    return {**summary, **lists, "left_out": left_out}
+
+
+def name_of(text: str | None) -> str | None:
+    """
+    Return a name as the summary holds it.
+
+    :param text: a name that the cluster sent.
+    """
+    return text and storable(text, _LONGEST_NAME)
+
+
+def _label(node: HotNode) -> str | None:
+    return name_of(node.name or node.node_id or node.header)
+
+
+def _cpu(node: NodeCpu) -> dict[str, Any]:
+    return {"node": name_of(node.label), "percent": node.percent, "source": node.source}
+
+
+def _hot(node: HotNode, thread: HotThread) -> dict[str, Any]:
+    is_memory = thread.kind == "mem"
+    shown: dict[str, Any] = {
+        "node": _label(node),
+        "percent": None if is_memory else thread.amount,
+        "thread": name_of(thread.name),
+    }
+    if is_memory:
+        shown["bytes"] = thread.amount
+    # The split of Elasticsearch from 7.16 on; neither is CPU.
+    for name in ("other_percent", "idle_percent"):
+        if (percent := getattr(thread, name)) is not None:
+            shown[name] = percent
+    return shown

@@ -1,0 +1,126 @@
+"""The summaries of captures: what they say, and that an XCom and an event hold them however large the cluster is."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import Any
+
+import pytest
+
+from airflow_provider_mediaops.cluster.capture import Capture
+from airflow_provider_mediaops.cluster.capture_summary import bounded, hottest_sentence
+from airflow_provider_mediaops.cluster.models import NodeStats
+from tests.unit.hot_threads_text import cpu, section, split, thread, unique
+from tests.unit.search_cluster import report, stats
+
+LIMIT = 48_000
+
+
+def result_of(series: dict[str, Any]) -> int:
+    """The bytes of what the operator returns: the first capture, and the series."""
+    return len(json.dumps({**series["captures"][0], **series, "failure_count": 10**6, "timed_out": False}))
+
+
+@cache
+def summary(nodes: int, name: str = "node-{}.", folder: str = "/reports/2026-11-22") -> dict[str, Any]:
+    names = [name.format(number) for number in range(nodes)]
+    numbers = {node: float(number % 100) for number, node in enumerate(names)}
+    capture = Capture(report(*names, share=97.5), None, NodeStats.read(stats(numbers)))
+    paths = {suffix: f"{folder}/hot.1.{suffix}" for suffix in ("txt", "json", "folded", "html")}
+    return {"paths": paths, "taken": "2026-03-14T20:00:00.000+00:00", **capture.summary()}
+
+
+class TestOne:
+    def test_other_and_idle_time_are_shown_as_such_and_rank_nothing(self) -> None:
+        text = section(
+            "n1",
+            thread("elasticsearch[n1][transport_worker][T#2]", split(100, 4.3, other=95.7)),
+            thread("elasticsearch[n1][search][T#3]", split(88, 80.5, other=7.5)),
+            thread("elasticsearch[n1][write][T#1]", split(0.5, 0.5, idle=99.5)),
+        )
+        assert Capture(text).summary()["hottest"] == [
+            {"node": "n1", "percent": 80.5, "thread": "elasticsearch[n1][search][T#3]", "other_percent": 7.5},
+            {"node": "n1", "percent": 4.3, "thread": "elasticsearch[n1][transport_worker][T#2]", "other_percent": 95.7},
+            {"node": "n1", "percent": 0.5, "thread": "elasticsearch[n1][write][T#1]", "idle_percent": 99.5},
+        ]
+
+    def test_memory_is_in_bytes(self) -> None:
+        text = section("n1", thread("t", "1.5kb memory allocated"))
+        assert Capture(text).summary()["hottest"] == [{"node": "n1", "percent": None, "thread": "t", "bytes": 1536}]
+
+    @pytest.mark.parametrize("name", ["n-{}", "ü" * 150 + "{}", "😀" * 150 + "{}"])
+    def test_its_size_is_bounded_whatever_the_names_are(self, name: str) -> None:
+        one = summary(1_000, name)
+        assert len(json.dumps(one)) < 16_000
+        assert len(one["nodes"]) + one["left_out"]["nodes"] == 1_000
+        assert one["cpu"]
+        assert one["hottest"]
+
+
+class TestSentence:
+    @pytest.mark.parametrize(
+        ("text", "sentence"),
+        [
+            (
+                section("n", thread("[search][T#3]", split(97, 88, other=9), unique("org.x.Run.step(R:1)"))),
+                "hottest: 88.0 % [search][T#3] on n, Run.step",
+            ),
+            (section("n", thread("t", cpu(5))), "hottest: 5.0 % t on n"),
+            (section("n", thread("t", "1.5kb memory allocated")), "hottest: 1.5 kB t on n"),
+            (section("n", thread("t", cpu(0))), "no thread was hot"),
+            (section("n"), "no thread was hot"),
+            ("hello world", "nothing was understood"),
+            (section("n", thread("a\x1b[31m", cpu(5))), r"hottest: 5.0 % a\x1b[31m on n"),
+        ],
+    )
+    def test_it_names_the_hottest_thread(self, text: str, sentence: str) -> None:
+        assert hottest_sentence(Capture(text)) == sentence
+
+    def test_it_is_one_bounded_line(self) -> None:
+        sentence = hottest_sentence(Capture(section("n", thread("t" * 10_000, cpu(5)))))
+        assert len(sentence) <= 300
+
+
+class TestSeries:
+    def test_a_small_one_stays_as_it_is(self) -> None:
+        captures, failures = [summary(3), summary(2)], [{"error": "x"}]
+        assert bounded(captures, failures) == {"captures": captures, "failures": failures}
+        assert bounded([], failures) == {"captures": [], "failures": failures}
+
+    @pytest.mark.parametrize("nodes", [60, 1_000])
+    @pytest.mark.parametrize("captures", [10, 50])
+    def test_the_result_stays_below_48_kb(self, nodes: int, captures: int) -> None:
+        one = summary(nodes)
+        failures = [{"message": "m" * 500, "capture": number} for number in range(20)]
+        series = bounded([one] * captures, failures)
+        assert result_of(series) < LIMIT
+        assert len(series["captures"]) == captures
+        assert series["captures"][0] == one
+        for later in series["captures"][1:]:
+            assert later.keys() == one.keys()
+            assert later["paths"] == one["paths"]
+            assert len(later["nodes"]) + later["left_out"]["nodes"] == nodes
+            assert len(later["cpu"]) + later["left_out"]["cpu"] == len(one["cpu"]) + one["left_out"]["cpu"]
+        assert series["failures"][-1]["capture"] == 19
+
+    def test_the_hottest_go_last(self) -> None:
+        one = summary(60)
+        (_, later, *_) = bounded([one] * 20, [])["captures"]
+        assert (later["nodes"], later["missing"]) == ([], [])
+        assert later["hottest"] == one["hottest"][:1]
+        assert later["cpu"] == one["cpu"][:1]
+        assert later["left_out"] == {"nodes": 60, "cpu": 59, "hottest": 4}
+
+    def test_of_endless_paths_the_last_captures_are_counted(self) -> None:
+        one = summary(1_000, folder="/" + "f" * 1_000)
+        series = bounded([one] * 50, [])
+        assert result_of(series) < LIMIT
+        assert 1 <= len(series["captures"]) < 50
+        assert series["captures"][0]["left_out"]["captures"] == 50 - len(series["captures"])
+
+    def test_without_statistics_there_is_no_list_to_cut(self) -> None:
+        one = {**Capture(report(*(f"n{number}" for number in range(60)))).summary(), "paths": {"txt": "/" + "p" * 500}}
+        series = bounded([one] * 50, [])
+        assert result_of(series) < LIMIT
+        assert series["captures"][1]["cpu"] is None
