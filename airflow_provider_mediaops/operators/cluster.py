@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import time
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 from airflow.providers.common.compat.sdk import AirflowSensorTimeout, AirflowSkipException, BaseOperator, conf
 
 from airflow_provider_mediaops.arguments import read_seconds, read_whole_number
-from airflow_provider_mediaops.exceptions import InvalidArgumentError
+from airflow_provider_mediaops.exceptions import InvalidArgumentError, StorageError
 from airflow_provider_mediaops.task_failure import ending_task, is_templated, use_retry_policy
 from airflow_provider_mediaops.task_stop import StoppableTask
-from airflow_provider_mediaops.triggers.deferral import read_deferrable
+from airflow_provider_mediaops.triggers.deferral import (
+    deferral_timeout,
+    is_over_execution_timeout,
+    read_deferrable,
+)
 from airflow_provider_mediaops.triggers.event import value_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from datetime import timedelta
 
     from airflow.sdk import Context
 
@@ -25,9 +29,9 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.cpu import CpuWatch
 
 try:
-    from airflow.sdk.exceptions import TaskDeferralTimeout
+    from airflow.sdk.exceptions import AirflowTaskTimeout, TaskDeferralTimeout
 except ImportError:  # Airflow below 3.2
-    from airflow.exceptions import TaskDeferralTimeout  # type: ignore[no-redef]
+    from airflow.exceptions import AirflowTaskTimeout, TaskDeferralTimeout  # type: ignore[no-redef]
 
 # What the arguments are unless they are given.
 _QUERY = {
@@ -182,11 +186,12 @@ class CaptureHotThreadsOperator(StoppableTask, BaseOperator):
         from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
         from airflow_provider_mediaops.waiting import OwnReadings
 
+        started = time.monotonic()
         with ending_task():
             arguments = self._arguments()
             (plan, limit), files = _plan(arguments), _files(arguments, self.log)
             if self.deferrable and (plan.watch or plan.captures > 1):
-                self._defer(plan, limit, files)
+                self._defer(plan, limit, files, started)
             with SearchClusterHook(self.cluster_conn_id).stopped_by(self.stop) as hook:
                 ask = hook.service.client.ask
                 conversation = capture_when_hot(
@@ -208,8 +213,10 @@ class CaptureHotThreadsOperator(StoppableTask, BaseOperator):
         """Go on after the triggerer; where it has not been there for the whole wait, that has come to its limit too."""
         try:
             return super().resume_execution(next_method, next_kwargs, context)
-        except TaskDeferralTimeout:
+        except TaskDeferralTimeout as error:
             with ending_task():
+                if is_over_execution_timeout(self, _whole_limit(*_plan(self._arguments()))):
+                    raise AirflowTaskTimeout(f"The capture took longer than {self.execution_timeout}.") from error
                 waited = self.when_cpu_above is not None
                 if waited and self.on_timeout != "capture":
                     return self._result({"timed_out": True})
@@ -225,7 +232,7 @@ class CaptureHotThreadsOperator(StoppableTask, BaseOperator):
             ask = hook.service.client.ask
             return hook.run(capture_at_once(ask, plan, files, tell=self._tell, timed_out=timed_out))
 
-    def _defer(self, plan: CapturePlan, limit: float, files: CaptureFiles) -> None:
+    def _defer(self, plan: CapturePlan, limit: float, files: CaptureFiles, started: float) -> None:
         from airflow_provider_mediaops.cluster.capture import read_formats
         from airflow_provider_mediaops.triggers.hot_threads import CaptureHotThreadsTrigger
 
@@ -240,12 +247,13 @@ class CaptureHotThreadsOperator(StoppableTask, BaseOperator):
                 deadline=time.time() + limit,
             ),
             method_name="execute_complete",
-            timeout=timedelta(seconds=limit + plan.seconds + _NET),
+            timeout=deferral_timeout(self, started, _whole_limit(plan, limit)),
         )
 
     def _result(self, outcome: dict[str, Any]) -> dict[str, Any]:
         if unwritable := outcome.get("unwritable"):
-            raise OSError(*unwritable)
+            # An event of version 0.1.
+            raise StorageError(str(unwritable[-1]))
         if captures := outcome.get("captures"):
             return {**captures[0], **outcome}
         plan, limit = _plan(self._arguments())
@@ -288,6 +296,10 @@ def _plan(arguments: Mapping[str, Any]) -> tuple[CapturePlan, float]:
         every=read_seconds("every", arguments["every"]),
     )
     return plan, _limit(arguments["wait_timeout"], watch)
+
+
+def _whole_limit(plan: CapturePlan, limit: float) -> float:
+    return limit + plan.seconds + _NET
 
 
 def _limit(wait_timeout: float | str | timedelta | None, watch: CpuWatch | None) -> float:

@@ -7,7 +7,7 @@ import time
 from abc import abstractmethod
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import (
@@ -20,7 +20,11 @@ from airflow.providers.common.compat.sdk import (
 
 from airflow_provider_mediaops.task_failure import PERMANENT, ending_task, use_retry_policy
 from airflow_provider_mediaops.task_stop import StoppableTask
-from airflow_provider_mediaops.triggers.deferral import read_deferrable
+from airflow_provider_mediaops.triggers.deferral import (
+    deferral_timeout,
+    is_over_execution_timeout,
+    read_deferrable,
+)
 from airflow_provider_mediaops.triggers.event import value_of
 from airflow_provider_mediaops.waiting import Done, OwnReadings, Pace, Progress, until, wait
 
@@ -35,9 +39,13 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.waiting import Later, Watch
 
 try:
-    from airflow.sdk.exceptions import TaskDeferralError, TaskDeferralTimeout
+    from airflow.sdk.exceptions import AirflowTaskTimeout, TaskDeferralError, TaskDeferralTimeout
 except ImportError:  # Airflow below 3.2
-    from airflow.exceptions import TaskDeferralError, TaskDeferralTimeout  # type: ignore[no-redef]
+    from airflow.exceptions import (  # type: ignore[no-redef]
+        AirflowTaskTimeout,
+        TaskDeferralError,
+        TaskDeferralTimeout,
+    )
 
 # So long may the first look of a deferrable sensor wait, say for its turn in the key's rate.
 _FIRST_LOOK = 5.0
@@ -112,6 +120,7 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
             return self._defer_unless_there(context)
 
     def _defer_unless_there(self, context: Context) -> Any:
+        started = time.monotonic()
         # What is there already needs no trip through the triggerer, and wrong credentials are told at once.
         if self.looks_first() and not self.silent_fail:
             self._deadline = time.monotonic() + _FIRST_LOOK
@@ -124,7 +133,7 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
             if given_up:
                 # It has seen nothing, so the triggerer looks as soon as it may.
                 self._start_after = given_up[0].seconds
-        limit = timedelta(seconds=self.timeout)
+        limit = deferral_timeout(self, started, self.timeout)
         return self.defer(trigger=self.make_trigger(), method_name="execute_complete", timeout=limit)
 
     def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> Any:
@@ -139,6 +148,8 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
                 # Not as every sensor: below 3.2 that knows no soft_fail here, and later it hides a failed trigger.
                 return super(BaseSensorOperator, self).resume_execution(next_method, next_kwargs, context)
             except TaskDeferralTimeout as error:
+                if is_over_execution_timeout(self, self.timeout):
+                    raise AirflowTaskTimeout(f"The wait took longer than {self.execution_timeout}.") from error
                 message = f"Sensor has timed out; it waited for longer than its timeout of {self.timeout:g} seconds."
                 raise AirflowSensorTimeout(message) from error
 

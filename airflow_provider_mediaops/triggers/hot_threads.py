@@ -6,11 +6,9 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.http.exchange import awaiting
-from airflow_provider_mediaops.triggers.base import carried_out
+from airflow_provider_mediaops.triggers.base import WorkTrigger, carried_out, reading_row
 from airflow_provider_mediaops.triggers.deferral import SETTLED_AFTER_SECONDS
-from airflow_provider_mediaops.triggers.work import WorkTrigger
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import Call, Conversation
@@ -35,8 +33,6 @@ class CaptureHotThreadsTrigger(WorkTrigger):
     :param deadline: when the wait ends, in seconds since 1970, so that a restart does not prolong it.
     :param settled_after: the event comes no sooner than so many seconds after the trigger's start.
     """
-
-    os_error_key = "unwritable"
 
     def __init__(
         self,
@@ -66,20 +62,17 @@ class CaptureHotThreadsTrigger(WorkTrigger):
             "settled_after": self.settled_after,
         }
 
-    async def _work(self) -> dict[str, Any]:
+    async def _result(self) -> dict[str, Any]:
         # Imported here: a DAG's file is parsed without it.
         from airflow_provider_mediaops.cluster.capture import CaptureDestination
         from airflow_provider_mediaops.cluster.capture_files import CaptureFiles
         from airflow_provider_mediaops.cluster.capture_on_spike import CapturePlan, capture_when_hot
         from airflow_provider_mediaops.triggers.shared_readings import shared_cluster
 
-        try:
+        with reading_row():
             plan = CapturePlan.from_dict(self.plan)
-        except KeyError as error:
-            # Of another version, whose plan has other fields.
-            raise InvalidArgumentError(str(error)) from error
-        files = CaptureFiles(CaptureDestination(self.destination, self.formats, plan.captures), self.log)
-        deadline = time.monotonic() + (self.deadline - time.time())
+            files = CaptureFiles(CaptureDestination(self.destination, self.formats, plan.captures), self.log)
+            deadline = time.monotonic() + (self.deadline - time.time())
         async with shared_cluster(self.conn_id) as cluster:
             conversation = capture_when_hot(
                 partial(_asked, cluster),
