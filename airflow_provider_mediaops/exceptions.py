@@ -171,6 +171,10 @@ class RateStoreError(TemporaryError):
     """The store of the rate that tasks share cannot be used, so no request is sent."""
 
 
+class StorageError(TemporaryError):
+    """A file could not be read or written: an ``OSError`` of the triggerer, as its task raises it."""
+
+
 class DestinationInUseError(TemporaryError):
     """Another task is writing the same file at this moment."""
 

@@ -1,4 +1,4 @@
-"""What the notifiers share: their failure is told in the log, and never becomes that of the run."""
+"""Base class of the notifiers: a failure is logged, and never fails the run."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 class ServiceNotifier(BaseNotifier):
     """
-    Does one thing at a service when it is told of an event.
+    Base class for notifiers that call a service when a task or a run ends.
 
     It serves the ``on_*_callback`` of tasks and DAGs, where Airflow calls it, and deadline alerts, where the triggerer
     awaits it.
 
-    :param context: the event's context, where Airflow gives it beforehand (deadline alerts).
+    :param context: the event's context, if Airflow gives it beforehand (deadline alerts).
     """
 
     def __init__(self, *, context: Context | None = None) -> None:
@@ -32,24 +32,24 @@ class ServiceNotifier(BaseNotifier):
 
     @abstractmethod
     def send(self, context: Context) -> None:
-        """Do it; raise where it cannot be done."""
+        """Call the service; raise if that fails."""
 
     @abstractmethod
     async def asend(self, context: Context) -> None:
-        """Do it on the event loop; raise where it cannot be done."""
+        """Call the service on the event loop; raise if that fails."""
 
     def notify(self, context: Context) -> None:
-        """Do it, or log why not."""
+        """Call the service, or log why that failed."""
         with self._only_logging():
             self.send(context)
 
     async def async_notify(self, context: Context) -> None:
-        """Do it on the event loop, or log why not."""
+        """Call the service on the event loop, or log why that failed."""
         with self._only_logging():
             await self.asend(context)
 
     def __call__(self, *args: Any) -> None:
-        """Render the templates and do it, or log why not; Airflow calls this."""
+        """Render the templates and call the service, or log why that failed; Airflow calls this."""
         # Airflow renders templates in place, and one notifier may serve many tasks: each event has its own copy.
         with self._only_logging():
             super(ServiceNotifier, copy(self)).__call__(*args)
@@ -60,7 +60,7 @@ class ServiceNotifier(BaseNotifier):
         return self._nothing().__await__()
 
     async def _nothing(self) -> None:
-        """Be awaited in place of what could not be begun."""
+        """Do nothing, in place of a notification that could not begin."""
 
     @contextmanager
     def _only_logging(self) -> Iterator[None]:

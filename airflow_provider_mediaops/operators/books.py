@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections.abc import Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -20,11 +21,11 @@ from airflow_provider_mediaops.arguments import (
     read_text,
     read_texts,
 )
-from airflow_provider_mediaops.exceptions import InvalidArgumentError
+from airflow_provider_mediaops.exceptions import InvalidArgumentError, StorageError
 from airflow_provider_mediaops.operators.dataset_owner import owner_of
 from airflow_provider_mediaops.task_failure import ending_task, is_end_templated, is_templated, use_retry_policy
 from airflow_provider_mediaops.task_stop import StoppableTask
-from airflow_provider_mediaops.triggers.deferral import read_deferrable
+from airflow_provider_mediaops.triggers.deferral import deferral_timeout, read_deferrable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -168,6 +169,7 @@ class EnrichIsbnsOperator(StoppableTask, BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Look up all ISBNs, here or in the triggerer, publish the dataset, and return the summary."""
+        started = time.monotonic()
         with ending_task():
             options = _read_options({name: getattr(self, name) for name in _OPTIONS})
             isbns = self._checked_isbns(options)
@@ -181,7 +183,7 @@ class EnrichIsbnsOperator(StoppableTask, BaseOperator):
             enrichment = self._counted(enrichment, isbns, options)
             dataset = enrichment.dataset()
             if self.deferrable and enrichment.total:
-                self._defer(enrichment, dataset, isbns)
+                self._defer(enrichment, dataset, isbns, started)
             with dataset.staging(owner) as staging:
                 self._drop_list()
                 line = self._enrich(enrichment, staging, isbns)
@@ -197,7 +199,8 @@ class EnrichIsbnsOperator(StoppableTask, BaseOperator):
             self._drop_list()
             summary: dict[str, Any] = value_of(event)
             if unusable := summary.get("unusable"):
-                raise OSError(*unusable)
+                # An event of version 0.1.
+                raise StorageError(str(unusable[-1]))
             return summary
 
     def _checked_isbns(self, options: _Options) -> list[Any] | None:
@@ -332,7 +335,7 @@ class EnrichIsbnsOperator(StoppableTask, BaseOperator):
                 raise
         return attempt.finish()
 
-    def _defer(self, enrichment: Enrichment, dataset: Dataset, isbns: Sequence[Any] | None) -> None:
+    def _defer(self, enrichment: Enrichment, dataset: Dataset, isbns: Sequence[Any] | None, started: float) -> None:
         from airflow_provider_mediaops.enrichment.attempt import list_beside, write_list
         from airflow_provider_mediaops.storage.path_checks import warn_if_deferred_to_local
         from airflow_provider_mediaops.storage.sources import version_of
@@ -340,8 +343,7 @@ class EnrichIsbnsOperator(StoppableTask, BaseOperator):
 
         warn_if_deferred_to_local(self.destination, self.log.warning)
         # Whether the destination can be written, and nobody else writes it, is known before the deferral.
-        with suppress(_LetGoError), dataset.staging(enrichment.owned_by()):
-            raise _LetGoError
+        dataset.check(enrichment.owned_by())
         if isbns is not None:
             # A list may be long, and the arguments of a trigger are in Airflow's database.
             path = list_beside(self.destination)
@@ -350,7 +352,7 @@ class EnrichIsbnsOperator(StoppableTask, BaseOperator):
         self.defer(
             trigger=EnrichmentTrigger(conn_id=self.books_conn_id, enrichment=enrichment.to_dict()),
             method_name="execute_complete",
-            timeout=self.execution_timeout,
+            timeout=deferral_timeout(self, started),
         )
 
     def _drop_list(self) -> None:
@@ -405,10 +407,6 @@ def _read_options(values: Mapping[str, Any]) -> _Options:
         on_invalid=read_choice("on_invalid", values["on_invalid"], ("record", "fail")),
         max_failures=read_max_failures(values["max_failures"]),
     )
-
-
-class _LetGoError(Exception):
-    """Leaves a dataset as it is, for the triggerer."""
 
 
 def _digest_of(isbns: Sequence[Any]) -> str:

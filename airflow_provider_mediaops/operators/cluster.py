@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
-from airflow.providers.common.compat.sdk import AirflowSensorTimeout, AirflowSkipException, BaseOperator, conf
+from airflow.providers.common.compat.sdk import (
+    AirflowSensorTimeout,
+    AirflowSkipException,
+    AirflowTaskTimeout,
+    BaseOperator,
+    conf,
+)
 
 from airflow_provider_mediaops.arguments import (
     path_text,
@@ -16,16 +21,21 @@ from airflow_provider_mediaops.arguments import (
     read_seconds,
     read_whole_number,
 )
-from airflow_provider_mediaops.exceptions import InvalidArgumentError, TemporaryError
+from airflow_provider_mediaops.exceptions import InvalidArgumentError, StorageError, TemporaryError
 from airflow_provider_mediaops.operators.dataset_owner import owner_of
 from airflow_provider_mediaops.task_failure import ending_task, is_templated, use_retry_policy
 from airflow_provider_mediaops.task_stop import StoppableTask
-from airflow_provider_mediaops.triggers.deferral import read_deferrable
+from airflow_provider_mediaops.triggers.deferral import (
+    deferral_timeout,
+    is_over_execution_timeout,
+    read_deferrable,
+)
 from airflow_provider_mediaops.triggers.event import value_of
 from airflow_provider_mediaops.version_compat import TaskDeferralTimeout
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from datetime import timedelta
     from pathlib import PurePath
 
     from airflow.sdk import Context, ObjectStoragePath
@@ -213,12 +223,13 @@ class CaptureHotThreadsOperator(StoppableTask, BaseOperator):
         from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
         from airflow_provider_mediaops.waiting import OwnReadings
 
+        started = time.monotonic()
         with ending_task():
             self._prepare(context)
             arguments = self._arguments()
             (plan, limit), files = _plan(arguments), _files(arguments, self.log, context)
             if self.deferrable and (plan.watch or plan.captures > 1):
-                self._defer(plan, limit, files, context)
+                self._defer(plan, limit, files, context, started)
             with SearchClusterHook(self.cluster_conn_id).stopped_by(self.stop) as hook:
                 ask = hook.service.client.ask
                 conversation = capture_when_hot(
@@ -240,8 +251,10 @@ class CaptureHotThreadsOperator(StoppableTask, BaseOperator):
         """Go on after the triggerer; where it has not been there for the whole wait, that has come to its limit too."""
         try:
             return super().resume_execution(next_method, next_kwargs, context)
-        except TaskDeferralTimeout:
+        except TaskDeferralTimeout as error:
             with ending_task():
+                if is_over_execution_timeout(self, _whole_limit(*_plan(self._arguments()))):
+                    raise AirflowTaskTimeout(f"The capture took longer than {self.execution_timeout}.") from error
                 waited = self.when_cpu_above is not None
                 if waited and self.on_timeout != "capture":
                     return self._result({"timed_out": True})
@@ -258,7 +271,7 @@ class CaptureHotThreadsOperator(StoppableTask, BaseOperator):
             ask = hook.service.client.ask
             return hook.run(capture_at_once(ask, plan, files, tell=self._tell, timed_out=timed_out))
 
-    def _defer(self, plan: CapturePlan, limit: float, files: CaptureFiles, context: Context) -> None:
+    def _defer(self, plan: CapturePlan, limit: float, files: CaptureFiles, context: Context, started: float) -> None:
         from airflow_provider_mediaops.cluster.capture import read_formats
         from airflow_provider_mediaops.cluster.capture_reason import TakenFor
         from airflow_provider_mediaops.storage.path_checks import warn_if_deferred_to_local
@@ -277,12 +290,13 @@ class CaptureHotThreadsOperator(StoppableTask, BaseOperator):
                 taken_for=asdict(TakenFor.from_context(context)),
             ),
             method_name="execute_complete",
-            timeout=timedelta(seconds=limit + plan.seconds + _NET),
+            timeout=deferral_timeout(self, started, _whole_limit(plan, limit)),
         )
 
     def _result(self, outcome: dict[str, Any]) -> dict[str, Any]:
         if unwritable := outcome.get("unwritable"):
-            raise OSError(*unwritable)
+            # An event of version 0.1.
+            raise StorageError(str(unwritable[-1]))
         if captures := outcome.get("captures"):
             return {**captures[0], **outcome}
         plan, limit = _plan(self._arguments())
@@ -330,6 +344,10 @@ def _plan(arguments: Mapping[str, Any]) -> tuple[CapturePlan, float]:
         every=read_seconds("every", arguments["every"]),
     )
     return plan, _limit(arguments["wait_timeout"], watch)
+
+
+def _whole_limit(plan: CapturePlan, limit: float) -> float:
+    return limit + plan.seconds + _NET
 
 
 def _limit(wait_timeout: float | str | timedelta | None, watch: CpuWatch | None) -> float:

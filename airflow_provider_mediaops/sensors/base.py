@@ -7,13 +7,14 @@ import time
 from abc import abstractmethod
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import (
     AirflowFailException,
     AirflowSensorTimeout,
     AirflowSkipException,
+    AirflowTaskTimeout,
     BaseSensorOperator,
     PokeReturnValue,
 )
@@ -21,7 +22,11 @@ from airflow.providers.common.compat.sdk import (
 from airflow_provider_mediaops.arguments import read_identifier
 from airflow_provider_mediaops.task_failure import PERMANENT, ending_task, is_templated, use_retry_policy
 from airflow_provider_mediaops.task_stop import StoppableTask
-from airflow_provider_mediaops.triggers.deferral import read_deferrable
+from airflow_provider_mediaops.triggers.deferral import (
+    deferral_timeout,
+    is_over_execution_timeout,
+    read_deferrable,
+)
 from airflow_provider_mediaops.triggers.event import value_of
 from airflow_provider_mediaops.version_compat import TaskDeferralError, TaskDeferralTimeout
 from airflow_provider_mediaops.waiting import Done, OwnReadings, Pace, Progress, until, wait
@@ -113,6 +118,7 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
             return self._defer_unless_there(context)
 
     def _defer_unless_there(self, context: Context) -> Any:
+        started = time.monotonic()
         # What is there already needs no trip through the triggerer, and wrong credentials are told at once.
         if self.looks_first() and not self.silent_fail:
             self._deadline = time.monotonic() + _FIRST_LOOK
@@ -125,7 +131,7 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
             if given_up:
                 # It has seen nothing, so the triggerer looks as soon as it may.
                 self._start_after = given_up[0].seconds
-        limit = timedelta(seconds=self.timeout)
+        limit = deferral_timeout(self, started, self.timeout)
         return self.defer(trigger=self.make_trigger(), method_name="execute_complete", timeout=limit)
 
     def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> Any:
@@ -140,6 +146,8 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
                 # Not as every sensor: below 3.2 that knows no soft_fail here, and later it hides a failed trigger.
                 return super(BaseSensorOperator, self).resume_execution(next_method, next_kwargs, context)
             except TaskDeferralTimeout as error:
+                if is_over_execution_timeout(self, self.timeout):
+                    raise AirflowTaskTimeout(f"The wait took longer than {self.execution_timeout}.") from error
                 message = f"Sensor has timed out; it waited for longer than its timeout of {self.timeout:g} seconds."
                 raise AirflowSensorTimeout(message) from error
 

@@ -196,15 +196,28 @@ class Dataset:
         :raises PermanentError: for Parquet, if pyarrow is not installed; if a task mapped beside this one has published
             there; if another version of this package has staged there. Before the block begins.
         """
-        check_format(self._format)
-        check_store(self._path, "destination")
         with ExitStack() as opened:
-            stage = opened.enter_context(closing(self._open(owner)))
-            if stage.last_receipt and owner.is_mapped_beside(stage.last_receipt.owner):
-                raise mapped_overwrite_error(self._destination, stage.last_receipt.owner.task)
-            staging = Staging(stage, partial(self._reopened, owner, opened))
+            staging = self._staged(owner, opened)
             yield staging
             staging.summary = self._publish(staging, owner)
+
+    def check(self, owner: Owner) -> None:
+        """
+        Make sure that the dataset can be written, and leave it as it is for another process of the same task.
+
+        :param owner: the task instance and its parameters.
+        :raises DestinationInUseError: as :meth:`staging` does before its block begins; likewise the other errors.
+        """
+        with ExitStack() as opened:
+            self._staged(owner, opened)
+
+    def _staged(self, owner: Owner, opened: ExitStack) -> Staging:
+        check_format(self._format)
+        check_store(self._path, "destination")
+        stage = opened.enter_context(closing(self._open(owner)))
+        if stage.last_receipt and owner.is_mapped_beside(stage.last_receipt.owner):
+            raise mapped_overwrite_error(self._destination, stage.last_receipt.owner.task)
+        return Staging(stage, partial(self._reopened, owner, opened))
 
     def _reopened(self, owner: Owner, opened: ExitStack) -> Stage:
         opened.close()

@@ -1,31 +1,26 @@
-"""Base class for the triggers of the sensors: the wait in the triggerer."""
+"""Base classes for the triggers of tasks: they yield one event, a result or a typed error."""
 
 from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from airflow_provider_mediaops.exceptions import (
-    InvalidArgumentError,
-    InvalidConnectionError,
-    MediaOpsError,
-    TemporaryError,
-)
+from airflow_provider_mediaops.exceptions import InvalidArgumentError, MediaOpsError, StorageError, TemporaryError
 from airflow_provider_mediaops.hooks.threads import in_thread
 from airflow_provider_mediaops.http.drivers import arun
 from airflow_provider_mediaops.http.exchange import awaiting
-from airflow_provider_mediaops.triggers.deferral import settled
+from airflow_provider_mediaops.triggers.deferral import SETTLED_AFTER_SECONDS, settled
 from airflow_provider_mediaops.triggers.event import done_event, error_event, unexpected
 from airflow_provider_mediaops.waiting import Done, Pace, Progress, wait
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable, Iterator
 
     from airflow_provider_mediaops.hooks.base import ServiceHook
     from airflow_provider_mediaops.http.exchange import Conversation, Request
@@ -34,7 +29,71 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class WatchTrigger(BaseTrigger):
+@contextmanager
+def reading_row() -> Iterator[None]:
+    """
+    Make objects of a trigger's arguments.
+
+    They were valid when the task deferred, so what this version cannot use was written by another one.
+
+    :raises TemporaryError: for a value or a field that cannot be used: the next try of the task writes another row.
+    """
+    try:
+        yield
+    except (TypeError, InvalidArgumentError, LookupError, AttributeError) as error:
+        raise TemporaryError(
+            f"Another version of this provider made this trigger ({type(error).__name__}: {error}). "
+            "The next try of the task makes it anew."
+        ) from error
+
+
+class TaskTrigger(BaseTrigger):
+    """
+    Base class for triggers that do a task's work or wait, and yield one event.
+
+    An error of a service and one of the storage are typed in the event. Any other error is one of this program: the
+    task gets a temporary one, and its traceback is in the triggerer's log. A trigger that is cancelled, because its
+    task was marked or cleared or its triggerer ends, yields nothing; every wait, request and lease of it ends with it.
+    """
+
+    #: The minimum time from the trigger's start to its event, in seconds.
+    settled_after: float = SETTLED_AFTER_SECONDS
+
+    @abstractmethod
+    async def _result(self) -> Any:
+        """Return the event's value: plain values, small. Use :func:`reading_row` around the arguments."""
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Yield one event: the result, or the error that ended the work."""
+        yield TriggerEvent(await settled(self, self._payload(), self.settled_after))
+
+    async def _payload(self) -> dict[str, Any]:
+        try:
+            return done_event(await self._result())
+        except MediaOpsError as error:
+            return error_event(error)
+        except OSError as error:
+            return error_event(StorageError(error.strerror or str(error)))
+        except Exception as error:
+            self.log.exception("The trigger ended with an unexpected error.")
+            return error_event(unexpected(error))
+
+
+class WorkTrigger(TaskTrigger):
+    """
+    Base class for triggers that do all of a task's work.
+
+    The constructor takes plain values and never raises, because an exception there stops the whole triggerer.
+
+    :param settled_after: the minimum time from the trigger's start to its event, in seconds.
+    """
+
+    def __init__(self, *, settled_after: float) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.settled_after = settled_after
+
+
+class WatchTrigger(TaskTrigger):
     """
     Base class for triggers that wait for a condition at a service and yield one event.
 
@@ -82,7 +141,7 @@ class WatchTrigger(BaseTrigger):
 
     @abstractmethod
     def _make_watch(self) -> Watch:
-        """Make the watch of its fields; raise InvalidArgumentError if one is wrong."""
+        """Make the watch of its fields; raise TypeError or ValueError for those of another version."""
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return the class and the arguments from which Airflow makes this trigger again."""
@@ -98,26 +157,11 @@ class WatchTrigger(BaseTrigger):
             "answered": self.answered,
         }
 
-    async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Wait, and yield one event: the result, or the error that ended the wait."""
-        yield TriggerEvent(await settled(self, self._payload()))
-
-    async def _payload(self) -> dict[str, Any]:
-        try:
-            try:
-                # In a thread: the first call imports the service's modules.
-                watch = await in_thread(self._make_watch)
-            except TypeError as error:
-                # Its watch has other fields.
-                raise TemporaryError(f"Another version of this provider made this trigger: {error}") from error
-            return done_event(watch.result(await self._wait(watch)))
-        except MediaOpsError as error:
-            return error_event(error)
-        except InvalidArgumentError as error:
-            return error_event(InvalidConnectionError(str(error)))
-        except Exception as error:
-            self.log.exception("The wait ended with an unexpected error.")
-            return error_event(unexpected(error))
+    async def _result(self) -> Any:
+        with reading_row():
+            # In a thread: the first call imports the service's modules.
+            watch = await in_thread(self._make_watch)
+        return watch.result(await self._wait(watch))
 
     async def _wait(self, watch: Watch) -> Any:
         pace = Pace(self.poke_interval, self.exponential_backoff, self.max_wait, self.silent_fail, watch.may_return)
@@ -157,7 +201,24 @@ async def carried_out(conversation: Conversation[T]) -> T:
     :param conversation: a conversation that sends nothing itself: its readings are steps of their own.
     :returns: its result.
     """
-    return await arun(conversation, _send_nothing, in_thread=in_thread)
+    return await arun(conversation, _send_nothing, in_thread=to_its_end)
+
+
+async def to_its_end(action: Callable[[], T]) -> T:
+    """
+    Run a blocking action in a thread; if this is cancelled, wait for its end, because a file may be half written.
+
+    :param action: the action.
+    :returns: its result.
+    """
+    doing = asyncio.ensure_future(in_thread(action))
+    try:
+        return await asyncio.shield(doing)
+    except asyncio.CancelledError:
+        await asyncio.wait([doing])
+        # An exception that nobody retrieves is logged by asyncio.
+        doing.exception()
+        raise
 
 
 async def _send_nothing(request: Request) -> NoReturn:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
 
 from airflow.providers.common.compat.sdk import conf
@@ -12,6 +14,7 @@ from airflow_provider_mediaops.arguments import read_flag
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
+    from airflow.sdk import BaseOperator
     from airflow.triggers.base import BaseTrigger
 
 T = TypeVar("T")
@@ -32,6 +35,31 @@ def read_deferrable(value: object) -> bool:
     if value is None:
         value = conf.getboolean("operators", "default_deferrable", fallback=False)
     return read_flag("deferrable", value)
+
+
+def deferral_timeout(task: BaseOperator, started: float, own_limit: float | None = None) -> timedelta | None:
+    """
+    Return how long a task may be deferred. Airflow itself keeps ``execution_timeout`` only while a worker has the task.
+
+    :param task: the task.
+    :param started: when its execution began, in seconds of ``time.monotonic``.
+    :param own_limit: the task's own limit, in seconds.
+    :returns: the shorter of what is left of both; None if there is none.
+    """
+    if task.execution_timeout is None:
+        return None if own_limit is None else timedelta(seconds=own_limit)
+    left = max(task.execution_timeout.total_seconds() - (time.monotonic() - started), 0.0)
+    return timedelta(seconds=left if own_limit is None else min(left, own_limit))
+
+
+def is_over_execution_timeout(task: BaseOperator, own_limit: float) -> bool:
+    """
+    Return whether a deferral that timed out had come to ``execution_timeout``, and not to the task's own limit.
+
+    :param task: the task.
+    :param own_limit: the limit given to :func:`deferral_timeout`, in seconds.
+    """
+    return task.execution_timeout is not None and task.execution_timeout.total_seconds() < own_limit
 
 
 async def settled(trigger: BaseTrigger, work: Awaitable[T], seconds: float = SETTLED_AFTER_SECONDS) -> T:

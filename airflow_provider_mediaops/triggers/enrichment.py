@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_provider_mediaops.exceptions import DestinationInUseError, PermanentError
 from airflow_provider_mediaops.hooks.threads import import_in_thread, in_thread
+from airflow_provider_mediaops.triggers.base import WorkTrigger, reading_row, to_its_end
 from airflow_provider_mediaops.triggers.deferral import SETTLED_AFTER_SECONDS
-from airflow_provider_mediaops.triggers.work import WorkTrigger
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator
     from contextlib import AbstractContextManager
 
     from airflow_provider_mediaops.enrichment.attempt import Enrichment
@@ -48,8 +48,6 @@ class EnrichmentTrigger(WorkTrigger):
     :param settled_after: the minimum time from the trigger's start to its event, in seconds.
     """
 
-    os_error_key = "unusable"
-
     def __init__(
         self, *, conn_id: str, enrichment: dict[str, Any], settled_after: float = SETTLED_AFTER_SECONDS
     ) -> None:
@@ -65,21 +63,24 @@ class EnrichmentTrigger(WorkTrigger):
             "settled_after": self.settled_after,
         }
 
-    async def _work(self) -> dict[str, Any]:
+    async def _result(self) -> dict[str, Any]:
         await import_in_thread(*_RUN_TIME_MODULES)
         from airflow_provider_mediaops.enrichment.attempt import Enrichment
         from airflow_provider_mediaops.storage.source_lines import InvalidSourceError
 
+        with reading_row():
+            enrichment = Enrichment.from_dict(self.enrichment)
+            enrichment.owned_by()
+            dataset = await to_its_end(enrichment.dataset)
         try:
-            return await self._enriched(Enrichment.from_dict(self.enrichment))
+            return await self._enriched(enrichment, dataset)
         except InvalidSourceError as error:
             raise PermanentError(str(error)) from error
 
-    async def _enriched(self, enrichment: Enrichment) -> dict[str, Any]:
-        dataset = await _in_thread(enrichment.dataset)
+    async def _enriched(self, enrichment: Enrichment, dataset: Dataset) -> dict[str, Any]:
         patience = time.monotonic() + _HANDOVER_SECONDS
         while True:
-            summary = await _in_thread(lambda: dataset.published(enrichment.owned_by()))
+            summary = await to_its_end(lambda: dataset.published(enrichment.owned_by()))
             if summary is not None:
                 return summary
             try:
@@ -95,39 +96,27 @@ class EnrichmentTrigger(WorkTrigger):
         from airflow_provider_mediaops.hooks.books import BookDatabaseHook
 
         async with (
-            _entered_in_thread(dataset.staging(enrichment.owned_by())) as staging,
+            _entered(dataset.staging(enrichment.owned_by())) as staging,
             BookDatabaseHook(self.conn_id) as hook,
         ):
-            attempt = await _in_thread(lambda: Attempt(enrichment, staging, self.log.info, self.log.warning))
+            attempt = await to_its_end(lambda: Attempt(enrichment, staging, self.log.info, self.log.warning))
             batch = hook.alookup_batch(attempt.rows(), attempt.options(), resume=attempt.resume, bulk=enrichment.bulk)
             try:
                 client = (await hook.aservice()).client
                 await hook.arun(attempt.start(client, hook.plan))
                 async with aclosing(batch) as updates:
                     async for update in updates:
-                        await _in_thread(lambda: attempt.commit(update))  # noqa: B023 it is waited for
+                        await to_its_end(lambda: attempt.commit(update))  # noqa: B023 it is waited for
             except BaseException:
-                await _in_thread(attempt.abort)
+                await to_its_end(attempt.abort)
                 raise
-            line = await _in_thread(attempt.finish)
+            line = await to_its_end(attempt.finish)
         self.log.info("%s", line)
         return staging.summary
 
 
-async def _in_thread(action: Callable[[], T]) -> T:
-    """Run a blocking action; if this is cancelled, wait for its end, because a file may be half written."""
-    doing = asyncio.ensure_future(in_thread(action))
-    try:
-        return await asyncio.shield(doing)
-    except asyncio.CancelledError:
-        await asyncio.wait([doing])
-        # An exception that nobody retrieves is logged by asyncio.
-        doing.exception()
-        raise
-
-
 @asynccontextmanager
-async def _entered_in_thread(manager: AbstractContextManager[T]) -> AsyncIterator[T]:
+async def _entered(manager: AbstractContextManager[T]) -> AsyncIterator[T]:
     entering = asyncio.ensure_future(in_thread(manager.__enter__))
     try:
         yield await asyncio.shield(entering)
@@ -136,7 +125,7 @@ async def _entered_in_thread(manager: AbstractContextManager[T]) -> AsyncIterato
         if entering.exception():
             raise
         what = (type(error), error, error.__traceback__)
-        if not await _in_thread(lambda: manager.__exit__(*what)):
+        if not await to_its_end(lambda: manager.__exit__(*what)):
             raise
     else:
-        await _in_thread(lambda: manager.__exit__(None, None, None))
+        await to_its_end(lambda: manager.__exit__(None, None, None))

@@ -1,4 +1,4 @@
-"""What a trigger tells its task: a small versioned dictionary with a value or a typed error in it."""
+"""The payload of a trigger's event: a small versioned dictionary that holds a value or a typed error."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _VERSION = 1
 
 def done_event(value: Any) -> dict[str, Any]:
     """
-    Tell that what was waited for is there.
+    Return the payload of a trigger that has a result.
 
     :param value: plain values; counts and paths, nothing large.
     :returns: the payload of a ``TriggerEvent``.
@@ -21,7 +21,7 @@ def done_event(value: Any) -> dict[str, Any]:
 
 def error_event(error: MediaOpsError) -> dict[str, Any]:
     """
-    Tell that the wait has ended with an error.
+    Return the payload of a trigger that ended with an error.
 
     :param error: the typed error.
     :returns: the payload of a ``TriggerEvent``.
@@ -31,9 +31,9 @@ def error_event(error: MediaOpsError) -> dict[str, Any]:
 
 def unexpected(error: Exception) -> TemporaryError:
     """
-    Make the error of a trigger that ended in a way that nobody foresaw, so that the task follows its own retries.
+    Return the error of a trigger that ended with a fault of this program, so that the task follows its own retries.
 
-    :param error: what happened; its text may hold anything, so only its kind is told.
+    :param error: the fault; its text may hold anything, so the task gets only its class.
     :returns: the error for the task.
     """
     return TemporaryError(
@@ -43,7 +43,7 @@ def unexpected(error: Exception) -> TemporaryError:
 
 def value_of(event: dict[str, Any] | None) -> Any:
     """
-    Read an event in the task.
+    Return the value of an event, or raise its error; called in the task.
 
     :param event: the payload that the trigger sent.
     :returns: the value.

@@ -6,12 +6,10 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.hooks.threads import import_in_thread
 from airflow_provider_mediaops.http.exchange import awaiting
-from airflow_provider_mediaops.triggers.base import carried_out
+from airflow_provider_mediaops.triggers.base import WorkTrigger, carried_out, reading_row
 from airflow_provider_mediaops.triggers.deferral import SETTLED_AFTER_SECONDS
-from airflow_provider_mediaops.triggers.work import WorkTrigger
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import Call, Conversation
@@ -45,8 +43,6 @@ class CaptureHotThreadsTrigger(WorkTrigger):
     :param settled_after: the event comes no sooner than so many seconds after the trigger's start.
     """
 
-    os_error_key = "unwritable"
-
     def __init__(
         self,
         *,
@@ -78,7 +74,7 @@ class CaptureHotThreadsTrigger(WorkTrigger):
             "settled_after": self.settled_after,
         }
 
-    async def _work(self) -> dict[str, Any]:
+    async def _result(self) -> dict[str, Any]:
         await import_in_thread(*_RUN_TIME_MODULES)
         from airflow_provider_mediaops.cluster.capture import CaptureDestination
         from airflow_provider_mediaops.cluster.capture_files import CaptureFiles
@@ -86,14 +82,11 @@ class CaptureHotThreadsTrigger(WorkTrigger):
         from airflow_provider_mediaops.cluster.capture_reason import TakenFor
         from airflow_provider_mediaops.triggers.shared_readings import shared_cluster
 
-        try:
+        with reading_row():
             plan = CapturePlan.from_dict(self.plan)
-        except KeyError as error:
-            # Of another version, whose plan has other fields.
-            raise InvalidArgumentError(str(error)) from error
-        taken_for = TakenFor.from_dict(self.taken_for)
-        files = CaptureFiles(CaptureDestination(self.destination, self.formats, plan.captures, taken_for), self.log)
-        deadline = time.monotonic() + (self.deadline - time.time())
+            taken_for = TakenFor.from_dict(self.taken_for)
+            files = CaptureFiles(CaptureDestination(self.destination, self.formats, plan.captures, taken_for), self.log)
+            deadline = time.monotonic() + (self.deadline - time.time())
         async with shared_cluster(self.conn_id) as cluster:
             conversation = capture_when_hot(
                 partial(_asked, cluster),

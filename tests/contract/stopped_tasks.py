@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
@@ -60,13 +60,13 @@ def _publish_slowly(folder: Path) -> None:
     """Let the first publication last until the test allows it to go on."""
     from airflow_provider_mediaops.storage.dataset import Dataset
 
-    publish = Dataset._publish  # noqa: SLF001 there is no public name of this moment
+    publish: Any = Dataset._publish  # noqa: SLF001 there is no public name of this moment
 
-    def slowly(self: Dataset, *arguments: Any) -> dict[str, Any]:
+    def slowly(self: Dataset, *arguments: Any) -> Any:
         (folder / "publishing").touch()
         deadline = time.monotonic() + _LONG_SECONDS
         while not (folder / "go on").exists() and time.monotonic() < deadline:
             time.sleep(0.01)
         return publish(self, *arguments)
 
-    Dataset._publish = slowly  # type: ignore[method-assign]  # noqa: SLF001
+    cast("Any", Dataset)._publish = slowly  # noqa: SLF001

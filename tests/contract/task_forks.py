@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _ROOT = Path(__file__).parents[2]
 _LONGEST_SECONDS = 240
+# Another start would be another run's.
+_RUN_START = datetime(2026, 3, 14, tzinfo=timezone.utc)
 
 
 @dataclass(frozen=True)
@@ -171,14 +173,15 @@ def _run(task: dict[str, Any], make: Any) -> dict[str, Any]:
     import structlog
     from airflow.sdk import DAG
     from airflow.sdk.execution_time import task_runner
+    from airflow.sdk.execution_time.context import OutletEventAccessors
 
     os.environ.update(task["env"])
     folder = Path(task["folder"])
     with DAG("stops", schedule=None):
         operator = make(task["name"], folder)
-    task_runner.SUPERVISOR_COMMS = _Supervisor()  # type: ignore[attr-defined]
+    cast("Any", task_runner).SUPERVISOR_COMMS = _Supervisor()
     now = datetime.now(timezone.utc)
-    instance = task_runner.RuntimeTaskInstance.model_construct(
+    instance = cast("Any", task_runner.RuntimeTaskInstance).model_construct(
         id="00000000-0000-0000-0000-000000000000",
         dag_id="stops",
         task_id=operator.task_id,
@@ -193,13 +196,13 @@ def _run(task: dict[str, Any], make: Any) -> dict[str, Any]:
         "ti": instance,
         "task": operator,
         "dag": operator.dag,
-        "dag_run": SimpleNamespace(run_id=task["run"], start_date=now, dag_id="stops", logical_date=None),
-        "outlet_events": {},
+        "dag_run": SimpleNamespace(run_id=task["run"], start_date=_RUN_START, dag_id="stops", logical_date=None),
+        "outlet_events": OutletEventAccessors(),
         "task_state_store": _StateStore(folder / "state.json"),
     }
     returned: list[Any] = []
     # The runner executes a copy of the task, on which it also calls on_kill.
-    operator._post_execute_hook = lambda context, result: returned.append(result)  # noqa: SLF001
+    operator._post_execute_hook = lambda context, result: returned.append(result)  # noqa: SLF001, ARG005
     state, _, error = task_runner.run(instance, cast("Any", context), structlog.get_logger("task"))
     value = returned[0] if returned and state == "success" else None
     return {"state": str(state and state.value), "value": value, "error": error and type(error).__name__}
@@ -213,7 +216,8 @@ def _serve(module: str) -> None:
         command = json.loads(line)
         if pid := command.get("wait"):
             os.waitpid(pid, 0)
-            print("{}", flush=True)
+            sys.stdout.write("{}\n")
+            sys.stdout.flush()
             continue
         task = command["start"]
         pid = os.fork()
@@ -231,7 +235,8 @@ def _serve(module: str) -> None:
                 traceback.print_exc()
             finally:
                 os._exit(0)
-        print(json.dumps({"pid": pid}), flush=True)
+        sys.stdout.write(json.dumps({"pid": pid}) + "\n")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

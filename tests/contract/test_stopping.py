@@ -12,6 +12,7 @@ import sqlite3
 import time
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,17 +22,15 @@ from airflow_provider_mediaops.sandbox.server import SandboxServer
 from airflow_provider_mediaops.sandbox.state import Settings
 from airflow_provider_mediaops.video.at_most_once import RECORD_KEY
 from tests.contract.stopped_tasks import ISBNS
-from tests.contract.task_forks import Ended, TaskForks
+from tests.contract.task_forks import Ended, TaskFork, TaskForks
 from tests.unit.loopback import deaf_port
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
+    from collections.abc import Iterator
 
     from airflow_provider_mediaops.sandbox.state import RequestRecord
 
-# Airflow kills a task this long after SIGTERM.
-KILLED_AFTER_SECONDS = 5.0
+PAGE = Path(__file__).parents[2] / "docs" / "life_cycle.md"
 LONG_SECONDS = 60
 SLOW = 0.005
 SERVICES = {"bulletin": "video", "export": "video", "subscription sensor": "video", "enrichment": "books"}
@@ -115,7 +114,7 @@ class World:
     def requests(self) -> list[RequestRecord]:
         return list(self.server.state.requests)
 
-    def start(self, *, number: int = 1, host: str | None = None, **extra: Any) -> Any:
+    def start(self, *, number: int = 1, host: str | None = None, **extra: Any) -> TaskFork:
         variable = f"AIRFLOW_CONN_MEDIAOPS_{self.case.service.upper()}_DEFAULT"
         connection = json.loads(self.server.connections()[variable])
         has_rate = self.case.service == "books" or "requests_per_second" in extra
@@ -170,9 +169,8 @@ def world(request: pytest.FixtureRequest, forks: TaskForks, tmp_path: Path) -> I
         yield World(case, server, tmp_path, forks)
 
 
-def each(*, where: Callable[[Case], bool] = lambda _: True) -> pytest.MarkDecorator:
-    chosen = [case for case in CASES if where(case)]
-    return pytest.mark.parametrize("world", chosen, ids=lambda case: case.name, indirect=True)
+def each() -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("world", CASES, ids=lambda case: case.name, indirect=True)
 
 
 def stopped(world: World) -> Ended:
@@ -191,6 +189,12 @@ def stopped(world: World) -> Ended:
         if world.case.phase == "publishing":
             (world.folder / "go on").touch()
         return task.ended()
+
+
+def test_the_documentation_has_a_row_for_each_case() -> None:
+    table = PAGE.read_text(encoding="utf-8").partition("| operator: phase |")[2].partition("\n\n")[0]
+    rows = [line.split("|")[1].strip() for line in table.splitlines()[2:]]
+    assert rows == [case.name for case in CASES]
 
 
 @each()

@@ -23,6 +23,7 @@ from airflow_provider_mediaops.exceptions import (
     InvalidConnectionError,
     NotFoundError,
     ServiceUnavailableError,
+    StorageError,
     TemporaryError,
 )
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
@@ -290,10 +291,10 @@ class TestDeferral:
         assert not result["timed_out"]
         assert len(result["captures"]) == 2
 
-    def test_files_that_the_triggerer_cannot_write_fail_the_task(self, tmp_path: Path, supervisor: Supervisor) -> None:
+    def test_an_event_of_version_0_1_about_files_is_read(self, tmp_path: Path, supervisor: Supervisor) -> None:
         task = Task(tmp_path, supervisor, "triggerer")
         event = done_event({"unwritable": [13, "/out/hot.txt cannot be written: Permission denied"]})
-        with pytest.raises(PermissionError, match=r"hot\.txt cannot be written"):
+        with pytest.raises(StorageError, match=r"hot\.txt cannot be written"):
             task.make().execute_complete({}, event)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.exceptions import DestinationInUseError, PermanentError
+from airflow_provider_mediaops.exceptions import DestinationInUseError, PermanentError, TaskStoppedError
 from airflow_provider_mediaops.storage.lease import STALE_AFTER_SECONDS
 from tests.unit.storage.attempts import LEASE, begin, die
 from tests.unit.storage.places import Place, StoppedError, owner, rows
@@ -47,6 +47,25 @@ class TestLease:
         self, bucket: Place, store: Store, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         die(monkeypatch, store, bucket, rows(0))
+
+        block, staging = begin(bucket)
+        assert (staging.resumed, staging.rows) == (True, 2)
+        block.__exit__(None, None, None)
+
+    def test_that_of_a_task_that_airflow_stopped_is_free_for_another_at_once(self, bucket: Place) -> None:
+        block, staging = begin(bucket)
+        staging.commit(rows(0), None)
+        assert not block.__exit__(TaskStoppedError, TaskStoppedError(), None)
+
+        block, staging = begin(bucket, "other")
+        assert staging.resumed is False
+        block.__exit__(None, None, None)
+
+    def test_a_check_leaves_the_destination_and_what_is_staged_as_they_are(self, bucket: Place) -> None:
+        block, staging = begin(bucket)
+        staging.commit(rows(0), None)
+        block.__exit__(TaskStoppedError, TaskStoppedError(), None)
+        bucket.dataset().check(owner())
 
         block, staging = begin(bucket)
         assert (staging.resumed, staging.rows) == (True, 2)

@@ -12,7 +12,6 @@ import pytest
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
     InvalidArgumentError,
-    InvalidConnectionError,
     MediaOpsError,
     NotFoundError,
     RateLimitedError,
@@ -127,15 +126,30 @@ class TestEnd:
         assert caught.value.to_dict() == error.to_dict()
         assert trigger.hook.closed
 
-    async def test_a_watch_that_cannot_be_made_is_told(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_a_watch_that_cannot_be_made_is_one_of_another_version(self, monkeypatch: pytest.MonkeyPatch) -> None:
         trigger = scripted()
 
         def refuse() -> ScriptedWatch:
             raise InvalidArgumentError("threshold is a percentage")
 
         monkeypatch.setattr(trigger, "_make_watch", refuse)
-        with pytest.raises(InvalidConnectionError, match="threshold is a percentage"):
+        with pytest.raises(TemporaryError, match=r"Another version .*threshold is a percentage"):
             value_of(await first_event(trigger))
+
+    @pytest.mark.parametrize("fault", [TypeError("len() of None"), ValueError("none"), KeyError("none"), IndexError()])
+    async def test_a_fault_of_this_program_is_retried_with_its_traceback_in_the_log(
+        self, monkeypatch: pytest.MonkeyPatch, fault: Exception
+    ) -> None:
+        trigger = scripted()
+        lines = log_lines(monkeypatch, type(trigger))
+
+        async def fail(*_: object) -> None:
+            raise fault
+
+        monkeypatch.setattr(trigger, "_wait", fail)
+        with pytest.raises(TemporaryError, match=f"unexpected {type(fault).__name__}"):
+            value_of(await first_event(trigger))
+        assert lines == ["ERROR: The trigger ended with an unexpected error. (with a traceback)"]
 
     async def test_another_error_of_a_value_follows_the_tasks_own_retries(
         self, monkeypatch: pytest.MonkeyPatch

@@ -245,8 +245,8 @@ class TestArguments:
             ({"threshold": 85, "reading_interval": 0}, "reading_interval is a number of seconds above 0"),
         ],
     )
-    async def test_a_watch_that_cannot_be_ends_the_tasks_wait(self, watch: dict[str, Any], words: str) -> None:
-        with pytest.raises(InvalidConnectionError, match=words):
+    async def test_a_watch_that_cannot_be_is_one_of_another_version(self, watch: dict[str, Any], words: str) -> None:
+        with pytest.raises(TemporaryError, match=f"Another version of this provider made this trigger .*{words}"):
             value_of(await first_event(CpuSensorTrigger(conn_id=CONN_ID, watch=watch)))
 
     async def test_the_watch_of_another_version_is_retried(self) -> None:

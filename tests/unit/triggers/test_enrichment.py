@@ -14,9 +14,10 @@ from airflow_provider_mediaops.enrichment.checkpoint import ENRICHED
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
     DestinationInUseError,
-    InvalidConnectionError,
     PermanentError,
     ServiceUnavailableError,
+    StorageError,
+    TemporaryError,
 )
 from airflow_provider_mediaops.storage.dataset import Dataset
 from airflow_provider_mediaops.storage.ownership import Owner
@@ -152,29 +153,25 @@ class TestEvent:
         with pytest.raises(PermanentError, match="there is no column 'isbn', but 'ean'"):
             await enriched(trigger(tmp_path, source=f"{tmp_path}/isbns.csv"))
 
-    async def test_an_error_of_the_disk_is_told_with_its_number(self, supervisor: Supervisor, tmp_path: Path) -> None:
+    async def test_an_error_of_the_disk_is_typed(self, supervisor: Supervisor, tmp_path: Path) -> None:
         supervisor.connect("books_1", connection("http://127.0.0.1:1"))
 
-        outcome = await enriched(trigger(tmp_path, source=f"{tmp_path}/gone.txt"))
+        with pytest.raises(StorageError, match=r"gone\.txt cannot be read"):
+            await enriched(trigger(tmp_path, source=f"{tmp_path}/gone.txt"))
 
-        number, message = outcome["unusable"]
-        assert isinstance(OSError(number, message), FileNotFoundError)
-        assert "gone.txt cannot be read" in message
-
-    async def test_an_error_of_a_store_is_told_too(self, tmp_path: Path) -> None:
+    async def test_so_is_one_of_the_destination(self, tmp_path: Path) -> None:
         (tmp_path / "books.jsonl").mkdir()
 
-        outcome = await enriched(trigger(tmp_path))
-
-        assert outcome == {"unusable": [f"{tmp_path}/books.jsonl cannot be written: it is a folder"]}
+        with pytest.raises(StorageError, match=f"^{tmp_path}/books.jsonl cannot be written: it is a folder$"):
+            await enriched(trigger(tmp_path))
 
     @pytest.mark.parametrize("odd", [{"owner": {"of": "another version"}}, {"destination": "books.xlsx"}])
     async def test_arguments_of_another_version_are_told(self, tmp_path: Path, odd: dict[str, Any]) -> None:
-        with pytest.raises(InvalidConnectionError, match="The trigger's arguments cannot be used"):
+        with pytest.raises(TemporaryError, match="Another version of this provider made this trigger"):
             await enriched(trigger(tmp_path, **odd))
 
     async def test_missing_arguments_are_told(self) -> None:
-        with pytest.raises(InvalidConnectionError, match="The trigger's arguments cannot be used"):
+        with pytest.raises(TemporaryError, match="Another version of this provider made this trigger"):
             await enriched(EnrichmentTrigger(conn_id="c", enrichment={}, settled_after=0))
 
     async def test_arguments_of_a_later_version_do_no_harm(self, supervisor: Supervisor, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from airflow_provider_mediaops.cluster.api import HotThreadsQuery
 from airflow_provider_mediaops.cluster.capture_files import CaptureFiles
 from airflow_provider_mediaops.cluster.capture_on_spike import CapturePlan
 from airflow_provider_mediaops.cluster.cpu import CpuWatch
-from airflow_provider_mediaops.exceptions import AuthenticationError, InvalidConnectionError
+from airflow_provider_mediaops.exceptions import AuthenticationError, StorageError, TemporaryError
 from airflow_provider_mediaops.triggers.event import value_of
 from airflow_provider_mediaops.triggers.hot_threads import CaptureHotThreadsTrigger
 from tests.unit.log_lines import log_lines
@@ -78,15 +78,13 @@ class TestEvent:
 
     async def test_files_that_cannot_be_written_are_told_with_their_error(self, tmp_path: Path) -> None:
         (tmp_path / "hot.txt").mkdir()
-        outcome = await captured(trigger(tmp_path))
-        assert outcome == {"unwritable": [f"{tmp_path}/hot.txt cannot be written: it is a folder"]}
+        with pytest.raises(StorageError, match=f"^{tmp_path}/hot.txt cannot be written: it is a folder$"):
+            await captured(trigger(tmp_path))
 
-    async def test_so_is_the_number_of_a_systems_error(self, tmp_path: Path) -> None:
+    async def test_so_are_those_of_the_system(self, tmp_path: Path) -> None:
         (tmp_path / "file").touch()
-        outcome = await captured(trigger(tmp_path / "file"))
-        number, message = outcome["unwritable"]
-        assert isinstance(OSError(number, message), (FileExistsError, NotADirectoryError))
-        assert "hot.txt cannot be written" in message
+        with pytest.raises(StorageError, match=r"hot\.txt cannot be written"):
+            await captured(trigger(tmp_path / "file"))
 
     @pytest.mark.parametrize(
         "odd",
@@ -100,7 +98,7 @@ class TestEvent:
         ],
     )
     async def test_arguments_of_another_version_are_told(self, tmp_path: Path, odd: dict[str, Any]) -> None:
-        with pytest.raises(InvalidConnectionError, match="The trigger's arguments cannot be used"):
+        with pytest.raises(TemporaryError, match="Another version of this provider made this trigger"):
             await captured(trigger(tmp_path, **odd))
 
 

@@ -1,0 +1,81 @@
+"""The time limit of a task, ``execution_timeout``, while it is deferred."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowTaskTimeout, TaskDeferred
+
+from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
+from airflow_provider_mediaops.sensors.cluster import ClusterCpuSensor
+from airflow_provider_mediaops.triggers.deferral import deferral_timeout
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from airflow.sdk import BaseOperator
+
+try:
+    from airflow.sdk.exceptions import TaskDeferralTimeout
+except ImportError:  # Airflow below 3.2
+    from airflow.exceptions import TaskDeferralTimeout  # type: ignore[no-redef]
+
+LIMIT = timedelta(seconds=90)
+CONTEXT: Any = {}
+
+
+def capture(folder: Path, **arguments: Any) -> BaseOperator:
+    return CaptureHotThreadsOperator(
+        task_id="task",
+        destination=str(folder / "hot.txt"),
+        when_cpu_above=90,
+        wait_timeout=1800,
+        deferrable=True,
+        **arguments,
+    )
+
+
+def sensor(_: Path, **arguments: Any) -> BaseOperator:
+    return ClusterCpuSensor(task_id="task", threshold=90, sustained_for=60, timeout=1800, deferrable=True, **arguments)
+
+
+@pytest.mark.parametrize("make", [capture, sensor])
+class TestADeferredTask:
+    def test_is_deferred_for_no_longer(self, make: Any, tmp_path: Path) -> None:
+        with pytest.raises(TaskDeferred) as deferred:
+            make(tmp_path, execution_timeout=LIMIT).execute(CONTEXT)
+        assert deferred.value.timeout is not None
+        assert LIMIT - timedelta(seconds=60) < deferred.value.timeout <= LIMIT
+
+    def test_is_deferred_for_its_own_time_without_it(self, make: Any, tmp_path: Path) -> None:
+        with pytest.raises(TaskDeferred) as deferred:
+            make(tmp_path).execute(CONTEXT)
+        assert deferred.value.timeout is not None
+        assert deferred.value.timeout >= timedelta(seconds=1800)
+
+    @pytest.mark.parametrize("more", [{}, {"soft_fail": True}])
+    def test_fails_as_one_in_a_worker_does(
+        self, make: Any, tmp_path: Path, more: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        task = make(tmp_path, execution_timeout=LIMIT, **(more if make is sensor else {}))
+
+        def time_out(*_: object) -> None:
+            raise TaskDeferralTimeout
+
+        monkeypatch.setattr("airflow.sdk.bases.operator.BaseOperator.resume_execution", time_out)
+        with pytest.raises(AirflowTaskTimeout, match="took longer than 0:01:30"):
+            task.resume_execution("execute_complete", {}, cast("Any", {}))
+
+
+def test_what_a_worker_has_used_up_is_subtracted(tmp_path: Path) -> None:
+    task = capture(tmp_path, execution_timeout=LIMIT)
+
+    left = deferral_timeout(task, time.monotonic() - 60, 1800)
+
+    assert left is not None
+    assert timedelta() < left <= timedelta(seconds=30)
+    assert deferral_timeout(task, time.monotonic() - 600, 1800) == timedelta()
+    assert deferral_timeout(capture(tmp_path), time.monotonic()) is None
