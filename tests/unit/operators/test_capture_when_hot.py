@@ -307,7 +307,10 @@ class TestLog:
         assert lines == [
             "WARNING: Only some of the nodes are watched: the cluster knows no node node-9.",
             "INFO: Waiting: no node's CPU is at 85 % or more",
-            f"INFO: Captured the hot threads of 1 node(s): {tmp_path}/hot.txt",
+            (
+                f"INFO: Captured the hot threads of 1 node(s): {tmp_path}/hot.txt; "
+                "hottest: 97.5 % opensearch[node-1][search][T#1] on node-1, Search.run"
+            ),
         ]
 
 

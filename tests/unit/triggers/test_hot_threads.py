@@ -185,7 +185,10 @@ class TestWait:
             await captured(trigger(tmp_path))
         assert lines == [
             "INFO: Waiting: no node's CPU is at 85 % or more",
-            f"INFO: Captured the hot threads of 1 node(s): {tmp_path}/hot.txt",
+            (
+                f"INFO: Captured the hot threads of 1 node(s): {tmp_path}/hot.txt; "
+                "hottest: 97.5 % opensearch[node-1][search][T#1] on node-1, Search.run"
+            ),
         ]
 
 
