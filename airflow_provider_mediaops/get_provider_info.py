@@ -35,16 +35,9 @@ _CONFIG: dict[str, Any] = {
 }
 
 
-def _modules(kind: str, **more: str) -> list[dict[str, Any]]:
+def _modules(kind: str) -> list[dict[str, Any]]:
     return [
-        {
-            "integration-name": name,
-            "python-modules": [
-                f"airflow_provider_mediaops.{kind}.{module}"
-                for module in (service, more.get(service))
-                if module is not None
-            ],
-        }
+        {"integration-name": name, "python-modules": [f"airflow_provider_mediaops.{kind}.{service}"]}
         for service, name in _SERVICES.items()
     ]
 
@@ -65,7 +58,7 @@ def get_provider_info() -> dict[str, Any]:
         "hooks": _modules("hooks"),
         "operators": _modules("operators"),
         "sensors": _modules("sensors"),
-        "triggers": _modules("triggers", cluster="hot_threads", books="enrichment"),
+        "triggers": _modules("triggers"),
         "notifications": [
             "airflow_provider_mediaops.notifications.PostBulletinNotifier",
             "airflow_provider_mediaops.notifications.CaptureHotThreadsNotifier",

@@ -339,7 +339,7 @@ class EnrichIsbnsOperator(StoppableTask, BaseOperator):
         from airflow_provider_mediaops.enrichment.attempt import list_beside, write_list
         from airflow_provider_mediaops.storage.path_checks import warn_if_deferred_to_local
         from airflow_provider_mediaops.storage.sources import version_of
-        from airflow_provider_mediaops.triggers.enrichment import EnrichmentTrigger
+        from airflow_provider_mediaops.triggers.books import EnrichmentTrigger
 
         warn_if_deferred_to_local(self.destination, self.log.warning)
         # Whether the destination can be written, and nobody else writes it, is known before the deferral.

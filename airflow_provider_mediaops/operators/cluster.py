@@ -275,7 +275,7 @@ class CaptureHotThreadsOperator(StoppableTask, BaseOperator):
         from airflow_provider_mediaops.cluster.capture import read_formats
         from airflow_provider_mediaops.cluster.capture_reason import TakenFor
         from airflow_provider_mediaops.storage.path_checks import warn_if_deferred_to_local
-        from airflow_provider_mediaops.triggers.hot_threads import CaptureHotThreadsTrigger
+        from airflow_provider_mediaops.triggers.cluster import CaptureHotThreadsTrigger
 
         warn_if_deferred_to_local(self.destination, self.log.warning)
         # There it is found out again, for the triggerer; here it costs no wait.

@@ -1,17 +1,21 @@
-"""The triggers of the search cluster: one for the sensor, and one that starts DAGs when a node runs hot."""
+"""The triggers of the search cluster: of the sensor, of the capture, and one that starts DAGs when a node runs hot."""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import aclosing, asynccontextmanager
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.hooks.threads import import_in_thread
-from airflow_provider_mediaops.triggers.base import WatchTrigger
+from airflow_provider_mediaops.http.exchange import awaiting
+from airflow_provider_mediaops.triggers.base import WatchTrigger, WorkTrigger, carried_out, reading_row
+from airflow_provider_mediaops.triggers.deferral import SETTLED_AFTER_SECONDS
 from airflow_provider_mediaops.version_compat import asset_state_store
 
 if TYPE_CHECKING:
@@ -19,14 +23,22 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.cluster.cpu import CpuWatch, Hysteresis, Spike
     from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
-    from airflow_provider_mediaops.triggers.shared_readings import SharedReadings
+    from airflow_provider_mediaops.http.exchange import Call, Conversation
+    from airflow_provider_mediaops.triggers.shared_readings import SharedCluster, SharedReadings
     from airflow_provider_mediaops.waiting import Watch
+
+T = TypeVar("T")
 
 # A DAG file is parsed without them, and the event loop does not wait for their import.
 _RUN_TIME_MODULES = (
     "airflow_provider_mediaops.cluster.cpu",
     "airflow_provider_mediaops.triggers.shared_readings",
     "airflow_provider_mediaops.triggers.spike_series",
+)
+_CAPTURE_MODULES = (
+    "airflow_provider_mediaops.cluster.capture_files",
+    "airflow_provider_mediaops.cluster.capture_on_spike",
+    "airflow_provider_mediaops.triggers.shared_readings",
 )
 # What makes another watch, with a state of its own in the asset's store.
 _WATCHED = ("cluster_conn_id", "threshold", "sustained_for", "nodes", "require", "clear_below")
@@ -65,6 +77,87 @@ class CpuSensorTrigger(WatchTrigger):
 
         async with shared_cluster(self.conn_id) as cluster:
             yield cluster.readings(self._make_watch().nodes, self.poke_interval)
+
+
+class CaptureHotThreadsTrigger(WorkTrigger):
+    """
+    Waits in the triggerer until nodes run hot, captures their hot threads in the same step, and writes the files.
+
+    All that wait on one connection share its readings. There is one event, with paths and counts: what
+    :func:`~airflow_provider_mediaops.cluster.capture_on_spike.capture_when_hot` says became of it, or a typed error.
+    Where the triggerer restarts, a streak of high readings begins anew, and so does a series of captures. The
+    constructor takes plain values and never raises, because an exception there stops the whole triggerer.
+
+    :param conn_id: the connection's id.
+    :param plan: what is captured, and when: the fields of ``CapturePlan``, plain values.
+    :param destination: the path of the text.
+    :param formats: what is written.
+    :param deadline: when the wait ends, in seconds since 1970, so that a restart does not prolong it.
+    :param taken_for: the task attempt that the page names: the fields of ``TakenFor``; None in older rows.
+    :param settled_after: the event comes no sooner than so many seconds after the trigger's start.
+    """
+
+    def __init__(
+        self,
+        *,
+        conn_id: str,
+        plan: dict[str, Any],
+        destination: str,
+        formats: list[str],
+        deadline: float,
+        taken_for: dict[str, Any] | None = None,
+        settled_after: float = SETTLED_AFTER_SECONDS,
+    ) -> None:
+        super().__init__(settled_after=settled_after)
+        self.conn_id = conn_id
+        self.plan = plan
+        self.destination = destination
+        self.formats = formats
+        self.deadline = deadline
+        self.taken_for = taken_for
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Return the class and the arguments from which Airflow makes this trigger again."""
+        return f"{type(self).__module__}.{type(self).__qualname__}", {
+            "conn_id": self.conn_id,
+            "plan": self.plan,
+            "destination": self.destination,
+            "formats": self.formats,
+            "deadline": self.deadline,
+            "taken_for": self.taken_for,
+            "settled_after": self.settled_after,
+        }
+
+    async def _result(self) -> dict[str, Any]:
+        await import_in_thread(*_CAPTURE_MODULES)
+        from airflow_provider_mediaops.cluster.capture import CaptureDestination
+        from airflow_provider_mediaops.cluster.capture_files import CaptureFiles
+        from airflow_provider_mediaops.cluster.capture_on_spike import CapturePlan, capture_when_hot
+        from airflow_provider_mediaops.cluster.capture_reason import TakenFor
+        from airflow_provider_mediaops.triggers.shared_readings import shared_cluster
+
+        with reading_row():
+            plan = CapturePlan.from_dict(self.plan)
+            taken_for = TakenFor.from_dict(self.taken_for)
+            files = CaptureFiles(CaptureDestination(self.destination, self.formats, plan.captures, taken_for), self.log)
+            deadline = time.monotonic() + (self.deadline - time.time())
+        async with shared_cluster(self.conn_id) as cluster:
+            conversation = capture_when_hot(
+                partial(_asked, cluster),
+                plan,
+                files,
+                readings=cluster.readings(plan.query.nodes, plan.poll_interval),
+                deadline=deadline,
+                tell=self._tell,
+            )
+            return await carried_out(conversation)
+
+    def _tell(self, level: int, sentence: str) -> None:
+        self.log.log(level, "%s", sentence)
+
+
+def _asked(cluster: SharedCluster, call: Call[T]) -> Conversation[T]:
+    return awaiting(lambda: cluster.aask(call))
 
 
 def _is_number(value: object) -> bool:

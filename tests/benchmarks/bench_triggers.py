@@ -182,7 +182,7 @@ def _capture(nodes: list[str] | None, interval: float, destination: Path) -> Bas
     from airflow_provider_mediaops.cluster.api import HotThreadsQuery
     from airflow_provider_mediaops.cluster.capture_on_spike import CapturePlan
     from airflow_provider_mediaops.cluster.cpu import CpuWatch
-    from airflow_provider_mediaops.triggers.hot_threads import CaptureHotThreadsTrigger
+    from airflow_provider_mediaops.triggers.cluster import CaptureHotThreadsTrigger
 
     plan = CapturePlan(HotThreadsQuery(nodes), CpuWatch(85, sustained_for=60, nodes=nodes), poll_interval=interval)
     return CaptureHotThreadsTrigger(

@@ -11,7 +11,7 @@ import pytest
 from airflow_provider_mediaops.cluster.hot_threads.parser import parse
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 from airflow_provider_mediaops.sensors.cluster import ClusterCpuSensor
-from airflow_provider_mediaops.triggers.hot_threads import CaptureHotThreadsTrigger
+from airflow_provider_mediaops.triggers.cluster import CaptureHotThreadsTrigger
 from tests.cluster.proxy import running_proxy
 from tests.cluster.waiting import wait_for
 

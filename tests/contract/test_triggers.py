@@ -129,6 +129,15 @@ def test_so_does_that_of_an_operator(task: Task, tmp_path: Path) -> None:
     assert list(values) == list(inspect.signature(type(trigger)).parameters)
 
 
+@pytest.mark.parametrize(
+    ("former", "module"),
+    [("hot_threads.CaptureHotThreadsTrigger", "cluster"), ("enrichment.EnrichmentTrigger", "books")],
+)
+def test_a_row_of_version_0_1_names_a_former_place(former: str, module: str) -> None:
+    name = former.rpartition(".")[2]
+    assert import_string(f"{PACKAGE.__name__}.{former}") is import_string(f"{PACKAGE.__name__}.{module}.{name}")
+
+
 @pytest.mark.parametrize("task", WAITING, ids=name_of)
 def test_a_subclass_that_passes_its_arguments_on_survives_the_way(task: Task, tmp_path: Path) -> None:
     trigger = trigger_of(task.writing_to(tmp_path))

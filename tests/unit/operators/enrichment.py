@@ -10,7 +10,7 @@ import pytest
 from airflow.providers.common.compat.sdk import TaskDeferred
 
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
-from airflow_provider_mediaops.triggers.enrichment import EnrichmentTrigger
+from airflow_provider_mediaops.triggers.books import EnrichmentTrigger
 from tests.unit.book_database import CALENDAR, CRIME, NO_SUCH_BOOK, PROGRAMMING, book, connection
 from tests.unit.conversations import on_a_loop
 from tests.unit.sensor_forms import first_event, made_again

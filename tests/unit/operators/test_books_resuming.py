@@ -20,7 +20,7 @@ from airflow_provider_mediaops.http.rate_limit.stores import store_at
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.storage.ownership import Owner
 from airflow_provider_mediaops.storage.sources import version_of
-from airflow_provider_mediaops.triggers.enrichment import EnrichmentTrigger
+from airflow_provider_mediaops.triggers.books import EnrichmentTrigger
 from airflow_provider_mediaops.triggers.event import done_event, error_event
 from tests.unit.book_database import CALENDAR, CRIME, LIMIT_404, NO_SUCH_BOOK, PROGRAMMING, book, connection
 from tests.unit.log_lines import log_lines

@@ -22,8 +22,7 @@ from airflow_provider_mediaops.sensors.cluster import ClusterCpuSensor
 from airflow_provider_mediaops.sensors.video import SubscriptionSensor
 from airflow_provider_mediaops.task_failure import PERMANENT
 from airflow_provider_mediaops.triggers.books import BookTrigger
-from airflow_provider_mediaops.triggers.cluster import CpuSensorTrigger, HighCpuTrigger
-from airflow_provider_mediaops.triggers.hot_threads import CaptureHotThreadsTrigger
+from airflow_provider_mediaops.triggers.cluster import CaptureHotThreadsTrigger, CpuSensorTrigger, HighCpuTrigger
 from airflow_provider_mediaops.triggers.video import SubscriptionTrigger
 from tests.unit.log_lines import log_lines
 from tests.unit.sensor_forms import first_event, made_again

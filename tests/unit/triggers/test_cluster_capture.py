@@ -15,8 +15,8 @@ from airflow_provider_mediaops.cluster.capture_files import CaptureFiles
 from airflow_provider_mediaops.cluster.capture_on_spike import CapturePlan
 from airflow_provider_mediaops.cluster.cpu import CpuWatch
 from airflow_provider_mediaops.exceptions import AuthenticationError, StorageError, TemporaryError
+from airflow_provider_mediaops.triggers.cluster import CaptureHotThreadsTrigger
 from airflow_provider_mediaops.triggers.event import value_of
-from airflow_provider_mediaops.triggers.hot_threads import CaptureHotThreadsTrigger
 from tests.unit.log_lines import log_lines
 from tests.unit.loopback import Loopback, Peer, answering
 from tests.unit.search_cluster import connection, http, replied, report, stats
