@@ -5,17 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, cast
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 from airflow.providers.common.compat.sdk import BaseOperator
 
 from airflow_provider_mediaops.arguments import (
     path_text,
-    read_choice,
-    read_flag,
     read_identifier,
     read_path,
     read_text,
@@ -35,11 +33,11 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.books.batch.rows import IsbnRow
     from airflow_provider_mediaops.enrichment.attempt import Enrichment
-    from airflow_provider_mediaops.enrichment.max_failures import MaxFailures
+    from airflow_provider_mediaops.enrichment.options import EnrichmentOptions
     from airflow_provider_mediaops.storage.dataset import Dataset, Staging
     from airflow_provider_mediaops.storage.formats import CsvFormulas
     from airflow_provider_mediaops.storage.ownership import Owner
-    from airflow_provider_mediaops.storage.source_columns import ColumnType, Keep
+    from airflow_provider_mediaops.storage.source_columns import ColumnType
 
 
 class EnrichIsbnsOperator(StoppableTask, BaseOperator):
@@ -146,8 +144,7 @@ class EnrichIsbnsOperator(StoppableTask, BaseOperator):
             read_identifier("books_conn_id", self.books_conn_id)
         if not is_templated(self.destination):
             read_path("destination", self.destination)
-        values = {name: getattr(self, name) for name in _OPTIONS}
-        _read_options({name: _OPTIONS[name] if is_templated(value) else value for name, value in values.items()})
+        self._check_known_options()
         if not is_templated(self.isbn_column):
             self._read_column()
         if self.source is None:
@@ -160,6 +157,13 @@ class EnrichIsbnsOperator(StoppableTask, BaseOperator):
         if not is_templated(self.source, self.destination):
             self._check_destination()
 
+    def _check_known_options(self) -> None:
+        from airflow_provider_mediaops.enrichment.options import STAND_INS, EnrichmentOptions
+
+        values = {name: getattr(self, name) for name in STAND_INS}
+        known = {name: value for name, value in values.items() if not is_templated(value)}
+        EnrichmentOptions.read({**STAND_INS, **known})
+
     def _check_known_source(self) -> None:
         source = self.source
         if not is_templated(source):
@@ -169,9 +173,11 @@ class EnrichIsbnsOperator(StoppableTask, BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Look up all ISBNs, here or in the triggerer, publish the dataset, and return the summary."""
+        from airflow_provider_mediaops.enrichment.options import STAND_INS, EnrichmentOptions
+
         started = time.monotonic()
         with ending_task():
-            options = _read_options({name: getattr(self, name) for name in _OPTIONS})
+            options = EnrichmentOptions.read({name: getattr(self, name) for name in STAND_INS})
             isbns = self._checked_isbns(options)
             version = self._version()
             owner = self._owner(context, isbns, version, options)
@@ -203,7 +209,7 @@ class EnrichIsbnsOperator(StoppableTask, BaseOperator):
                 raise StorageError(str(unusable[-1]))
             return summary
 
-    def _checked_isbns(self, options: _Options) -> list[Any] | None:
+    def _checked_isbns(self, options: EnrichmentOptions) -> list[Any] | None:
         """Check the rendered paths; return the list, or None if it is in a file."""
         self.books_conn_id = read_identifier("books_conn_id", self.books_conn_id)
         self.destination = self._read_path("destination")
@@ -263,7 +269,9 @@ class EnrichIsbnsOperator(StoppableTask, BaseOperator):
 
         return None if self.source is None else version_of(self.source)
 
-    def _owner(self, context: Context, isbns: Sequence[Any] | None, version: str | None, options: _Options) -> Owner:
+    def _owner(
+        self, context: Context, isbns: Sequence[Any] | None, version: str | None, options: EnrichmentOptions
+    ) -> Owner:
         listed = [str(self.source), version] if isbns is None else _digest_of(isbns)
         parameters: dict[str, Any] = {
             "destination": str(self.destination),
@@ -279,7 +287,7 @@ class EnrichIsbnsOperator(StoppableTask, BaseOperator):
             parameters["keep_columns"] = options.keep_columns
         return owner_of(context, parameters)
 
-    def _enrichment(self, owner: Owner, version: str | None, options: _Options) -> Enrichment:
+    def _enrichment(self, owner: Owner, version: str | None, options: EnrichmentOptions) -> Enrichment:
         """Return the enrichment; what needs all of the source to be read is still missing (:meth:`_counted`)."""
         from airflow_provider_mediaops.enrichment.attempt import Enrichment
         from airflow_provider_mediaops.storage.sources import has_columns
@@ -298,7 +306,7 @@ class EnrichIsbnsOperator(StoppableTask, BaseOperator):
             bulk_verify=options.bulk_verify,
         )
 
-    def _counted(self, enrichment: Enrichment, isbns: Sequence[Any] | None, options: _Options) -> Enrichment:
+    def _counted(self, enrichment: Enrichment, isbns: Sequence[Any] | None, options: EnrichmentOptions) -> Enrichment:
         """Return the enrichment with the figures of the whole source; a fault in it is raised now, not after days."""
         from airflow_provider_mediaops.enrichment.attempt import check_rows
         from airflow_provider_mediaops.enrichment.max_failures import allowed_failures
@@ -365,48 +373,6 @@ class EnrichIsbnsOperator(StoppableTask, BaseOperator):
         from airflow_provider_mediaops.enrichment.attempt import rows_of
 
         return rows_of(str(self.source), self.isbn_column) if isbns is None else map(IsbnRow.of, isbns)
-
-
-# The options that decide how the list is looked up and written. The values fit all values of the other options: each
-# stands for a template until that is rendered.
-_OPTIONS: dict[str, Any] = {
-    "keep_columns": True,
-    "csv_formulas": "keep",
-    "bulk": True,
-    "bulk_verify": False,
-    "on_invalid": "record",
-    "max_failures": 0,
-}
-
-
-@dataclass(frozen=True, slots=True)
-class _Options:
-    """The options as they are meant."""
-
-    keep_columns: Keep
-    csv_formulas: CsvFormulas
-    bulk: bool
-    bulk_verify: bool
-    on_invalid: str
-    max_failures: MaxFailures
-
-
-def _read_options(values: Mapping[str, Any]) -> _Options:
-    from airflow_provider_mediaops.enrichment.max_failures import read_max_failures
-    from airflow_provider_mediaops.storage.formats import CSV_FORMULAS
-    from airflow_provider_mediaops.storage.source_columns import read_keep
-
-    bulk, bulk_verify = (read_flag(name, values[name]) for name in ("bulk", "bulk_verify"))
-    if bulk_verify and not bulk:
-        raise InvalidArgumentError("bulk_verify is about bulk requests: give bulk=True, too.")
-    return _Options(
-        keep_columns=read_keep(values["keep_columns"]),
-        csv_formulas=cast("CsvFormulas", read_choice("csv_formulas", values["csv_formulas"], CSV_FORMULAS)),
-        bulk=bulk,
-        bulk_verify=bulk_verify,
-        on_invalid=read_choice("on_invalid", values["on_invalid"], ("record", "fail")),
-        max_failures=read_max_failures(values["max_failures"]),
-    )
 
 
 def _digest_of(isbns: Sequence[Any]) -> str:

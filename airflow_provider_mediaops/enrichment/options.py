@@ -1,0 +1,58 @@
+"""Read the options of an enrichment: how a list is looked up, and how its dataset is written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from airflow_provider_mediaops.arguments import read_choice, read_flag
+from airflow_provider_mediaops.enrichment.max_failures import MaxFailures, read_max_failures
+from airflow_provider_mediaops.exceptions import InvalidArgumentError
+from airflow_provider_mediaops.storage.formats import CSV_FORMULAS, CsvFormulas
+from airflow_provider_mediaops.storage.source_columns import Keep, read_keep
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: A value for each option that fits all values of the others: it stands for a template until that is rendered.
+STAND_INS: dict[str, Any] = {
+    "keep_columns": True,
+    "csv_formulas": "keep",
+    "bulk": True,
+    "bulk_verify": False,
+    "on_invalid": "record",
+    "max_failures": 0,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class EnrichmentOptions:
+    """The options of an enrichment, read; the operator's arguments of the same names describe them."""
+
+    keep_columns: Keep
+    csv_formulas: CsvFormulas
+    bulk: bool
+    bulk_verify: bool
+    on_invalid: str
+    max_failures: MaxFailures
+
+    @classmethod
+    def read(cls, values: Mapping[str, Any]) -> EnrichmentOptions:
+        """
+        Read the options as people and templates write them.
+
+        :param values: every option by its name, rendered.
+        :returns: the options.
+        :raises InvalidArgumentError: for a value that cannot be used, and for options that contradict each other.
+        """
+        bulk, bulk_verify = (read_flag(name, values[name]) for name in ("bulk", "bulk_verify"))
+        if bulk_verify and not bulk:
+            raise InvalidArgumentError("bulk_verify is about bulk requests: give bulk=True, too.")
+        return cls(
+            keep_columns=read_keep(values["keep_columns"]),
+            csv_formulas=cast("CsvFormulas", read_choice("csv_formulas", values["csv_formulas"], CSV_FORMULAS)),
+            bulk=bulk,
+            bulk_verify=bulk_verify,
+            on_invalid=read_choice("on_invalid", values["on_invalid"], ("record", "fail")),
+            max_failures=read_max_failures(values["max_failures"]),
+        )
