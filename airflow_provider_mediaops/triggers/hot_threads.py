@@ -35,9 +35,9 @@ class CaptureHotThreadsTrigger(WorkTrigger):
     constructor takes plain values and never raises, because an exception there stops the whole triggerer.
 
     :param conn_id: the connection's id.
-    :param plan: what is captured, and when: the fields of ``CapturePlan``, plain values.
+    :param plan: the fields of ``CapturePlan``, plain values.
     :param destination: the path of the text.
-    :param formats: what is written.
+    :param formats: the files to write.
     :param deadline: when the wait ends, in seconds since 1970, so that a restart does not prolong it.
     :param taken_for: the task attempt that the page names: the fields of ``TakenFor``; None in older rows.
     :param settled_after: the event comes no sooner than so many seconds after the trigger's start.
@@ -94,11 +94,11 @@ class CaptureHotThreadsTrigger(WorkTrigger):
                 files,
                 readings=cluster.readings(plan.query.nodes, plan.poll_interval),
                 deadline=deadline,
-                tell=self._tell,
+                log=self._log_sentence,
             )
             return await carried_out(conversation)
 
-    def _tell(self, level: int, sentence: str) -> None:
+    def _log_sentence(self, level: int, sentence: str) -> None:
         self.log.log(level, "%s", sentence)
 
 
