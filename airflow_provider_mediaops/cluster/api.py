@@ -1,4 +1,4 @@
-"""The requests of the search cluster, and what their replies and errors mean. It does no I/O."""
+"""Calls of the search cluster as values: requests, and functions that parse replies and errors. No I/O."""
 
 from __future__ import annotations
 
@@ -318,7 +318,7 @@ def probe(ask: Ask) -> Conversation[str | None]:
     raise PermissionDeniedError(f"The connection's user {allowed}. {first.message}", **first.context())
 
 
-# Both products name what they refuse, each in its own words.
+# Both products name the refused parameter, each in its own words.
 _OPENSEARCH_DENIAL = "no permissions for ["
 _ELASTICSEARCH_DENIAL = "is unauthorized for "
 _NO_SUCH_ROUTE = "no handler found for uri"

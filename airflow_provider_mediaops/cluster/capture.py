@@ -1,4 +1,4 @@
-"""One capture: the CPU of the nodes and, right after it, their hot threads; and what is kept of it."""
+"""Take a capture, which is the nodes' CPU and right after it their hot threads, and summarize it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.models import NodeStats
     from airflow_provider_mediaops.http.exchange import Ask, Conversation
 
-#: In what a capture can be written, in this order: the text as it came, the report that was read from it, its stacks
+#: The file formats of a capture, in this order: the text as it came, the report that was read from it, its stacks
 #: for flame-graph tools, and a page for people.
 FORMATS = ("txt", "json", "folded", "html")
 
@@ -43,9 +43,9 @@ def capture_paths(destination: str, formats: str | Sequence[str], number: int | 
     """
     Name the files of a capture: the destination, its suffix exchanged for each format's own.
 
-    :param destination: the path of the text; where it ends in no known suffix, one is appended.
+    :param destination: the path of the text; if it ends in no known suffix, one is appended.
     :param formats: any of :data:`FORMATS`, each once, in a list or in one text with commas.
-    :param number: which of several captures this is; None where there is one only. The page is one for all.
+    :param number: which of several captures this is; None if there is only one. All share one page.
     :returns: a path for each format, in the order in which they are written.
     :raises ValueError: for an unknown format, none at all, or a destination that names no file.
     """
@@ -75,12 +75,12 @@ def read_formats(formats: object) -> tuple[str, ...]:
 @dataclass(frozen=True)
 class Capture:
     """
-    What a cluster said of its hot threads.
+    A hot-threads report with its circumstances.
 
     :param text: the report, with a surrogate for each byte that is no UTF-8.
     :param selectors: the nodes that were asked for; None for all.
-    :param stats: the nodes' statistics right before it; None where the cluster did not give them.
-    :param remarks: what a person should know of how it was taken.
+    :param stats: the nodes' statistics right before it; None if the cluster did not return them.
+    :param remarks: sentences about how it was taken.
     :param taken: when it was asked for.
     :param cause: why it was taken, in words, as :func:`~airflow_provider_mediaops.cluster.capture_reason.cause_of`
         returns it; empty if it is unknown.
@@ -111,7 +111,7 @@ class Capture:
 
     @property
     def is_vain(self) -> bool:
-        """Whether none of the nodes that are meant has a section; told without reading the report."""
+        """Whether the report covers none of the requested nodes. Does not parse the report."""
         if self.stats is None:
             wanted = _plain(self.selectors)
         else:
@@ -121,10 +121,10 @@ class Capture:
 
     def content(self, format: str) -> bytes:
         """
-        Give the content of one of the capture's files.
+        Return the content of one of the capture's files.
 
         :param format: one of :data:`FORMATS` but for the page, which may show several captures.
-        :returns: for ``txt`` what the cluster sent, byte for byte; for ``json`` the report in ASCII; for ``folded`` a
+        :returns: for ``txt`` the report as it came, byte for byte; for ``json`` the report in ASCII; for ``folded`` a
             line a stack.
         :raises ValueError: for any other format.
         """
@@ -153,7 +153,7 @@ class Capture:
 
     def warnings(self) -> list[str]:
         """
-        Say in sentences what a person should know of this capture.
+        Return sentences about everything unusual in this capture.
 
         :returns: the remarks, missing nodes, and pieces of the text that were not understood.
         """
@@ -222,16 +222,16 @@ def take_capture(
     """
     Ask for the CPU of the nodes, unless it has just been read, then for their hot threads.
 
-    The CPU is an extra: where the cluster refuses it, or fails to give it, the capture is taken all the same.
+    The CPU is optional: if the cluster refuses or fails to return it, the capture is taken without it.
 
     :param ask: makes a conversation of a call.
     :param query: which hot threads.
-    :param reading: what has just been read; then nothing is asked before the hot threads.
+    :param reading: the CPU that was just read; None reads it first.
     :param now: the time.
     :param cause: why it is taken, in words.
     :returns: a conversation whose result is the capture.
-    :raises ReplyTimeoutError: where none of the nodes that were asked for by name is in the report.
-    :raises MediaOpsError: where the cluster gives no hot threads.
+    :raises ReplyTimeoutError: if none of the nodes that were asked for by name is in the report.
+    :raises MediaOpsError: if the cluster returns no hot threads.
     """
     if reading is None:
         reading = yield from _read_cpu(ask, query)
@@ -255,8 +255,8 @@ class Reading:
     """
     The CPU of the nodes, read right before a capture.
 
-    :param stats: the statistics; None where the cluster did not give them.
-    :param remarks: what a person should know of them.
+    :param stats: the statistics; None if the cluster did not return them.
+    :param remarks: sentences about them.
     """
 
     stats: NodeStats | None

@@ -1,4 +1,4 @@
-"""Write captures of hot threads to files, and log what was hot."""
+"""Write captures of hot threads to files, and log the hottest thread."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class CaptureFiles:
     the captures are kept in a temporary file, so that a series takes hardly more memory than one capture.
 
     :param destination: the names of the files.
-    :param log: the logger for the paths of the files, the hottest thread, and warnings about what was captured.
+    :param log: the logger for the paths of the files, the hottest thread, and warnings about the capture.
     """
 
     def __init__(self, destination: CaptureDestination, log: Any) -> None:

@@ -1,7 +1,7 @@
 """
 Capture at detection: the hot threads, asked for by the step that saw the spike.
 
-One conversation serves the worker and the triggerer. What is kept of a capture is done beside it, in a thread.
+One conversation serves the worker and the triggerer. Files are written in a thread beside it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ON_TIMEOUT = ("skip", "fail", "capture")
 
 # Their summaries share one XCom, and their reports one page.
 _MOST_CAPTURES = 50
-# Failures that are told one by one; of more, the last.
+# So many failures are listed: the last ones.
 _TOLD_FAILURES = 20
 _LONGEST_MESSAGE = 500
 # Clusters take some 4,000 characters of address; there are others beside the ids.
@@ -47,13 +47,13 @@ class CapturePlan:
     """
     Which hot threads to capture, when, and how often.
 
-    :param query: which hot threads; where nodes run hot, those of these nodes.
+    :param query: which hot threads; after a spike, those of the hot nodes.
     :param watch: the spike to wait for, of the query's nodes; None captures at once.
     :param poll_interval: seconds between two readings of the CPU.
     :param on_timeout: ``capture`` takes what there is at the time limit; ``skip`` and ``fail`` take nothing.
     :param captures: how many captures are taken of one spike.
     :param every: seconds from one capture to the next.
-    :raises ValueError: for what can never be, or is no figure.
+    :raises ValueError: if a value is invalid or not a number.
     """
 
     query: HotThreadsQuery
@@ -79,7 +79,7 @@ class CapturePlan:
 
     def to_dict(self) -> dict[str, Any]:
         """
-        Give the plan as plain values, as a trigger carries them.
+        Return the plan as plain values, as a trigger serializes them.
 
         :returns: every field by its name.
         """
@@ -92,15 +92,15 @@ class CapturePlan:
 
         :param fields: what :meth:`to_dict` gave.
         :returns: the plan.
-        :raises ValueError: where a value cannot be.
-        :raises TypeError: where there are other fields than this version's.
+        :raises ValueError: if a value is invalid.
+        :raises TypeError: if the fields are not those of this version.
         """
         query, watch = HotThreadsQuery(**fields["query"]), fields.get("watch")
         return cls(**{**fields, "query": query, "watch": CpuWatch(**watch) if watch else None})
 
 
 class Keeper(Protocol):
-    """What keeps captures; its methods may block."""
+    """Stores captures; its methods may block."""
 
     @property
     def shows_cores(self) -> bool:
@@ -108,7 +108,7 @@ class Keeper(Protocol):
         ...
 
     def check(self) -> None:
-        """Raise OSError where nothing can be kept."""
+        """Raise OSError if nothing can be kept."""
         ...
 
     def keep(self, capture: Capture, number: int) -> dict[str, Any]:
@@ -117,13 +117,13 @@ class Keeper(Protocol):
 
         :param capture: the capture.
         :param number: its place in the series, from 1 on.
-        :returns: what is told of it: plain values, small.
+        :returns: its summary: a few plain values.
         """
         ...
 
     def finish(self, cores: Mapping[str, int] | None = None) -> None:
         """
-        Keep what is made of all captures together.
+        Store the files that all captures share.
 
         :param cores: the number of processors of each node, by its id; None if it is unknown.
         """
@@ -137,31 +137,31 @@ def capture_when_hot(
     *,
     readings: Readings[NodeStats],
     deadline: float = float("inf"),
-    tell: Callable[[int, str], None],
+    log: Callable[[int, str], None],
     clock: Clock | None = None,
 ) -> Conversation[dict[str, Any]]:
     """
     Wait for a spike, and ask for the hot threads of its nodes in the step that saw it, before anything else.
 
-    A capture that fails for a time, or in which none of the nodes reported, is told, and the wait goes on.
+    After a capture that fails temporarily, or that covers none of the nodes, the wait continues; the failure is logged.
 
     :param ask: makes a conversation of a call.
-    :param plan: what is captured; where it has no spike to wait for, it is captured at once.
+    :param plan: the capture's settings; without a spike to wait for, it is taken at once.
     :param keeper: keeps the captures.
-    :param readings: where the readings of the CPU come from.
+    :param readings: the source of CPU readings.
     :param deadline: when the wait ends, as the clock's ``monotonic`` counts.
-    :param tell: is told what happens: a level of :mod:`logging`, and a sentence.
+    :param log: called with a level of :mod:`logging` and a sentence.
     :param clock: the time.
     :returns: a conversation; see :meth:`_Series.outcome`.
-    :raises MediaOpsError: where the cluster refuses for good.
-    :raises OSError: where a capture cannot be kept.
+    :raises MediaOpsError: if the cluster refuses for good.
+    :raises OSError: if a capture cannot be kept.
     """
-    series = _Series(ask, plan, keeper, tell, clock or Clock())
+    series = _Series(ask, plan, keeper, log, clock or Clock())
     yield Blocking(keeper.check)
     if plan.watch is None:
         return (yield from series.all_of(plan.query))
     verdict = SpikeVerdict(Streaks(plan.watch), series.clock.monotonic)
-    pace, progress, pause = Pace(plan.poll_interval, may_return=True), Progress(tell), 0.0
+    pace, progress, pause = Pace(plan.poll_interval, may_return=True), Progress(log), 0.0
     while True:
         done = yield from wait(readings, verdict, pace, progress, first_pause=pause, deadline=deadline)
         if not isinstance(done, Done):
@@ -187,7 +187,7 @@ def capture_at_once(
     plan: CapturePlan,
     keeper: Keeper,
     *,
-    tell: Callable[[int, str], None],
+    log: Callable[[int, str], None],
     clock: Clock | None = None,
     timed_out: bool = False,
 ) -> Conversation[dict[str, Any]]:
@@ -195,16 +195,16 @@ def capture_at_once(
     Capture the hot threads of all nodes that the plan names, with no wait before.
 
     :param ask: makes a conversation of a call.
-    :param plan: what is captured.
+    :param plan: the capture's settings.
     :param keeper: keeps the captures.
-    :param tell: is told what happens: a level of :mod:`logging`, and a sentence.
+    :param log: called with a level of :mod:`logging` and a sentence.
     :param clock: the time.
     :param timed_out: whether this takes the place of a spike that did not come.
     :returns: a conversation; see :meth:`_Series.outcome`.
-    :raises MediaOpsError: where the first capture fails.
-    :raises OSError: where a capture cannot be kept.
+    :raises MediaOpsError: if the first capture fails.
+    :raises OSError: if a capture cannot be kept.
     """
-    series = _Series(ask, plan, keeper, tell, clock or Clock(), timed_out=timed_out)
+    series = _Series(ask, plan, keeper, log, clock or Clock(), timed_out=timed_out)
     yield Blocking(keeper.check)
     return (yield from series.all_of(plan.query))
 
@@ -213,7 +213,7 @@ def _at_the_limit(series: _Series) -> Conversation[dict[str, Any]]:
     series.timed_out = True
     if series.plan.on_timeout != "capture":
         return series.outcome()
-    series.tell(logging.WARNING, "The time limit has come without a spike: capturing all the same.")
+    series.log(logging.WARNING, "The time limit has come without a spike: capturing all the same.")
     return (yield from series.all_of(series.plan.query))
 
 
@@ -232,12 +232,12 @@ def _limited(query: HotThreadsQuery, spike: Spike) -> tuple[HotThreadsQuery, Rea
 
 @dataclass(slots=True)
 class _Series:
-    """The captures of one spike, and what became of them."""
+    """The captures of one spike, with their results."""
 
     ask: Ask
     plan: CapturePlan
     keeper: Keeper
-    tell: Callable[[int, str], None]
+    log: Callable[[int, str], None]
     clock: Clock
     timed_out: bool = False
     _kept: list[dict[str, Any]] = field(default_factory=list)
@@ -271,7 +271,7 @@ class _Series:
                     yield Blocking(self.keeper.finish)
                     raise
                 self.note(error, number)
-                self.tell(logging.WARNING, f"Capture {number} of {self.plan.captures} failed: {error.message}")
+                self.log(logging.WARNING, f"Capture {number} of {self.plan.captures} failed: {error.message}")
         # Once the reports are safe, and no sooner: the cluster is busy.
         cores = (yield from read_cores(self.ask, query)) if self.keeper.shows_cores else None
         yield Blocking(lambda: self.keeper.finish(cores))
@@ -291,9 +291,9 @@ class _Series:
 
     def outcome(self) -> dict[str, Any]:
         """
-        Say what became of it in plain values.
+        Return the result as plain values.
 
-        :returns: ``captures``: what the keeper told of each; ``failures``: the last captures that failed, with ``at``,
+        :returns: ``captures``: the summary of each; ``failures``: the last captures that failed, with ``at``,
             ``capture``, ``error`` and ``message``, and their number in ``failure_count``; ``timed_out``.
         """
         return {

@@ -31,7 +31,7 @@ class SpooledCapture:
     A capture whose text is on the disk; one of the captures of a page.
 
     :param taken: when it was asked for.
-    :param remarks: what a person should know of it.
+    :param remarks: sentences about how it was taken.
     :param path: the file that holds its text; None if there is none.
     :param cause: why it was taken.
     :param read_text: reads the text.
@@ -69,7 +69,7 @@ class CaptureSpool(Sequence[SpooledCapture]):
     """
     The captures of a series, compressed in a temporary file without a name, which ends with this object.
 
-    In memory are, of each capture, its remarks and where it is in the file.
+    In memory are, of each capture, its remarks and its position in the file.
     """
 
     def __init__(self) -> None:

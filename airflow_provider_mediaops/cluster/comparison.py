@@ -1,4 +1,4 @@
-"""Sum up what is hot over threads and nodes, and compare reports taken one after the other."""
+"""Sum the CPU of threads over pools and nodes, and compare reports taken one after the other."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _HIGHEST = 100
 # The one streak that all nodes make together; no id of a node is that short.
 _TOGETHER = "all"
-# The version of what Hysteresis.to_dict returns.
+# The version of the dictionary of Hysteresis.to_dict.
 _VERSION = 1
 # Nodes that left the cluster while they were hot never cool down; the oldest are forgotten first.
 _MOST = 1000
@@ -47,7 +47,7 @@ class CpuWatch(Watch):
     :param nodes: ids or names of the nodes to look at, in a list or in one text with commas; None for all.
     :param require: ``any``: one node's readings suffice; ``all``: all nodes must be at or above it at the same time.
     :param reading_interval: the most seconds between two readings while nodes are hot.
-    :raises ValueError: for what can never be, or is no figure.
+    :raises ValueError: if a value is invalid or not a number.
     """
 
     threshold: float
@@ -85,12 +85,12 @@ class CpuWatch(Watch):
         """
         Return the state of nodes that are not hot, or not for long enough.
 
-        :param stats: what was read.
+        :param stats: the reading.
         :returns: words that stay the same while nothing changes.
         """
         silent = [node.label for node in stats.nodes if node.percent is None]
         if len(silent) == len(stats.nodes):
-            return "no node tells its CPU"
+            return "no node reports its CPU"
         which = "no node's CPU is" if self.require == "any" else "the CPU of the nodes is not all"
         long = f" for {self.sustained_for:g} s" if self.sustained_for else ""
         seen = f"{which} at {self.threshold:g} % or more{long}"
@@ -100,13 +100,13 @@ class CpuWatch(Watch):
         """
         Return which of the requested nodes did not answer.
 
-        :param stats: what was read.
-        :returns: words that stay the same while nothing changes; none where all are there.
+        :param stats: the reading.
+        :returns: words that stay the same while nothing changes; empty if none is missing.
         """
         unknown = stats.unknown(node_list(self.nodes))
         if not unknown:
             return ""
-        # One that failed has an id in its failure at best, so it cannot be told from one that does not exist.
+        # One that failed has an id in its failure at best, so it looks like one that does not exist.
         return f"the cluster {'gave no statistics of' if stats.failures else 'knows no'} node {name_some(unknown)}"
 
     def open_question(self) -> str:
@@ -123,7 +123,7 @@ class Streaks:
     """
     The streaks of a watch: since when which nodes have been hot without a break.
 
-    :param watch: which nodes, from what threshold on, and for how long.
+    :param watch: the nodes, the threshold and the time.
     """
 
     watch: CpuWatch
@@ -134,7 +134,7 @@ class Streaks:
         """
         Add a reading.
 
-        :param stats: what was read; None for a reading that failed.
+        :param stats: the reading; None if it failed.
         :param now: when.
         :returns: the nodes whose streaks it makes long enough, the hottest first.
         """
@@ -185,7 +185,7 @@ class Hysteresis(Streaks):
     over as soon as one of them cools down. Only a reading with a node's CPU can cool it down: one that failed, or
     lacks the figure or the node, says nothing.
 
-    :param watch: which nodes, from what threshold on, and for how long.
+    :param watch: the nodes, the threshold and the time.
     :param clear_below: the CPU in percent below which a node has cooled down; no more than the threshold.
     :raises ValueError: for a figure that can never be.
     """
@@ -204,7 +204,7 @@ class Hysteresis(Streaks):
         """
         Add a reading.
 
-        :param stats: what was read; None for a reading that failed.
+        :param stats: the reading; None if it failed.
         :param now: when.
         :returns: the nodes whose streaks it makes long enough, but for those that are hot already; the hottest first.
         """
@@ -212,14 +212,14 @@ class Hysteresis(Streaks):
             return super().add(None, now)
         for whose in self._cooled(stats):
             self._hot.pop(whose, None)
-        nodes = super().add(self._untold(stats), now)
+        nodes = super().add(self._without_hot_nodes(stats), now)
         if nodes:
             self._take_for_hot([node.node_id for node in nodes] if self.watch.require == "any" else [_TOGETHER])
         return nodes
 
     @property
     def hot(self) -> tuple[str, ...]:
-        """The ids of the nodes that were told of and have not cooled down; ``all`` for all of them together."""
+        """The ids of the reported nodes that have not cooled down; ``all`` for all of them together."""
         return tuple(self._hot)
 
     def to_dict(self) -> dict[str, Any]:
@@ -234,8 +234,8 @@ class Hysteresis(Streaks):
         """
         Restore what :meth:`to_dict` returned before a restart.
 
-        :param stored: what was stored, perhaps by another version of this package, or by somebody else.
-        :returns: whether it was understood; what was not changes nothing.
+        :param stored: the stored state, perhaps of another version of this package, or foreign.
+        :returns: whether it was understood; if not, nothing changes.
         """
         if not isinstance(stored, dict) or stored.get("version") != _VERSION:
             return False
@@ -254,7 +254,7 @@ class Hysteresis(Streaks):
         cooled = [node.node_id for node in stats.nodes if node.percent is not None and node.percent < self.clear_below]
         return [*cooled, _TOGETHER] if cooled else []
 
-    def _untold(self, stats: NodeStats) -> NodeStats:
+    def _without_hot_nodes(self, stats: NodeStats) -> NodeStats:
         if _TOGETHER in self._hot:
             return replace(stats, nodes=())
         return replace(stats, nodes=tuple(node for node in stats.nodes if node.node_id not in self._hot))
@@ -343,7 +343,7 @@ def read_percentage(name: str, value: object) -> float:
     :param name: the argument, for the message.
     :param value: a number, or the text of one.
     :returns: the percentage.
-    :raises InvalidArgumentError: if it is none from 0 to 100, or a share of 1, such as 0.85.
+    :raises InvalidArgumentError: if it is not a number from 0 to 100, or is a share of 1, such as 0.85.
     """
     percentage = read_number(name, value, minimum=0, maximum=_HIGHEST)
     if 0 < percentage < 1:

@@ -1,4 +1,5 @@
-"""Write reports as folded stacks: one line for each stack with a weight, the form that flame-graph tools read.
+"""
+Write reports as folded stacks: one line for each stack with a weight, the form that flame-graph tools read.
 
 Files and page use the same weights:
 
@@ -38,7 +39,7 @@ class Measure:
     """
     The meaning of the amounts of threads.
 
-    :param kind: what was sampled.
+    :param kind: the kind of sampling.
     :param unit: the unit of the amounts.
     """
 
@@ -91,7 +92,7 @@ class Stack:
 
 def kind_of(thread: HotThread) -> Kind:
     """
-    Return what was sampled of a thread.
+    Return the kind of sample of a thread.
 
     :param thread: any thread.
     :returns: the kind; `cpu`, the servers' default, if the thread's line was not understood.
@@ -121,7 +122,7 @@ def pool_label(thread: HotThread) -> str:
 
 def measures(reports: Iterable[HotThreadsReport]) -> tuple[Measure, ...]:
     """
-    Return what was measured.
+    Return the measures of a list of reports.
 
     :param reports: one or several.
     :returns: a measure for each kind of thread, that of the most threads first; for `cpu` if there are no threads.

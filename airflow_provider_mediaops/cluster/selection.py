@@ -19,7 +19,7 @@ _ADDRESS = re.compile(r"[0-9.*]+")
 
 def is_plain(selection: Selection) -> bool:
     """
-    Say whether a list of nodes holds nothing but names, ids and patterns of names.
+    Return whether a list of nodes has only names, ids and patterns of names.
 
     The rest only the cluster can resolve: ``_local`` and its kin, ``attribute:value``, roles (which may also take nodes
     out of the list) and addresses.
@@ -37,14 +37,14 @@ def narrowed(stats: NodeStats, selection: Selection) -> NodeStats | None:
     """
     Narrow a reading of all nodes to those that a plain list means.
 
-    An entry is first an id; if it is none, then a name or a host, in which ``*`` stands for any characters and nothing
+    An entry is first an id; if no node has that id, a name or a host, in which ``*`` stands for any characters. Nothing
     else is special, and case counts: ``DiscoveryNodes.resolveNodes`` and ``Regex.simpleMatch`` of Elasticsearch and
     OpenSearch do the same.
 
     :param stats: the reading of all nodes.
     :param selection: the entries; None for all nodes.
-    :returns: what the cluster would have said of these nodes; None where it has to be asked, because an entry means
-        none of the nodes that answered, or may mean one that did not.
+    :returns: the statistics as the cluster would return them for these nodes; None if it has to be asked, because an
+        entry means none of the nodes that answered, or may mean one that did not.
     """
     if selection is None:
         return stats

@@ -171,7 +171,7 @@ class BookDatabaseHook(ServiceHook):
         :param resume: the state that an earlier attempt has left.
         :param bulk: whether one request asks for as many books as the plan allows. If the service has no such requests,
             a warning says so, and books are asked for one by one.
-        :returns: the updates; requests go on while one is worked on.
+        :returns: the updates; requests continue while the caller processes one.
         :raises MediaOpsError: if the key is refused or its quota used up, or one row too many has failed; after
             everything that was found is handed out.
         """
@@ -266,7 +266,7 @@ class BookDatabaseHook(ServiceHook):
 def _options_for(isbns: Iterable[str], max_failures: int) -> BatchOptions:
     from airflow_provider_mediaops.books.batch.scheduler import BatchOptions
 
-    # What is no list may be slow to read, or never end: it is read a row at a time, when the row can be asked for.
+    # An iterator may be slow or endless: one row is read at a time, when it can be requested.
     ahead = _WINDOW if isinstance(isbns, Sequence) else 1
     return BatchOptions(window=_WINDOW, ahead=ahead, max_failures=max_failures)
 

@@ -88,11 +88,11 @@ class SearchClusterHook(ServiceHook):
         :param type: ``cpu``, ``wait`` or ``block``.
         :param master_timeout: how long the cluster may look for its master.
         :param timeout: how long it may wait for its nodes.
-        :returns: exactly what the cluster sent, decoded as UTF-8; a byte that is none becomes a surrogate, so that
+        :returns: the report as the cluster sent it, decoded as UTF-8; an invalid byte becomes a surrogate, so that
             ``text.encode("utf-8", "surrogateescape")`` gives the bytes back.
-        :raises ValueError: for what the service would refuse, before anything is sent.
-        :raises NotFoundError: where no node that was asked for is in the report.
-        :raises MediaOpsError: where the service refuses, or fails.
+        :raises ValueError: if an argument would be refused; nothing is sent.
+        :raises NotFoundError: if no node that was asked for is in the report.
+        :raises MediaOpsError: if the service refuses, or fails.
         """
         from airflow_provider_mediaops.cluster.api import HotThreadsQuery
 
@@ -124,7 +124,7 @@ class SearchClusterHook(ServiceHook):
         :param nodes: ids or names of nodes, in a list or in one text with commas; None for all.
         :param query: the parameters of :meth:`hot_threads`.
         :returns: the report; its ``render()`` gives the text back.
-        :raises MediaOpsError: where the service refuses, or fails.
+        :raises MediaOpsError: if the service refuses, or fails.
         """
         from airflow_provider_mediaops.cluster.hot_threads.parser import parse
 
@@ -142,23 +142,23 @@ class SearchClusterHook(ServiceHook):
 
     def cpu(self, nodes: str | Sequence[str] | None = None) -> list[NodeCpu]:
         """
-        Read the CPU of nodes from their statistics; a node that does not tell has None, never zero.
+        Read the CPU of nodes from their statistics; a node without a figure has None, never zero.
 
         :param nodes: ids or names of nodes, in a list or in one text with commas; None for all.
-        :returns: the nodes that answered; of the others the log tells.
-        :raises NotFoundError: where the cluster knows none of the nodes.
-        :raises MediaOpsError: where the service refuses, or fails.
+        :returns: the nodes that answered; the log names the others.
+        :raises NotFoundError: if the cluster knows none of the nodes.
+        :raises MediaOpsError: if the service refuses, or fails.
         """
         from airflow_provider_mediaops.cluster.api import node_stats
 
-        return self._told(self.ask(node_stats(nodes)), nodes)
+        return self._log_gaps(self.ask(node_stats(nodes)), nodes)
 
     async def acpu(self, nodes: str | Sequence[str] | None = None) -> list[NodeCpu]:
         """Read the CPU of nodes; the asynchronous twin of :meth:`cpu`."""
         await self._import_modules()
         from airflow_provider_mediaops.cluster.api import node_stats
 
-        return self._told(await self.aask(node_stats(nodes)), nodes)
+        return self._log_gaps(await self.aask(node_stats(nodes)), nodes)
 
     def capture(self, nodes: str | Sequence[str] | None = None, **query: Unpack[HotThreadsArguments]) -> Capture:
         """
@@ -166,8 +166,8 @@ class SearchClusterHook(ServiceHook):
 
         :param nodes: ids or names of nodes, in a list or in one text with commas; None for all.
         :param query: the parameters of :meth:`hot_threads`.
-        :returns: both, with what is missing in them; see :mod:`airflow_provider_mediaops.cluster.capture`.
-        :raises MediaOpsError: where the cluster gives no hot threads.
+        :returns: both, with the list of missing nodes; see :mod:`airflow_provider_mediaops.cluster.capture`.
+        :raises MediaOpsError: if the cluster returns no hot threads.
         """
         from airflow_provider_mediaops.cluster.api import HotThreadsQuery
         from airflow_provider_mediaops.cluster.capture import take_capture
@@ -184,7 +184,7 @@ class SearchClusterHook(ServiceHook):
         asked = HotThreadsQuery(nodes, **query)
         return await self.arun(take_capture(client.ask, asked))
 
-    def _told(self, stats: NodeStats, nodes: str | Sequence[str] | None) -> list[NodeCpu]:
+    def _log_gaps(self, stats: NodeStats, nodes: str | Sequence[str] | None) -> list[NodeCpu]:
         from airflow_provider_mediaops.cluster.api import node_list
 
         for failure in stats.failures:

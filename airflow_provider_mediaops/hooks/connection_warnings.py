@@ -41,7 +41,7 @@ class ConnectionWarning:
 
 def connection_warnings(fields: ConnectionFields, conn_type: str) -> tuple[ConnectionWarning, ...]:
     """
-    Return what is odd about a connection.
+    Return the warnings about a connection.
 
     :param fields: the connection.
     :param conn_type: its type, one of :data:`~airflow_provider_mediaops.connection_fields.CONNECTION_TYPES`.

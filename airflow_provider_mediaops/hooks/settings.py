@@ -279,7 +279,7 @@ def optional_rate_limiter(fields: ConnectionFields, service: str, key: str) -> R
 def _configured_rate_store() -> str:
     from airflow.providers.common.compat.sdk import conf
 
-    # Airflow 3.1 may not know a provider's defaults where a task runs.
+    # In a worker, Airflow 3.1 may not know a provider's defaults.
     address: str = conf.get("mediaops", "rate_limit_store", fallback=DEFAULT_RATE_STORE)
     return address.strip()
 

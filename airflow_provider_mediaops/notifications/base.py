@@ -21,7 +21,7 @@ class ServiceNotifier(BaseNotifier):
     """
     Base class for notifiers that call a service when a task or a run ends.
 
-    It serves the ``on_*_callback`` of tasks and DAGs, where Airflow calls it, and deadline alerts, where the triggerer
+    It serves the ``on_*_callback`` of tasks and DAGs, which Airflow calls, and deadline alerts, which the triggerer
     awaits it.
 
     :param context: the event's context, if Airflow gives it beforehand (deadline alerts).
@@ -68,7 +68,7 @@ class ServiceNotifier(BaseNotifier):
             yield
         except Exception as error:
             expected = isinstance(error, (MediaOpsError, ValueError, OSError))
-            self.log.error(  # noqa: TRY400 - a traceback helps only where the sentence does not
+            self.log.error(  # noqa: TRY400 - a traceback helps only if the sentence does not
                 "%s failed, and the run goes on: %s: %s",
                 type(self).__name__,
                 type(error).__name__,

@@ -111,7 +111,7 @@ class CaptureHotThreadsNotifier(ServiceNotifier):
         return {name: getattr(self, name) for name in QUERY_DEFAULTS}
 
     def send(self, context: Context) -> None:
-        """Capture, and write the files."""
+        """Take a capture, and write the files."""
         from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
 
         destination = self._destination(context)

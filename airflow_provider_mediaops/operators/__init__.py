@@ -1,1 +1,1 @@
-"""Operators: one task each of what the services can do."""
+"""Operators: one task each for the services' functions."""

@@ -56,8 +56,8 @@ _STAND_INS: dict[str, Any] = {
     "destination": "any",
     "formats": ("txt",),
 }
-# Airflow's own time limit is a net below the trigger's: for a triggerer that is not there.
-_NET = 60.0
+# Seconds by which Airflow's own limit of a deferral exceeds the trigger's: it is for a triggerer that is gone.
+_TIMEOUT_SLACK = 60.0
 _WEEK = 7 * 86_400.0
 # Some thirty years: dates beyond are no dates.
 _LONGEST = 1e9
@@ -71,7 +71,7 @@ class CaptureHotThreadsOperator(StoppableTask, BaseOperator):
     until nodes have been at or above it, and the step that sees it asks for the hot threads of just these nodes, before
     anything else. That is the same in a worker and, with ``deferrable``, in the triggerer: there the wait holds no
     worker slot, and the triggerer writes the files. If a capture fails temporarily, or none of the nodes reports, it
-    counts as a failure, and the wait goes on.
+    counts as a failure, and the wait continues.
 
     The text is kept byte for byte as the cluster sent it. Beside it are the same report in JSON, its stacks for
     flame-graph tools, and an HTML page. Each file appears whole or not at all, and replaces an older one of the same
@@ -238,17 +238,17 @@ class CaptureHotThreadsOperator(StoppableTask, BaseOperator):
                     files,
                     readings=OwnReadings(lambda: ask(node_stats(plan.query.nodes)), time.monotonic),
                     deadline=time.monotonic() + limit,
-                    tell=self._tell,
+                    log=self._log_sentence,
                 )
                 return self._result(hook.run(conversation))
 
     def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Return the summary of what the triggerer captured, or raise the typed error that it met."""
+        """Return the triggerer's summary, or raise its typed error."""
         with ending_task():
             return self._result(value_of(event))
 
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
-        """Go on after the triggerer; where it has not been there for the whole wait, that has come to its limit too."""
+        """Resume after the triggerer. If no triggerer ran for the whole wait, end as at its time limit."""
         try:
             return super().resume_execution(next_method, next_kwargs, context)
         except TaskDeferralTimeout as error:
@@ -269,7 +269,7 @@ class CaptureHotThreadsOperator(StoppableTask, BaseOperator):
         (plan, _), files = _plan(arguments), _files(arguments, self.log, context)
         with SearchClusterHook(self.cluster_conn_id).stopped_by(self.stop) as hook:
             ask = hook.service.client.ask
-            return hook.run(capture_at_once(ask, plan, files, tell=self._tell, timed_out=timed_out))
+            return hook.run(capture_at_once(ask, plan, files, log=self._log_sentence, timed_out=timed_out))
 
     def _defer(self, plan: CapturePlan, limit: float, files: CaptureFiles, context: Context, started: float) -> None:
         from airflow_provider_mediaops.cluster.capture import read_formats
@@ -312,7 +312,7 @@ class CaptureHotThreadsOperator(StoppableTask, BaseOperator):
             raise AirflowSkipException(f"{what}.")
         raise AirflowSensorTimeout(f"{what}.")
 
-    def _tell(self, level: int, sentence: str) -> None:
+    def _log_sentence(self, level: int, sentence: str) -> None:
         self.log.log(level, "%s", sentence)
 
     def _arguments(self) -> dict[str, Any]:
@@ -345,7 +345,7 @@ def _plan(arguments: Mapping[str, Any]) -> tuple[CapturePlan, float]:
 
 
 def _whole_limit(plan: CapturePlan, limit: float) -> float:
-    return limit + plan.seconds + _NET
+    return limit + plan.seconds + _TIMEOUT_SLACK
 
 
 def _limit(wait_timeout: float | str | timedelta | None, watch: CpuWatch | None) -> float:

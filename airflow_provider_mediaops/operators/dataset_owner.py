@@ -20,7 +20,7 @@ def owner_of(context: Context, parameters: Mapping[str, Any]) -> Owner:
     Return the owner of the dataset that a task writes.
 
     :param context: the task's; without a task instance, as in a plain script, nothing is ever resumed.
-    :param parameters: everything that decides what the dataset holds, rendered.
+    :param parameters: all rendered arguments that affect the dataset's content.
     :returns: the owner, which the attempts of one task instance with the same parameters share.
     """
     from airflow_provider_mediaops.storage.ownership import Owner

@@ -29,9 +29,9 @@ class PostBulletinOperator(StoppableTask, BaseOperator):
     """
     Post a bulletin to the channel of the connection's user, and return the activity.
 
-    It is posted at most once for each task instance. A try records in the task's state store what it is about to do and
-    what it has done. A later try then returns the same activity, or knows that the delivery is uncertain. Below Airflow
-    3.3, which has no such store, this holds within one try.
+    It is posted at most once for each task instance. A try records its intent in the task's state store before it
+    posts, and the result afterwards. A later try then returns the same activity, or knows that the delivery is
+    uncertain. Below Airflow 3.3, which has no such store, this holds within one try.
 
     :param text: its message; may stand alone or with a video or playlist.
     :param video_id: a video to attach.
@@ -83,7 +83,7 @@ class PostBulletinOperator(StoppableTask, BaseOperator):
         use_retry_policy(self)
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Post, unless an earlier try has, and return the activity as the service sent it."""
+        """Post, unless an earlier try has posted; return the activity as the service sent it."""
         from airflow_provider_mediaops.video.at_most_once import AlreadyPosted
 
         with ending_task():
@@ -173,7 +173,7 @@ class ExportSubscriptionsOperator(StoppableTask, BaseOperator):
     :param if_changed: whether to leave the file as it is if an export with the same arguments has written it, and
         the ids and etags are the same; the summary then says ``changed: False``.
     :param require_complete: whether the task fails with an ``InvalidReplyError`` if the service cuts the listing short.
-        What it has listed stays saved; a cleared task starts over at the first page and adds what is new. Otherwise the
+        The listed records stay saved; a cleared task starts over at the first page and adds new ones. Otherwise the
         log warns.
     :param video_conn_id: the connection's id.
     :raises ValueError: for arguments that cannot be used: here, unless they are templated.
@@ -279,7 +279,7 @@ class ExportSubscriptionsOperator(StoppableTask, BaseOperator):
                     context["outlet_events"][asset].extra["complete"] = summary["complete"]
 
     def _parameters(self, query: SubscriptionQuery) -> dict[str, Any]:
-        """Return everything that decides what the dataset holds."""
+        """Return all arguments that affect the dataset's content."""
         listed = {name: value for name, value in asdict(query).items() if value is not None}
         parameters = {**listed, "format": self.format, "connection": self.video_conn_id}
         # Without it, the digest of the parameters stays as earlier versions have it.

@@ -53,7 +53,7 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
     """
     Waits for something at a service.
 
-    While the service cannot be reached, or refuses for a time, the wait goes on until ``timeout``. A permanent error,
+    While the service cannot be reached, or refuses for a time, the wait continues until ``timeout``. A permanent error,
     for example wrong credentials, fails the task at once; with ``never_fail`` it is skipped instead, after the error
     was logged. ``soft_fail`` makes a skip of the timeout only, so that it hides no such error.
 
@@ -119,7 +119,7 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
 
     def _defer_unless_there(self, context: Context) -> Any:
         started = time.monotonic()
-        # What is there already needs no trip through the triggerer, and wrong credentials are told at once.
+        # A condition that is already met needs no deferral, and wrong credentials fail at once.
         if self.looks_first() and not self.silent_fail:
             self._deadline = time.monotonic() + _FIRST_LOOK
             given_up: list[Wait] = []
@@ -135,12 +135,12 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
         return self.defer(trigger=self.make_trigger(), method_name="execute_complete", timeout=limit)
 
     def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> Any:
-        """Return what the trigger found, or raise the typed error that it met."""
+        """Return the trigger's result, or raise its typed error."""
         with self._logging_errors():
             return value_of(event)
 
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
-        """Go on after the triggerer, ending as the other forms do."""
+        """Resume after the triggerer, and end as the other forms do."""
         with self._ending():
             try:
                 # Not as every sensor: below 3.2 that knows no soft_fail here, and later it hides a failed trigger.
@@ -199,7 +199,7 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
 
     @contextmanager
     def _logging_errors(self) -> Iterator[None]:
-        # Whatever becomes of the task, be it a skip: the log says what was wrong.
+        # The log has the error even if the task is skipped.
         try:
             yield
         except PERMANENT as error:
@@ -212,7 +212,7 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
         try:
             with ending_task():
                 yield
-        # In Airflow itself the forms differ in what never_fail covers; here it is all of this in each of them.
+        # In Airflow's own sensors, never_fail covers different errors in each form; here it covers the same in all.
         except (AirflowSensorTimeout, AirflowFailException, TaskDeferralError, *PERMANENT) as error:
             if self.never_fail:
                 raise AirflowSkipException(f"Skipped because of never_fail: {error}") from error

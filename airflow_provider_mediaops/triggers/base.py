@@ -105,9 +105,9 @@ class WatchTrigger(TaskTrigger):
     :param poke_interval: seconds between two readings.
     :param exponential_backoff: whether the interval grows.
     :param max_wait: the longest interval in seconds, if it grows.
-    :param silent_fail: whether every error is only logged and the wait goes on.
+    :param silent_fail: whether every error is only logged and the wait continues.
     :param start_after: seconds to wait before the first reading, if the sensor itself has just made one.
-    :param failures: the number of the sensor's readings that failed in a row; the pauses go on growing from there.
+    :param failures: the number of the sensor's readings that failed in a row; the pauses grow on from there.
     :param answered: whether the service has answered a reading of the sensor.
     """
 

@@ -89,9 +89,9 @@ class CaptureHotThreadsTrigger(WorkTrigger):
     constructor takes plain values and never raises, because an exception there stops the whole triggerer.
 
     :param conn_id: the connection's id.
-    :param plan: what is captured, and when: the fields of ``CapturePlan``, plain values.
+    :param plan: the fields of ``CapturePlan``, plain values.
     :param destination: the path of the text.
-    :param formats: what is written.
+    :param formats: the files to write.
     :param deadline: when the wait ends, in seconds since 1970, so that a restart does not prolong it.
     :param taken_for: the task attempt that the page names: the fields of ``TakenFor``; None in older rows.
     :param settled_after: the event comes no sooner than so many seconds after the trigger's start.
@@ -148,11 +148,11 @@ class CaptureHotThreadsTrigger(WorkTrigger):
                 files,
                 readings=cluster.readings(plan.query.nodes, plan.poll_interval),
                 deadline=deadline,
-                tell=self._tell,
+                log=self._log_sentence,
             )
             return await carried_out(conversation)
 
-    def _tell(self, level: int, sentence: str) -> None:
+    def _log_sentence(self, level: int, sentence: str) -> None:
         self.log.log(level, "%s", sentence)
 
 
@@ -184,7 +184,7 @@ class HighCpuTrigger(BaseEventTrigger):
     ``source``, the hottest first; of very many nodes, the hottest), ``node_count``, ``threshold``, ``sustained_for``,
     ``cluster_conn_id`` and ``at``. A spike begins when a node has been hot for long enough, and is over when a reading
     shows the node below ``clear_below``; other nodes have spikes of their own. With ``require="all"`` the nodes have
-    spikes together. Errors are never events: they are logged, once per change of state, and the watch goes on with
+    spikes together. Errors are never events: they are logged, once per change of state, and the watch continues with
     growing pauses; also if the connection is missing or wrong, until it is corrected.
 
     From Airflow 3.3 on, the hot nodes are kept in the asset's state store, under a key made of the arguments, so that a

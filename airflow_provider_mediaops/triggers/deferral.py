@@ -44,7 +44,7 @@ def deferral_timeout(task: BaseOperator, started: float, own_limit: float | None
     :param task: the task.
     :param started: when its execution began, in seconds of ``time.monotonic``.
     :param own_limit: the task's own limit, in seconds.
-    :returns: the shorter of what is left of both; None if there is none.
+    :returns: the shorter of the remaining times; None if neither is limited.
     """
     if task.execution_timeout is None:
         return None if own_limit is None else timedelta(seconds=own_limit)

@@ -65,13 +65,13 @@ async def shared_cluster(conn_id: str) -> AsyncIterator[SharedCluster]:
     finally:
         cluster.users -= 1
         if not cluster.users:
-            # Whoever comes from now on makes another.
+            # Later callers start another one.
             del _CLUSTERS[key]
             await _to_its_end(cluster.aclose())
 
 
 async def _to_its_end(closing: Coroutine[Any, Any, None]) -> None:
-    # Also where the trigger that waits for it is cancelled meanwhile.
+    # Also if the waiting trigger is cancelled meanwhile.
     task = asyncio.get_running_loop().create_task(closing)
     _CLOSING.add(task)
     task.add_done_callback(_CLOSING.discard)
@@ -171,7 +171,7 @@ class SharedReadings:
     """
     The readings that one waiter gets of a shared cluster.
 
-    :param poll: where the waiter is added.
+    :param poll: the poll that the waiter joins.
     :param nodes: the nodes; None for all.
     :param interval: seconds between two readings.
     """
@@ -202,7 +202,7 @@ class SharedReadings:
             await asyncio.sleep(min(due, deadline) - loop.time())
             if due > deadline:
                 return None
-            # It begins no sooner than it wants to, and then waits for what the others wait for.
+            # A waiter joins at its own time, and then shares the reading of the others.
             welcome_from = due
             due = max(due, self._poll.last(self._nodes) + self._interval)
             self._has_come = True

@@ -37,7 +37,7 @@ class SpikeSeries:
     :param hysteresis: the watch, and which nodes are hot.
     :param poll_interval: seconds between two readings.
     :param state: keeps which nodes are hot over a restart.
-    :param tell: called with a level of :mod:`logging` and a sentence, once per change of state.
+    :param log: called with a level of :mod:`logging` and a sentence, once per change of state.
     """
 
     def __init__(
@@ -46,13 +46,13 @@ class SpikeSeries:
         hysteresis: Hysteresis,
         poll_interval: float,
         state: AssetState,
-        tell: Callable[[int, str], None],
+        log: Callable[[int, str], None],
     ) -> None:
         self._conn_id = conn_id
         self._hysteresis = hysteresis
         self._poll_interval = poll_interval
         self._state = state
-        self._tell = tell
+        self._log = log
         self._kept: tuple[str, ...] = ()
         self._not_kept_before = 0.0
 
@@ -62,7 +62,7 @@ class SpikeSeries:
         watch, loop = self._hysteresis.watch, asyncio.get_running_loop()
         judge = SpikeVerdict(self._hysteresis, loop.time)
         pace = Pace(self._poll_interval, silent_fail=True)
-        progress = Progress(self._tell_of_the_wait)
+        progress = Progress(self._log_wait)
         pause = 0.0
         async with shared_cluster(self._conn_id) as cluster:
             readings = _Readings(cluster.readings(watch.nodes, self._poll_interval), self._before_a_reading)
@@ -76,10 +76,10 @@ class SpikeSeries:
                 if self._hysteresis.running:
                     pause = min(pause, self._hysteresis.pause(loop.time()))
 
-    def _tell_of_the_wait(self, level: int, sentence: str) -> None:
+    def _log_wait(self, level: int, sentence: str) -> None:
         # While a node is hot, "no node is hot" would be wrong: it means no other one.
         if level > logging.INFO or not self._hysteresis.hot:
-            self._tell(level, sentence)
+            self._log(level, sentence)
 
     async def _recall(self) -> None:
         stored = await self._state.recall()
@@ -88,7 +88,10 @@ class SpikeSeries:
         if self._hysteresis.restore(stored):
             self._kept = self._hysteresis.hot
         else:
-            self._tell(logging.WARNING, "What was kept before the restart cannot be read: hot nodes are told of again.")
+            self._log(
+                logging.WARNING,
+                "The state kept before the restart cannot be read: nodes that are still hot are reported again.",
+            )
 
     async def _before_a_reading(self, pause: float) -> float:
         """Keep the hot nodes if they have changed, and return the rest of the pause."""
@@ -103,7 +106,7 @@ class SpikeSeries:
         await asyncio.sleep(self._not_kept_before - begun)
         await self._state.keep(self._hysteresis.to_dict())
         if cooled := [whose for whose in self._kept if whose not in hot]:
-            self._tell(logging.INFO, f"Cooled down: {name_some(cooled)}.")
+            self._log(logging.INFO, f"Cooled down: {name_some(cooled)}.")
         self._kept = hot
         return max(pause - (loop.time() - begun), 0.0)
 
@@ -140,13 +143,13 @@ class AssetState:
 
     :param store: the store that Airflow gave the trigger; None below 3.3, and if no asset is watched.
     :param key: the value's key.
-    :param tell: called with a level and a sentence if the store fails, once until it works again.
+    :param log: called with a level and a sentence if the store fails, once until it works again.
     """
 
-    def __init__(self, store: Any, key: str, tell: Callable[[int, str], None]) -> None:
+    def __init__(self, store: Any, key: str, log: Callable[[int, str], None]) -> None:
         self._store = store
         self._key = key
-        self._tell = tell
+        self._log = log
         self._works = True
 
     async def recall(self) -> Any:
@@ -160,7 +163,7 @@ class AssetState:
         try:
             value = await self._store.aget(self._key)
         except Exception as error:  # noqa: BLE001 a deployment may bring a store of its own
-            self._tell_once(error)
+            self._log_failure_once(error)
             return None
         return value
 
@@ -175,16 +178,16 @@ class AssetState:
         try:
             await self._store.aset(self._key, value)
         except Exception as error:  # noqa: BLE001 as above
-            self._tell_once(error)
+            self._log_failure_once(error)
         else:
             self._works = True
 
-    def _tell_once(self, error: Exception) -> None:
+    def _log_failure_once(self, error: Exception) -> None:
         # If one trigger watches several assets, Airflow gives it no store of its own and raises ValueError.
         if self._works:
-            self._tell(
+            self._log(
                 logging.WARNING,
-                "The asset's state store failed, so that a restart of the triggerer may tell of a spike again: "
+                "The asset's state store failed, so that a restart of the triggerer may report a spike again: "
                 f"{type(error).__name__}: {error}",
             )
         self._works = False

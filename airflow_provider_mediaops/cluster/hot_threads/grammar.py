@@ -1,6 +1,7 @@
-"""The kinds of line in a hot-threads text: how each is recognised, and which values it holds.
+"""
+The kinds of line in a hot-threads text: how each is recognised, and which values it holds.
 
-Every repetition in the expressions below is bounded, and what may be long (a thread's name, a frame's place) is
+Every repetition in the expressions below is bounded, and a part that may be long (a thread's name, a frame's place) is
 cut out by plain string methods, so that no line, however long or hostile, costs more than a few passes.
 """
 
@@ -35,7 +36,7 @@ _DAY = (
 )
 _CLOCK = r"(?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\.[0-9]{1,9})?)?"
 
-#: The end of a line, where the next begins or none.
+#: The end of a line: before the next one, or of the text.
 END = rf"[{BLANKS}]*(?=\n|\Z)"
 #: A sampling line; read by `sampling_of`.
 SAMPLING_LINE = (
@@ -79,7 +80,7 @@ _TIMESTAMP = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(?::[0-9]
 _BRACKET = re.compile(r"[\[\]]")
 _THREAD_NUMBER = re.compile(r" #[0-9]{1,9}$")
 
-# Powers of ten are put behind the digits, where they cost no precision: 503.3ms are 0.5033 s.
+# A power of ten as a text costs no precision: 503.3ms are 0.5033 s.
 _SECONDS = {"": ("e-9", 1), "nanos": ("e-9", 1), "micros": ("e-6", 1), "ms": ("e-3", 1)}
 _SECONDS |= {"s": ("", 1), "m": ("", 60), "h": ("", 3600), "d": ("", 86400)}
 # Figures, pools and versions repeat from line to line.
@@ -102,12 +103,13 @@ def read_group(content: str) -> tuple[int, int | None, int | None]:
 
 
 def is_whole_thread(content: str) -> bool:
-    """Return whether a thread's line goes on to the end of the thread's name."""
+    """Return whether a thread's line reaches the end of the thread's name."""
     return content.partition(THREAD_NAME)[2].endswith("'")
 
 
 def usage_of(match: re.Match[str], section: str | None) -> dict[str, Any]:
-    """Return the values of a thread's line.
+    """
+    Return the values of a thread's line.
 
     :param match: a match of `THREAD_LINE`.
     :param section: the name of the node in whose section the line stands.
@@ -120,7 +122,8 @@ def usage_of(match: re.Match[str], section: str | None) -> dict[str, Any]:
 
 
 def read_usage(content: str, section: str | None) -> tuple[dict[str, Any], str | None]:
-    """Return the values of a thread's line of another form, as far as it can be understood.
+    """
+    Return the values of a thread's line of another form, as far as it can be understood.
 
     :param content: the line; a name that holds line ends comes with them.
     :param section: the name of the node in whose section the line stands.
@@ -190,7 +193,7 @@ def read_bytes(text: str | None) -> int | None:
 
 
 def is_whole_sampling(content: str) -> bool:
-    """Return whether a sampling line goes on to its end, and not only to a colon of its time."""
+    """Return whether a sampling line reaches its end, and not only a colon of its time."""
     return content.endswith(":") and "=" in content
 
 
@@ -208,7 +211,8 @@ def sampling_of(match: re.Match[str]) -> dict[str, Any]:
 
 
 def read_sampling(content: str) -> tuple[dict[str, Any], str | None]:
-    """Return the values of a sampling line in another form.
+    """
+    Return the values of a sampling line in another form.
 
     :param content: the line, complete or not, such as `Hot threads at <time>, interval=500ms, busiestThreads=3:`.
     :returns: the values that are there, and the reason why the line was not understood as a whole, if so.
@@ -251,7 +255,8 @@ def read_timestamp(text: str) -> datetime | None:
 
 
 def read_origin(name: str, section: str | None) -> tuple[str | None, str | None]:
-    """Return the node and the pool in a thread's name.
+    """
+    Return the node and the pool in a thread's name.
 
     :param name: such as `opensearch[node][search][T#3]`, `elasticsearch[node][[timer]]`, `[write]`.
     :param section: the name of the node in whose section it stands; it may itself hold brackets.

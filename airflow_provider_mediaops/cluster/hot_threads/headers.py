@@ -1,9 +1,10 @@
-"""The header of a node's section, from every version that writes one.
+"""
+The header of a node's section, from every version that writes one.
 
 Elasticsearch 1 writes `[name][id][host][inet[/ip:port]]{attributes}`; later versions and OpenSearch write slots
 in braces: `{name}{id}{ephemeral id}{external id}{host}{ip:port}{roles}{version}{index versions}{attributes}`, of
-which each version knows a part and leaves out what is empty. Nothing is escaped, and names and attributes may
-hold braces, so slots are told apart by their places around the address and by what ids look like.
+which each version knows a part and leaves out empty ones. Nothing is escaped, and names and attributes may
+hold braces, so slots are known by their position around the address and by the form of ids.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _ROLES = r"[A-Za-z][A-Za-z0-9_.-]{0,200}"
 _VERSION = r"[0-9]{1,4}\.[0-9]{1,4}\.[0-9]{1,4}[^\s{}]{0,40}"
 _INDEX_VERSIONS = r"[0-9]{1,12}-[0-9]{1,12}"
 
-# Any other slot; where it holds a colon, one that does not look like an address.
+# Any other slot; if it has a colon, it does not look like an address.
 _SLOT = rf"(?:[^{{}}:\n]+|(?!{_ADDRESS}\}})[^{{}}\n]+)"
 
 #: A header in braces that leaves no doubt about its slots; read by `header_of`.
@@ -61,7 +62,8 @@ def header_of(match: re.Match[str]) -> dict[str, Any]:
 
 
 def read_header(header: str) -> tuple[dict[str, Any], str | None]:
-    """Return the values of a header, as far as it gives them.
+    """
+    Return the values of a header, as far as it gives them.
 
     :param header: the line without `:::`; a part of it gives the values of the slots that are closed.
     :returns: the values by the names of `HotNode`'s attributes; if it was not understood as a whole, also the reason.
@@ -75,7 +77,7 @@ def read_header(header: str) -> tuple[dict[str, Any], str | None]:
 
 
 def _read_braces(header: str) -> tuple[dict[str, Any], str]:
-    """Return the values, and the text after the address that is none of the known slots."""
+    """Return the values, and the text after the address that is not a known slot."""
     slots = header.removeprefix("{").removesuffix("}").split("}{")
     places = [i for i, slot in enumerate(slots) if i and _is_address(slot)]
     place = places[0] if places else _first_attribute(slots)
@@ -101,9 +103,10 @@ def _first_attribute(slots: list[str]) -> int:
 
 
 def _read_identity(slots: list[str]) -> dict[str, Any]:
-    """Return name, ids and host, which stand before the address.
+    """
+    Return name, ids and host, which stand before the address.
 
-    Elasticsearch 1 and 2 print one id, later versions two in a row, which show where the name ends.
+    Elasticsearch 1 and 2 print one id, later versions two in a row, which mark the end of the name.
     """
     ids = [_is_id(slot) is not None for slot in slots]
     pairs = [i for i in range(len(slots) - 1) if ids[i] and ids[i + 1]]

@@ -1,4 +1,5 @@
-"""The values of a hot-threads report, with the text that they were read from.
+"""
+The values of a hot-threads report, with the text that they were read from.
 
 Each part owns the lines from its own first line to the first line of the next part. The sources of all parts in order
 are the whole text, so :meth:`HotThreadsReport.render` needs no second writer.
@@ -29,7 +30,8 @@ class _Part:
     _computed: ClassVar[tuple[str, ...]] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the values of this part and of the parts in it, ready for `json.dumps`.
+        """
+        Return the values of this part and of the parts in it, ready for `json.dumps`.
 
         :returns: one entry for each attribute, without `source`.
         """
@@ -47,7 +49,8 @@ def _plain(value: object) -> object:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackGroup(_Part):
-    """Snapshots of one thread that share the bottom of their stacks.
+    """
+    Snapshots of one thread that share the bottom of their stacks.
 
     :param source: the lines of this group, as they came.
     :param snapshots: number of snapshots with these frames.
@@ -66,13 +69,14 @@ class StackGroup(_Part):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HotThread(_Part):
-    """One thread and what it used during the interval.
+    """
+    One thread and its use during the interval.
 
     :param source: the thread's own line, and any text between it and its first group.
     :param name: the thread's name as printed; None if the line was cut before it.
     :param node_name: the node in the thread's name (`elasticsearch[node][pool][T#1]`), if there is one.
     :param pool: the thread pool in the thread's name, or the kind of background thread.
-    :param kind: what was sampled; None if the line was not understood.
+    :param kind: the kind of sampling; None if the line was not understood.
     :param percent: the leading percentage as printed; above 100 and below 0 occur. None if it is no number.
         Elasticsearch from 7.16 on prints CPU and other time together here.
     :param cpu_percent: percent of the interval on a processor: `cpu=` if the line gives the split, else `percent` of a
@@ -118,7 +122,8 @@ class HotThread(_Part):
 
     @property
     def amount(self) -> float | None:
-        """Return what the thread used, for sums, weights and rankings.
+        """
+        Return the amount that the thread used, for sums, weights and rankings.
 
         :returns: `memory_bytes` in a report on memory; `percent` in one on waiting or blocking, and of a line that was
             cut before its kind; else `cpu_percent`, so that other and idle time never count. None if unknown.
@@ -130,7 +135,8 @@ class HotThread(_Part):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HotNode(_Part):
-    """One node's section. A node without threads had nothing hot, unless `failure` says otherwise.
+    """
+    One node's section. A node without threads had nothing hot, unless `failure` says otherwise.
 
     :param source: the lines from the node's header to its first thread.
     :param name: the node's name, which servers omit if it is empty; without a header, that in its threads' names.
@@ -191,11 +197,12 @@ class HotNode(_Part):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unparsed(_Part):
-    """Lines that were not understood, or only in part, or that announce lines that do not follow.
+    """
+    Lines that were not understood, or only in part, or that announce lines that do not follow.
 
     :param line: number of the first line, from 1.
     :param text: the line, or adjacent lines with the same reason, without blanks at the end.
-    :param reason: what is wrong, in words.
+    :param reason: the reason, in words.
     """
 
     line: int
@@ -205,7 +212,8 @@ class Unparsed(_Part):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HotThreadsReport(_Part):
-    """A whole reply of the hot-threads call.
+    """
+    A whole reply of the hot-threads call.
 
     :param source: the lines before the first node: blank ones, a prompt, a `curl` command.
     :param nodes: the sections, in the order of the text. Threads under no header are in a node without one, and so is
@@ -224,7 +232,8 @@ class HotThreadsReport(_Part):
         return any(node.name or node.node_id or node.timestamp_text or node.threads for node in self.nodes)
 
     def render(self) -> str:
-        """Return the text that was parsed, to the last character.
+        """
+        Return the text that was parsed, to the last character.
 
         :returns: the sources of all parts, joined.
         """

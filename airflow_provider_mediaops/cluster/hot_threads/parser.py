@@ -1,8 +1,9 @@
-"""Read the hot-threads text of every Elasticsearch and OpenSearch version into a typed report.
+"""
+Read the hot-threads text of every Elasticsearch and OpenSearch version into a typed report.
 
 The text is read once, from front to back, and cut where a part begins (a node, a thread, a group of snapshots), so that
 each piece belongs to one part and none is left out. A piece in the servers' form is taken as it is. For any other, its
-reader says what is not understood, missing or cut off, and the report lists it.
+reader describes lines that are not understood, missing or cut off, and the report lists them.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ ValueT = TypeVar("ValueT")
 
 
 def parse(text: str) -> HotThreadsReport:
-    """Read a hot-threads text. Any text gives a report, and nothing is raised.
+    """
+    Read a hot-threads text. Any text gives a report, and nothing is raised.
 
     :param text: the reply of `/_nodes/hot_threads`, whole, cut off, or as people paste it.
     :returns: the report, with the lines that were not understood in `unparsed`; its `render()` returns `text`.
@@ -40,12 +42,13 @@ def parse(text: str) -> HotThreadsReport:
 
 
 def cut(text: str, stacks: Stacks) -> Iterator[tuple[str, str, int, bool, tuple[StackGroup] | None]]:
-    """Cut a text where its parts begin: nodes, threads, groups of snapshots.
+    """
+    Cut a text into its parts: nodes, threads, groups of snapshots.
 
     :param text: the text.
     :param stacks: the groups that were read from it so far. Their lines are not looked at again.
     :returns: for each piece in order its kind (`node`, `thread`, `group`, or nothing for the lines before them all),
-        its lines, where they begin, whether all of them are in the servers' form, and the group if it is a known one.
+        its lines, their offset, whether all of them are in the servers' form, and the group if it is a known one.
         Together the pieces are the text.
     """
     kind, start, regular, known = "", 0, True, None
@@ -79,7 +82,7 @@ def cut(text: str, stacks: Stacks) -> Iterator[tuple[str, str, int, bool, tuple[
 
 @dataclass(slots=True)
 class _Place:
-    """Adjacent lines of the text, and what is wrong with them."""
+    """Adjacent lines of the text that were not understood, with the reason."""
 
     start: int
     end: int
@@ -87,9 +90,10 @@ class _Place:
 
 
 class _Remarks:
-    """Takes down the lines of a text that are not understood, while one piece after the other is read.
+    """
+    Records the lines of a text that are not understood, while one piece after the other is read.
 
-    :ivar offset: where the piece begins in the text.
+    :ivar offset: the position of the piece in the text.
     """
 
     def __init__(self) -> None:

@@ -1,8 +1,9 @@
-"""The parts of a hot-threads text: how each begins, and how a node's and a thread's own lines are read.
+"""
+The parts of a hot-threads text: how each begins, and how a node's and a thread's own lines are read.
 
 `PARTS` is the grammar of the text. One match after the other covers it to the last character, at the speed of the
 expression: a stack, or a page that is no report, takes a few matches. Lines in the servers' form are matched apart from
-lines that only begin that way (`odd_…`). Only the latter are read one by one, to say what is wrong with them.
+lines that only begin that way (`odd_…`). Only the latter are read one by one, to describe their faults.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ _HEADER = rf"(?P<header>{BRACES}(?={_BELOW}{SAMPLING})|{BRACKETS})"
 _NODE = rf"{HEADER}[{BLANKS}]*{_HEADER}(?:{_BELOW}{SAMPLING_LINE})?{END}"
 _THREAD = THREAD_LINE + END
 
-# What a part begins with is tried only where its first letter is right.
+# The start of a part is tried only if its first letter matches.
 _START = rf"(?:(?=[:Hu0-9NI-])(?:{HEADER_START}|{SAMPLING}|{GROUP_LINE}{END}|{THREAD_START})|{FRAME}{END})"
 
 
@@ -90,11 +91,12 @@ THREAD = re.compile(rf"[{MARGIN}]*{_THREAD}")
 HEADER_LINE = re.compile(rf"[{MARGIN}]*{HEADER_START}")
 
 Remark = Callable[[int, int, str], None]
-"""Takes down lines that are not understood: where they start and end in the text that is read, and what is wrong."""
+"""Records lines that are not understood: their start and end in the text, and the reason."""
 
 
 def read_node(source: str, remark: Remark) -> dict[str, Any]:
-    """Read the lines from a node's header, or from the place of a missing one, to the first thread.
+    """
+    Read the lines from a node's header, or from the place of a missing one, to the first thread.
 
     :param source: the lines.
     :param remark: takes down the lines that are not understood.
@@ -104,7 +106,7 @@ def read_node(source: str, remark: Remark) -> dict[str, Any]:
 
 
 class _NodeReader:
-    """Reads a node's lines one form after the other; each method returns where the next lines begin."""
+    """Reads a node's lines one form after the other; each method returns the offset of the next lines."""
 
     def __init__(self, source: str, remark: Remark) -> None:
         self._source = source
@@ -170,7 +172,8 @@ class _NodeReader:
 
 
 def read_thread(source: str, section: str | None, remark: Remark) -> dict[str, Any]:
-    """Read the lines from a thread's own to its first group.
+    """
+    Read the lines from a thread's own to its first group.
 
     :param source: the lines.
     :param section: the name of the node in whose section they stand.
@@ -191,12 +194,13 @@ def read_thread(source: str, section: str | None, remark: Remark) -> dict[str, A
 
 
 def mend(text: str, start: int, is_complete: Callable[[str], bool]) -> tuple[str, int]:
-    """Join the lines into which a line was broken, if that makes it complete.
+    """
+    Join the lines into which a line was broken, if that makes it complete.
 
     :param text: the text.
-    :param start: where the line begins.
+    :param start: the line's offset.
     :param is_complete: returns whether a line's content is all of it.
-    :returns: the line's content, and where the next line begins; those of the first line alone if joining does not
+    :returns: the line's content, and the offset of the next line; those of the first line alone if joining does not
         make it complete.
     """
     end = _line_end(text, start)

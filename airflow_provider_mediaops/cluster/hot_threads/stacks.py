@@ -21,7 +21,7 @@ _MAX_GROUPS = 1_000
 _HEAD = 100
 _MAX_ALIKE = 20
 
-# What is longer than any stack of Java's is read in pieces.
+# A text that is longer than any Java stack is read in pieces.
 _LONGEST_STACK = 1 << 18
 
 
@@ -34,10 +34,11 @@ class Stacks:
         self._frames: dict[str, str] = {}
 
     def at(self, text: str, start: int) -> tuple[StackGroup] | None:
-        """Return the group whose lines stand at a place, if it was read before without a remark.
+        """
+        Return the group whose lines stand at a place, if it was read before without a remark.
 
         :param text: the text.
-        :param start: where a line begins.
+        :param start: a line's offset.
         :returns: the group, in a tuple that threads with this group alone share; None if the lines are new.
         """
         for known in self._known.get(text[start : start + _HEAD], ()):
@@ -46,7 +47,8 @@ class Stacks:
         return None
 
     def read(self, source: str, remark: Remark, *, regular: bool) -> tuple[StackGroup]:
-        """Read a group of snapshots.
+        """
+        Read a group of snapshots.
 
         :param source: its lines, from its own to the next group, thread or node.
         :param remark: takes down the lines that are not understood.

@@ -1,4 +1,4 @@
-"""What the page is made of besides its content: template, styles, scripts, licences, and the policy that holds them."""
+"""Load the parts of the page besides its content: template, styles, scripts, licences and security policy."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _OWN_STYLE = re.compile(r'createElement\("style"\);\w+\.textContent=`([^`]*)`')
 @cache
 def template() -> Template:
     """
-    Give the page's template, which escapes what it is given.
+    Return the page's template, which escapes its values.
 
     :returns: the template.
     """
@@ -44,7 +44,7 @@ def template() -> Template:
 @cache
 def style() -> str:
     """
-    Give the page's styles.
+    Return the page's styles.
 
     :returns: the style sheet.
     """
@@ -54,7 +54,7 @@ def style() -> str:
 @cache
 def scripts(*, with_flame_graph: bool) -> tuple[str, ...]:
     """
-    Give the page's scripts.
+    Return the page's scripts.
 
     :param with_flame_graph: whether there is anything to draw.
     :returns: each script, in the order in which they have to run.
@@ -66,9 +66,9 @@ def scripts(*, with_flame_graph: bool) -> tuple[str, ...]:
 @cache
 def licenses() -> dict[str, str]:
     """
-    Give the licences of the scripts that others wrote.
+    Return the licences of third-party scripts.
 
-    :returns: the text of each by what it is for.
+    :returns: the text of each licence, by the name of its script.
     """
     return {name: _read(f"vendor/{file}") for name, file in _LICENSES.items()}
 
@@ -76,7 +76,7 @@ def licenses() -> dict[str, str]:
 @cache
 def policy(scripts: tuple[str, ...]) -> str:
     """
-    Give the content security policy: nothing but the page's own scripts and styles, by their digests.
+    Return the content security policy: nothing but the page's own scripts and styles, by their digests.
 
     :param scripts: the page's scripts.
     :returns: the policy, for a ``meta`` element.

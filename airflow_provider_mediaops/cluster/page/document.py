@@ -1,5 +1,5 @@
 """
-Write one page of captures that can be kept, sent and opened anywhere: what is hot, the flame graph, what changed.
+Write one page of captures that can be kept, sent and opened anywhere: hottest threads, flame graph, changes.
 
 The page is one file and asks for nothing over the network. Whatever a cluster sent is hostile until shown otherwise:
 the template escapes all of it, the page's script sets text and never markup, and a content security policy allows the
@@ -74,7 +74,7 @@ class ShownCapture(Protocol):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What a person should know of how it was taken."""
+        """The sentences about how it was taken."""
         ...
 
     @property
@@ -165,7 +165,7 @@ def page(
 
 
 def _findings(captures: Sequence[ShownCapture], labels: Sequence[str], cores: Mapping[str, int]) -> dict[str, Any]:
-    """Return what the reports say together, for the template."""
+    """Return the comparison of the reports, for the template."""
     reports = _Reports(captures)
     found = compare(reports)
     flame = flame_data(reports, found.measure, {"labels": labels, "unit": found.measure.unit})
@@ -191,7 +191,7 @@ def _findings(captures: Sequence[ShownCapture], labels: Sequence[str], cores: Ma
 
 
 def _headline(found: Comparison) -> dict[str, Any] | None:
-    """Return what a reader in a hurry has to know; None if nothing was hot."""
+    """Return the headline; None if nothing was hot."""
     if not found.pools or not found.pools[0].peak:
         return None
     pool, one = found.pools[0], found.threads[0]
@@ -233,7 +233,7 @@ def _named(taken_for: TakenFor) -> list[tuple[str, str]]:
 
 
 def _facts(capture: ShownCapture, number: int, room: int) -> dict[str, Any]:
-    """Return when a capture was taken, what is wrong with it, and its text, for the template."""
+    """Return a capture's time, its faults and its text, for the template."""
     text, report = capture.text, capture.report
     shown, unparsed = excerpt(text, room), report.unparsed
     moment = _moment(capture.taken, report)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 # About how many characters of JSON the stacks of all captures may take, and how many frames a stack.
 _ROOM = 1_000_000
 _DEEPEST = 400
-# What a number in the JSON takes: up to five digits and a comma.
+# The length of a number in the JSON: up to five digits and a comma.
 _NUMBER = 6
 
 # Within a script element only these could end it, or be taken for the beginning of something else; the last two end
@@ -47,12 +47,12 @@ class FlameData:
 
 def flame_data(reports: Sequence[HotThreadsReport], measure: Measure, facts: dict[str, Any]) -> FlameData:
     """
-    Collect what the flame graph draws.
+    Collect the stacks of the flame graph.
 
     Frames are named by their methods, so that the lines and run numbers within a method do not split it.
 
     :param reports: the reports.
-    :param measure: which threads, and what their amounts mean.
+    :param measure: the kind of threads, and the meaning of their amounts.
     :param facts: what else the page's script has to know.
     :returns: the stacks, the heaviest of each report first, as far as there is room.
     """
@@ -78,7 +78,7 @@ def flame_data(reports: Sequence[HotThreadsReport], measure: Measure, facts: dic
 
 
 def _parts(report: HotThreadsReport, measure: Measure) -> list[tuple[tuple[str, ...], float]]:
-    """The different stacks of a report, the heaviest first."""
+    """Return the different stacks of a report, the heaviest first."""
     parts: dict[tuple[str, ...], float] = {}
     for stack in stacks(report, measure):
         if stack.part > 0:

@@ -1,4 +1,4 @@
-"""The tables of the page that show what is hot: rows of cells, ready to be written."""
+"""The tables of the page: rows of cells, ready to be written."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def pool_table(found: Comparison) -> Table:
     """
     Return the table of thread pools.
 
-    :param found: what was hot.
+    :param found: the comparison of the reports.
     """
     return _hot_table("By thread pool, across nodes", "Thread pool", found, found.pools, name_of_heat)
 
@@ -84,7 +84,7 @@ def method_table(found: Comparison) -> Table:
     """
     Return the table of the methods at the top of the stacks.
 
-    :param found: what was hot.
+    :param found: the comparison of the reports.
     """
     return _hot_table("By top frame, across nodes", "Top frame", found, found.methods, method_of_heat)
 
@@ -112,7 +112,7 @@ def thread_table(found: Comparison) -> Table:
     """
     Return the table of threads.
 
-    :param found: what was hot.
+    :param found: the comparison of the reports.
     """
     return Table(
         caption="By thread",
@@ -134,7 +134,7 @@ def node_table(found: Comparison, readings: Mapping[str, Sequence[NodeCpu] | Non
     """
     Return the table of nodes: how busy each was, and how much of that the threads in the report explain.
 
-    :param found: what was hot.
+    :param found: the comparison of the reports.
     :param readings: the CPU of the nodes by the name of the capture; None if it is unknown.
     :param cores: the number of processors by a node's name or id, as far as it is known.
     :returns: a row for each node with a section in a report, or a reading.

@@ -1,4 +1,4 @@
-"""What a cluster sent, made fit to be shown: nothing unseen in it, and bounded."""
+"""Make text of a cluster fit to be shown: without invisible characters, and bounded."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from airflow_provider_mediaops.cluster.folded import visible
 if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.folded import Measure
 
-# Names are as long as an index's or a method's; what is longer was not meant to be read.
+# The names of indices and methods are shorter.
 _LONGEST_NAME = 300
 
 _UNSURE = re.compile(r"[^ -~]+")
@@ -34,7 +34,7 @@ def readable(name: str) -> str:
     Make one line of a name or a frame that may hold anything.
 
     :param name: as the cluster sent it.
-    :returns: with `\x0a` and the like for what cannot be seen, and an ellipsis for what is beyond the bound.
+    :returns: with `\x0a` and the like for invisible characters, and an ellipsis after the longest text.
     """
     shown = _UNSURE.sub(_seen, name[: _LONGEST_NAME + 1])
     return shown if len(shown) <= _LONGEST_NAME else f"{shown[: _LONGEST_NAME - 1]}…"
@@ -64,7 +64,7 @@ def figure(amount: float, measure: Measure) -> str:
     Write an amount with its unit.
 
     :param amount: the amount.
-    :param measure: what it means.
+    :param measure: the meaning of the amount.
     :returns: such as `96.1 %`, `1.2 MB`, `0.4`.
     """
     if measure.unit == "percent":
@@ -84,7 +84,7 @@ def difference(amount: float, measure: Measure) -> str:
     Write by how much something grew.
 
     :param amount: the difference.
-    :param measure: what it means.
+    :param measure: the meaning of the amount.
     :returns: as :func:`figure` does, with a sign.
     """
     written = figure(abs(amount), measure)

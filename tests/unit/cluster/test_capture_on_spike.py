@@ -80,16 +80,16 @@ class Captured:
         shelf: Shelf | None = None,
         late: bool = False,
     ) -> None:
-        self.told: list[tuple[int, str]] = []
+        self.logged: list[tuple[int, str]] = []
         self.steps: list[Step] = []
         self.shelf = shelf or Shelf()
         self.outcome: dict[str, Any] = {}
         clock = FakeClock()
         policy = RetryPolicy(max_attempts=1)
         client = Client(("https://cluster.example",), CLUSTER_RULES, retry=policy, clock=clock.clock)
-        tell = lambda *told: self.told.append(told)  # noqa: E731
+        log = lambda *logged: self.logged.append(logged)  # noqa: E731
         if late:
-            how = capture_at_once(client.ask, plan, self.shelf, tell=tell, clock=clock.clock, timed_out=True)
+            how = capture_at_once(client.ask, plan, self.shelf, log=log, clock=clock.clock, timed_out=True)
         else:
             how = capture_when_hot(
                 client.ask,
@@ -97,7 +97,7 @@ class Captured:
                 self.shelf,
                 readings=OwnReadings(lambda: client.ask(node_stats(plan.query.nodes)), clock.clock.monotonic),
                 deadline=deadline,
-                tell=tell,
+                log=log,
                 clock=clock.clock,
             )
         try:
@@ -119,7 +119,7 @@ class Captured:
 
     @property
     def warnings(self) -> list[str]:
-        return [sentence for level, sentence in self.told if level >= 30]
+        return [sentence for level, sentence in self.logged if level >= 30]
 
 
 def plan(**fields: Any) -> CapturePlan:

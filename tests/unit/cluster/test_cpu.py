@@ -80,7 +80,7 @@ class TestOneReading:
     @pytest.mark.parametrize("require", ["any", "all"])
     def test_unknown_is_neither_zero_nor_hot(self, require: Any) -> None:
         assert (
-            still_waiting(look(CpuWatch(1, require=require), {"node-1": UNKNOWN})) == "Waiting: no node tells its CPU"
+            still_waiting(look(CpuWatch(1, require=require), {"node-1": UNKNOWN})) == "Waiting: no node reports its CPU"
         )
 
     def test_only_the_nodes_that_are_meant_are_asked_for(self) -> None:
@@ -157,7 +157,7 @@ class TestStreak:
 
     def test_a_streak_of_which_nothing_is_known_for_its_whole_length_ends(self) -> None:
         verdict = look(CpuWatch(85, sustained_for=20), {"node-1": HOT}, {"node-1": UNKNOWN}, {"node-1": UNKNOWN})
-        assert still_waiting(verdict).endswith("; Waiting: no node tells its CPU")
+        assert still_waiting(verdict).endswith("; Waiting: no node reports its CPU")
 
     def test_a_streak_long_enough_waits_for_the_reading_that_says_so(self) -> None:
         steps: list[Step] = []

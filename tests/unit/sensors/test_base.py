@@ -174,7 +174,7 @@ class TestInTheWorker:
         waiting = [line for line in lines if "Waiting" in line]
         assert waiting == [
             "INFO: Waiting: no node's CPU is at 85 % or more",
-            "INFO: Waiting: no node tells its CPU",
+            "INFO: Waiting: no node reports its CPU",
         ]
 
     def test_a_failing_service_is_asked_less_and_less_often(self, cluster: Any, pauses: list[float]) -> None:

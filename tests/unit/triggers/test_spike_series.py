@@ -293,7 +293,9 @@ class TestRestart:
         store.values = dict.fromkeys(store.values, json.dumps(garbage))
         lines.clear()
         assert watched(cluster, watcher(store), {}, 60) == [(0, "node-1")]
-        assert lines == ["WARNING: What was kept before the restart cannot be read: hot nodes are told of again."]
+        assert lines == [
+            "WARNING: The state kept before the restart cannot be read: nodes that are still hot are reported again."
+        ]
 
     def test_a_store_that_fails_costs_the_memory_only(
         self, cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch
