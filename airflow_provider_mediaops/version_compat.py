@@ -4,8 +4,8 @@ What differs between the versions of Airflow that the provider runs on: 3.1, 3.2
 No other module tries an import of Airflow's to find out its version. Each name here says with which minimum version it
 can go. Some differences of Airflow 3.1 are handled in their place, and can go with the minimum version 3.2:
 
-- ``hooks/connection_form.py``: it asks the hook class for the connection form; later versions read the metadata.
-- ``hooks/settings.py``: it may not know the defaults of a provider's options where a task runs.
+- ``hooks/connection/form.py``: it asks the hook class for the connection form; later versions read the metadata.
+- ``hooks/connection/settings.py``: it may not know the defaults of a provider's options where a task runs.
 - ``hooks/threads.py`` and the shared readings of the triggers: its triggerer reads the answers of its supervisor out of
   order if a plain thread asks, or if a question is given up before its answer was read.
 """

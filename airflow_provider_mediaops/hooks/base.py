@@ -15,7 +15,7 @@ from airflow.sdk.log import mask_secret
 
 from airflow_provider_mediaops.arguments import read_identifier
 from airflow_provider_mediaops.exceptions import InvalidConnectionError, MediaOpsError
-from airflow_provider_mediaops.hooks.connection import ConnectionFields
+from airflow_provider_mediaops.hooks.connection.fields import ConnectionFields
 from airflow_provider_mediaops.hooks.threads import import_in_thread, in_thread
 from airflow_provider_mediaops.http import drivers
 from airflow_provider_mediaops.http.reply import plain_text
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from airflow_provider_mediaops.hooks.connection_warnings import ConnectionWarning
+    from airflow_provider_mediaops.hooks.connection.warnings import ConnectionWarning
     from airflow_provider_mediaops.http.async_transport import AsyncTransport
     from airflow_provider_mediaops.http.client import Client
     from airflow_provider_mediaops.http.exchange import Ask, Call, Conversation, Wait
@@ -309,8 +309,8 @@ class ServiceHook(BaseHook):
     def _service_of(self, connection: Any) -> Service:
         from urllib.request import getproxies
 
-        from airflow_provider_mediaops.hooks.connection_secrets import header_credentials, proxy_passwords
-        from airflow_provider_mediaops.hooks.connection_warnings import connection_warnings
+        from airflow_provider_mediaops.hooks.connection.secrets import header_credentials, proxy_passwords
+        from airflow_provider_mediaops.hooks.connection.warnings import connection_warnings
 
         fields = ConnectionFields.of(connection)
         # A misspelt field must not break a connection that has worked so far.

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.connection_fields import BOOKS
 from airflow_provider_mediaops.hooks.base import Service, ServiceHook
-from airflow_provider_mediaops.hooks.connection_form import connection_form
-from airflow_provider_mediaops.hooks.settings import (
+from airflow_provider_mediaops.hooks.connection.form import connection_form
+from airflow_provider_mediaops.hooks.connection.settings import (
     SLOWEST_RATE,
     base_urls,
     rate_limiter,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.books.batch.seen import ResumePoint
     from airflow_provider_mediaops.books.lookup import Finder
     from airflow_provider_mediaops.books.models import Book, Lookup
-    from airflow_provider_mediaops.hooks.connection import ConnectionFields
+    from airflow_provider_mediaops.hooks.connection.fields import ConnectionFields
     from airflow_provider_mediaops.http.client import Client
     from airflow_provider_mediaops.http.exchange import Conversation
 

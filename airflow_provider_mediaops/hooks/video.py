@@ -9,8 +9,8 @@ from airflow_provider_mediaops.arguments import read_flag, shown
 from airflow_provider_mediaops.connection_fields import VIDEO
 from airflow_provider_mediaops.exceptions import InvalidConnectionError
 from airflow_provider_mediaops.hooks.base import Service, ServiceHook
-from airflow_provider_mediaops.hooks.connection_form import connection_form
-from airflow_provider_mediaops.hooks.settings import (
+from airflow_provider_mediaops.hooks.connection.form import connection_form
+from airflow_provider_mediaops.hooks.connection.settings import (
     base_urls,
     optional_rate_limiter,
     retry_policy,
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
-    from airflow_provider_mediaops.hooks.connection import ConnectionFields
+    from airflow_provider_mediaops.hooks.connection.fields import ConnectionFields
     from airflow_provider_mediaops.http.client import Client
     from airflow_provider_mediaops.http.exchange import Conversation
     from airflow_provider_mediaops.video.api import Bulletin

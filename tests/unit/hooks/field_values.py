@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_mediaops.exceptions import InvalidConnectionError
-from airflow_provider_mediaops.hooks.connection import ConnectionFields
+from airflow_provider_mediaops.hooks.connection.fields import ConnectionFields
 
 
 def fields(**given: Any) -> ConnectionFields:

@@ -10,12 +10,12 @@ from urllib.parse import urlsplit
 from airflow_provider_mediaops.arguments import shown
 from airflow_provider_mediaops.connection_fields import CONNECTION_TYPES
 from airflow_provider_mediaops.exceptions import InvalidConnectionError
-from airflow_provider_mediaops.hooks.settings import base_urls
+from airflow_provider_mediaops.hooks.connection.settings import base_urls
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from airflow_provider_mediaops.hooks.connection import ConnectionFields
+    from airflow_provider_mediaops.hooks.connection.fields import ConnectionFields
 
 # The share of common characters from which on an unknown field is taken for a misspelt one.
 _SIMILARITY = 0.75

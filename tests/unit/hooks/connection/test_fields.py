@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_mediaops.hooks.connection import ConnectionFields
+from airflow_provider_mediaops.hooks.connection.fields import ConnectionFields
 from tests.unit.hooks.field_values import extra, fields, wrong
 
 

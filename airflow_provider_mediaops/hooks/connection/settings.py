@@ -17,7 +17,7 @@ from airflow_provider_mediaops.http.retry import RetryPolicy
 if TYPE_CHECKING:
     from urllib.parse import SplitResult
 
-    from airflow_provider_mediaops.hooks.connection import ConnectionFields
+    from airflow_provider_mediaops.hooks.connection.fields import ConnectionFields
     from airflow_provider_mediaops.http.rate_limit.limiter import RateLimiter
     from airflow_provider_mediaops.http.transport_settings import TransportSettings
 

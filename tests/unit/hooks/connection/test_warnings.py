@@ -10,7 +10,7 @@ import pytest
 
 from airflow_provider_mediaops.connection_fields import BOOKS, CLUSTER, CONNECTION_TYPES, VIDEO
 from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
-from airflow_provider_mediaops.hooks.connection_warnings import connection_warnings
+from airflow_provider_mediaops.hooks.connection.warnings import connection_warnings
 from airflow_provider_mediaops.hooks.video import VideoPlatformHook
 from tests.unit.hooks.field_values import extra, fields
 from tests.unit.log_lines import log_lines
@@ -19,7 +19,7 @@ from tests.unit.search_cluster import report, stats
 if TYPE_CHECKING:
     import requests_mock
 
-    from airflow_provider_mediaops.hooks.connection import ConnectionFields
+    from airflow_provider_mediaops.hooks.connection.fields import ConnectionFields
     from tests.unit.conftest import Supervisor
 
 CLUSTER_URL = "http://cluster.example:9200"

@@ -9,7 +9,7 @@ import pytest
 
 from airflow_provider_mediaops.connection_fields import BOOKS, CLUSTER, CONNECTION_TYPES, VIDEO
 from airflow_provider_mediaops.get_provider_info import get_provider_info
-from airflow_provider_mediaops.hooks.connection_form import connection_form
+from airflow_provider_mediaops.hooks.connection.form import connection_form
 
 EVERY_TYPE = [VIDEO, CLUSTER, BOOKS]
 

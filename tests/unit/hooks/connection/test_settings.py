@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.hooks.settings import (
+from airflow_provider_mediaops.hooks.connection.settings import (
     base_urls,
     retry_policy,
     split_address,
