@@ -20,7 +20,7 @@ from airflow_provider_mediaops.exceptions import (
 )
 from airflow_provider_mediaops.http.auth import Auth, NoAuth
 from airflow_provider_mediaops.http.clock import Clock
-from airflow_provider_mediaops.http.errors import ErrorRules, quota_error, uncertain
+from airflow_provider_mediaops.http.errors import SUCCESS, ErrorRules, quota_error, uncertain
 from airflow_provider_mediaops.http.exchange import (
     Blocking,
     Call,
@@ -45,6 +45,9 @@ _FAIL_OVER = (ConnectionFailedError, ReplyTimeoutError, ServiceUnavailableError)
 
 # Replies from this size on are parsed in a thread: an event loop would stand still for ten milliseconds and more.
 _LARGE_REPLY_BYTES = 128 * 1024
+# So are refusals from this size on: their words are redacted, which decodes up to 2,400 characters in many ways. That
+# takes 4 milliseconds for a web page, and 50 for a text that is made to be hard.
+_LARGE_REFUSAL_BYTES = 1024
 
 
 @dataclass(slots=True)
@@ -203,21 +206,25 @@ class Client:
         except TransportError as failure:
             error, certain = self.rules.no_reply(request, failure), not failure.sent
         else:
-            if refusal := self.rules.refusal(request, response, self.clock.now()):
-                error = refusal
-                certain = response.status in _NOT_CARRIED_OUT and not isinstance(refusal, ServiceUnavailableError)
-            else:
-                parsing = partial(_parsed, call, replace(response, secrets=request.secrets))
-                if len(response.body) >= _LARGE_REPLY_BYTES:
-                    parsed = yield Blocking(parsing)
-                else:
-                    parsed = parsing()
-                if not isinstance(parsed, MediaOpsError):
-                    return parsed, response.sent_at
-                # The reply may hold a token that redaction does not know yet.
-                shown = Response(response.status) if confidential else response
-                error, certain = self.rules.unusable(request, shown, parsed), False
+            reading = partial(self._outcome, call, request, response, confidential=confidential)
+            large = _LARGE_REPLY_BYTES if response.status in SUCCESS else _LARGE_REFUSAL_BYTES
+            outcome = (yield Blocking(reading)) if len(response.body) >= large else reading()
+            if not isinstance(outcome, MediaOpsError):
+                return outcome, response.sent_at
+            error = outcome
+            certain = response.status in _NOT_CARRIED_OUT and not isinstance(error, ServiceUnavailableError)
         raise error if certain or request.idempotent else uncertain(error)
+
+    def _outcome(self, call: Call[T], request: Request, response: Response, *, confidential: bool) -> T | MediaOpsError:
+        """Return the call's result, or the error of a reply that refuses or is not as documented."""
+        if refusal := self.rules.refusal(request, response, self.clock.now()):
+            return refusal
+        parsed = _parsed(call, replace(response, secrets=request.secrets))
+        if not isinstance(parsed, MediaOpsError):
+            return parsed
+        # The reply may hold a token that redaction does not know yet.
+        shown = Response(response.status) if confidential else response
+        return self.rules.unusable(request, shown, parsed)
 
 
 def _parsed(call: Call[T], response: Response) -> T | MediaOpsError:

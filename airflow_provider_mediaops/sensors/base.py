@@ -8,6 +8,7 @@ from abc import abstractmethod
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from datetime import datetime, timezone
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import (
@@ -29,7 +30,6 @@ from airflow_provider_mediaops.triggers.deferral import (
 )
 from airflow_provider_mediaops.triggers.event import value_of
 from airflow_provider_mediaops.version_compat import TaskDeferralError, TaskDeferralTimeout
-from airflow_provider_mediaops.waiting import Done, OwnReadings, Pace, Progress, until, wait
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.hooks.base import ServiceHook
     from airflow_provider_mediaops.http.exchange import Wait
-    from airflow_provider_mediaops.waiting import Later, Watch
+    from airflow_provider_mediaops.waiting import Done, Later, Progress, Watch
 
 # The argument in messages; each sensor has a name of its own for it.
 _CONN_ID = "the id of the connection"
@@ -73,7 +73,6 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
         self._pause = 0.0
         self._start_after = 0.0
         self._gave_up: Callable[[Wait], None] | None = None
-        self._progress = Progress(self._log_line)
         self._deadline = float("inf")
         use_retry_policy(self)
 
@@ -110,6 +109,9 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
     def execute(self, context: Context) -> Any:
         """Wait here, or hand the wait to the triggerer."""
         with self._ending():
+            with self._logging_errors():
+                # Rendered arguments that are wrong end the task at once in every form, with silent_fail, too.
+                self.trigger_arguments()
             if not self.deferrable:
                 self._deadline = time.monotonic() + self._time_left(context) + _JUST_PAST
                 # Airflow's own loop sleeps between two pokes, except in reschedule mode.
@@ -156,7 +158,16 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
         with self.stop.uninterruptible():
             return self._poke()
 
+    @cached_property
+    def _progress(self) -> Progress:
+        # Made at first use: the constructor runs where DAG files are parsed, and the copies of a task share none.
+        from airflow_provider_mediaops.waiting import Progress
+
+        return Progress(self._log_line)
+
     def _poke(self) -> PokeReturnValue | bool:
+        from airflow_provider_mediaops.waiting import Done
+
         with self._logging_errors():
             outcome = self._read()
         self._pause = 0.0
@@ -169,6 +180,8 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
         return False
 
     def _read(self) -> Done | Later | None:
+        from airflow_provider_mediaops.waiting import OwnReadings, Pace, until, wait
+
         if self._hook is None:
             self._hook = self.make_hook().stopped_by(self.stop)
         hook, watch = self._hook, self.make_watch()
@@ -206,6 +219,12 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
             # The traceback comes with the task's own failure; a skip needs the sentence only.
             self.log.error("%s: %s", type(error).__name__, error)  # noqa: TRY400
             raise
+        except Exception as error:
+            if not self.never_fail:
+                raise
+            # As Airflow's own loop does, which the deferrable form does not run.
+            self.log.exception("The sensor is skipped because of never_fail.")
+            raise AirflowSkipException(f"Skipped because of never_fail: {error}") from error
 
     @contextmanager
     def _ending(self) -> Iterator[None]:
@@ -218,6 +237,11 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
                 raise AirflowSkipException(f"Skipped because of never_fail: {error}") from error
             if self.soft_fail and isinstance(error, AirflowSensorTimeout):
                 raise AirflowSkipException(f"Skipped because of soft_fail: {error}") from error
+            raise
+        except AirflowSkipException as error:
+            # Airflow skips a task whose execution_timeout passes in the middle of a poke, but fails it in a pause.
+            if isinstance(error.__cause__, AirflowTaskTimeout):
+                raise error.__cause__ from None
             raise
         finally:
             if self._hook is not None:

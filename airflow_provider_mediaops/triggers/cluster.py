@@ -13,8 +13,7 @@ from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.hooks.threads import import_in_thread
-from airflow_provider_mediaops.http.exchange import awaiting
-from airflow_provider_mediaops.triggers.base import WatchTrigger, WorkTrigger, carried_out, reading_row
+from airflow_provider_mediaops.triggers.base import WatchTrigger, WorkTrigger, reading_row
 from airflow_provider_mediaops.triggers.deferral import SETTLED_AFTER_SECONDS
 from airflow_provider_mediaops.version_compat import asset_state_store
 
@@ -39,6 +38,7 @@ _CAPTURE_MODULES = (
     "airflow_provider_mediaops.cluster.capture_files",
     "airflow_provider_mediaops.cluster.capture_on_spike",
     "airflow_provider_mediaops.triggers.shared_readings",
+    "airflow_provider_mediaops.triggers.waits",
 )
 # What makes another watch, with a state of its own in the asset's store.
 _WATCHED = ("cluster_conn_id", "threshold", "sustained_for", "nodes", "require", "clear_below")
@@ -135,6 +135,7 @@ class CaptureHotThreadsTrigger(WorkTrigger):
         from airflow_provider_mediaops.cluster.capture_on_spike import CapturePlan, capture_when_hot
         from airflow_provider_mediaops.cluster.capture_reason import TakenFor
         from airflow_provider_mediaops.triggers.shared_readings import shared_cluster
+        from airflow_provider_mediaops.triggers.waits import carried_out
 
         with reading_row():
             plan = CapturePlan.from_dict(self.plan)
@@ -157,6 +158,8 @@ class CaptureHotThreadsTrigger(WorkTrigger):
 
 
 def _asked(cluster: SharedCluster, call: Call[T]) -> Conversation[T]:
+    from airflow_provider_mediaops.http.exchange import awaiting
+
     return awaiting(lambda: cluster.aask(call))
 
 

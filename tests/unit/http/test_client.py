@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import asyncio
-import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +21,6 @@ from airflow_provider_mediaops.exceptions import (
     UncertainDeliveryError,
 )
 from airflow_provider_mediaops.http.auth import RefreshTokenAuth
-from airflow_provider_mediaops.http.drivers import arun
 from airflow_provider_mediaops.http.exchange import Call, Failure, Request, Response, TransportError, Wait
 from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for
 from airflow_provider_mediaops.http.rate_limit.sqlite_store import SqliteStore
@@ -378,29 +375,3 @@ def test_the_time_for_retries_begins_at_the_first_permit_and_not_at_each() -> No
     # Pauses of 2 s and 4 s: the second would end 6 s after the first permit.
     error = error_of(client, text_call(), [DOWN, DOWN], fake)
     assert type(error) is ServiceUnavailableError
-
-
-@pytest.mark.parametrize(("size", "in_thread"), [(128 * 1024 - 1, False), (128 * 1024, True)])
-async def test_a_large_reply_is_parsed_in_a_thread(size: int, *, in_thread: bool) -> None:
-    """On the event loop of a triggerer, everything else would have to wait."""
-    threads: list[threading.Thread] = []
-
-    def parse(reply: Response) -> str:
-        threads.append(threading.current_thread())
-        return str(len(reply.body))
-
-    async def send(_: Request) -> Response:
-        return Response(200, {}, b"x" * size)
-
-    call = replace(text_call(), parse=parse)
-    assert await arun(make(FakeClock()).ask(call), send, in_thread=asyncio.to_thread) == str(size)
-    assert [thread is not threading.current_thread() for thread in threads] == [in_thread]
-
-
-def test_a_large_reply_that_cannot_be_parsed_is_an_error_of_the_call() -> None:
-    def parse(_: Response) -> str:
-        raise ValueError("no number")
-
-    reply = Response(200, {}, b"x" * 128 * 1024)
-    error = error_of(make(FakeClock()), replace(text_call(), parse=parse), [reply])
-    assert isinstance(error, InvalidReplyError)
