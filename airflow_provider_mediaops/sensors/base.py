@@ -110,6 +110,9 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
     def execute(self, context: Context) -> Any:
         """Wait here, or hand the wait to the triggerer."""
         with self._ending():
+            with self._logging_errors():
+                # Rendered arguments that are wrong end the task at once in every form, with silent_fail, too.
+                self.trigger_arguments()
             if not self.deferrable:
                 self._deadline = time.monotonic() + self._time_left(context) + _JUST_PAST
                 # Airflow's own loop sleeps between two pokes, except in reschedule mode.
@@ -206,6 +209,12 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
             # The traceback comes with the task's own failure; a skip needs the sentence only.
             self.log.error("%s: %s", type(error).__name__, error)  # noqa: TRY400
             raise
+        except Exception as error:
+            if not self.never_fail:
+                raise
+            # As Airflow's own loop does, which the deferrable form does not run.
+            self.log.exception("The sensor is skipped because of never_fail.")
+            raise AirflowSkipException(f"Skipped because of never_fail: {error}") from error
 
     @contextmanager
     def _ending(self) -> Iterator[None]:
@@ -218,6 +227,11 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
                 raise AirflowSkipException(f"Skipped because of never_fail: {error}") from error
             if self.soft_fail and isinstance(error, AirflowSensorTimeout):
                 raise AirflowSkipException(f"Skipped because of soft_fail: {error}") from error
+            raise
+        except AirflowSkipException as error:
+            # Airflow skips a task whose execution_timeout passes in the middle of a poke, but fails it in a pause.
+            if isinstance(error.__cause__, AirflowTaskTimeout):
+                raise error.__cause__ from None
             raise
         finally:
             if self._hook is not None:
