@@ -35,6 +35,23 @@ async def in_thread(action: Callable[[], T]) -> T:
     return result
 
 
+async def to_its_end(action: Callable[[], T]) -> T:
+    """
+    Run a blocking action in a thread; if this is cancelled, wait for its end, because a file may be half written.
+
+    :param action: the action.
+    :returns: its result.
+    """
+    doing = asyncio.ensure_future(in_thread(action))
+    try:
+        return await asyncio.shield(doing)
+    except asyncio.CancelledError:
+        await asyncio.wait([doing])
+        # An exception that nobody retrieves is logged by asyncio.
+        doing.exception()
+        raise
+
+
 async def import_in_thread(*modules: str) -> None:
     """
     Import modules in a thread: the first import of a service's modules takes up to 200 milliseconds.

@@ -8,8 +8,8 @@ from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_provider_mediaops.exceptions import DestinationInUseError, PermanentError
-from airflow_provider_mediaops.hooks.threads import import_in_thread, in_thread
-from airflow_provider_mediaops.triggers.base import WorkTrigger, reading_row, to_its_end
+from airflow_provider_mediaops.hooks.threads import import_in_thread, in_thread, to_its_end
+from airflow_provider_mediaops.triggers.base import WorkTrigger, reading_row
 from airflow_provider_mediaops.triggers.deferral import SETTLED_AFTER_SECONDS
 
 if TYPE_CHECKING:

@@ -7,8 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_provider_mediaops.hooks.threads import import_in_thread
-from airflow_provider_mediaops.http.exchange import awaiting
-from airflow_provider_mediaops.triggers.base import WorkTrigger, carried_out, reading_row
+from airflow_provider_mediaops.triggers.base import WorkTrigger, reading_row
 from airflow_provider_mediaops.triggers.deferral import SETTLED_AFTER_SECONDS
 
 if TYPE_CHECKING:
@@ -22,6 +21,7 @@ _RUN_TIME_MODULES = (
     "airflow_provider_mediaops.cluster.capture_files",
     "airflow_provider_mediaops.cluster.capture_on_spike",
     "airflow_provider_mediaops.triggers.shared_readings",
+    "airflow_provider_mediaops.triggers.waits",
 )
 
 
@@ -81,6 +81,7 @@ class CaptureHotThreadsTrigger(WorkTrigger):
         from airflow_provider_mediaops.cluster.capture_on_spike import CapturePlan, capture_when_hot
         from airflow_provider_mediaops.cluster.capture_reason import TakenFor
         from airflow_provider_mediaops.triggers.shared_readings import shared_cluster
+        from airflow_provider_mediaops.triggers.waits import carried_out
 
         with reading_row():
             plan = CapturePlan.from_dict(self.plan)
@@ -103,4 +104,6 @@ class CaptureHotThreadsTrigger(WorkTrigger):
 
 
 def _asked(cluster: SharedCluster, call: Call[T]) -> Conversation[T]:
+    from airflow_provider_mediaops.http.exchange import awaiting
+
     return awaiting(lambda: cluster.aask(call))

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.cluster.cpu import SpikeVerdict, name_some
 from airflow_provider_mediaops.http.exchange import awaiting
-from airflow_provider_mediaops.triggers.base import carried_out
 from airflow_provider_mediaops.triggers.shared_readings import shared_cluster
+from airflow_provider_mediaops.triggers.waits import carried_out
 from airflow_provider_mediaops.waiting import Done, Pace, Progress, wait
 
 if TYPE_CHECKING:
