@@ -8,6 +8,7 @@ from abc import abstractmethod
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from datetime import datetime, timezone
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import (
@@ -29,7 +30,6 @@ from airflow_provider_mediaops.triggers.deferral import (
 )
 from airflow_provider_mediaops.triggers.event import value_of
 from airflow_provider_mediaops.version_compat import TaskDeferralError, TaskDeferralTimeout
-from airflow_provider_mediaops.waiting import Done, OwnReadings, Pace, Progress, until, wait
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.hooks.base import ServiceHook
     from airflow_provider_mediaops.http.exchange import Wait
-    from airflow_provider_mediaops.waiting import Later, Watch
+    from airflow_provider_mediaops.waiting import Done, Later, Progress, Watch
 
 # The argument in messages; each sensor has a name of its own for it.
 _CONN_ID = "the id of the connection"
@@ -73,7 +73,6 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
         self._pause = 0.0
         self._start_after = 0.0
         self._gave_up: Callable[[Wait], None] | None = None
-        self._progress = Progress(self._log_line)
         self._deadline = float("inf")
         use_retry_policy(self)
 
@@ -159,7 +158,16 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
         with self.stop.uninterruptible():
             return self._poke()
 
+    @cached_property
+    def _progress(self) -> Progress:
+        # Made at first use: the constructor runs where DAG files are parsed, and the copies of a task share none.
+        from airflow_provider_mediaops.waiting import Progress
+
+        return Progress(self._log_line)
+
     def _poke(self) -> PokeReturnValue | bool:
+        from airflow_provider_mediaops.waiting import Done
+
         with self._logging_errors():
             outcome = self._read()
         self._pause = 0.0
@@ -172,6 +180,8 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
         return False
 
     def _read(self) -> Done | Later | None:
+        from airflow_provider_mediaops.waiting import OwnReadings, Pace, until, wait
+
         if self._hook is None:
             self._hook = self.make_hook().stopped_by(self.stop)
         hook, watch = self._hook, self.make_watch()

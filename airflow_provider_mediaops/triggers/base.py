@@ -5,28 +5,23 @@ from __future__ import annotations
 import asyncio
 from abc import abstractmethod
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, MediaOpsError, StorageError, TemporaryError
-from airflow_provider_mediaops.hooks.threads import in_thread
-from airflow_provider_mediaops.http.drivers import arun
-from airflow_provider_mediaops.http.exchange import awaiting
+from airflow_provider_mediaops.hooks.threads import import_in_thread, in_thread
 from airflow_provider_mediaops.triggers.deferral import SETTLED_AFTER_SECONDS, settled
 from airflow_provider_mediaops.triggers.event import done_event, error_event, unexpected
-from airflow_provider_mediaops.waiting import Done, Pace, Progress, wait
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import AsyncIterator, Iterator
 
     from airflow_provider_mediaops.hooks.base import ServiceHook
-    from airflow_provider_mediaops.http.exchange import Conversation, Request
     from airflow_provider_mediaops.waiting import Readings, Watch
 
-T = TypeVar("T")
+# A DAG file is parsed without it, and the event loop does not wait for its import.
+_RUN_TIME_MODULES = ("airflow_provider_mediaops.triggers.waits",)
 
 
 @contextmanager
@@ -158,12 +153,16 @@ class WatchTrigger(TaskTrigger):
         }
 
     async def _result(self) -> Any:
+        await import_in_thread(*_RUN_TIME_MODULES)
         with reading_row():
             # In a thread: the first call imports the service's modules.
             watch = await in_thread(self._make_watch)
         return watch.result(await self._wait(watch))
 
     async def _wait(self, watch: Watch) -> Any:
+        from airflow_provider_mediaops.triggers.waits import carried_out
+        from airflow_provider_mediaops.waiting import Done, Pace, Progress, wait
+
         pace = Pace(self.poke_interval, self.exponential_backoff, self.max_wait, self.silent_fail, watch.may_return)
         progress = Progress(self.log.log, failures=self.failures, answered=self.answered)
         judge = watch.judge(asyncio.get_running_loop().time)
@@ -175,51 +174,7 @@ class WatchTrigger(TaskTrigger):
 
     @asynccontextmanager
     async def _readings(self, watch: Watch) -> AsyncIterator[Readings[Any]]:
+        from airflow_provider_mediaops.triggers.waits import HookReadings
+
         async with await in_thread(self._make_hook) as hook:
-            yield _HookReadings(hook, watch)
-
-
-@dataclass(frozen=True, slots=True)
-class _HookReadings:
-    hook: ServiceHook
-    watch: Watch
-
-    def next(self, pause: float, deadline: float) -> Conversation[Any]:
-        return awaiting(partial(self._anext, pause))
-
-    async def _anext(self, pause: float) -> Any:
-        if pause:
-            await asyncio.sleep(pause)
-        service = await self.hook.aservice()
-        return await self.hook.arun(self.watch.look(service.ask))
-
-
-async def carried_out(conversation: Conversation[T]) -> T:
-    """
-    Carry out a wait in the triggerer.
-
-    :param conversation: a conversation that sends nothing itself: its readings are steps of their own.
-    :returns: its result.
-    """
-    return await arun(conversation, _send_nothing, in_thread=to_its_end)
-
-
-async def to_its_end(action: Callable[[], T]) -> T:
-    """
-    Run a blocking action in a thread; if this is cancelled, wait for its end, because a file may be half written.
-
-    :param action: the action.
-    :returns: its result.
-    """
-    doing = asyncio.ensure_future(in_thread(action))
-    try:
-        return await asyncio.shield(doing)
-    except asyncio.CancelledError:
-        await asyncio.wait([doing])
-        # An exception that nobody retrieves is logged by asyncio.
-        doing.exception()
-        raise
-
-
-async def _send_nothing(request: Request) -> NoReturn:
-    raise RuntimeError(f"{request.method} {request.path} is no step of a wait.")
+            yield HookReadings(hook, watch)
