@@ -13,7 +13,7 @@ from airflow_provider_mediaops.json_text import fitting, storable
 from airflow_provider_mediaops.waiting import Done, Waiting, Watch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from airflow_provider_mediaops.cluster.models import NodeCpu, NodeStats
     from airflow_provider_mediaops.http.exchange import Ask, Conversation
@@ -24,7 +24,8 @@ _HIGHEST = 100
 _TOGETHER = "all"
 # The version of the dictionary of Hysteresis.to_dict.
 _VERSION = 1
-# Nodes that left the cluster while they were hot never cool down; the oldest are forgotten first.
+# Nodes that left the cluster while they were hot never cool down: of these, and in the state that is kept, the oldest
+# are forgotten first.
 _MOST = 1000
 # A cluster has hundreds of nodes; a line of the log names some.
 _NAMED = 20
@@ -148,6 +149,8 @@ class Streaks:
         needed = self.watch.sustained_for
         made = [whose for whose, hot in reading.items() if hot and now - self._since[whose] >= needed]
         self._since = {whose: start for whose, start in self._since.items() if now - self._known[whose] < needed}
+        # A watch without end sees any number of nodes come and go.
+        self._known = {whose: self._known[whose] for whose in self._since}
         nodes = [node for whose in made for node in reading[whose]]
         return sorted(nodes, key=lambda node: -(node.percent or 0))
 
@@ -214,7 +217,9 @@ class Hysteresis(Streaks):
             self._hot.pop(whose, None)
         nodes = super().add(self._without_hot_nodes(stats), now)
         if nodes:
-            self._take_for_hot([node.node_id for node in nodes] if self.watch.require == "any" else [_TOGETHER])
+            made = [node.node_id for node in nodes] if self.watch.require == "any" else [_TOGETHER]
+            self._hot.update(dict.fromkeys(made))
+            self._forget_gone(stats)
         return nodes
 
     @property
@@ -228,7 +233,7 @@ class Hysteresis(Streaks):
 
         :returns: the nodes that are hot, and a version.
         """
-        return {"version": _VERSION, "hot": list(self._hot)}
+        return {"version": _VERSION, "hot": list(self._hot)[-_MOST:]}
 
     def restore(self, stored: object) -> bool:
         """
@@ -242,12 +247,14 @@ class Hysteresis(Streaks):
         hot = stored.get("hot")
         if not isinstance(hot, list) or not all(isinstance(whose, str) for whose in hot):
             return False
-        self._take_for_hot(hot)
+        self._hot.update(dict.fromkeys(hot[-_MOST:]))
         return True
 
-    def _take_for_hot(self, whose: Iterable[str]) -> None:
-        self._hot.update(dict.fromkeys(whose))
-        for oldest in list(self._hot)[:-_MOST]:
+    def _forget_gone(self, stats: NodeStats) -> None:
+        # One that is still there would be taken for hot anew by the next reading.
+        present = {node.node_id for node in stats.nodes}
+        gone = [whose for whose in self._hot if whose not in present and whose != _TOGETHER]
+        for oldest in gone[: max(len(self._hot) - _MOST, 0)]:
             del self._hot[oldest]
 
     def _cooled(self, stats: NodeStats) -> list[str]:

@@ -12,6 +12,7 @@ from airflow.providers.common.compat.sdk import AirflowTaskTimeout, TaskDeferred
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 from airflow_provider_mediaops.sensors.cluster import ClusterCpuSensor
 from airflow_provider_mediaops.triggers.deferral import deferral_timeout
+from tests.unit.sensor_forms import Attempt
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,6 +69,21 @@ class TestADeferredTask:
         monkeypatch.setattr("airflow.sdk.bases.operator.BaseOperator.resume_execution", time_out)
         with pytest.raises(AirflowTaskTimeout, match="took longer than 0:01:30"):
             task.resume_execution("execute_complete", {}, cast("Any", {}))
+
+
+@pytest.mark.parametrize("mode", ["poke", "reschedule"])
+@pytest.mark.parametrize("flag", ["soft_fail", "never_fail"])
+def test_one_that_passes_in_the_middle_of_a_poke_fails_the_sensor_as_in_a_pause(
+    mode: str, flag: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def time_out(*_: object) -> None:
+        raise AirflowTaskTimeout("it took too long")
+
+    arguments: dict[str, Any] = {flag: True, "mode": mode, "execution_timeout": LIMIT}
+    task = ClusterCpuSensor(task_id="task", threshold=90, **arguments)
+    monkeypatch.setattr(ClusterCpuSensor, "poke", time_out)
+    with pytest.raises(AirflowTaskTimeout, match="took too long"):
+        task.execute({"ti": Attempt()})  # type: ignore[typeddict-item]
 
 
 def test_what_a_worker_has_used_up_is_subtracted(tmp_path: Path) -> None:

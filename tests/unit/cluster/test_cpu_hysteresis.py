@@ -73,6 +73,13 @@ class TestAny:
         assert told(watching(sustained_for=20), hot, None, hot) == ["", "", "a"]
         assert told(watching(sustained_for=20), hot, None, None, hot) == ["", "", "", ""]
 
+    @pytest.mark.parametrize("sustained_for", [0, 10])
+    def test_a_spike_of_thousands_of_nodes_is_told_once(self, sustained_for: float) -> None:
+        hysteresis = watching(sustained_for=sustained_for)
+        hot = stats(**{f"node-{number}": 95.0 for number in range(2500)})
+        found = [len(hysteresis.add(hot, 10.0 * reading)) for reading in range(5)]
+        assert sorted(found) == [0, 0, 0, 0, 2500]
+
     def test_it_says_when_the_next_reading_is_due(self) -> None:
         hysteresis = watching(sustained_for=20, reading_interval=15)
         told(hysteresis, {"a": 90})
@@ -140,6 +147,16 @@ class TestRestart:
             hysteresis.add(stats(**{f"n{number}": 90.0}), float(number))
         assert len(hysteresis.hot) == 1000
         assert hysteresis.hot[-1] == "id_n1099"
+
+
+def test_the_state_that_is_kept_is_bounded() -> None:
+    hysteresis = watching()
+    hysteresis.add(stats(**{f"node-{number}": 95.0 for number in range(2500)}), 0.0)
+    kept = hysteresis.to_dict()["hot"]
+    assert kept == list(hysteresis.hot[-1000:])
+    again = watching()
+    assert again.restore({"version": 1, "hot": list(hysteresis.hot)})
+    assert list(again.hot) == kept
 
 
 @pytest.mark.parametrize("clear_below", [0, -1, 85.1, float("nan")])

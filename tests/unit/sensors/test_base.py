@@ -14,8 +14,10 @@ from airflow.providers.common.compat.sdk import (
     TaskDeferred,
 )
 
+from airflow_provider_mediaops.cluster.cpu import CpuWatch
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
+    InvalidArgumentError,
     InvalidConnectionError,
     PermissionDeniedError,
     ServiceUnavailableError,
@@ -158,6 +160,39 @@ class TestEveryForm:
     def test_silent_fail_goes_on_after_a_permanent_error(self, cluster: Any, pauses: list[float], form: str) -> None:
         cluster(UNAUTHORIZED, FORBIDDEN, HOT)
         assert run(sensor(silent_fail=True), form)
+
+    def test_an_error_of_this_package_skips_the_task_that_never_fails_with_its_traceback_in_the_log(
+        self, cluster: Any, form: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def slip(*_: object) -> None:
+            raise KeyError("a slip")
+
+        cluster(COOL, HOT)
+        monkeypatch.setattr(CpuWatch, "seen", slip)
+        lines = log_lines(monkeypatch, ClusterCpuSensor)
+        with pytest.raises(AirflowSkipException, match="never_fail"):
+            run(sensor(never_fail=True), form)
+        assert any(line.startswith("ERROR: The sensor is skipped because of never_fail") for line in lines)
+
+    @pytest.mark.parametrize(
+        "wrong", [{"threshold": "{{ 850 }}"}, {"nodes": "{{ nothing }}"}, {"cluster_conn_id": "{{ blank }}"}]
+    )
+    @pytest.mark.parametrize("flag", [{}, {"silent_fail": True}])
+    def test_arguments_that_are_wrong_when_rendered_fail_it_at_once(
+        self, cluster: Any, form: str, wrong: dict[str, str], flag: dict[str, bool]
+    ) -> None:
+        seen = cluster(HOT)
+
+        def rendered(**more: Any) -> ClusterCpuSensor:
+            task: ClusterCpuSensor = sensor(timeout=0.3, **wrong, **flag)(**more)
+            task.threshold = 850 if "threshold" in wrong else task.threshold
+            task.nodes = "" if "nodes" in wrong else task.nodes
+            task.conn_id = " " if "cluster_conn_id" in wrong else task.conn_id
+            return task
+
+        with pytest.raises(InvalidArgumentError if HAS_RETRY_POLICY else AirflowFailException):
+            run(rendered, form)
+        assert not seen
 
     @pytest.mark.usefixtures("supervisor")
     def test_a_missing_connection_is_named(self, form: str) -> None:

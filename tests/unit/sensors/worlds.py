@@ -201,6 +201,8 @@ def living_in(world: World, patch: pytest.MonkeyPatch, supervisor: Supervisor) -
         within.setattr(sync_transport, "SyncTransport", Sync)
         within.setattr(async_transport, "AsyncTransport", Async)
         within.setattr(time, "monotonic", world.monotonic)
+        # The deadline in the row of a trigger is a date.
+        within.setattr(time, "time", world.monotonic)
         within.setattr(capture_on_spike, "Clock", lambda: Clock(monotonic=world.monotonic))
         within.setattr(time, "sleep", world.sleep)
         supervisor.connect(f"mediaops_{world.service}_default", made[world.service])
