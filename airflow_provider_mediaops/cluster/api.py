@@ -91,7 +91,8 @@ class HotThreadsQuery:
     :param type: ``cpu``, ``wait`` or ``block``.
     :param master_timeout: the time in which the cluster has to find its master, like ``interval``.
     :param timeout: the time in which the nodes have to answer, like ``interval``.
-    :raises InvalidArgumentError: for a value that the cluster would refuse.
+    :raises InvalidArgumentError: for a value that the cluster would refuse, and for a ``timeout`` that is shorter than
+        the sampling: ``interval`` and 10 ms for each snapshot.
     """
 
     nodes: str | Sequence[str] | None = None
@@ -112,7 +113,18 @@ class HotThreadsQuery:
             object.__setattr__(self, name, read_whole_number(name, getattr(self, name), minimum=1))
         for name in ("interval", "master_timeout", "timeout"):
             _seconds(name, getattr(self, name))
+        self._check_time_for_sampling()
         object.__setattr__(self, "type", read_choice("type", self.type, SAMPLING_TYPES))
+
+    def _check_time_for_sampling(self) -> None:
+        # The servers answer 200 with an empty report, always: each node sleeps for the interval before it replies.
+        sampling = _seconds("interval", self.interval) + self.snapshots * _SNAPSHOT
+        if _seconds("timeout", self.timeout) < sampling:
+            raise InvalidArgumentError(
+                f"timeout={self.timeout} is shorter than the sampling, so no node could answer in time: "
+                f"interval={self.interval} and snapshots={self.snapshots} take at least {sampling:.2f} s. "
+                "Raise timeout, or lower interval."
+            )
 
     @property
     def read_timeout(self) -> float:
@@ -158,13 +170,6 @@ class HotThreadsQuery:
 
     @property
     def _why_empty(self) -> str:
-        sampling = _seconds("interval", self.interval) + self.snapshots * _SNAPSHOT
-        if _seconds("timeout", self.timeout) < sampling:
-            return (
-                f"timeout={self.timeout} is shorter than the sampling, so no node can answer in time: "
-                f"interval={self.interval} and snapshots={self.snapshots} take at least {sampling:.2f} s. "
-                "Raise timeout, or lower interval."
-            )
         return f"Nodes that do not answer within timeout={self.timeout} are left out of it."
 
 

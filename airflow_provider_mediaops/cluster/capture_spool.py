@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import IO, TYPE_CHECKING, overload
 
+from airflow_provider_mediaops.cluster.folded import tally_of
 from airflow_provider_mediaops.cluster.models import NodeCpu
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from airflow_provider_mediaops.cluster.capture import Capture
+    from airflow_provider_mediaops.cluster.folded import Tally
     from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport
 
 # A series that takes less when compressed needs no file.
@@ -34,6 +36,7 @@ class SpooledCapture:
     :param remarks: sentences about how it was taken.
     :param path: the file that holds its text; None if there is none.
     :param cause: why it was taken.
+    :param tally: the threads of its report, counted by their kinds.
     :param read_text: reads the text.
     :param read_cpu: reads the CPU of the nodes; None if it is unknown.
     """
@@ -42,6 +45,7 @@ class SpooledCapture:
     remarks: tuple[str, ...]
     path: str | None
     cause: str
+    tally: Tally
     read_text: Callable[[], str]
     read_cpu: Callable[[], str] | None
 
@@ -92,7 +96,8 @@ class CaptureSpool(Sequence[SpooledCapture]):
         except OSError as error:
             message = f"The captures of a page cannot be kept in {tempfile.gettempdir()}: {error.strerror or error}"
             raise OSError(error.errno, f"{message}. Make room there, or set TMPDIR to another folder") from error
-        spooled = SpooledCapture(capture.taken, capture.all_remarks, path, capture.cause, read_text, read_cpu)
+        tally = tally_of(capture.report)
+        spooled = SpooledCapture(capture.taken, capture.all_remarks, path, capture.cause, tally, read_text, read_cpu)
         self._captures.append(spooled)
 
     def __len__(self) -> int:

@@ -137,40 +137,71 @@ def compare(reports: Sequence[HotThreadsReport]) -> Comparison:
     """
     Sum up the amounts of pools, methods, nodes and threads, for each report.
 
-    :param reports: one or more, in the order in which they were taken; none is kept once it has been read.
+    :param reports: one or more, in the order in which they were taken.
     :returns: the sums, hottest first.
     """
-    measure = measures(reports)[0]
-    pools, methods, nodes, ones = (_Sums(len(reports)) for _ in range(4))
-    hottest: dict[tuple[str, str], tuple[float, _Details]] = {}
-    untold = left_out = 0
-    for number, report in enumerate(reports):
+    sums = ComparisonSums(measures(reports)[0], len(reports))
+    for report in reports:
+        sums.add(report)
+    return sums.comparison()
+
+
+class ComparisonSums:
+    """
+    The sums of a comparison, to which one report after the other is added; none is kept.
+
+    :param measure: which threads, and the meaning of their amounts.
+    :param reports: the number of reports that will be added.
+    """
+
+    def __init__(self, measure: Measure, reports: int) -> None:
+        self._measure = measure
+        self._added = 0
+        self._pools, self._methods, self._nodes, self._ones = (_Sums(reports) for _ in range(4))
+        self._hottest: dict[tuple[str, str], tuple[float, _Details]] = {}
+        self._untold = self._left_out = 0
+
+    def add(self, report: HotThreadsReport) -> None:
+        """
+        Add the next report.
+
+        :param report: the report that was taken after those before.
+        """
+        number = self._added
+        self._added += 1
         for section in report.nodes:
             node = node_label(section)
-            nodes.add(number, node, 0.0, node)
+            self._nodes.add(number, node, 0.0, node)
             for thread in section.threads:
-                if kind_of(thread) != measure.kind:
-                    left_out += 1
-                    continue
-                untold += measure.unit != "threads" and thread.amount is None
-                key, amount = (node, thread.name or NO_NAME), measure.amount(thread)
-                nodes.add(number, node, amount, *key)
-                pools.add(number, pool_label(thread), amount, *key)
-                ones.add(number, key, amount, *key)
-                if key not in hottest or amount > hottest[key][0]:
-                    hottest[key] = (amount, _details_of(thread))
-        for stack in stacks(report, measure):
+                self._add_thread(number, node, thread)
+        for stack in stacks(report, self._measure):
             method = method_of(stack.frames[-1]) if stack.frames else NO_STACK
-            methods.add(number, method, stack.part, stack.node, stack.thread)
-    return Comparison(
-        measure=measure,
-        pools=pools.hottest_first(),
-        methods=methods.hottest_first(),
-        nodes=nodes.hottest_first(),
-        threads=tuple(HotOne(heat, *hottest[heat.nodes[0], heat.name][1]) for heat in ones.hottest_first()),
-        untold=untold,
-        left_out=left_out,
-    )
+            self._methods.add(number, method, stack.part, stack.node, stack.thread)
+
+    def _add_thread(self, number: int, node: str, thread: HotThread) -> None:
+        if kind_of(thread) != self._measure.kind:
+            self._left_out += 1
+            return
+        self._untold += self._measure.unit != "threads" and thread.amount is None
+        key, amount = (node, thread.name or NO_NAME), self._measure.amount(thread)
+        self._nodes.add(number, node, amount, *key)
+        self._pools.add(number, pool_label(thread), amount, *key)
+        self._ones.add(number, key, amount, *key)
+        if key not in self._hottest or amount > self._hottest[key][0]:
+            self._hottest[key] = (amount, _details_of(thread))
+
+    def comparison(self) -> Comparison:
+        """Return the sums, hottest first."""
+        ones = self._ones.hottest_first()
+        return Comparison(
+            measure=self._measure,
+            pools=self._pools.hottest_first(),
+            methods=self._methods.hottest_first(),
+            nodes=self._nodes.hottest_first(),
+            threads=tuple(HotOne(heat, *self._hottest[heat.nodes[0], heat.name][1]) for heat in ones),
+            untold=self._untold,
+            left_out=self._left_out,
+        )
 
 
 _Details = tuple[str, str, float | None, float | None]

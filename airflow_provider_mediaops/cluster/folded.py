@@ -15,7 +15,7 @@ Files and page use the same weights:
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 Unit = Literal["percent", "bytes", "threads"]
 """The unit of an amount: percent of the interval, bytes allocated, or a number of threads."""
+
+Tally = Mapping["Kind", tuple[int, bool]]
+"""By kind, the number of threads, and whether the amount of any is above zero."""
 
 NO_NAME = "(no name)"
 
@@ -120,24 +123,44 @@ def pool_label(thread: HotThread) -> str:
     return thread.pool or _THREAD_NUMBER.sub("", thread.name or "") or NO_NAME
 
 
-def measures(reports: Iterable[HotThreadsReport]) -> tuple[Measure, ...]:
+def tally_of(report: HotThreadsReport) -> Tally:
+    """
+    Count the threads of a report by their kinds.
+
+    :param report: the report.
+    :returns: the counts, from which :func:`measures_of` decides.
+    """
+    tally: dict[Kind, tuple[int, bool]] = {}
+    for thread in (thread for node in report.nodes for thread in node.threads):
+        threads, measured = tally.get(kind := kind_of(thread), (0, False))
+        tally[kind] = (threads + 1, measured or (thread.amount or 0) > 0)
+    return tally
+
+
+def measures_of(tallies: Iterable[Tally]) -> tuple[Measure, ...]:
     """
     Return the measures of a list of reports.
 
-    :param reports: one or several.
+    :param tallies: the counts of one or several reports.
     :returns: a measure for each kind of thread, that of the most threads first; for `cpu` if there are no threads.
     """
-    kinds: Counter[Kind] = Counter()
-    measured: set[Kind] = set()
-    # No list of all threads: reports may be parsed one after the other, and be large.
-    for thread in (thread for report in reports for node in report.nodes for thread in node.threads):
-        kinds[kind_of(thread)] += 1
-        if (thread.amount or 0) > 0:
-            measured.add(kind_of(thread))
+    total: dict[Kind, tuple[int, bool]] = {}
+    for kind, (threads, measured) in (item for tally in tallies for item in tally.items()):
+        before, measured_before = total.get(kind, (0, False))
+        total[kind] = (before + threads, measured or measured_before)
     return tuple(
-        Measure(kind, "threads" if kind not in measured else "bytes" if kind == "mem" else "percent")
-        for kind, _ in kinds.most_common()
+        Measure(kind, "threads" if not measured else "bytes" if kind == "mem" else "percent")
+        for kind, (_, measured) in sorted(total.items(), key=lambda item: -item[1][0])
     ) or (Measure("cpu", "percent"),)
+
+
+def measures(reports: Iterable[HotThreadsReport]) -> tuple[Measure, ...]:
+    """
+    Return what was measured, as :func:`measures_of` does.
+
+    :param reports: one or several.
+    """
+    return measures_of(map(tally_of, reports))
 
 
 def stacks(report: HotThreadsReport, measure: Measure, node: str | None = None) -> Iterator[Stack]:

@@ -96,7 +96,7 @@ class CaptureHotThreadsOperator(StoppableTask, BaseOperator):
     :param threads: how many threads are reported for each node; a large number reports all.
     :param type: ``cpu``, ``wait`` or ``block``.
     :param master_timeout: how long the cluster may look for its master.
-    :param timeout: how long the cluster may wait for its nodes.
+    :param timeout: how long the cluster may wait for its nodes; not less than ``interval`` and 10 ms a snapshot.
     :param when_cpu_above: the CPU in percent, from which on a node is hot: 0, or 1 to 100 (85, not 0.85); None captures
         at once.
     :param sustained_for: for how long, in seconds or as a ``timedelta``, every reading must be at or above it; with 0 a

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_provider_mediaops.exceptions import BadRequestError, InvalidReplyError, MediaOpsError, NotFoundError
+from airflow_provider_mediaops.cluster.api import node_cores
+from airflow_provider_mediaops.exceptions import (
+    BadRequestError,
+    InvalidArgumentError,
+    InvalidReplyError,
+    NotFoundError,
+)
 from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
+from airflow_provider_mediaops.http.exchange import Response
 
 if TYPE_CHECKING:
     from tests.cluster.nodes import Cluster
@@ -70,12 +78,23 @@ def test_a_list_of_nodes_means_the_nodes_that_the_documentation_says(cluster: Cl
                     ask(nodes)
 
 
-@pytest.mark.parametrize("nodes", [None, FIRST])
-def test_a_time_limit_below_the_sampling_is_named(connection: str, nodes: str | None) -> None:
+@pytest.mark.parametrize("path", ["/_nodes/hot_threads", f"/_nodes/{FIRST}/hot_threads"])
+def test_a_time_limit_below_the_sampling_never_gives_a_report_and_is_refused(
+    cluster: Cluster, connection: str, path: str
+) -> None:
+    for timeout in ("0s", "1ms"):
+        assert cluster.get(path, timeout=timeout).content == b"", timeout
     message = "timeout=1ms is shorter than the sampling, .* Raise timeout"
-    with SearchClusterHook(connection) as hook, pytest.raises(MediaOpsError, match=message) as raised:
-        hook.hot_threads(nodes, timeout="1ms")
-    assert isinstance(raised.value, NotFoundError if nodes else InvalidReplyError)
+    with SearchClusterHook(connection) as hook, pytest.raises(InvalidArgumentError, match=message):
+        hook.hot_threads(timeout="1ms")
+
+
+def test_the_cores_of_the_nodes_are_read_from_their_information(cluster: Cluster, connection: str) -> None:
+    with SearchClusterHook(connection) as hook:
+        ids = {node.node_id for node in hook.cpu()}
+    reply = cluster.get("/_nodes/os", timeout="5s")
+    response = Response(reply.status_code, body=reply.content)
+    assert node_cores().parse(response) == dict.fromkeys(ids, os.cpu_count())
 
 
 def test_a_parameter_that_the_server_does_not_know_is_to_be_left_out(connection: str) -> None:

@@ -8,17 +8,15 @@ page's own scripts and styles and nothing else. Tables and texts can be read wit
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any, Protocol, overload
+from typing import TYPE_CHECKING, Any, Protocol
 
 from airflow_provider_mediaops import __version__
-from airflow_provider_mediaops.cluster.comparison import NO_STACK, WAITING, compare
-from airflow_provider_mediaops.cluster.folded import node_label
-from airflow_provider_mediaops.cluster.hot_threads import HotThreadsReport
+from airflow_provider_mediaops.cluster.comparison import NO_STACK, WAITING, ComparisonSums
+from airflow_provider_mediaops.cluster.folded import measures_of, node_label, tally_of
 from airflow_provider_mediaops.cluster.page.change_tables import change_tables, columns_of
-from airflow_provider_mediaops.cluster.page.flame_graph import flame_data
+from airflow_provider_mediaops.cluster.page.flame_graph import FlameStacks
 from airflow_provider_mediaops.cluster.page.tables import (
     method_cell,
     method_table,
@@ -31,10 +29,12 @@ from airflow_provider_mediaops.cluster.page.text import count, excerpt, figure, 
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from airflow_provider_mediaops.cluster.capture_reason import TakenFor
     from airflow_provider_mediaops.cluster.comparison import Comparison
+    from airflow_provider_mediaops.cluster.folded import Tally
+    from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport
     from airflow_provider_mediaops.cluster.models import NodeCpu
 
 #: The maximum number of characters of the raw texts on a page, over all captures.
@@ -60,6 +60,11 @@ class ShownCapture(Protocol):
     @property
     def report(self) -> HotThreadsReport:
         """The parsed text."""
+        ...
+
+    @property
+    def tally(self) -> Tally:
+        """The threads of the report, counted by their kinds."""
         ...
 
     @property
@@ -100,25 +105,10 @@ class PageCapture:
     path: str | None = None
     cause: str = ""
 
-
-class _Reports(Sequence[HotThreadsReport]):
-    """The reports of captures; none is held here."""
-
-    def __init__(self, captures: Sequence[ShownCapture]) -> None:
-        self._captures = captures
-
-    def __len__(self) -> int:
-        return len(self._captures)
-
-    @overload
-    def __getitem__(self, number: int) -> HotThreadsReport: ...
-
-    @overload
-    def __getitem__(self, number: slice) -> Sequence[HotThreadsReport]: ...
-
-    def __getitem__(self, number: int | slice) -> HotThreadsReport | Sequence[HotThreadsReport]:
-        found = self._captures[number]
-        return _Reports(found) if isinstance(found, Sequence) else found.report
+    @property
+    def tally(self) -> Tally:
+        """The threads of the report, counted by their kinds."""
+        return tally_of(self.report)
 
 
 def page(
@@ -131,7 +121,7 @@ def page(
     """
     Return the page of one or several captures.
 
-    The captures are gone through several times, and one report at a time is held.
+    Each report is read once, one after the other, and none is kept.
 
     :param captures: one or more, in the order in which they were taken.
     :param title: the title and first heading.
@@ -145,9 +135,10 @@ def page(
 
     if not captures:
         raise InvalidArgumentError("A page shows one capture or more; there is none.")
-    shown = [_facts(capture, number, MOST_TEXT // len(captures)) for number, capture in enumerate(captures, 1)]
-    findings = _findings(captures, [capture["label"] for capture in shown], cores or {})
-    scripts = page_assets.scripts(with_flame_graph=findings["flame"].drawn > 0)
+    shown, found, flame = _read(captures)
+    labels = [capture["label"] for capture in shown]
+    drawing = flame.data(labels)
+    scripts = page_assets.scripts(with_flame_graph=drawing.drawn > 0)
     return page_assets.template().render(
         title=readable(title),
         policy=page_assets.policy(scripts),
@@ -160,15 +151,29 @@ def page(
         cause=readable(captures[0].cause),
         taken_for=_named(taken_for) if taken_for else (),
         version=__version__,
-        **findings,
+        flame=drawing,
+        flame_left_out=f"{100 * drawing.left_out_part:.1f} %",
+        **_findings(captures, labels, found, cores or {}),
     )
 
 
-def _findings(captures: Sequence[ShownCapture], labels: Sequence[str], cores: Mapping[str, int]) -> dict[str, Any]:
-    """Return the comparison of the reports, for the template."""
-    reports = _Reports(captures)
-    found = compare(reports)
-    flame = flame_data(reports, found.measure, {"labels": labels, "unit": found.measure.unit})
+def _read(captures: Sequence[ShownCapture]) -> tuple[list[dict[str, Any]], Comparison, FlameStacks]:
+    """Return the facts of each capture, the sums and the stacks of all; each report is parsed once and not kept."""
+    measure = measures_of(capture.tally for capture in captures)[0]
+    sums, flame = ComparisonSums(measure, len(captures)), FlameStacks(measure, len(captures))
+    shown: list[dict[str, Any]] = []
+    for number, capture in enumerate(captures, 1):
+        report = capture.report
+        shown.append(_facts(capture, report, number, MOST_TEXT // len(captures)))
+        sums.add(report)
+        flame.add(report)
+    return shown, sums.comparison(), flame
+
+
+def _findings(
+    captures: Sequence[ShownCapture], labels: Sequence[str], found: Comparison, cores: Mapping[str, int]
+) -> dict[str, Any]:
+    """Return the tables and sentences on all reports together, for the template."""
     readings = {labels[number]: captures[number].cpu for number in columns_of(len(captures))}
     return {
         "labels": labels,
@@ -185,8 +190,6 @@ def _findings(captures: Sequence[ShownCapture], labels: Sequence[str], cores: Ma
         "by_node": node_table(found, readings, cores),
         "by_thread": thread_table(found),
         "changes": change_tables(found, labels) if len(captures) > 1 else (),
-        "flame": flame,
-        "flame_left_out": f"{100 * flame.left_out_part:.1f} %",
     }
 
 
@@ -232,9 +235,9 @@ def _named(taken_for: TakenFor) -> list[tuple[str, str]]:
     return [(heading, readable(str(value))) for heading, value in headed.items() if value is not None]
 
 
-def _facts(capture: ShownCapture, number: int, room: int) -> dict[str, Any]:
-    """Return a capture's time, its faults and its text, for the template."""
-    text, report = capture.text, capture.report
+def _facts(capture: ShownCapture, report: HotThreadsReport, number: int, room: int) -> dict[str, Any]:
+    """Return when a capture was taken, what is wrong with it, and its text, for the template."""
+    text = capture.text
     shown, unparsed = excerpt(text, room), report.unparsed
     moment = _moment(capture.taken, report)
     failed = [node for node in report.nodes if node.failure]

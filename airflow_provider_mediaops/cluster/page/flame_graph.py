@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.cluster.comparison import method_of
 from airflow_provider_mediaops.cluster.folded import stacks
@@ -45,36 +45,54 @@ class FlameData:
     left_out_part: float
 
 
-def flame_data(reports: Sequence[HotThreadsReport], measure: Measure, facts: dict[str, Any]) -> FlameData:
+class FlameStacks:
     """
-    Collect the stacks of the flame graph.
+    Collect the stacks of the flame graph, report by report; no report is kept.
 
     Frames are named by their methods, so that the lines and run numbers within a method do not split it.
 
-    :param reports: the reports.
     :param measure: the kind of threads, and the meaning of their amounts.
-    :param facts: what else the page's script has to know.
-    :returns: the stacks, the heaviest of each report first, as far as there is room.
+    :param reports: the number of reports that will be added; they share the room evenly.
     """
-    names: dict[str, int] = {}
-    kept: list[list[list[float]]] = []
-    left_out, left_out_part = 0, 0.0
-    for report in reports:
-        parts = _parts(report, measure)
-        room = _ROOM // len(reports)
+
+    def __init__(self, measure: Measure, reports: int) -> None:
+        self._measure = measure
+        self._room = _ROOM // reports
+        self._names: dict[str, int] = {}
+        self._kept: list[list[list[float]]] = []
+        self._left_out = 0
+        self._left_out_part = 0.0
+
+    def add(self, report: HotThreadsReport) -> None:
+        """
+        Add the heaviest stacks of the next report, as far as there is room.
+
+        :param report: the report.
+        """
+        names, room = self._names, self._room
+        parts = _parts(report, self._measure)
         rows: list[list[float]] = []
         for path, part in parts:
             room -= sum(_NUMBER if name in names else _NUMBER + len(name) for name in path)
             if room < 0:
                 break
             rows.append([round(part, 3), *(names.setdefault(name, len(names)) for name in path)])
-        kept.append(rows)
+        self._kept.append(rows)
         if len(rows) < len(parts):
-            left_out += len(parts) - len(rows)
-            total = sum(part for _, part in parts)
-            left_out_part = max(left_out_part, sum(part for _, part in parts[len(rows) :]) / total)
-    written = json.dumps({**facts, "names": list(names), "stacks": kept}, ensure_ascii=False, separators=(",", ":"))
-    return FlameData(written.translate(_ESCAPES), sum(map(len, kept)), left_out, left_out_part)
+            self._left_out += len(parts) - len(rows)
+            left_out_part = sum(part for _, part in parts[len(rows) :]) / sum(part for _, part in parts)
+            self._left_out_part = max(self._left_out_part, left_out_part)
+
+    def data(self, labels: Sequence[str]) -> FlameData:
+        """
+        Return the stacks for the page's script.
+
+        :param labels: the names of the captures.
+        """
+        facts = {"labels": labels, "unit": self._measure.unit, "names": list(self._names), "stacks": self._kept}
+        written = json.dumps(facts, ensure_ascii=False, separators=(",", ":"))
+        drawn = sum(map(len, self._kept))
+        return FlameData(written.translate(_ESCAPES), drawn, self._left_out, self._left_out_part)
 
 
 def _parts(report: HotThreadsReport, measure: Measure) -> list[tuple[tuple[str, ...], float]]:

@@ -1,4 +1,4 @@
-"""The endpoints of the search cluster: hot threads, node statistics, and its identity, in one of its dialects."""
+"""The endpoints of the search cluster: hot threads, statistics and cores of nodes, and its identity, in a dialect."""
 
 from __future__ import annotations
 
@@ -41,6 +41,8 @@ _BASIC_USERS = {f"{LOGIN}:{PASSWORD}": LOGIN, f"{GUEST_LOGIN}:{GUEST_PASSWORD}":
 _HEADER_USERS = {f"apikey {API_KEY}": "sandbox-key-id", f"bearer {BEARER_TOKEN}": "sandbox-token-user"}
 _TEXT = "text/plain; charset=UTF-8"
 _FIGURES = ("os", "process")
+# Of each node, which runs on a machine of its own.
+_CORES = 8
 _METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"]
 
 
@@ -284,13 +286,17 @@ def _statistics(node_list: str | None, metrics: str, asked: Asked) -> Response:
     asked.dialect.read_statistics(asked.query, wanted)
     asked.query.refuse_unknown()
     asked.authorise("cluster:monitor/nodes/stats")
-    nodes = asked.nodes(node_list)
     shown = [figure for figure in _FIGURES if figure in wanted or wanted == ["_all"]]
+    return _reply_of_nodes(asked, node_list, lambda node: _statistics_of(node, shown, asked))
+
+
+def _reply_of_nodes(asked: Asked, node_list: str | None, describe: Callable[[Node], dict[str, Any]]) -> Response:
+    nodes = asked.nodes(node_list)
     return asked.reply(
         {
             "_nodes": {"total": len(nodes), "successful": len(nodes), "failed": 0},
             "cluster_name": CLUSTER_NAME,
-            "nodes": {node.id: _statistics_of(node, shown, asked) for node in nodes},
+            "nodes": {node.id: describe(node) for node in nodes},
         }
     )
 
@@ -305,16 +311,39 @@ def _statistics_of(node: Node, figures: list[str], asked: Asked) -> dict[str, An
         },
         "process": {"timestamp": milliseconds, "cpu": {"percent": round(load.process)}},
     }
+    figures_of_node = {figure: known[figure] for figure in figures}
+    return {"timestamp": milliseconds, **_identity_of(node, asked), "ip": node.address, **figures_of_node}
+
+
+def _identity_of(node: Node, asked: Asked) -> dict[str, Any]:
     return {
-        "timestamp": milliseconds,
         "name": node.name,
         "transport_address": node.address,
         "host": HOST,
-        "ip": node.address,
+        "ip": HOST,
         "roles": asked.dialect.roles_of(node),
         "attributes": asked.dialect.form.attributes_of(node),
-        **{figure: known[figure] for figure in figures},
     }
+
+
+@router.get("/_nodes/os", response_class=JSONResponse, openapi_extra=_STATS)
+async def machines(asked: Question) -> Response:
+    """Return the operating system of all nodes, with the number of their processors."""
+    return _machines(None, asked)
+
+
+@router.get("/_nodes/{node_id}/os", response_class=JSONResponse, openapi_extra=_STATS)
+async def machines_of(node_id: str, asked: Question) -> Response:
+    """Return the operating system of some nodes, with the number of their processors."""
+    return _machines(node_id, asked)
+
+
+def _machines(node_list: str | None, asked: Asked) -> Response:
+    asked.query.time("timeout", "30s")
+    asked.query.refuse_unknown()
+    asked.authorise("cluster:monitor/nodes/info")
+    machine = {"name": "Linux", "available_processors": _CORES, "allocated_processors": _CORES}
+    return _reply_of_nodes(asked, node_list, lambda node: {**_identity_of(node, asked), "os": machine})
 
 
 @router.api_route("", methods=_METHODS, include_in_schema=False)

@@ -20,6 +20,7 @@ from airflow_provider_mediaops.cluster.api import (
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
     BadRequestError,
+    InvalidArgumentError,
     InvalidReplyError,
     MediaOpsError,
     NotFoundError,
@@ -56,7 +57,7 @@ class TestHotThreadsRequest:
             ("type", "wait", "wait"),
             ("type", "block", "block"),
             ("master_timeout", "1m", "1m"),
-            ("timeout", "0s", "0s"),
+            ("timeout", "1m", "1m"),
         ],
     )
     def test_only_what_differs_from_the_default_is_sent(self, name: str, value: Any, sent: str) -> None:
@@ -133,7 +134,8 @@ class TestHotThreadsRequest:
 
     @pytest.mark.parametrize("unit", ["nanos", "micros", "ms", "s", "m", "h", "d"])
     def test_every_time_unit_of_the_service_is_taken(self, unit: str) -> None:
-        assert HotThreadsQuery(interval=f"7{unit}").call().request.params == (("interval", f"7{unit}"),)
+        params = HotThreadsQuery(interval=f"7{unit}", timeout="8d").call().request.params
+        assert params == (("interval", f"7{unit}"), ("timeout", "8d"))
 
     @pytest.mark.parametrize(
         ("query", "least"),
@@ -149,7 +151,7 @@ class TestHotThreadsRequest:
         assert least < query.call().request.read_timeout < least * 2 + 120
 
     def test_a_time_limit_beyond_what_sockets_take_is_cut(self) -> None:
-        query = HotThreadsQuery(interval="999999999999999999d", snapshots=10**9)
+        query = HotThreadsQuery(interval="99999999999999999d", timeout="999999999999999999d")
         assert query.call().request.read_timeout == 1e9
 
     def test_a_report_may_be_of_any_size(self) -> None:
@@ -192,20 +194,29 @@ class TestHotThreadsReply:
         assert caught.value.service == "search cluster"
         assert caught.value.path == "/_nodes/node-8,node-9/hot_threads"
 
-    @pytest.mark.parametrize("nodes", [None, "node-8"])
     @pytest.mark.parametrize(
         ("query", "message"),
         [
             ({"timeout": "1ms"}, r"timeout=1ms is shorter .* interval=500ms and snapshots=10 take at least 0\.60 s"),
             ({"timeout": "590ms"}, "shorter than the sampling, .* Raise timeout, or lower interval"),
             ({"timeout": "1s", "interval": "2s", "snapshots": 1}, r"take at least 2\.01 s"),
+        ],
+    )
+    def test_a_time_limit_below_the_sampling_is_refused_before_any_request(
+        self, query: dict[str, Any], message: str
+    ) -> None:
+        with pytest.raises(InvalidArgumentError, match=message):
+            HotThreadsQuery(**query)
+
+    @pytest.mark.parametrize("nodes", [None, "node-8"])
+    @pytest.mark.parametrize(
+        ("query", "message"),
+        [
             ({"timeout": "600ms"}, r"Nodes that do not answer within timeout=600ms are left out"),
             ({}, r"Nodes that do not answer within timeout=30s are left out"),
         ],
     )
-    def test_an_empty_report_says_whether_the_time_limit_was_too_short(
-        self, nodes: str | None, query: dict[str, Any], message: str
-    ) -> None:
+    def test_an_empty_report_names_the_time_limit(self, nodes: str | None, query: dict[str, Any], message: str) -> None:
         with pytest.raises(MediaOpsError, match=message) as caught:
             answer(HotThreadsQuery(nodes, **query).call(), replied(""))
         assert caught.value.reason == EMPTY_REPORT

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from airflow_provider_mediaops.cluster.api import node_cores
+from airflow_provider_mediaops.http.exchange import Response
 from airflow_provider_mediaops.sandbox.cluster import routes as cluster
 from airflow_provider_mediaops.sandbox.cluster.nodes import NODES
 from airflow_provider_mediaops.sandbox.faults import LimitFault, StatusFault
@@ -60,6 +62,15 @@ async def test_the_cluster_says_who_it_is(
 
     assert (version["number"], version.get("distribution")) == (number, distribution)
     assert manager in statistics["nodes"][NODES[0].id]["roles"]
+
+
+@pytest.mark.parametrize("dialect", ["document", "opensearch-2", "elasticsearch-9"])
+async def test_every_dialect_says_how_many_cores_nodes_have(make_sandbox: type[Sandbox], dialect: str) -> None:
+    sandbox = make_sandbox(cluster_dialect=dialect)
+    for call, nodes in ((node_cores(), NODES), (node_cores("sandbox-2,sandbox-3"), NODES[1:])):
+        query = "&".join(f"{name}={value}" for name, value in call.request.params)
+        reply = await ask(sandbox, f"{call.request.path}?{query}")
+        assert call.parse(Response(reply.status_code, body=reply.content)) == {node.id: 8 for node in nodes}
 
 
 async def test_elasticsearch_names_itself_in_a_header_that_clients_ask_for(elasticsearch: Sandbox) -> None:

@@ -76,6 +76,7 @@ async def test_others_are_refused(sandbox: Sandbox, authorization: str | None) -
         ("/_nodes/hot_threads", "cluster:monitor/nodes/hot_threads"),
         ("/_nodes/sandbox-1/hot_threads", "cluster:monitor/nodes/hot_threads"),
         ("/_nodes/stats/os,process", "cluster:monitor/nodes/stats"),
+        ("/_nodes/sandbox-1/os", "cluster:monitor/nodes/info"),
         ("/", "cluster:monitor/main"),
     ],
 )
