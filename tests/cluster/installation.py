@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import zipfile
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -121,7 +122,9 @@ class Installation:
         if os.geteuid() != 0:
             return {}
         for path in (self._scratch, *self._scratch.rglob("*")):
-            os.chown(path, _NOBODY, _NOBODY, follow_symlinks=False)
+            # A node that runs already removes files of its own.
+            with suppress(FileNotFoundError):
+                os.chown(path, _NOBODY, _NOBODY, follow_symlinks=False)
         return {"user": _NOBODY, "group": _NOBODY, "extra_groups": []}
 
 
