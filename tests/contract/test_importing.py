@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import pkgutil
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,6 +12,10 @@ import pytest
 import airflow_provider_mediaops.operators
 import airflow_provider_mediaops.sensors
 import airflow_provider_mediaops.triggers
+from airflow_provider_mediaops.hooks import base as hooks_base
+from airflow_provider_mediaops.hooks.books import BookDatabaseHook
+from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
+from airflow_provider_mediaops.hooks.video import VideoPlatformHook
 from tests.contract import fresh_python
 
 if TYPE_CHECKING:
@@ -129,6 +135,20 @@ def test_triggers_load_few_modules(loaded_by: dict[str, list[str]]) -> None:
     loaded = {name for name in loaded_by[TRIGGERS[-1]] if name.startswith(PROVIDER)}
     kinds = tuple(f"{PROVIDER}.{kind}." for kind in ("notifications", "operators", "sensors"))
     assert {name for name in loaded if not name.startswith(kinds)} - set(TRIGGERS) <= PARSED_WITH
+
+
+def test_the_modules_that_are_imported_in_a_thread_exist() -> None:
+    """One that was moved would fail each trigger, and only when it runs."""
+    modules = {name for module in (hooks_base, *map(import_module, TRIGGERS)) for name in run_time_modules_of(module)}
+    modules |= {
+        name for hook in (BookDatabaseHook, SearchClusterHook, VideoPlatformHook) for name in hook.run_time_modules
+    }
+    assert len(modules) > len(TRIGGERS)
+    assert not [name for name in sorted(modules) if importlib.util.find_spec(name) is None]
+
+
+def run_time_modules_of(module: object) -> tuple[str, ...]:
+    return getattr(module, "_RUN_TIME_MODULES", ())
 
 
 def test_parsing_the_example_dags_loads_nothing_heavy(example_dags_folder: Path) -> None:
