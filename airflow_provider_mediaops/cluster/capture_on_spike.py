@@ -7,6 +7,7 @@ One conversation serves the worker and the triggerer. What is kept of a capture 
 from __future__ import annotations
 
 import logging
+import re
 from collections import deque
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -35,9 +36,13 @@ ON_TIMEOUT = ("skip", "fail", "capture")
 
 # Their summaries share one XCom, and their reports one page.
 _MOST_CAPTURES = 50
+# Some thirty years: clocks and sockets overflow at longer times.
+_LONGEST = 1e9
 # Failures that are told one by one; of more, the last.
 _TOLD_FAILURES = 20
 _LONGEST_MESSAGE = 500
+# Ids are of these characters. With any other, an id may stand for several nodes, or for none.
+_ID = re.compile(r"(?!\.+\Z)[\w.-]+", re.ASCII)
 # Clusters take some 4,000 characters of address; there are others beside the ids.
 _LONGEST_IDS = 3000
 
@@ -65,8 +70,10 @@ class CapturePlan:
 
     def __post_init__(self) -> None:
         for name in ("poll_interval", "every"):
-            if not 0 < getattr(self, name) < float("inf"):
-                raise InvalidArgumentError(f"{name} is a number of seconds above 0; not {getattr(self, name)!r}.")
+            if not 0 < getattr(self, name) <= _LONGEST:
+                raise InvalidArgumentError(
+                    f"{name} is a number of seconds above 0, up to {_LONGEST:g}; not {getattr(self, name)!r}."
+                )
         if self.on_timeout not in ON_TIMEOUT:
             raise InvalidArgumentError(f"on_timeout is one of {', '.join(ON_TIMEOUT)}; not {self.on_timeout!r}.")
         if type(self.captures) is not int or not 1 <= self.captures <= _MOST_CAPTURES:
@@ -224,9 +231,15 @@ def _may_pass(error: MediaOpsError) -> bool:
 
 def _limited(query: HotThreadsQuery, spike: Spike) -> tuple[HotThreadsQuery, Reading]:
     ids = [node.node_id for node in spike.nodes]
-    if len(",".join(ids)) <= _LONGEST_IDS:
+    if not all(map(_ID.fullmatch, ids)):
+        why = "not all of them with an id that can be asked for"
+    elif len(",".join(ids)) > _LONGEST_IDS:
+        why = "too many to be named in one request"
+    else:
         return replace(query, nodes=ids), Reading(replace(spike.stats, nodes=spike.nodes, failures=()))
-    remark = f"{len(ids)} nodes ran hot, too many to be named in one request: the report is of all that were watched."
+    remark = (
+        f"{len(ids)} {'node' if len(ids) == 1 else 'nodes'} ran hot, {why}: the report is of all that were watched."
+    )
     return query, Reading(spike.stats, (remark,))
 
 

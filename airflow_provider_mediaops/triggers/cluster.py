@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
+from airflow_provider_mediaops.arguments import shown
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.hooks.threads import import_in_thread
 from airflow_provider_mediaops.triggers.base import WatchTrigger
@@ -28,6 +29,8 @@ _RUN_TIME_MODULES = (
     "airflow_provider_mediaops.triggers.shared_readings",
     "airflow_provider_mediaops.triggers.spike_series",
 )
+# As seconds, some thirty years: a trigger that fails on a longer time would be started again every two seconds.
+_LARGEST = 1e9
 # What makes another watch, with a state of its own in the asset's store.
 _WATCHED = ("cluster_conn_id", "threshold", "sustained_for", "nodes", "require", "clear_below")
 # The arguments that HighCpuTrigger had in version 0.1, when the sensor used it with once=True, and their defaults.
@@ -68,16 +71,20 @@ class CpuSensorTrigger(WatchTrigger):
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < float("inf")
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= _LARGEST
 
 
 _KINDS: dict[str, tuple[Callable[[object], bool], str]] = {
     "cluster_conn_id": (lambda value: isinstance(value, str) and value != "", "the id of a connection"),
     "nodes": (lambda value: value is None or isinstance(value, (str, list)), "ids or names, as a list or one text"),
     **dict.fromkeys(
-        ("threshold", "sustained_for", "poll_interval", "reading_interval"), (_is_number, "a number, 0 or more")
+        ("threshold", "sustained_for", "poll_interval", "reading_interval"),
+        (_is_number, f"a number, 0 or more, up to {_LARGEST:g}"),
     ),
-    "clear_below": (lambda value: value is None or _is_number(value), "a number, 0 or more, or None"),
+    "clear_below": (
+        lambda value: value is None or _is_number(value),
+        f"a number, 0 or more, up to {_LARGEST:g}, or None",
+    ),
 }
 
 
@@ -233,7 +240,7 @@ class HighCpuTrigger(BaseEventTrigger):
         """Raise InvalidArgumentError for a value that cannot be used, whatever its type."""
         for name, (is_one, kind) in _KINDS.items():
             if not is_one(getattr(self, name)):
-                raise InvalidArgumentError(f"{name} is {kind}; not {getattr(self, name)!r}.")
+                raise InvalidArgumentError(f"{name} is {kind}; not {shown(getattr(self, name))}.")
         self._hysteresis()
         if not self.poll_interval:
             raise InvalidArgumentError("poll_interval is a number above 0; not 0.")

@@ -135,6 +135,14 @@ HOT_THREADS = f"/_nodes/{node_id('node-1')}/hot_threads"
 
 
 class TestDetection:
+    @pytest.mark.parametrize("name", ["", " ", ".", "..", "a,b", "a*", "\udc80", "\0", "a/b"])
+    def test_an_id_that_cannot_be_asked_for_is_no_fault_of_the_task(self, name: str) -> None:
+        node = {"name": "node-1", "os": {"cpu": {"percent": 95}}}
+        captured = Captured(plan(), replied({"nodes": {name: node}}), REPORT)
+        assert captured.asked == ["/_nodes/stats/os,process", "/_nodes/hot_threads"]
+        (remark,) = captured.shelf.captures[0].remarks
+        assert remark.startswith("1 node ran hot, not all of them with an id that can be asked for: the report is of")
+
     def test_the_threads_of_the_hot_nodes_are_asked_for_next(self) -> None:
         captured = Captured(plan(), COOL, HOT, REPORT)
         assert captured.asked == ["/_nodes/stats/os,process"] * 2 + [HOT_THREADS]
@@ -184,7 +192,7 @@ class TestDetection:
         captured = Captured(plan(query=HotThreadsQuery("node-*")), hot, replied(report(*names)))
         assert captured.asked[-1] == "/_nodes/node-%2A/hot_threads"
         (capture,) = captured.shelf.captures
-        assert capture.warnings()[0].startswith("300 nodes ran hot")
+        assert capture.warnings()[0].startswith("300 nodes ran hot, too many to be named")
 
     def test_nothing_is_asked_where_nothing_can_be_kept(self) -> None:
         with pytest.raises(PermissionError, match="no room"):
@@ -365,7 +373,9 @@ class TestPlan:
         [
             ({"poll_interval": 0}, "poll_interval"),
             ({"poll_interval": float("inf")}, "poll_interval"),
+            ({"poll_interval": 1e10}, "poll_interval"),
             ({"every": -1}, "every"),
+            ({"every": 1e308}, "every"),
             ({"every": float("nan")}, "every"),
             ({"captures": 0}, "captures"),
             ({"captures": 51}, "captures"),

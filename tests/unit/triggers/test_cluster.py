@@ -195,6 +195,7 @@ REFUSED_ALSO = [
     ({"clear_below": 90}, r"up to the threshold \(85\)"),
     ({"clear_below": "low"}, "clear_below is a number"),
     ({"poll_interval": 0}, "poll_interval is a number above 0"),
+    ({"poll_interval": 10**400}, "poll_interval is a number, 0 or more, up to 1e"),
     ({"once": True}, "once is for a task that waits: use CpuSensorTrigger"),
     ({"silent_fail": True}, "silent_fail is for a task that waits"),
 ]
