@@ -42,7 +42,7 @@ _LONGEST = 1e9
 _TOLD_FAILURES = 20
 _LONGEST_MESSAGE = 500
 # Ids are of these characters. With any other, an id may stand for several nodes, or for none.
-_ID = re.compile(r"[\w.-]*\w[\w.-]*", re.ASCII)
+_ID = re.compile(r"(?!\.+\Z)[\w.-]+", re.ASCII)
 # Clusters take some 4,000 characters of address; there are others beside the ids.
 _LONGEST_IDS = 3000
 

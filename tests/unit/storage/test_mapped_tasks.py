@@ -83,7 +83,9 @@ def test_a_later_run_leaves_one_record_an_index(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["0"]
 
 
-@pytest.mark.parametrize("content", ["", "{}", "[]", "\0", '{"task": 1}', '{"task": "d/r1/t/1"}'])
+@pytest.mark.parametrize(
+    "content", ["", "{}", "[]", "\0", '{"task": 1}', '{"task": 1, "parameters": "p"}', '{"task": "d/r1/t/1"}']
+)
 def test_a_record_that_is_none_is_ignored(tmp_path: Path, content: str) -> None:
     claim(str(tmp_path / "hot"), owner(0))
     (record,) = (path for path in tmp_path.rglob("*") if path.is_file())
