@@ -105,7 +105,9 @@ class HotThreadsQuery:
     timeout: str = "30s"
 
     def __post_init__(self) -> None:
-        node_list(self.nodes)
+        nodes = node_list(self.nodes)
+        # A list, as a trigger's arguments come back from Airflow's database.
+        object.__setattr__(self, "nodes", None if nodes is None else list(nodes))
         object.__setattr__(self, "ignore_idle_threads", read_flag("ignore_idle_threads", self.ignore_idle_threads))
         for name in ("snapshots", "threads"):
             object.__setattr__(self, name, read_whole_number(name, getattr(self, name), minimum=1))

@@ -322,13 +322,11 @@ class CaptureHotThreadsOperator(StoppableTask, BaseOperator):
 
 def _plan(arguments: Mapping[str, Any]) -> tuple[CapturePlan, float]:
     """Make the plan of the rendered arguments; return it with the longest time to wait in seconds."""
-    from airflow_provider_mediaops.cluster.api import QUERY_DEFAULTS, HotThreadsQuery, node_list
+    from airflow_provider_mediaops.cluster.api import QUERY_DEFAULTS, HotThreadsQuery
     from airflow_provider_mediaops.cluster.capture_on_spike import CapturePlan
     from airflow_provider_mediaops.cluster.cpu import CpuWatch, read_percentage
 
-    # The result of mapped tasks is a sequence that a trigger cannot carry.
-    nodes = node_list(arguments["nodes"])
-    query = HotThreadsQuery(**{**{name: arguments[name] for name in QUERY_DEFAULTS}, "nodes": nodes})
+    query = HotThreadsQuery(**{name: arguments[name] for name in QUERY_DEFAULTS})
     watch = None
     if arguments["when_cpu_above"] is not None:
         threshold = read_percentage("when_cpu_above", arguments["when_cpu_above"])

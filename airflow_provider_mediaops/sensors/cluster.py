@@ -71,11 +71,9 @@ class ClusterCpuSensor(ServiceSensor):
 
     def make_watch(self) -> CpuWatch:
         """Make the watch from the rendered arguments."""
-        from airflow_provider_mediaops.cluster.api import node_list
         from airflow_provider_mediaops.cluster.cpu import CpuWatch
 
-        # The result of mapped tasks is a sequence that a trigger cannot carry.
-        watch = CpuWatch(**{**self._arguments(), "nodes": node_list(self.nodes)})
+        watch = CpuWatch(**self._arguments())
         if watch.sustained_for and watch.sustained_for >= self.timeout:
             raise InvalidArgumentError(
                 f"sustained_for ({watch.sustained_for:g} s) must be shorter than the sensor's timeout "

@@ -170,6 +170,7 @@ class _Supervisor:
 
 def _run(task: dict[str, Any], make: Any) -> dict[str, Any]:
     """Run a task as a worker does, and return what the runner says of it."""
+    import airflow.sdk
     import structlog
     from airflow.sdk import DAG
     from airflow.sdk.execution_time import task_runner
@@ -198,8 +199,9 @@ def _run(task: dict[str, Any], make: Any) -> dict[str, Any]:
         "dag": operator.dag,
         "dag_run": SimpleNamespace(run_id=task["run"], start_date=_RUN_START, dag_id="stops", logical_date=None),
         "outlet_events": OutletEventAccessors(),
-        "task_state_store": _StateStore(folder / "state.json"),
     }
+    if hasattr(airflow.sdk, "NEVER_EXPIRE"):  # Airflow 3.3 and later
+        context["task_state_store"] = _StateStore(folder / "state.json")
     returned: list[Any] = []
     # The runner executes a copy of the task, on which it also calls on_kill.
     operator._post_execute_hook = lambda context, result: returned.append(result)  # noqa: SLF001, ARG005

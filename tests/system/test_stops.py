@@ -29,10 +29,9 @@ KINDS = {
     "cleared_export": "video",
     "stopped_enrichment": "books",
     "stopped_deferred_enrichment": "books",
-    "stopped_sensor": "video",
     "stopped_deferred_capture": "cluster",
 }
-IN_WORKERS = ("stopped_bulletin", "stopped_export", "cleared_export", "stopped_enrichment", "stopped_sensor")
+IN_WORKERS = ("stopped_bulletin", "stopped_export", "cleared_export", "stopped_enrichment")
 RUN_AGAIN = ("stopped_bulletin", "stopped_export", "stopped_enrichment", "stopped_deferred_enrichment")
 REFUSED = {"stopped_bulletin": 0, "stopped_enrichment": 4, "stopped_deferred_enrichment": 4}
 FAULTS_OF: dict[str, Fault] = {

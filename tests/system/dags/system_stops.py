@@ -12,7 +12,6 @@ from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator, PostBulletinOperator
 from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
-from airflow_provider_mediaops.sensors.video import SubscriptionSensor
 
 OUTPUT = os.environ["MEDIAOPS_OUTPUT"]
 ISBNS = sample_isbns(6_212)[6_200:]
@@ -41,19 +40,12 @@ with DAG(
     schedule=None,
     default_args={"retries": 1, "retry_delay": timedelta(seconds=1)},
 ):
+    # Those in workers hold all four slots.
     PostBulletinOperator(task_id="stopped_bulletin", text="Hi", video_conn_id="to_stopped_bulletin")
     export("stopped_export")
     export("cleared_export")
     enrich("stopped_enrichment", deferrable=False)
-    enrich("stopped_deferred_enrichment", deferrable=True)
-    SubscriptionSensor(
-        task_id="stopped_sensor",
-        mine=True,
-        for_channel_ids="UC-nobody",
-        poke_interval=1,
-        deferrable=False,
-        video_conn_id="to_stopped_sensor",
-    )
+    enrich("stopped_deferred_enrichment", deferrable=True, priority_weight=2)
     CaptureHotThreadsOperator(
         task_id="stopped_deferred_capture",
         destination=f"{OUTPUT}/stops/capture.txt",
@@ -61,5 +53,6 @@ with DAG(
         poll_interval=1,
         wait_timeout=600,
         deferrable=True,
+        priority_weight=2,
         cluster_conn_id="to_stopped_deferred_capture",
     )

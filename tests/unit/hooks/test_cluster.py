@@ -351,9 +351,10 @@ class TestTrust:
             assert len(await hook.acpu()) == 1
 
     async def test_the_authority_is_loaded_once_until_its_file_changes(
-        self, server: Loopback, connect: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, connect: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A trigger reads its connection again at each failing reading; loading takes tens of milliseconds."""
+        certificate = make_certificate(tmp_path)
         loaded: list[threading.Thread] = []
         load = ssl.create_default_context
 
@@ -364,16 +365,17 @@ class TestTrust:
         monkeypatch.setattr(ssl, "create_default_context", note)
         authority = tmp_path / "authority.pem"
         authority.write_bytes((tmp_path / "loopback.pem").read_bytes())
-        connect(server.base, ca_cert=str(authority))
-        for _ in range(3):
+        with Loopback(answering(http(replied(stats({"a": 1})))), certificate) as server:
+            connect(server.base, ca_cert=str(authority))
+            for _ in range(3):
+                async with SearchClusterHook() as hook:
+                    await hook.acpu()
+            assert len(loaded) == 1
+            assert threading.current_thread() not in loaded
+            authority.write_bytes(authority.read_bytes() + b"\n")
             async with SearchClusterHook() as hook:
                 await hook.acpu()
-        assert len(loaded) == 1
-        assert threading.current_thread() not in loaded
-        authority.write_bytes(authority.read_bytes() + b"\n")
-        async with SearchClusterHook() as hook:
-            await hook.acpu()
-        assert len(loaded) == 2
+            assert len(loaded) == 2
 
 
 class TestSession:

@@ -14,7 +14,7 @@ from airflow_provider_mediaops.hooks.connection_warnings import connection_warni
 from airflow_provider_mediaops.hooks.video import VideoPlatformHook
 from tests.unit.hooks.field_values import extra, fields
 from tests.unit.log_lines import log_lines
-from tests.unit.search_cluster import stats
+from tests.unit.search_cluster import report, stats
 
 if TYPE_CHECKING:
     import requests_mock
@@ -114,6 +114,7 @@ class TestInAHook:
     @pytest.fixture(autouse=True)
     def _services(self, requests_mock: requests_mock.Mocker) -> None:
         requests_mock.get(f"{CLUSTER_URL}/_nodes/_local/stats/os,process", json=stats({"node-1": 95}))
+        requests_mock.get(f"{CLUSTER_URL}/_nodes/_local/hot_threads", text=report("node-1"))
         requests_mock.get(f"{CLUSTER_URL}/_nodes/stats/os,process", json=stats({"node-1": 95}))
         requests_mock.get(f"{VIDEO_URL}/v3/subscriptions", json={"kind": "svc#subscriptionListResponse", "items": []})
 

@@ -30,6 +30,7 @@ def cluster(requests_mock: requests_mock.Mocker, supervisor: Supervisor) -> requ
     supervisor.connect("mediaops_cluster_default", connection(BASE))
     requests_mock.get(f"{BASE}/_nodes/stats/os,process", json=stats({"node-1": 95}))
     requests_mock.get(f"{BASE}/_nodes/hot_threads", text=report("node-1"))
+    requests_mock.get(f"{BASE}/_nodes/os", json={"nodes": {}})
     return requests_mock
 
 

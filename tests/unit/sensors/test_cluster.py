@@ -106,7 +106,7 @@ class TestArguments:
         )
         wait.render_template_fields({"params": {"threshold": 90, "minutes": 2, "nodes": "a,b"}})
         watch = wait.make_watch()
-        assert (watch.threshold, watch.sustained_for, watch.nodes) == (90.0, 120.0, ("a", "b"))
+        assert (watch.threshold, watch.sustained_for, watch.nodes) == (90.0, 120.0, ["a", "b"])
         wait.threshold = "much"
         with pytest.raises(ValueError, match="threshold is a number, 0 to 100; not 'much'"):
             wait.make_watch()

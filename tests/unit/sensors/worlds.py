@@ -106,7 +106,7 @@ ANSWERS = {"cluster": _cluster, "video": _video, "books": _books}
 @dataclass
 class World:
     """
-    A service and the time.
+    A service and the time; it takes the place of the task instance, too.
 
     :param service: a key of :data:`ANSWERS`.
     :param script: from which second on it is in which state.
@@ -119,6 +119,10 @@ class World:
     now: float = START
     asked: list[tuple[float, str]] = field(default_factory=list)
     _loop: VirtualTimeLoop | None = None
+    dag_id: str = "dag"
+    run_id: str = "run"
+    task_id: str = "wait"
+    map_index: int = -1
 
     @property
     def seconds(self) -> float:

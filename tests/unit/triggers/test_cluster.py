@@ -68,7 +68,7 @@ class TestWait:
 
     async def test_missing_rights_and_nodes_end_it(self, supervisor: Supervisor) -> None:
         forbidden = replied(error(403, "security_exception", "no permissions"), 403)
-        with pytest.raises(PermissionDeniedError, match="monitor or manage"):
+        with pytest.raises(PermissionDeniedError, match="cluster_monitor"):
             await wait(supervisor, forbidden)
         with pytest.raises(NotFoundError, match="'node-9'"):
             await wait(supervisor, replied(stats({})), nodes=["node-9"])
