@@ -236,7 +236,8 @@ class Dataset:
 
     def _publish(self, staging: Staging, owner: Owner) -> dict[str, Any]:
         stage = staging.stage
-        summary = {"path": lasting(self._path), "rows": staging.rows, **staging.summary}
+        path = lasting(self._path) if is_local(self._path) else self._destination
+        summary = {"path": path, "rows": staging.rows, **staging.summary}
         convert = None if self._format == "jsonl" else partial(self._convert, staging)
         if staging.digest is None:
             return stage.publish(convert, summary, None)
