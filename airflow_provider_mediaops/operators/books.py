@@ -53,8 +53,8 @@ class EnrichIsbnsOperator(StoppableTask, BaseOperator):
     retry of a task that has published its dataset returns the same summary. A task that is cleared by hand after it
     succeeded, or whose list is another one, starts anew.
 
-    The summary holds ``path``, ``rows``, the number of rows by status, ``requests``, ``rows_per_second``, ``bytes``,
-    and whether it ``resumed`` what an earlier attempt had saved.
+    The summary holds ``path`` (absolute if it is local), ``rows``, the number of rows by status, ``requests``,
+    ``rows_per_second``, ``bytes``, and whether it ``resumed`` what an earlier attempt had saved.
 
     :param isbns: the ISBNs in any usual writing: a list, a text with commas, or the result of another task. Either this
         or ``source``.

@@ -78,11 +78,11 @@ class CaptureHotThreadsOperator(StoppableTask, BaseOperator):
     name; but of two instances of a mapped task that share a destination in one run, at least one fails. Whether the
     files can be written is checked before the wait begins.
 
-    The result holds of the first capture the ``paths`` (by format), when it was ``taken``, the ``bytes`` of the text,
-    the ``nodes`` with the number of their threads, the ``cpu`` of the nodes (None if the user may not read it), the
-    ``hottest`` threads, the nodes that are ``missing`` in the report, how many pieces of it were ``unparsed``, and how
-    many entries of a long list are ``left_out``; and besides ``captures`` (the same of each), ``failures`` (the last
-    captures that failed) with their ``failure_count``, and ``timed_out``.
+    The result holds of the first capture the ``paths`` (by format; absolute if they are local), when it was ``taken``,
+    the ``bytes`` of the text, the ``nodes`` with the number of their threads, the ``cpu`` of the nodes (None if the
+    user may not read it), the ``hottest`` threads, the nodes that are ``missing`` in the report, how many pieces of it
+    were ``unparsed``, and how many entries of a long list are ``left_out``; and besides ``captures`` (the same of
+    each), ``failures`` (the last captures that failed) with their ``failure_count``, and ``timed_out``.
 
     All arguments but ``deferrable`` are template fields; see the page "Arguments and templates" of the documentation.
 

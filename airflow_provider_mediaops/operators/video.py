@@ -151,10 +151,10 @@ class ExportSubscriptionsOperator(StoppableTask, BaseOperator):
     arguments, start anew. Two tasks cannot write one destination at the same time: mapped tasks need one each, for
     example with ``{{ ti.map_index }}`` in it.
 
-    The summary holds ``path``, ``rows``, ``pages``, ``duplicates`` (records that came again and were left out),
-    ``restarts`` (how often the listing started over at its first page), ``complete`` (False if the service cut the
-    listing short), ``resumed`` and ``bytes``; with ``if_changed`` also ``changed``. The events of the task's outlets
-    have ``complete`` in their ``extra``.
+    The summary holds ``path`` (absolute if it is local), ``rows``, ``pages``, ``duplicates`` (records that came again
+    and were left out), ``restarts`` (how often the listing started over at its first page), ``complete`` (False if the
+    service cut the listing short), ``resumed`` and ``bytes``; with ``if_changed`` also ``changed``. The events of the
+    task's outlets have ``complete`` in their ``extra``.
 
     :param destination: the path of the dataset, on any object storage: a text, a ``pathlib.Path`` or an
         ``ObjectStoragePath``; missing folders are created.

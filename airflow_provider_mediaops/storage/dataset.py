@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from airflow_provider_mediaops.json_text import parse_json
 from airflow_provider_mediaops.storage.errors import mapped_overwrite_error
-from airflow_provider_mediaops.storage.files import is_local, path_of
+from airflow_provider_mediaops.storage.files import is_local, lasting, path_of
 from airflow_provider_mediaops.storage.formats import (
     CsvFormulas,
     FlatView,
@@ -236,7 +236,8 @@ class Dataset:
 
     def _publish(self, staging: Staging, owner: Owner) -> dict[str, Any]:
         stage = staging.stage
-        summary = {"path": self._destination, "rows": staging.rows, **staging.summary}
+        path = lasting(self._path) if is_local(self._path) else self._destination
+        summary = {"path": path, "rows": staging.rows, **staging.summary}
         convert = None if self._format == "jsonl" else partial(self._convert, staging)
         if staging.digest is None:
             return stage.publish(convert, summary, None)

@@ -90,7 +90,7 @@ def test_a_check_of_the_result_raises_if_many_have_no_record() -> None:
     shown = json.loads((SNIPPETS / "enrichment_result.json").read_text())
 
     check({**shown, "not_found": 0, "invalid": 0})
-    with pytest.raises(ValueError, match=r"2 of 5 ISBNs have no record: see books\.jsonl"):
+    with pytest.raises(ValueError, match=r"2 of 5 ISBNs have no record: see /exports/books\.jsonl"):
         check(shown)
 
 

@@ -53,7 +53,7 @@ def test_what_another_task_returned_is_enriched(sandbox: SandboxServer, tmp_path
         "found",
     ]
     summary = run.values["enrich"]
-    assert (summary["path"], summary["rows"], summary["found"]) == (file.as_uri(), 4, 2)
+    assert (summary["path"], summary["rows"], summary["found"]) == (str(file), 4, 2)
     assert [path.name for path in tmp_path.iterdir() if "isbns" in path.name] == []
     asked = [request.path for request in sandbox.state.requests]
     assert len(asked) == summary["requests"] <= 3

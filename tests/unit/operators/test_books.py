@@ -104,7 +104,7 @@ class TestDataset:
             destination=ObjectStoragePath(written(tmp_path / "books.jsonl")),
         )
 
-        assert operator.execute({})["path"] == written(tmp_path / "books.jsonl")
+        assert operator.execute({})["path"] == str(tmp_path / "books.jsonl")
         assert len(json_rows(tmp_path / "books.jsonl")) == 1
 
     @pytest.mark.parametrize("name", ["books.jsonl", "books.csv", "books.parquet"])

@@ -74,6 +74,15 @@ class TestExport:
         tokens = [request.qs.get("pagetoken") for request in platform.request_history]
         assert tokens == [None, ["t2"], ["t3"]]
 
+    @pytest.mark.usefixtures("platform")
+    def test_the_path_in_the_result_is_one_that_open_takes(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("HOME", str(tmp_path))
+        monkeypatch.chdir(tmp_path)
+        for number, folder in enumerate((tmp_path.as_uri(), "~", ".", tmp_path)):
+            assert export(f"{folder}/{number}.jsonl")["path"] == str(tmp_path / f"{number}.jsonl")
+
     @pytest.mark.parametrize("auth", ["api_key", "none"])
     def test_mine_needs_a_user(
         self, tmp_path: Path, platform: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch, auth: str
@@ -163,10 +172,10 @@ class TestExport:
         assert first.qs == {name.lower(): [value.lower()] for name, value in query.items()}
 
     def test_an_object_storage_path_is_a_destination(self, tmp_path: Path) -> None:
-        target = (tmp_path / "subs.data").as_uri()
+        file = tmp_path / "subs.data"
 
-        assert export(ObjectStoragePath(target), format="jsonl")["path"] == target
-        assert len((tmp_path / "subs.data").read_text().splitlines()) == 4
+        assert export(ObjectStoragePath(file.as_uri()), format="jsonl")["path"] == str(file)
+        assert len(file.read_text().splitlines()) == 4
 
     @pytest.mark.parametrize(
         ("arguments", "message"),
