@@ -41,7 +41,8 @@ def _use_scratch_airflow() -> Path:
         AIRFLOW__API_AUTH__JWT_SECRET=secrets.token_hex(32),
         AIRFLOW__CORE__DAGS_FOLDER=str(TESTS.parent / "example_dags"),
         AIRFLOW__CORE__LOAD_EXAMPLES="False",
-        AIRFLOW__DATABASE__SQL_ALCHEMY_CONN=f"sqlite:///{home}/airflow.db",
+        # Airflow writes from several threads. On a busy machine, one may hold the lock for more than 5 seconds.
+        AIRFLOW__DATABASE__SQL_ALCHEMY_CONN=f"sqlite:///{home}/airflow.db?timeout=60",
         AIRFLOW__USAGE_DATA_COLLECTION__ENABLED="False",
     )
     return home

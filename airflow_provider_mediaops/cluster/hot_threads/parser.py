@@ -1,7 +1,7 @@
 """
 Read the hot-threads text of every Elasticsearch and OpenSearch version into a typed report.
 
-The text is read once, from front to back, and cut where a part begins (a node, a thread, a group of snapshots), so that
+The text is read once, from front to back, and cut into its parts (nodes, threads, groups of snapshots), so that
 each piece belongs to one part and none is left out. A piece in the servers' form is taken as it is. For any other, its
 reader describes lines that are not understood, missing or cut off, and the report lists them.
 """
