@@ -43,12 +43,12 @@ _TIME = re.compile("([0-9]{1,18})(nanos|micros|ms|s|m|h|d)")
 _SECONDS = {"nanos": 1e-9, "micros": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 # More cores than this are a fault of the reply.
 _MOST_CORES = 100_000
-# A node pauses so long after each snapshot of its threads.
-_SNAPSHOT_SECONDS = 0.01
-# The time beyond those that are asked for: a call queues behind others on the same node.
-_MARGIN_SECONDS = 10.0
+# Seconds that a node pauses after each snapshot of its threads.
+_SNAPSHOT = 0.01
+# Seconds beyond the asked-for times: a call queues behind others on the same node.
+_MARGIN = 10.0
 # Some thirty years: sockets take no figure beyond ten times of that.
-_LONGEST_SECONDS = 1e9
+_LONGEST = 1e9
 
 
 def node_list(nodes: str | Sequence[str] | None) -> tuple[str, ...] | None:
@@ -120,7 +120,7 @@ class HotThreadsQuery:
         interval, master, nodes = (
             _seconds(name, getattr(self, name)) for name in ("interval", "master_timeout", "timeout")
         )
-        return min(interval * self.snapshots + master + nodes + _MARGIN_SECONDS, _LONGEST_SECONDS)
+        return min(interval * self.snapshots + master + nodes + _MARGIN, _LONGEST)
 
     def call(self) -> Call[str]:
         """
@@ -158,7 +158,7 @@ class HotThreadsQuery:
 
     @property
     def _why_empty(self) -> str:
-        sampling = _seconds("interval", self.interval) + self.snapshots * _SNAPSHOT_SECONDS
+        sampling = _seconds("interval", self.interval) + self.snapshots * _SNAPSHOT
         if _seconds("timeout", self.timeout) < sampling:
             return (
                 f"timeout={self.timeout} is shorter than the sampling, so no node can answer in time: "
