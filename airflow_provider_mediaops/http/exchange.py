@@ -204,17 +204,11 @@ Conversation = Generator[Step, Any, T]
 
 
 class Ask(Protocol):
-    """Makes a conversation of one call: a client with its retries or, in tests, :func:`ask_once`."""
+    """Makes a conversation of one call: a client, with its authentication and retries."""
 
     def __call__(self, call: Call[T], /) -> Conversation[T]:
         """Return a conversation whose result is the call's."""
         ...
-
-
-def ask_once(call: Call[T]) -> Conversation[T]:
-    """Send the request once and read the reply, with no authentication, check or retry."""
-    response: Response = yield call.request
-    return call.parse(response)
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,10 +57,10 @@ _STAND_INS: dict[str, Any] = {
     "formats": ("txt",),
 }
 # Seconds by which Airflow's own limit of a deferral exceeds the trigger's: it is for a triggerer that is gone.
-_TIMEOUT_SLACK = 60.0
-_WEEK = 7 * 86_400.0
+_TIMEOUT_SLACK_SECONDS = 60.0
+_WEEK_SECONDS = 7 * 86_400.0
 # Some thirty years: dates beyond are no dates.
-_LONGEST = 1e9
+_LONGEST_SECONDS = 1e9
 
 
 class CaptureHotThreadsOperator(StoppableTask, BaseOperator):
@@ -345,16 +345,16 @@ def _plan(arguments: Mapping[str, Any]) -> tuple[CapturePlan, float]:
 
 
 def _whole_limit(plan: CapturePlan, limit: float) -> float:
-    return limit + plan.seconds + _TIMEOUT_SLACK
+    return limit + plan.seconds + _TIMEOUT_SLACK_SECONDS
 
 
 def _limit(wait_timeout: float | str | timedelta | None, watch: CpuWatch | None) -> float:
     if watch is None:
         return 0.0
     if wait_timeout is None:
-        wait_timeout = conf.getfloat("sensors", "default_timeout", fallback=_WEEK)
+        wait_timeout = conf.getfloat("sensors", "default_timeout", fallback=_WEEK_SECONDS)
     limit = read_seconds("wait_timeout", wait_timeout)
-    if not 0 < limit < _LONGEST:
+    if not 0 < limit < _LONGEST_SECONDS:
         raise InvalidArgumentError(f"wait_timeout is a number of seconds above 0; not {wait_timeout!r}.")
     if watch.sustained_for >= limit:
         raise InvalidArgumentError(

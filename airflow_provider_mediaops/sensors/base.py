@@ -43,10 +43,10 @@ if TYPE_CHECKING:
 
 # The argument in messages; each sensor has a name of its own for it.
 _CONN_ID = "the id of the connection"
-# So long may the first look of a deferrable sensor wait, say for its turn in the key's rate.
-_FIRST_LOOK = 5.0
-# A look is given up this much after the time limit, so that Airflow sees that it has passed.
-_JUST_PAST = 0.1
+# The time limit of the reading before a deferral: it may have to wait for its turn in the key's rate.
+_FIRST_READING_SECONDS = 5.0
+# A reading is given up this much after the sensor's timeout, so that Airflow sees that it has passed.
+_JUST_PAST_SECONDS = 0.1
 
 
 class ServiceSensor(StoppableTask, BaseSensorOperator):
@@ -113,7 +113,7 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
                 # Rendered arguments that are wrong end the task at once in every form, with silent_fail, too.
                 self.trigger_arguments()
             if not self.deferrable:
-                self._deadline = time.monotonic() + self._time_left(context) + _JUST_PAST
+                self._deadline = time.monotonic() + self._time_left(context) + _JUST_PAST_SECONDS
                 # Airflow's own loop sleeps between two pokes, except in reschedule mode.
                 with nullcontext() if self.reschedule else self.stop.interruptible():
                     return super().execute(context)
@@ -123,7 +123,7 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
         started = time.monotonic()
         # A condition that is already met needs no deferral, and wrong credentials fail at once.
         if self.looks_first() and not self.silent_fail:
-            self._deadline = time.monotonic() + _FIRST_LOOK
+            self._deadline = time.monotonic() + _FIRST_READING_SECONDS
             given_up: list[Wait] = []
             self._gave_up = given_up.append
             found = self.poke(context)

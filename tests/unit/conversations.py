@@ -31,6 +31,12 @@ T = TypeVar("T")
 START = datetime(2026, 3, 14, 20, 0, tzinfo=timezone.utc)
 
 
+def ask_once(call: Call[T]) -> Conversation[T]:
+    """Send the request once and read the reply, with no authentication, check or retry."""
+    response: Response = yield call.request
+    return call.parse(response)
+
+
 @dataclass
 class FakeClock:
     """

@@ -30,9 +30,9 @@ from airflow_provider_mediaops.exceptions import (
     ServiceUnavailableError,
 )
 from airflow_provider_mediaops.http.client import Client
-from airflow_provider_mediaops.http.exchange import Call, Request, Response, ask_once
+from airflow_provider_mediaops.http.exchange import Call, Request, Response
 from airflow_provider_mediaops.http.retry import RetryPolicy
-from tests.unit.conversations import replay
+from tests.unit.conversations import ask_once, replay
 from tests.unit.search_cluster import error, replied, report, stats
 
 

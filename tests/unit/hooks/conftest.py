@@ -1,4 +1,4 @@
-"""The default connections of the video platform and the book database, set by a test; and pauses without a wait."""
+"""The default connections of the three services, set by a test; and pauses without a wait."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.unit import book_database, video_platform
-from tests.unit.hooks import book_hook, video_hook
+from tests.unit import book_database, search_cluster, video_platform
+from tests.unit.hooks import book_hook, cluster_hook, video_hook
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from tests.unit.conftest import Supervisor
 
 
 @pytest.fixture
@@ -21,6 +23,17 @@ def connect_video(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     def set_connection(host: str = video_hook.BASE, *, login: str = "", **fields: Any) -> None:
         value = {**json.loads(video_platform.connection(host, **fields)), "login": login}
         monkeypatch.setenv("AIRFLOW_CONN_MEDIAOPS_VIDEO_DEFAULT", json.dumps(value))
+
+    set_connection()
+    return set_connection
+
+
+@pytest.fixture
+def connect_cluster(supervisor: Supervisor) -> Callable[..., None]:
+    """Set the default connection of the search cluster."""
+
+    def set_connection(host: str = cluster_hook.BASE, **fields: Any) -> None:
+        supervisor.connect("mediaops_cluster_default", search_cluster.connection(host, **fields))
 
     set_connection()
     return set_connection

@@ -15,9 +15,9 @@ from airflow_provider_mediaops.http.auth import (
     ParameterAuth,
     RefreshTokenAuth,
 )
-from airflow_provider_mediaops.http.exchange import Request, Response, ask_once
+from airflow_provider_mediaops.http.exchange import Request, Response
 from airflow_provider_mediaops.http.headers import is_header_text
-from tests.unit.conversations import FakeClock, replay, requests_of
+from tests.unit.conversations import FakeClock, ask_once, replay, requests_of
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import Step

@@ -18,10 +18,9 @@ from airflow_provider_mediaops.http.exchange import (
     Response,
     TransportError,
     Wait,
-    ask_once,
     observed,
 )
-from tests.unit.conversations import on_a_loop, replay, text_call
+from tests.unit.conversations import ask_once, on_a_loop, replay, text_call
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -9,13 +9,13 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_mediaops.exceptions import InvalidConnectionError
-from airflow_provider_mediaops.http.exchange import Response, ask_once
+from airflow_provider_mediaops.http.exchange import Response
 from airflow_provider_mediaops.sensors.video import SubscriptionSensor
 from airflow_provider_mediaops.triggers.video import SubscriptionTrigger
 from airflow_provider_mediaops.version_compat import HAS_RETRY_POLICY
 from airflow_provider_mediaops.video.subscription_exists import SubscriptionWatch
 from airflow_provider_mediaops.waiting import Waiting
-from tests.unit.conversations import replay
+from tests.unit.conversations import ask_once, replay
 from tests.unit.loopback import http_reply
 from tests.unit.sensor_forms import FORMS, run
 from tests.unit.video_platform import KEY, connection, page

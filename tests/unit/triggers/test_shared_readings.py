@@ -98,8 +98,7 @@ class TestOneReadingForMany:
                     await carried_out(ask_for_a_thing())
 
         def ask_for_a_thing() -> Any:
-            from airflow_provider_mediaops.http.exchange import ask_once
-            from tests.unit.conversations import text_call
+            from tests.unit.conversations import ask_once, text_call
 
             return ask_once(text_call())
 
