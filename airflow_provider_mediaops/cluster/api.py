@@ -47,6 +47,8 @@ _MOST_CORES = 100_000
 _SNAPSHOT = 0.01
 # Seconds beyond the asked-for times: a call queues behind others on the same node.
 _MARGIN = 10.0
+# The servers read a Java integer.
+_LARGEST_INTEGER = 2**31 - 1
 # Some thirty years: sockets take no figure beyond ten times of that.
 _LONGEST = 1e9
 
@@ -110,7 +112,9 @@ class HotThreadsQuery:
         object.__setattr__(self, "nodes", None if nodes is None else list(nodes))
         object.__setattr__(self, "ignore_idle_threads", read_flag("ignore_idle_threads", self.ignore_idle_threads))
         for name in ("snapshots", "threads"):
-            object.__setattr__(self, name, read_whole_number(name, getattr(self, name), minimum=1))
+            object.__setattr__(
+                self, name, read_whole_number(name, getattr(self, name), minimum=1, maximum=_LARGEST_INTEGER)
+            )
         for name in ("interval", "master_timeout", "timeout"):
             _seconds(name, getattr(self, name))
         self._check_time_for_sampling()
