@@ -6,27 +6,41 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.system.triggerer_watch import LOADED, STEPS
+from tests.system.running import wait_for
+from tests.system.triggerer_watch import STEPS, WHILE_IMPORTED
 
 if TYPE_CHECKING:
-    from tests.system.running import Runs, WatchedAirflow
+    from tests.system.running import Ended, Runs, WatchedAirflow
 
-DAGS = ("mediaops_enrich_isbns", "mediaops_capture_hot_threads", "system_waiting")
-TRIGGERS = ("books", "cluster", "enrichment", "hot_threads", "video")
+DAGS = ("system_event_loop",)
+# Each is the name of its task, too.
+KINDS = ("CpuSensorTrigger", "SubscriptionTrigger", "BookTrigger", "CaptureHotThreadsTrigger", "EnrichmentTrigger")
 
 
 @pytest.fixture(scope="module")
-def lines(runs: Runs, airflow: WatchedAirflow) -> list[str]:
-    """The file of the watch, once triggers of every kind have ended."""
-    for dag_id in DAGS:
-        runs.ended(dag_id)
+def run(runs: Runs) -> Ended:
+    return runs.ended("system_event_loop")
+
+
+@pytest.fixture(scope="module")
+def steps(run: Ended, airflow: WatchedAirflow) -> list[str]:
+    """Give the steps that the watch has recorded when triggers of every kind have ended."""
+    assert set(run.states.values()) == {"success"}
+    wait_for(lambda: bool(airflow.run_ids("system_always_hot")), "HighCpuTrigger has started a run")
     return (airflow.home / STEPS).read_text().splitlines()
 
 
-def test_the_triggerer_has_run_triggers_of_every_kind_under_the_watch(lines: list[str]) -> None:
-    """Else the test below would prove nothing."""
-    assert {f"{LOADED}airflow_provider_mediaops.triggers.{name}" for name in TRIGGERS} <= set(lines)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_trigger_of_each_kind_has_run_in_the_triggerer(run: Ended, kind: str) -> None:
+    log = run.log(kind)
+    assert f"/{kind}/" in log
+    assert "Trigger fired event" in log
 
 
-def test_no_trigger_blocks_the_loop(lines: list[str]) -> None:
-    assert [line for line in lines if not line.startswith(LOADED)] == []
+def test_the_watch_hears_what_is_done_on_the_loop(steps: list[str]) -> None:
+    """Else the test below would prove nothing: Airflow imports the classes of triggers there."""
+    assert [step for step in steps if step.startswith(WHILE_IMPORTED)]
+
+
+def test_no_trigger_blocks_the_loop(steps: list[str]) -> None:
+    assert [step for step in steps if not step.startswith(WHILE_IMPORTED)] == []

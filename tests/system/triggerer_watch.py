@@ -9,19 +9,20 @@ Airflow imports `airflow_local_settings` at the start of each component; see `in
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from tests.contract.loop_watch import PROVIDER, Watch
+from tests.contract.loop_watch import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import FrameType
 
+#: The file's name in Airflow's home; a triggerer makes the file when it starts.
 STEPS = "blocking_steps.txt"
-#: The beginning of a line that says that the triggerer imported a trigger's module on its loop.
-LOADED = "loaded "
+#: The beginning of a step that was taken while a module was imported. Airflow itself imports a trigger's class on the
+#: loop; what that loads is held by test_importing.py.
+WHILE_IMPORTED = "while imported: "
 _SETTINGS = """
 import sys
 
@@ -42,30 +43,25 @@ def install(home: Path) -> None:
 
 
 class TriggererWatch(Watch):
-    """Records the steps in a file."""
+    """
+    Records the steps in a file.
+
+    :param file: the path.
+    """
 
     def __init__(self, file: str) -> None:
         self._file = file
         self._is_writing = False
+        Path(file).touch()
         super().__init__()
 
-    def heard(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if event == "import" and str(arguments[0]).startswith(f"{PROVIDER}.triggers.") and self.is_on_loop:
-            self._write(f"{LOADED}{arguments[0]}")
-        super().heard(event, arguments)
-
     def record(self, step: str, frames: Sequence[FrameType]) -> None:
-        # Airflow itself imports a trigger's class on the loop; what that loads is held by test_importing.py.
-        if frames[-1].f_code.co_name != "<module>":
-            self._write(step)
-
-    def _write(self, line: str) -> None:
+        # To open the file is such a step itself.
         if self._is_writing:
             return
         self._is_writing = True
         try:
-            file = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-            os.write(file, f"{line}\n".encode())
-            os.close(file)
+            with Path(self._file).open("a") as file:
+                file.write(f"{WHILE_IMPORTED if frames[-1].f_code.co_name == '<module>' else ''}{step}\n")
         finally:
             self._is_writing = False
