@@ -1,4 +1,4 @@
-"""The triggers leave the event loop of a real triggerer free."""
+"""The triggers, and the notifiers of deadlines, leave the event loop of a real triggerer free."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.system.running import wait_for
-from tests.system.triggerer_watch import STEPS, WHILE_IMPORTED
+from tests.system.triggerer_watch import BY_AIRFLOW, STEPS
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from airflow_provider_mediaops.sandbox.server import SandboxServer
     from tests.system.running import Ended, Runs, WatchedAirflow
 
 DAGS = ("system_event_loop",)
@@ -23,10 +26,12 @@ def run(runs: Runs) -> Ended:
 
 
 @pytest.fixture(scope="module")
-def steps(run: Ended, airflow: WatchedAirflow) -> list[str]:
-    """Give the steps that the watch has recorded when triggers of every kind have ended."""
+def steps(run: Ended, airflow: WatchedAirflow, sandbox: SandboxServer, output: Path) -> list[str]:
+    """Give the steps that the watch has recorded when all triggers and both notifiers have done their work."""
     assert set(run.states.values()) == {"success"}
     wait_for(lambda: bool(airflow.run_ids("system_always_hot")), "HighCpuTrigger has started a run")
+    wait_for(lambda: "system_event_loop is late." in _posted(sandbox), "the bulletin is posted")
+    wait_for((output / "event_loop" / "late.json").is_file, "the capture of the notifier is written")
     return (airflow.home / STEPS).read_text().splitlines()
 
 
@@ -38,9 +43,13 @@ def test_a_trigger_of_each_kind_has_run_in_the_triggerer(run: Ended, kind: str) 
 
 
 def test_the_watch_hears_what_is_done_on_the_loop(steps: list[str]) -> None:
-    """Else the test below would prove nothing: Airflow imports the classes of triggers there."""
-    assert [step for step in steps if step.startswith(WHILE_IMPORTED)]
+    """Else the test below would prove nothing: Airflow imports the classes of triggers on it."""
+    assert [step for step in steps if step.startswith(BY_AIRFLOW)]
 
 
-def test_no_trigger_blocks_the_loop(steps: list[str]) -> None:
-    assert [step for step in steps if not step.startswith(WHILE_IMPORTED)] == []
+def test_nothing_of_ours_blocks_the_loop(steps: list[str]) -> None:
+    assert [step for step in steps if not step.startswith(BY_AIRFLOW)] == []
+
+
+def _posted(sandbox: SandboxServer) -> list[str]:
+    return [bulletin["snippet"]["description"] for bulletin in list(sandbox.state.bulletins)]

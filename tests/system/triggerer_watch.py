@@ -12,7 +12,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.contract.loop_watch import Watch
+from tests.contract.loop_watch import PROVIDER, Watch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 
 #: The file's name in Airflow's home; a triggerer makes the file when it starts.
 STEPS = "blocking_steps.txt"
-#: The beginning of a step that was taken while a module was imported. Airflow itself imports a trigger's class on the
-#: loop; what that loads is held by test_importing.py.
-WHILE_IMPORTED = "while imported: "
+#: The beginning of a step that follows from what Airflow itself does on the loop: it imports the classes of triggers
+#: and notifiers, and calls a notifier's constructor, which checks the arguments. See test_importing.py for what these
+#: load.
+BY_AIRFLOW = "by Airflow: "
 _SETTINGS = """
 import sys
 
@@ -62,6 +63,12 @@ class TriggererWatch(Watch):
         self._is_writing = True
         try:
             with Path(self._file).open("a") as file:
-                file.write(f"{WHILE_IMPORTED if frames[-1].f_code.co_name == '<module>' else ''}{step}\n")
+                file.write(f"{BY_AIRFLOW if _is_of_airflow(frames[-1]) else ''}{step}\n")
         finally:
             self._is_writing = False
+
+
+def _is_of_airflow(first: FrameType) -> bool:
+    """Return whether the provider's first frame is one that Airflow enters on the loop."""
+    is_notifier = first.f_globals["__name__"].startswith(f"{PROVIDER}.notifications.")
+    return first.f_code.co_name == "<module>" or (is_notifier and first.f_code.co_name == "__init__")
