@@ -11,6 +11,7 @@ from urllib.parse import quote
 from airflow.providers.common.compat.sdk import conf
 
 from airflow_provider_mediaops.arguments import path_text, read_identifier, read_path
+from airflow_provider_mediaops.hooks.threads import in_thread
 from airflow_provider_mediaops.notifications.base import ServiceNotifier
 from airflow_provider_mediaops.task_failure import is_templated
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.cluster.capture import Capture, CaptureDestination
     from airflow_provider_mediaops.cluster.capture_reason import TakenFor
+    from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
 
 
 class CaptureHotThreadsNotifier(ServiceNotifier):
@@ -112,22 +114,23 @@ class CaptureHotThreadsNotifier(ServiceNotifier):
 
     def send(self, context: Context) -> None:
         """Take a capture, and write the files."""
-        from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
-
         destination = self._destination(context)
-        with SearchClusterHook(self.cluster_conn_id) as hook:
+        with self._make_hook() as hook:
             capture = hook.capture(**self._query())
         self._keep(capture, destination)
 
     async def asend(self, context: Context) -> None:
         """Capture on the event loop, and write the files beside it."""
-        from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
-        from airflow_provider_mediaops.hooks.threads import in_thread
-
-        destination = self._destination(context)
-        async with SearchClusterHook(self.cluster_conn_id) as hook:
+        # In threads, because these import modules, too.
+        destination = await in_thread(partial(self._destination, context))
+        async with await in_thread(self._make_hook) as hook:
             capture = await hook.acapture(**self._query())
         await in_thread(partial(self._keep, capture, destination))
+
+    def _make_hook(self) -> SearchClusterHook:
+        from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
+
+        return SearchClusterHook(self.cluster_conn_id)
 
     def _destination(self, context: Context) -> CaptureDestination:
         """Read the rendered destination, so that a wrong one spends no request."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.arguments import read_identifier
+from airflow_provider_mediaops.hooks.threads import in_thread
 from airflow_provider_mediaops.notifications.base import ServiceNotifier
 from airflow_provider_mediaops.task_failure import is_templated
 
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from airflow.sdk import Context
+
+    from airflow_provider_mediaops.hooks.video import VideoPlatformHook
 
 
 class PostBulletinNotifier(ServiceNotifier):
@@ -52,16 +55,18 @@ class PostBulletinNotifier(ServiceNotifier):
 
     def send(self, context: Context) -> None:
         """Post the bulletin."""
-        from airflow_provider_mediaops.hooks.video import VideoPlatformHook
-
-        with VideoPlatformHook(self.video_conn_id) as hook:
+        with self._make_hook() as hook:
             activity = hook.post_bulletin(self.text, self.video_id, self.playlist_id)
         self.log.info("Posted bulletin %s.", activity.id)
 
     async def asend(self, context: Context) -> None:
         """Post the bulletin on the event loop."""
-        from airflow_provider_mediaops.hooks.video import VideoPlatformHook
-
-        async with VideoPlatformHook(self.video_conn_id) as hook:
+        # In a thread, because this imports the service's modules.
+        async with await in_thread(self._make_hook) as hook:
             activity = await hook.apost_bulletin(self.text, self.video_id, self.playlist_id)
         self.log.info("Posted bulletin %s.", activity.id)
+
+    def _make_hook(self) -> VideoPlatformHook:
+        from airflow_provider_mediaops.hooks.video import VideoPlatformHook
+
+        return VideoPlatformHook(self.video_conn_id)

@@ -14,7 +14,6 @@ import logging
 import sqlite3
 import ssl
 import sys
-import threading
 import time
 from functools import wraps
 from importlib import import_module
@@ -22,7 +21,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+    from types import FrameType
 
 SECONDS = 100
 PROVIDER = "airflow_provider_mediaops"
@@ -40,45 +40,62 @@ _SILENT = {
 
 
 class Watch:
-    """Records each blocking step that the provider's code takes in this thread, from `begin` on."""
+    """Records each blocking step that the provider's code takes on an event loop, from `begin` on."""
 
     def __init__(self) -> None:
         self.steps: list[str] = []
-        self._thread: int | None = None
-        sys.addaudithook(self._heard)
+        self._is_on = False
+        sys.addaudithook(self.heard)
         for owner, names in _SILENT.items():
             for name in names:
                 setattr(owner, name, self._announced(getattr(owner, name)))
 
     def begin(self) -> None:
-        self._thread = threading.get_ident()
+        self._is_on = True
 
     def end(self) -> None:
-        self._thread = None
+        self._is_on = False
 
-    def _heard(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if self._thread == threading.get_ident() and event.startswith(_AUDITED):
+    @property
+    def is_on_loop(self) -> bool:
+        """Whether this thread runs an event loop that is watched."""
+        # Public for event loops; the documented function raises where none runs.
+        return self._is_on and asyncio._get_running_loop() is not None  # noqa: SLF001
+
+    def heard(self, event: str, arguments: tuple[Any, ...]) -> None:
+        """Note an event that Python announces, if it may block."""
+        if event.startswith(_AUDITED) and self.is_on_loop:
             what = str(arguments[0]) if arguments else ""
             if not any(name in what for name in _OF_AIRFLOW):
                 self._note(f"{event} {what}")
 
+    def record(self, step: str, frames: Sequence[FrameType]) -> None:
+        """
+        Keep a step.
+
+        :param step: the step, with its place in the provider's code.
+        :param frames: the frames of the provider's code, the innermost first.
+        """
+        self.steps.append(step)
+
     def _announced(self, function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)
         def announce(*arguments: Any, **others: Any) -> Any:
-            if self._thread == threading.get_ident():
+            if self.is_on_loop:
                 self._note(function.__qualname__)
             return function(*arguments, **others)
 
         return announce
 
     def _note(self, step: str) -> None:
-        frame, places = inspect.currentframe(), []
+        frame, frames = inspect.currentframe(), []
         while frame is not None:
             if frame.f_globals.get("__name__", "").startswith(PROVIDER):
-                places.append(f"{frame.f_globals['__name__'].removeprefix(PROVIDER)}:{frame.f_lineno}")
+                frames.append(frame)
             frame = frame.f_back
-        if places:
-            self.steps.append(f"{step} at {' < '.join(places[:3])}")
+        if frames:
+            places = [f"{each.f_globals['__name__'].removeprefix(PROVIDER)}:{each.f_lineno}" for each in frames[:3]]
+            self.record(f"{step} at {' < '.join(places)}", frames)
 
 
 async def run(watch: Watch, kind: type[Any], arguments: dict[str, Any]) -> Any:

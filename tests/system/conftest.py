@@ -14,7 +14,7 @@ import pytest
 
 from airflow_provider_mediaops.sandbox.server import SandboxServer
 from scripts.demo import demo_params
-from tests.system import connections
+from tests.system import connections, triggerer_watch
 from tests.system.running import Runs, WatchedAirflow
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ def airflow(sandbox: SandboxServer, output: Path, tmp_path_factory: pytest.TempP
         "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "20",
         "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "2",
     }
+    triggerer_watch.install(scratch / "home")
     with WatchedAirflow(scratch / "home", dags=dags, env=env) as running:
         connection = json.dumps(connections.in_database(sandbox))
         running.cli("connections", "add", "mediaops_books_default", "--conn-json", connection)

@@ -35,6 +35,7 @@ def in_environment(sandbox: SandboxServer) -> dict[str, str]:
         "CLUSTER_ONE_ATTEMPT": {**on_cluster, "extra": {"max_attempts": 1}},
         "CLUSTER_IMPATIENT": {**on_cluster, "extra": {"max_wait": 2}},
         "CLUSTER_WATCHED": {**on_cluster, "extra": {"max_attempts": 1}},
+        "CLUSTER_ALWAYS_HOT": on_cluster,
         "BOOKS_INACTIVE_KEY": {**in_database(sandbox), "password": plans.INACTIVE_KEY},
     }
     return {

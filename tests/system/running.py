@@ -66,10 +66,11 @@ class WatchedAirflow(LocalAirflow):
         path = f"{self.url}/{_task_path(dag_id, run_id, task_id)}/state-store/{key}"
         self._session.delete(path, timeout=REQUEST_SECONDS).raise_for_status()
 
-    def asset_states(self) -> list[Any]:
-        """Give the values in the state stores of all assets."""
+    def asset_states(self, asset: str) -> list[Any]:
+        """Give the values in the state store of an asset."""
+        query = "SELECT value FROM asset_state_store JOIN asset ON asset.id = asset_id WHERE asset.name = ?"
         with closing(sqlite3.connect(self.home / "airflow.db", timeout=30)) as database:
-            return [json.loads(value) for (value,) in database.execute("SELECT value FROM asset_state_store")]
+            return [json.loads(value) for (value,) in database.execute(query, [asset])]
 
     def trigger_arguments(self) -> list[str]:
         """Give the arguments of all waiting triggers as they stand in the database, where nobody encrypts them."""

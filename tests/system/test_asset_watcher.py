@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tests.system.running import Ended, Runs, WatchedAirflow
 
 DAG_ID = "system_hot_nodes"
+ASSET = "mediaops-system-hot-nodes"
 WATCHED = "/_nodes/sandbox-1,sandbox-3/stats"
 # The watch backs off after each, from its interval of one second on.
 FAULTS_WHILE_WATCHING = (
@@ -134,5 +135,5 @@ def _wait_for_readings(sandbox: SandboxServer, number: int) -> None:
 
 def _kept(airflow: WatchedAirflow) -> set[str]:
     """Give the names of the nodes that are hot by the asset's state store."""
-    ids = {whose for state in airflow.asset_states() for whose in state["hot"]}
+    ids = {whose for state in airflow.asset_states(ASSET) for whose in state["hot"]}
     return {node.name for node in NODES if node.id in ids}
