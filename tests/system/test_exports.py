@@ -11,6 +11,7 @@ import pytest
 from airflow_provider_mediaops.sandbox.faults import DropFault
 from airflow_provider_mediaops.sandbox.state import Settings
 from airflow_provider_mediaops.sandbox.video.subscriptions import FEW, MINE, NONE, Subscriptions, in_order
+from scripts.demo import demo_params
 from tests.system.running import ended, identity, own_services
 
 if TYPE_CHECKING:
@@ -103,18 +104,19 @@ def first(airflow: WatchedAirflow, platforms: list[SandboxServer], output: Path)
 
 @pytest.fixture(scope="module")
 def example(runs: Runs, output: Path) -> Exported:
-    return exported(runs.ended(EXAMPLE), [output / "channels" / f"{channel}.jsonl" for channel in EXAMPLE_ROWS])
+    return exported(runs.ended(EXAMPLE), [output / EXAMPLE / f"{channel}.jsonl" for channel in EXAMPLE_ROWS])
 
 
 @pytest.fixture(scope="module")
 def again(
-    airflow: WatchedAirflow, platforms: list[SandboxServer], first: Exported, example: Exported
+    airflow: WatchedAirflow, platforms: list[SandboxServer], first: Exported, example: Exported, output: Path
 ) -> dict[str, Exported]:
     """Let both DAGs run once more, when the first runs have ended and one of the channels has grown."""
     for platform in platforms:
         platform.state.requests.clear()
     platforms[GROWN].state.subscriptions = Subscriptions(kind_prefix="svc", many=ROWS[GROWN] + 1)
-    run_id, example_run_id = airflow.trigger(DAG_ID), airflow.trigger(EXAMPLE)
+    run_id = airflow.trigger(DAG_ID)
+    example_run_id = airflow.trigger(EXAMPLE, demo_params(EXAMPLE, output))
     return {
         DAG_ID: exported(ended(airflow, DAG_ID, run_id), first.files, platforms),
         EXAMPLE: exported(ended(airflow, EXAMPLE, example_run_id), example.files),
