@@ -78,12 +78,15 @@ def absolute(path: str, role: str, warn: Callable[[str], None]) -> str:
     :param path: the path, with or without a scheme.
     :param role: what the path is to the user: ``source`` or ``destination``.
     :param warn: gets a warning if the path is relative to the folder in which the task runs.
-    :returns: the absolute path if it is a relative one on the local disk; any other path as it is.
+    :returns: the absolute path if it is a relative one or one of ``~`` on the local disk; any other path as it is.
     :raises InvalidArgumentError: if it can never name a file.
     """
-    # Only some versions of Airflow keep a relative path relative in a path object, so the text decides.
-    if not is_local(path_of(path)) or "://" in path or Path(path).expanduser().is_absolute():
+    # Only some versions of Airflow keep a relative path relative in a path object, and expand ~, so the text decides.
+    if not is_local(path_of(path)) or "://" in path or Path(path).is_absolute():
         return path
+    expanded = Path(path).expanduser()
+    if expanded.is_absolute():
+        return str(expanded)
     found = str(Path(path).absolute())
     warn(
         f"{role} {path!r} is relative to the folder in which the task runs, and means {found!r} here. Another worker "

@@ -11,6 +11,7 @@ import asyncio
 import inspect
 import json
 import logging
+import os
 import sqlite3
 import ssl
 import sys
@@ -19,6 +20,11 @@ from functools import wraps
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import airflow
+from airflow.providers.common.compat import connection as compat
+from airflow.sdk import Connection
+from packaging.version import Version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -111,9 +117,16 @@ async def run(watch: Watch, kind: type[Any], arguments: dict[str, Any]) -> Any:
     return event.payload
 
 
+async def _connection_of_the_environment(conn_id: str, hook: object = None) -> Connection:  # noqa: ARG001
+    return Connection.from_json(os.environ[f"AIRFLOW_CONN_{conn_id.upper()}"], conn_id=conn_id)
+
+
 def main() -> None:
     """Run, and print."""
     classpath = sys.argv[1]
+    if Version(airflow.__version__) < Version("3.2"):
+        # It asks the triggerer's supervisor for connections, and there is none here.
+        compat.get_async_connection = _connection_of_the_environment
     # All that a triggerer has loaded before it runs its first trigger.
     import_module("airflow.jobs.triggerer_job_runner")
     logging.disable(logging.CRITICAL)

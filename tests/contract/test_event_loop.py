@@ -93,7 +93,7 @@ def test_the_watch_hears_what_blocks(tmp_path: Path) -> None:
         "async def block():\n"
         "    watch.begin()\n"
         f"    open({str(tmp_path / 'file')!r}, 'w').close()\n"
-        "    import colorsys\n"
+        "    import tabnanny\n"
         "    time.sleep(0)\n"
         "    ssl.create_default_context()\n"
         "    watch.end()\n"
@@ -101,5 +101,5 @@ def test_the_watch_hears_what_blocks(tmp_path: Path) -> None:
         "print('\\n'.join(watch.steps))\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=SECONDS, check=True)
-    for step in (f"open {tmp_path / 'file'}", "import colorsys", "sleep", "SSLContext.load_default_certs"):
+    for step in (f"open {tmp_path / 'file'}", "import tabnanny", "sleep", "SSLContext.load_default_certs"):
         assert f"{step} at " in done.stdout
