@@ -7,12 +7,14 @@ import os
 import signal
 import subprocess
 import tempfile
+import warnings
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import requests
+from urllib3.exceptions import InsecureRequestWarning
 
 from tests.cluster.installation import Installation, Program
 from tests.cluster.security import OPERATOR, Authority, User
@@ -34,6 +36,9 @@ _SETTINGS = {
     "node.portsfile": "true",
     # A machine's nearly full disk is no concern of these tests.
     "cluster.routing.allocation.disk.threshold_enabled": "false",
+    # A node that a test froze stays in the cluster until the test lets it go on, or kills it.
+    "cluster.fault_detection.follower_check.timeout": "60s",
+    "cluster.fault_detection.leader_check.timeout": "60s",
 }
 _ZONES = ("north", "south")
 #: A blank in a name shows whether it is escaped.
@@ -57,8 +62,16 @@ class Node:
     process: subprocess.Popen[bytes]
 
     def kill(self) -> None:
-        """Kill the node and all that belongs to it."""
+        """Kill the node and all that belongs to it, even if it is frozen."""
         os.killpg(self.process.pid, signal.SIGKILL)
+
+    def freeze(self) -> None:
+        """Stop the node from doing anything; its connections stay open."""
+        os.killpg(self.process.pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let a frozen node go on."""
+        os.killpg(self.process.pid, signal.SIGCONT)
 
 
 @dataclass(frozen=True)
@@ -102,6 +115,18 @@ class Cluster:
         """
         with self.session() as session:
             return session.get(f"{self.url}{path}", params=parameters, timeout=REPLY_SECONDS)
+
+    def get_from(self, node: Node, path: str, **parameters: str) -> requests.Response:
+        """
+        Ask one node as the operator; the certificate that it shows to clients may have expired.
+
+        :param node: the node.
+        :param path: the path.
+        :param parameters: the query.
+        """
+        with self.session() as session:
+            session.verify = False
+            return session.get(f"{node.url}{path}", params=parameters, timeout=REPLY_SECONDS)
 
     def connection(self, host: str | None = None, *, user: User = OPERATOR, **fields: Any) -> str:
         """
@@ -160,16 +185,20 @@ def running_cluster(kind: Kind, *, size: int = 2) -> Iterator[Cluster]:
         cluster = Cluster(nodes[0].url, names, nodes, kind, authority.file if authority else None)
         wait_for(
             f"a healthy cluster of {size} nodes",
-            lambda: _health(cluster),
-            lambda health: health.get("number_of_nodes") == size and health["status"] in {"green", "yellow"},
+            lambda: [_health(cluster, node) for node in nodes],
+            lambda seen: all(
+                health.get("number_of_nodes") == size and health["status"] in {"green", "yellow"} for health in seen
+            ),
             within=START_SECONDS,
         )
         yield cluster
 
 
-def _health(cluster: Cluster) -> dict[str, Any]:
-    reply = cluster.get("/_cluster/health")
-    # Before the users are known, nobody may ask.
+def _health(cluster: Cluster, node: Node) -> dict[str, Any]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InsecureRequestWarning)
+        reply = cluster.get_from(node, "/_cluster/health")
+    # Before a node knows the users, nobody may ask it.
     health: dict[str, Any] = reply.json() if reply.ok else {"refused": reply.text}
     return health
 
