@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
-    from airflow_provider_mediaops.cluster.capture import Capture
+    from airflow_provider_mediaops.cluster.capture.model import Capture
     from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport
     from airflow_provider_mediaops.cluster.models import NodeCpu, NodeStats
     from airflow_provider_mediaops.hooks.connection.fields import ConnectionFields
@@ -52,7 +52,7 @@ class SearchClusterHook(ServiceHook):
 
     run_time_modules = (
         "airflow_provider_mediaops.cluster.api",
-        "airflow_provider_mediaops.cluster.capture",
+        "airflow_provider_mediaops.cluster.capture.model",
         "airflow_provider_mediaops.cluster.hot_threads.parser",
         "airflow_provider_mediaops.cluster.models",
     )
@@ -166,11 +166,11 @@ class SearchClusterHook(ServiceHook):
 
         :param nodes: ids or names of nodes, in a list or in one text with commas; None for all.
         :param query: the parameters of :meth:`hot_threads`.
-        :returns: both, with the list of missing nodes; see :mod:`airflow_provider_mediaops.cluster.capture`.
+        :returns: both, with the list of missing nodes; see :mod:`airflow_provider_mediaops.cluster.capture.model`.
         :raises MediaOpsError: if the cluster returns no hot threads.
         """
         from airflow_provider_mediaops.cluster.api import HotThreadsQuery
-        from airflow_provider_mediaops.cluster.capture import take_capture
+        from airflow_provider_mediaops.cluster.capture.model import take_capture
 
         asked = HotThreadsQuery(nodes, **query)
         return self.run(take_capture(self.service.client.ask, asked))
@@ -179,7 +179,7 @@ class SearchClusterHook(ServiceHook):
         """Read CPU and hot threads; the asynchronous twin of :meth:`capture`."""
         client = (await self.aservice()).client
         from airflow_provider_mediaops.cluster.api import HotThreadsQuery
-        from airflow_provider_mediaops.cluster.capture import take_capture
+        from airflow_provider_mediaops.cluster.capture.model import take_capture
 
         asked = HotThreadsQuery(nodes, **query)
         return await self.arun(take_capture(client.ask, asked))

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from airflow.sdk import Context, ObjectStoragePath
 
-    from airflow_provider_mediaops.cluster.capture import Capture, CaptureDestination
-    from airflow_provider_mediaops.cluster.capture_reason import TakenFor
+    from airflow_provider_mediaops.cluster.capture.model import Capture, CaptureDestination
+    from airflow_provider_mediaops.cluster.capture.reason import TakenFor
     from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
 
 
@@ -96,7 +96,7 @@ class CaptureHotThreadsNotifier(ServiceNotifier):
     def _check_known(self) -> None:
         """Check the arguments that are not templated."""
         from airflow_provider_mediaops.cluster.api import HotThreadsQuery
-        from airflow_provider_mediaops.cluster.capture import capture_paths
+        from airflow_provider_mediaops.cluster.capture.model import capture_paths
 
         if not is_templated(self.cluster_conn_id):
             read_identifier("cluster_conn_id", self.cluster_conn_id)
@@ -134,8 +134,8 @@ class CaptureHotThreadsNotifier(ServiceNotifier):
 
     def _destination(self, context: Context) -> CaptureDestination:
         """Read the rendered destination, so that a wrong one spends no request."""
-        from airflow_provider_mediaops.cluster.capture import CaptureDestination
-        from airflow_provider_mediaops.cluster.capture_reason import TakenFor
+        from airflow_provider_mediaops.cluster.capture.model import CaptureDestination
+        from airflow_provider_mediaops.cluster.capture.reason import TakenFor
         from airflow_provider_mediaops.storage.path_checks import absolute
 
         # A template that renders to nothing means the default.
@@ -144,7 +144,7 @@ class CaptureHotThreadsNotifier(ServiceNotifier):
         return CaptureDestination(absolute(path, "destination", self.log.warning), self.formats, taken_for=taken_for)
 
     def _keep(self, capture: Capture, destination: CaptureDestination) -> None:
-        from airflow_provider_mediaops.cluster.capture_files import CaptureFiles
+        from airflow_provider_mediaops.cluster.capture.files import CaptureFiles
 
         files = CaptureFiles(destination, self.log)
         files.keep(replace(capture, cause="at once, by a notifier"), 1)

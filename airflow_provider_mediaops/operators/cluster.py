@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
     from airflow.sdk import Context, ObjectStoragePath
 
-    from airflow_provider_mediaops.cluster.capture_files import CaptureFiles
-    from airflow_provider_mediaops.cluster.capture_on_spike import CapturePlan
+    from airflow_provider_mediaops.cluster.capture.files import CaptureFiles
+    from airflow_provider_mediaops.cluster.capture.on_spike import CapturePlan
     from airflow_provider_mediaops.cluster.cpu import CpuWatch
 
 # The arguments about the wait, with their defaults.
@@ -205,7 +205,7 @@ class CaptureHotThreadsOperator(StoppableTask, BaseOperator):
 
     def _prepare(self, context: Context) -> None:
         """Read the rendered destination and connection; refuse the destination of a task that is mapped beside."""
-        from airflow_provider_mediaops.cluster.capture import capture_paths
+        from airflow_provider_mediaops.cluster.capture.model import capture_paths
         from airflow_provider_mediaops.storage.mapped_tasks import claim
         from airflow_provider_mediaops.storage.path_checks import absolute
 
@@ -219,7 +219,7 @@ class CaptureHotThreadsOperator(StoppableTask, BaseOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         """Capture at once or when nodes run hot, here or in the triggerer; write the files, and return the summary."""
         from airflow_provider_mediaops.cluster.api import node_stats
-        from airflow_provider_mediaops.cluster.capture_on_spike import capture_when_hot
+        from airflow_provider_mediaops.cluster.capture.on_spike import capture_when_hot
         from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
         from airflow_provider_mediaops.waiting import OwnReadings
 
@@ -262,7 +262,7 @@ class CaptureHotThreadsOperator(StoppableTask, BaseOperator):
                 return self._result(self._capture_here(context, timed_out=waited))
 
     def _capture_here(self, context: Context, *, timed_out: bool) -> dict[str, Any]:
-        from airflow_provider_mediaops.cluster.capture_on_spike import capture_at_once
+        from airflow_provider_mediaops.cluster.capture.on_spike import capture_at_once
         from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
 
         arguments = self._arguments()
@@ -272,8 +272,8 @@ class CaptureHotThreadsOperator(StoppableTask, BaseOperator):
             return hook.run(capture_at_once(ask, plan, files, log=self._log_sentence, timed_out=timed_out))
 
     def _defer(self, plan: CapturePlan, limit: float, files: CaptureFiles, context: Context, started: float) -> None:
-        from airflow_provider_mediaops.cluster.capture import read_formats
-        from airflow_provider_mediaops.cluster.capture_reason import TakenFor
+        from airflow_provider_mediaops.cluster.capture.model import read_formats
+        from airflow_provider_mediaops.cluster.capture.reason import TakenFor
         from airflow_provider_mediaops.storage.path_checks import warn_if_deferred_to_local
         from airflow_provider_mediaops.triggers.cluster import CaptureHotThreadsTrigger
 
@@ -323,7 +323,7 @@ class CaptureHotThreadsOperator(StoppableTask, BaseOperator):
 def _plan(arguments: Mapping[str, Any]) -> tuple[CapturePlan, float]:
     """Make the plan of the rendered arguments; return it with the longest time to wait in seconds."""
     from airflow_provider_mediaops.cluster.api import QUERY_DEFAULTS, HotThreadsQuery
-    from airflow_provider_mediaops.cluster.capture_on_spike import CapturePlan
+    from airflow_provider_mediaops.cluster.capture.on_spike import CapturePlan
     from airflow_provider_mediaops.cluster.cpu import CpuWatch, read_percentage
 
     query = HotThreadsQuery(**{name: arguments[name] for name in QUERY_DEFAULTS})
@@ -365,9 +365,9 @@ def _limit(wait_timeout: float | str | timedelta | None, watch: CpuWatch | None)
 
 
 def _files(arguments: Mapping[str, Any], log: Any, context: Mapping[str, Any]) -> CaptureFiles:
-    from airflow_provider_mediaops.cluster.capture import CaptureDestination
-    from airflow_provider_mediaops.cluster.capture_files import CaptureFiles
-    from airflow_provider_mediaops.cluster.capture_reason import TakenFor
+    from airflow_provider_mediaops.cluster.capture.files import CaptureFiles
+    from airflow_provider_mediaops.cluster.capture.model import CaptureDestination
+    from airflow_provider_mediaops.cluster.capture.reason import TakenFor
 
     captures = read_whole_number("captures", arguments["captures"])
     taken_for = TakenFor.from_context(context)

@@ -36,8 +36,8 @@ _RUN_TIME_MODULES = (
     "airflow_provider_mediaops.triggers.spike_series",
 )
 _CAPTURE_MODULES = (
-    "airflow_provider_mediaops.cluster.capture_files",
-    "airflow_provider_mediaops.cluster.capture_on_spike",
+    "airflow_provider_mediaops.cluster.capture.files",
+    "airflow_provider_mediaops.cluster.capture.on_spike",
     "airflow_provider_mediaops.triggers.shared_readings",
     "airflow_provider_mediaops.triggers.waits",
 )
@@ -87,7 +87,7 @@ class CaptureHotThreadsTrigger(WorkTrigger):
     Waits in the triggerer until nodes run hot, captures their hot threads in the same step, and writes the files.
 
     All that wait on one connection share its readings. There is one event, with paths and counts: what
-    :func:`~airflow_provider_mediaops.cluster.capture_on_spike.capture_when_hot` says became of it, or a typed error.
+    :func:`~airflow_provider_mediaops.cluster.capture.on_spike.capture_when_hot` says became of it, or a typed error.
     Where the triggerer restarts, a streak of high readings begins anew, and so does a series of captures. The
     constructor takes plain values and never raises, because an exception there stops the whole triggerer.
 
@@ -133,10 +133,10 @@ class CaptureHotThreadsTrigger(WorkTrigger):
 
     async def _result(self) -> dict[str, Any]:
         await import_in_thread(*_CAPTURE_MODULES)
-        from airflow_provider_mediaops.cluster.capture import CaptureDestination
-        from airflow_provider_mediaops.cluster.capture_files import CaptureFiles
-        from airflow_provider_mediaops.cluster.capture_on_spike import CapturePlan, capture_when_hot
-        from airflow_provider_mediaops.cluster.capture_reason import TakenFor
+        from airflow_provider_mediaops.cluster.capture.files import CaptureFiles
+        from airflow_provider_mediaops.cluster.capture.model import CaptureDestination
+        from airflow_provider_mediaops.cluster.capture.on_spike import CapturePlan, capture_when_hot
+        from airflow_provider_mediaops.cluster.capture.reason import TakenFor
         from airflow_provider_mediaops.triggers.shared_readings import shared_cluster
         from airflow_provider_mediaops.triggers.waits import carried_out
 

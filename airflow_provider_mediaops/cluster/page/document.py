@@ -31,7 +31,7 @@ from airflow_provider_mediaops.exceptions import InvalidArgumentError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from airflow_provider_mediaops.cluster.capture_reason import TakenFor
+    from airflow_provider_mediaops.cluster.capture.reason import TakenFor
     from airflow_provider_mediaops.cluster.comparison import Comparison
     from airflow_provider_mediaops.cluster.folded import Tally
     from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_mediaops.cluster.capture_reason import TakenFor
+from airflow_provider_mediaops.cluster.capture.reason import TakenFor
 from airflow_provider_mediaops.cluster.hot_threads.parser import parse
 from airflow_provider_mediaops.cluster.models import NodeCpu
 from airflow_provider_mediaops.cluster.page import assets as page_assets

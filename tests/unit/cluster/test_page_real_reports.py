@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from airflow_provider_mediaops.cluster.capture import Capture
+from airflow_provider_mediaops.cluster.capture.model import Capture
 from airflow_provider_mediaops.cluster.hot_threads.parser import parse
 from airflow_provider_mediaops.cluster.page.document import PageCapture, page
 from tests.unit.hot_threads_text import cpu, section, thread

@@ -12,7 +12,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote
 
-from airflow_provider_mediaops.cluster import capture_on_spike
+from airflow_provider_mediaops.cluster.capture import on_spike
 from airflow_provider_mediaops.http import async_transport, sync_transport
 from airflow_provider_mediaops.http.clock import Clock
 from airflow_provider_mediaops.http.exchange import Failure, Response, TransportError
@@ -203,7 +203,7 @@ def living_in(world: World, patch: pytest.MonkeyPatch, supervisor: Supervisor) -
         within.setattr(time, "monotonic", world.monotonic)
         # The deadline in the row of a trigger is a date.
         within.setattr(time, "time", world.monotonic)
-        within.setattr(capture_on_spike, "Clock", lambda: Clock(monotonic=world.monotonic))
+        within.setattr(on_spike, "Clock", lambda: Clock(monotonic=world.monotonic))
         within.setattr(time, "sleep", world.sleep)
         supervisor.connect(f"mediaops_{world.service}_default", made[world.service])
         yield world

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_mediaops.cluster.capture_reason import TakenFor, cause_of
+from airflow_provider_mediaops.cluster.capture.reason import TakenFor, cause_of
 from airflow_provider_mediaops.cluster.cpu import CpuWatch
 
 

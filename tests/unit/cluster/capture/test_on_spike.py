@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.cluster.api import CLUSTER_RULES, HotThreadsQuery, node_stats
-from airflow_provider_mediaops.cluster.capture_on_spike import CapturePlan, capture_at_once, capture_when_hot
+from airflow_provider_mediaops.cluster.capture.on_spike import CapturePlan, capture_at_once, capture_when_hot
 from airflow_provider_mediaops.cluster.cpu import CpuWatch
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
@@ -30,7 +30,7 @@ from tests.unit.search_cluster import error, node_id, replied, report, stats
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from airflow_provider_mediaops.cluster.capture import Capture
+    from airflow_provider_mediaops.cluster.capture.model import Capture
     from airflow_provider_mediaops.http.exchange import Response, Step
 
 COOL, HOT = replied(stats({"node-1": 10, "node-2": 10})), replied(stats({"node-1": 95, "node-2": 10}))

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_mediaops.cluster.capture import Capture
-from airflow_provider_mediaops.cluster.capture_summary import bounded, hottest_sentence
+from airflow_provider_mediaops.cluster.capture.model import Capture
+from airflow_provider_mediaops.cluster.capture.summary import bounded, hottest_sentence
 from airflow_provider_mediaops.cluster.models import NodeStats
 from tests.unit.hot_threads_text import cpu, section, split, thread, unique
 from tests.unit.search_cluster import report, stats

@@ -27,7 +27,7 @@ from airflow_provider_mediaops.http.exchange import Blocking
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from airflow_provider_mediaops.cluster.capture_reason import TakenFor
+    from airflow_provider_mediaops.cluster.capture.reason import TakenFor
     from airflow_provider_mediaops.cluster.hot_threads.model import HotNode, HotThreadsReport
     from airflow_provider_mediaops.cluster.models import NodeStats
     from airflow_provider_mediaops.http.exchange import Ask, Conversation
@@ -82,7 +82,7 @@ class Capture:
     :param stats: the nodes' statistics right before it; None if the cluster did not return them.
     :param remarks: sentences about how it was taken.
     :param taken: when it was asked for.
-    :param cause: why it was taken, in words, as :func:`~airflow_provider_mediaops.cluster.capture_reason.cause_of`
+    :param cause: why it was taken, in words, as :func:`~airflow_provider_mediaops.cluster.capture.reason.cause_of`
         returns it; empty if it is unknown.
     """
 
@@ -147,7 +147,7 @@ class Capture:
             memory), and ``other_percent`` or ``idle_percent`` if the server prints them; ``missing`` nodes; the number
             of pieces that are ``unparsed``; and by list, the number of entries that are ``left_out``.
         """
-        from airflow_provider_mediaops.cluster.capture_summary import summary_of
+        from airflow_provider_mediaops.cluster.capture.summary import summary_of
 
         return summary_of(self)
 

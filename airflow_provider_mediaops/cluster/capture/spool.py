@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from datetime import datetime
 
-    from airflow_provider_mediaops.cluster.capture import Capture
+    from airflow_provider_mediaops.cluster.capture.model import Capture
     from airflow_provider_mediaops.cluster.folded import Tally
     from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport
 

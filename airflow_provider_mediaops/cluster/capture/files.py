@@ -10,8 +10,8 @@ from airflow_provider_mediaops.storage.path_checks import check_writable
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from airflow_provider_mediaops.cluster.capture import Capture, CaptureDestination
-    from airflow_provider_mediaops.cluster.capture_spool import CaptureSpool
+    from airflow_provider_mediaops.cluster.capture.model import Capture, CaptureDestination
+    from airflow_provider_mediaops.cluster.capture.spool import CaptureSpool
 
 
 class CaptureFiles:
@@ -89,7 +89,7 @@ class CaptureFiles:
         self._log.info("Wrote the page of %d capture(s): %s", self._kept, self._shown(lasting(path)))
 
     def _add_to_page(self, capture: Capture, path: str | None) -> None:
-        from airflow_provider_mediaops.cluster.capture_spool import CaptureSpool
+        from airflow_provider_mediaops.cluster.capture.spool import CaptureSpool
 
         if self._spool is None:
             self._spool = CaptureSpool()
@@ -98,7 +98,7 @@ class CaptureFiles:
         self._spool.add(capture, path)
 
     def _log_capture(self, capture: Capture, paths: Mapping[str, str]) -> None:
-        from airflow_provider_mediaops.cluster.capture_summary import hottest_sentence
+        from airflow_provider_mediaops.cluster.capture.summary import hottest_sentence
 
         for warning in capture.warnings():
             self._log.warning("%s", warning)

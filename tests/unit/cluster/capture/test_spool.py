@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_provider_mediaops.cluster.capture import Capture
-from airflow_provider_mediaops.cluster.capture_spool import CaptureSpool
+from airflow_provider_mediaops.cluster.capture.model import Capture
+from airflow_provider_mediaops.cluster.capture.spool import CaptureSpool
 from airflow_provider_mediaops.cluster.models import NodeStats
 from tests.unit.conversations import START
 from tests.unit.hot_threads_text import cpu, section, stack, thread

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.cluster.api import CLUSTER_RULES, HotThreadsQuery
-from airflow_provider_mediaops.cluster.capture import (
+from airflow_provider_mediaops.cluster.capture.model import (
     FORMATS,
     Capture,
     CaptureDestination,

@@ -13,9 +13,9 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from airflow_provider_mediaops.cluster.api import EMPTY_REPORT, HotThreadsQuery
-from airflow_provider_mediaops.cluster.capture import Reading, read_cores, take_capture
-from airflow_provider_mediaops.cluster.capture_reason import cause_of
-from airflow_provider_mediaops.cluster.capture_summary import bounded
+from airflow_provider_mediaops.cluster.capture.model import Reading, read_cores, take_capture
+from airflow_provider_mediaops.cluster.capture.reason import cause_of
+from airflow_provider_mediaops.cluster.capture.summary import bounded
 from airflow_provider_mediaops.cluster.cpu import CpuWatch, SpikeVerdict, Streaks, name_some
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, MediaOpsError, TemporaryError
 from airflow_provider_mediaops.http.clock import Clock
@@ -26,7 +26,7 @@ from airflow_provider_mediaops.waiting import Done, Pace, Progress, wait
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from airflow_provider_mediaops.cluster.capture import Capture
+    from airflow_provider_mediaops.cluster.capture.model import Capture
     from airflow_provider_mediaops.cluster.cpu import Spike
     from airflow_provider_mediaops.cluster.models import NodeStats
     from airflow_provider_mediaops.http.exchange import Ask, Conversation

@@ -13,7 +13,7 @@ from airflow_provider_mediaops.json_text import fitting, json_size, storable
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from airflow_provider_mediaops.cluster.capture import Capture
+    from airflow_provider_mediaops.cluster.capture.model import Capture
     from airflow_provider_mediaops.cluster.hot_threads.model import HotNode, HotThread
     from airflow_provider_mediaops.cluster.models import NodeCpu
 
@@ -30,7 +30,9 @@ _LONGEST_NAME = 200
 
 def summary_of(capture: Capture) -> dict[str, Any]:
     """
-    Return a capture in a few plain values; see :meth:`~airflow_provider_mediaops.cluster.capture.Capture.summary`.
+    Return a capture in a few plain values.
+
+    :meth:`~airflow_provider_mediaops.cluster.capture.model.Capture.summary` names them.
 
     :param capture: the capture.
     """
