@@ -120,7 +120,7 @@ class Comparison:
     :param methods: by the method in which the stacks end, over all nodes and pools.
     :param nodes: by node, nodes with nothing hot included.
     :param threads: by thread.
-    :param untold: number of threads whose amount is unknown and counts 1.
+    :param without_figure: number of threads whose amount is unknown and counts 1.
     :param left_out: number of threads of another kind, whose amounts do not add up with these.
     """
 
@@ -129,7 +129,7 @@ class Comparison:
     methods: tuple[Heat, ...]
     nodes: tuple[Heat, ...]
     threads: tuple[HotOne, ...]
-    untold: int
+    without_figure: int
     left_out: int
 
 
@@ -159,7 +159,7 @@ class ComparisonSums:
         self._added = 0
         self._pools, self._methods, self._nodes, self._ones = (_Sums(reports) for _ in range(4))
         self._hottest: dict[tuple[str, str], tuple[float, _Details]] = {}
-        self._untold = self._left_out = 0
+        self._without_figure = self._left_out = 0
 
     def add(self, report: HotThreadsReport) -> None:
         """
@@ -182,7 +182,7 @@ class ComparisonSums:
         if kind_of(thread) != self._measure.kind:
             self._left_out += 1
             return
-        self._untold += self._measure.unit != "threads" and thread.amount is None
+        self._without_figure += self._measure.unit != "threads" and thread.amount is None
         key, amount = (node, thread.name or NO_NAME), self._measure.amount(thread)
         self._nodes.add(number, node, amount, *key)
         self._pools.add(number, pool_label(thread), amount, *key)
@@ -199,7 +199,7 @@ class ComparisonSums:
             methods=self._methods.hottest_first(),
             nodes=self._nodes.hottest_first(),
             threads=tuple(HotOne(heat, *self._hottest[heat.nodes[0], heat.name][1]) for heat in ones),
-            untold=self._untold,
+            without_figure=self._without_figure,
             left_out=self._left_out,
         )
 

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from airflow.sdk import Context, ObjectStoragePath
 
-    from airflow_provider_mediaops.cluster.capture.model import Capture, CaptureDestination
+    from airflow_provider_mediaops.cluster.capture.destination import CaptureDestination
+    from airflow_provider_mediaops.cluster.capture.model import Capture
     from airflow_provider_mediaops.cluster.capture.reason import TakenFor
     from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
 
@@ -96,7 +97,7 @@ class CaptureHotThreadsNotifier(ServiceNotifier):
     def _check_known(self) -> None:
         """Check the arguments that are not templated."""
         from airflow_provider_mediaops.cluster.api import HotThreadsQuery
-        from airflow_provider_mediaops.cluster.capture.model import capture_paths
+        from airflow_provider_mediaops.cluster.capture.destination import capture_paths
 
         if not is_templated(self.cluster_conn_id):
             read_identifier("cluster_conn_id", self.cluster_conn_id)
@@ -134,7 +135,7 @@ class CaptureHotThreadsNotifier(ServiceNotifier):
 
     def _destination(self, context: Context) -> CaptureDestination:
         """Read the rendered destination, so that a wrong one spends no request."""
-        from airflow_provider_mediaops.cluster.capture.model import CaptureDestination
+        from airflow_provider_mediaops.cluster.capture.destination import CaptureDestination
         from airflow_provider_mediaops.cluster.capture.reason import TakenFor
         from airflow_provider_mediaops.storage.path_checks import absolute
 

@@ -205,7 +205,7 @@ class CaptureHotThreadsOperator(StoppableTask, BaseOperator):
 
     def _prepare(self, context: Context) -> None:
         """Read the rendered destination and connection; refuse the destination of a task that is mapped beside."""
-        from airflow_provider_mediaops.cluster.capture.model import capture_paths
+        from airflow_provider_mediaops.cluster.capture.destination import capture_paths
         from airflow_provider_mediaops.storage.mapped_tasks import claim
         from airflow_provider_mediaops.storage.path_checks import absolute
 
@@ -272,7 +272,7 @@ class CaptureHotThreadsOperator(StoppableTask, BaseOperator):
             return hook.run(capture_at_once(ask, plan, files, log=self._log_sentence, timed_out=timed_out))
 
     def _defer(self, plan: CapturePlan, limit: float, files: CaptureFiles, context: Context, started: float) -> None:
-        from airflow_provider_mediaops.cluster.capture.model import read_formats
+        from airflow_provider_mediaops.cluster.capture.destination import read_formats
         from airflow_provider_mediaops.cluster.capture.reason import TakenFor
         from airflow_provider_mediaops.storage.path_checks import warn_if_deferred_to_local
         from airflow_provider_mediaops.triggers.cluster import CaptureHotThreadsTrigger
@@ -365,8 +365,8 @@ def _limit(wait_timeout: float | str | timedelta | None, watch: CpuWatch | None)
 
 
 def _files(arguments: Mapping[str, Any], log: Any, context: Mapping[str, Any]) -> CaptureFiles:
+    from airflow_provider_mediaops.cluster.capture.destination import CaptureDestination
     from airflow_provider_mediaops.cluster.capture.files import CaptureFiles
-    from airflow_provider_mediaops.cluster.capture.model import CaptureDestination
     from airflow_provider_mediaops.cluster.capture.reason import TakenFor
 
     captures = read_whole_number("captures", arguments["captures"])

@@ -10,7 +10,8 @@ from airflow_provider_mediaops.storage.path_checks import check_writable
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from airflow_provider_mediaops.cluster.capture.model import Capture, CaptureDestination
+    from airflow_provider_mediaops.cluster.capture.destination import CaptureDestination
+    from airflow_provider_mediaops.cluster.capture.model import Capture
     from airflow_provider_mediaops.cluster.capture.spool import CaptureSpool
 
 

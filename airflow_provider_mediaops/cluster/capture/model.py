@@ -10,7 +10,6 @@ from functools import cached_property
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.arguments import read_texts, refused
 from airflow_provider_mediaops.cluster.api import EMPTY_REPORT, HotThreadsQuery, node_cores, node_list, node_stats
 from airflow_provider_mediaops.cluster.cpu import name_some
 from airflow_provider_mediaops.exceptions import (
@@ -27,49 +26,11 @@ from airflow_provider_mediaops.http.exchange import Blocking
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from airflow_provider_mediaops.cluster.capture.reason import TakenFor
     from airflow_provider_mediaops.cluster.hot_threads.model import HotNode, HotThreadsReport
     from airflow_provider_mediaops.cluster.models import NodeStats
     from airflow_provider_mediaops.http.exchange import Ask, Conversation
 
-#: The file formats of a capture, in this order: the text as it came, the report that was read from it, its stacks
-#: for flame-graph tools, and a page for people.
-FORMATS = ("txt", "json", "folded", "html")
-
 _HEADER = re.compile(r"^[ \t]*:::.*$", re.MULTILINE)
-
-
-def capture_paths(destination: str, formats: str | Sequence[str], number: int | None = None) -> dict[str, str]:
-    """
-    Name the files of a capture: the destination, its suffix exchanged for each format's own.
-
-    :param destination: the path of the text; if it ends in no known suffix, one is appended.
-    :param formats: any of :data:`FORMATS`, each once, in a list or in one text with commas.
-    :param number: which of several captures this is; None if there is only one. All share one page.
-    :returns: a path for each format, in the order in which they are written.
-    :raises ValueError: for an unknown format, none at all, or a destination that names no file.
-    """
-    wanted = read_formats(formats)
-    stem, dot, suffix = destination.rpartition(".")
-    stem = stem if dot and suffix in FORMATS else destination
-    if not stem or stem.endswith("/"):
-        raise InvalidArgumentError(f"destination is the path of a file; not {destination!r}.")
-    own = stem if number is None else f"{stem}.{number}"
-    return {name: f"{stem if name == 'html' else own}.{name}" for name in FORMATS if name in wanted}
-
-
-def read_formats(formats: object) -> tuple[str, ...]:
-    """
-    Read the formats of a capture.
-
-    :param formats: any of :data:`FORMATS`, each once, in a list or in one text with commas.
-    :returns: the formats.
-    :raises InvalidArgumentError: for an unknown format, or none at all.
-    """
-    wanted = read_texts("formats", formats)
-    if not set(wanted) <= set(FORMATS) or len(set(wanted)) != len(wanted):
-        raise refused("formats", formats, f"lists one or more of {', '.join(FORMATS)}, each once")
-    return wanted
 
 
 @dataclass(frozen=True)
@@ -110,7 +71,7 @@ class Capture:
         return silent + [entry for entry in self.stats.unknown(self.selectors) if entry not in present]
 
     @property
-    def is_vain(self) -> bool:
+    def covers_no_requested_node(self) -> bool:
         """Whether the report covers none of the requested nodes. Does not parse the report."""
         if self.stats is None:
             wanted = _plain(self.selectors)
@@ -177,36 +138,6 @@ class Capture:
         return (*self.remarks, f"Not in the report: {name_some(self.missing)}. {what}")
 
 
-@dataclass(frozen=True, slots=True)
-class CaptureDestination:
-    """
-    Where the captures of a spike go.
-
-    :param path: the path of the text; its suffix is exchanged for each format's own.
-    :param formats: any of :data:`FORMATS`, each once.
-    :param captures: how many captures there will be; the files of several are numbered.
-    :param taken_for: the task attempt or DAG run that the page names; None if there is none.
-    :raises ValueError: for an unknown format, none at all, or a destination that names no file.
-    """
-
-    path: str
-    formats: str | Sequence[str]
-    captures: int = 1
-    taken_for: TakenFor | None = None
-
-    def __post_init__(self) -> None:
-        self.paths(1)
-
-    def paths(self, number: int) -> dict[str, str]:
-        """
-        Name the files of a capture.
-
-        :param number: its place in the series, from 1 on.
-        :returns: a path for each format.
-        """
-        return capture_paths(self.path, self.formats, number if self.captures > 1 else None)
-
-
 def _now() -> datetime:
     return datetime.now(timezone.utc)
 
@@ -244,7 +175,7 @@ def take_capture(
         raise _no_answer(query, reading.stats, error.context()) from error
     capture = Capture(text, node_list(query.nodes), reading.stats, reading.remarks, taken, cause)
     # A large report is not to be searched on an event loop.
-    if capture.selectors and (yield Blocking(lambda: capture.is_vain)):
+    if capture.selectors and (yield Blocking(lambda: capture.covers_no_requested_node)):
         about = {"service": "search cluster", "method": call.request.method, "path": call.request.path}
         raise _no_answer(query, reading.stats, about)
     return capture

@@ -182,7 +182,7 @@ def _findings(
         "headline": _headline(found),
         "nodes": count(len(found.nodes), "node"),
         "threads": count(len(found.threads), "thread"),
-        "untold": count(found.untold, "thread") if found.untold else "",
+        "without_figure": count(found.without_figure, "thread") if found.without_figure else "",
         "left_out": count(found.left_out, "thread") if found.left_out else "",
         "has_split": any(one.other_percent is not None or one.idle_percent is not None for one in found.threads),
         "pools": pool_table(found),

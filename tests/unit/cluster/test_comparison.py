@@ -100,7 +100,7 @@ class TestOneReport:
                 thread("s", "1kb memory allocated"),
             )
         )
-        assert (found.untold, found.left_out) == (1, 1)
+        assert (found.without_figure, found.left_out) == (1, 1)
         assert amounts(found.nodes) == {"n1": [61.0]}
 
     def test_where_nothing_is_measured_threads_are_counted(self) -> None:
@@ -109,7 +109,7 @@ class TestOneReport:
         assert found.measure == Measure("wait", "threads")
         assert amounts(found.pools) == {"a": [2.0]}
         assert amounts(found.methods) == {NO_STACK: [1.0], "a.B.c": [0.5]}
-        assert found.untold == 0
+        assert found.without_figure == 0
 
     def test_nothing_at_all(self) -> None:
         found = compared("")

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from airflow_provider_mediaops.cluster.capture.destination import FORMATS, CaptureDestination
 from airflow_provider_mediaops.cluster.capture.files import CaptureFiles
-from airflow_provider_mediaops.cluster.capture.model import FORMATS, Capture, CaptureDestination
+from airflow_provider_mediaops.cluster.capture.model import Capture
 from airflow_provider_mediaops.cluster.models import NodeStats
 from tests.unit.conversations import START
 from tests.unit.search_cluster import report, stats

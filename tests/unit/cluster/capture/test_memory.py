@@ -7,8 +7,9 @@ import tracemalloc
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from airflow_provider_mediaops.cluster.capture.destination import FORMATS, CaptureDestination
 from airflow_provider_mediaops.cluster.capture.files import CaptureFiles
-from airflow_provider_mediaops.cluster.capture.model import FORMATS, Capture, CaptureDestination
+from airflow_provider_mediaops.cluster.capture.model import Capture
 from airflow_provider_mediaops.cluster.hot_threads.parser import parse
 from airflow_provider_mediaops.cluster.models import NodeStats
 from airflow_provider_mediaops.cluster.page import document

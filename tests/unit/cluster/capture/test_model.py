@@ -8,14 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.cluster.api import CLUSTER_RULES, HotThreadsQuery
-from airflow_provider_mediaops.cluster.capture.model import (
-    FORMATS,
-    Capture,
-    CaptureDestination,
-    Reading,
-    capture_paths,
-    take_capture,
-)
+from airflow_provider_mediaops.cluster.capture.destination import FORMATS, CaptureDestination, capture_paths
+from airflow_provider_mediaops.cluster.capture.model import Capture, Reading, take_capture
 from airflow_provider_mediaops.cluster.models import NodeStats
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
