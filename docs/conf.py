@@ -24,6 +24,10 @@ html_title = "airflow-provider-mediaops"
 html_theme = "furo"
 html_copy_source = False
 html_show_sphinx = False
+html_static_path = ["_static"]
+# Tables that can be read on a narrow screen.
+html_css_files = ["tables.css"]
+html_js_files = ["tables.js"]
 
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 myst_enable_extensions = ["colon_fence", "deflist"]
