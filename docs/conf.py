@@ -24,6 +24,7 @@ html_title = "airflow-provider-mediaops"
 html_theme = "furo"
 html_copy_source = False
 html_show_sphinx = False
+html_show_copyright = False
 html_static_path = ["_static"]
 # Tables that can be read on a narrow screen.
 html_css_files = ["tables.css"]

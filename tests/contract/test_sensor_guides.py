@@ -54,10 +54,10 @@ def test_wait_for_a_record(sandbox: SandboxServer) -> None:
 def test_post_when_it_ends(sandbox: SandboxServer) -> None:
     [dag] = dag_runs.dags_of(SNIPPETS / "bulletin_notifier.py").values()
     # `dag.test()` gives the callbacks of a DAG another kind of DAG than Airflow's DAG processor does.
-    called: Any = dag.on_success_callback
-    called({"dag": dag})
-    [failed] = dag.get_task("enrich").on_failure_callback
-    failed({"dag": dag, "ti": SimpleNamespace(task_id="enrich"), "exception": ValueError("no such file")})
+    succeeded: Any = dag.on_success_callback
+    succeeded({"dag": dag})
+    failed: Any = dag.get_task("enrich").on_failure_callback
+    failed[0]({"dag": dag, "ti": SimpleNamespace(task_id="enrich"), "exception": ValueError("no such file")})
 
     assert posted(sandbox) == ["post_when_it_ends has finished.", "enrich failed: no such file"]
 
