@@ -88,7 +88,17 @@ SANDBOX = Command(
     has_output=False,
 )
 
-COMMANDS = (SANDBOX,)
+CHECK = Command(
+    "check",
+    "Test a connection; show its rate, quota and versions",
+    "Test a connection as the Test button does, whatever the option test_connection of Airflow says. Show its address "
+    "and plan, the version of the service, the quota that is left today, the rate of its key, and where that is kept. "
+    "A test costs one or two requests.",
+    "airflow_provider_mediaops.cli.check:run",
+    (Argument(("conn_id",), "id of a connection of this provider", {"metavar": "CONN_ID"}),),
+)
+
+COMMANDS = (CHECK, SANDBOX)
 
 
 def arguments_of(command: Command) -> tuple[Argument, ...]:
