@@ -240,4 +240,3 @@ class FoundSubscription(TypedDict):
 
     id: str | None
     title: str | None
-

@@ -19,8 +19,7 @@ def draft() -> str:
 
 @dag(schedule=None, default_args={"retries": 3})
 def approved_bulletin() -> None:
-    """Draft a bulletin, have it approved, and post it."""
-    text = draft()
+    """Draft a bulletin, have it approved, and post it; if it is rejected, skip the post."""
     approve = ApprovalOperator(
         task_id="approve",
         subject="Post this bulletin?",
@@ -31,7 +30,7 @@ def approved_bulletin() -> None:
         task_id="post",
         text="{{ ti.xcom_pull(task_ids='draft') }} {{ ti.xcom_pull(task_ids='approve')['params_input']['remark'] }}",
     )
-    text >> approve >> post
+    draft() >> approve >> post
 
 
 approved_bulletin()

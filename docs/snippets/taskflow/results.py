@@ -30,7 +30,7 @@ def results_downstream() -> None:
     """Pass the result of one task to the next."""
     enrich = EnrichIsbnsOperator(
         task_id="enrich",
-        isbns=ordered(),  # type: ignore[arg-type] # Airflow's result of a task stands for its value
+        isbns=ordered(),
         destination="{{ params.folder }}/{{ run_id }}.jsonl",
     )
     by_publisher(enrich.output["path"])
