@@ -177,8 +177,9 @@ class CaptureFailure(TypedDict):
 
 class CaptureSummary(SingleCapture):
     """
-    The result of :class:`~airflow_provider_mediaops.operators.cluster.CaptureHotThreadsOperator`: the first capture, and
-    all of them.
+    The result of :class:`~airflow_provider_mediaops.operators.cluster.CaptureHotThreadsOperator`.
+
+    It has the values of the first capture, and those of all under ``captures``.
 
     :param captures: the captures of the series.
     :param failures: the last captures that failed.

@@ -124,7 +124,7 @@ def test_an_export_that_is_cut_short_is_reported(
 
 @pytest.fixture
 def answer() -> Iterator[Callable[..., None]]:
-    """Answers a request for approval as soon as there is one, through the route of Airflow's API that its page calls."""
+    """Answers a request for approval as soon as there is one, by the route of Airflow's API that its page calls."""
     stop, threads = threading.Event(), []
 
     def wait(dag_id: str, option: str, inputs: dict[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""The types of results are those of the results that the guides show, which the contract tests compare with real ones."""
+"""The types of results are those of the results that the guides show; contract tests compare these with real ones."""
 
 from __future__ import annotations
 
