@@ -6,7 +6,7 @@ Operators import this module while DAG files are parsed, so it imports next to n
 
 from __future__ import annotations
 
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
 #: Below this path of Airflow's API server are all pages of this provider.
 URL_PREFIX = "/mediaops"
@@ -31,10 +31,10 @@ def report_url(dag_id: str, run_id: str, task_id: str, map_index: int = NOT_MAPP
     :param map_index: the index of a mapped task; -1 if the task is not mapped.
     :param base_url: Airflow's own address or its path, such as ``[api] base_url``; empty for a path from the root.
     """
-    query = urlencode(
-        {"dag_id": dag_id, "run_id": run_id, "task_id": task_id, "map_index": map_index}, quote_via=quote, safe=""
-    )
-    return f"{base_url.rstrip('/')}{URL_PREFIX}{REPORT_PATH}?{query}"
+    # The run comes last: its id may contain a slash. As part of the path, its plus signs stay what they are even where
+    # Airflow (3.1) inserts it as it is.
+    path = "/".join(quote(part, safe="") for part in (dag_id, task_id, str(map_index), run_id))
+    return f"{base_url.rstrip('/')}{URL_PREFIX}{REPORT_PATH}/{path}"
 
 
 def tab_url(dag_id: str, run_id: str, task_id: str, map_index: int = NOT_MAPPED, *, base_url: str = "") -> str:
