@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.asset_uris import openlineage_name
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.lineage.trace import Place, Trace
 
 
-def operator_lineage(trace: Trace) -> OperatorLineage | None:
+def operator_lineage(trace: Trace) -> OperatorLineage[Any, Any] | None:
     """
     Return what a task reads and writes in the classes of OpenLineage.
 

@@ -9,12 +9,12 @@ from urllib.parse import quote
 
 from airflow.providers.common.compat.sdk import BaseOperatorLink, conf
 
-from airflow_provider_mediaops.report_urls import NOT_MAPPED, tab_url
-
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
     from airflow.sdk.types import TaskInstanceKey
 
+# The map index of a task that is not mapped.
+_NOT_MAPPED = -1
 _PLUGIN = "airflow_provider_mediaops.plugin"
 _ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3")
 
@@ -37,6 +37,7 @@ class HotThreadsReportLink(BaseOperatorLink):
         :returns: the address; empty for no link.
         """
         from airflow_provider_mediaops.cluster.capture.destination import read_formats
+        from airflow_provider_mediaops.report_urls import tab_url
 
         if not _has_succeeded(ti_key) or not _has_tab() or "txt" not in read_formats(getattr(operator, "formats", ())):
             return ""
@@ -103,13 +104,13 @@ def _has_own_endpoint(destination: str) -> bool:
 
 def _task_url(ti_key: Any, tab: str) -> str:
     parts = ["dags", ti_key.dag_id, "runs", ti_key.run_id, "tasks", ti_key.task_id]
-    if (map_index := _map_index(ti_key)) != NOT_MAPPED:
+    if (map_index := _map_index(ti_key)) != _NOT_MAPPED:
         parts += ["mapped", str(map_index)]
     return f"{_base_url().rstrip('/')}/{'/'.join(quote(part, safe='') for part in [*parts, tab])}"
 
 
 def _map_index(ti_key: Any) -> int:
-    return NOT_MAPPED if ti_key.map_index is None else ti_key.map_index
+    return _NOT_MAPPED if ti_key.map_index is None else ti_key.map_index
 
 
 def _base_url() -> str:

@@ -47,11 +47,11 @@ class TracedTask:
         if self.outlets:
             note_in_events(context, self.outlets, self._trace(outcome), self.log.warning)
 
-    def get_openlineage_facets_on_start(self) -> OperatorLineage | None:
+    def get_openlineage_facets_on_start(self) -> OperatorLineage[Any, Any] | None:
         """Return for OpenLineage what the task is going to read and write."""
         return self._openlineage(self._known_trace())
 
-    def get_openlineage_facets_on_complete(self, task_instance: object) -> OperatorLineage | None:
+    def get_openlineage_facets_on_complete(self, task_instance: object) -> OperatorLineage[Any, Any] | None:
         """
         Return for OpenLineage what the task has read and written.
 
@@ -63,7 +63,7 @@ class TracedTask:
         trace = self._known_trace()
         return self._openlineage(trace if self._outcome is not None else replace(trace, writes=()))
 
-    def get_openlineage_facets_on_failure(self, task_instance: object) -> OperatorLineage | None:
+    def get_openlineage_facets_on_failure(self, task_instance: object) -> OperatorLineage[Any, Any] | None:
         """
         Return for OpenLineage what a failed task has read; a dataset appears whole or not at all.
 
@@ -80,7 +80,7 @@ class TracedTask:
             # The task itself refuses these arguments, with a message.
             return Trace()
 
-    def _openlineage(self, trace: Trace) -> OperatorLineage | None:
+    def _openlineage(self, trace: Trace) -> OperatorLineage[Any, Any] | None:
         from airflow_provider_mediaops.lineage.openlineage import operator_lineage
 
         return operator_lineage(trace)
