@@ -5,15 +5,12 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from airflow_provider_mediaops.sandbox.server import SandboxServer
 from tests.contract import fresh_python, lineage_run
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[2]
 SECRET = lineage_run.USERINFO.partition(":")[2]
@@ -39,7 +36,7 @@ class Ended:
         found = (re.search(r'\{"eventTime".*\}', line) for line in lines)
         self.lineage: list[dict[str, Any]] = [json.loads(match[0]) for match in found if match]
 
-    def extra(self, task: str, uri: str) -> Any:
+    def extra_of(self, task: str, uri: str) -> Any:
         """Give the extra of the event that a task has made of an asset."""
         [extra] = [extra for task_id, _, asset, extra in self.events if (task_id, asset) == (task, uri)]
         return extra
@@ -51,8 +48,9 @@ class Ended:
 
 
 @pytest.fixture(scope="module")
-def ended(tmp_path_factory: pytest.TempPathFactory, airflow_db: Path) -> Iterator[Ended]:
+def ended(tmp_path_factory: pytest.TempPathFactory, airflow_db: Path) -> Ended:
     """Run the DAG once, in a process whose Airflow sends OpenLineage's events to its console."""
+    assert airflow_db.exists()
     folder = tmp_path_factory.mktemp("lineage")
     with SandboxServer() as server:
         env = {
@@ -64,7 +62,7 @@ def ended(tmp_path_factory: pytest.TempPathFactory, airflow_db: Path) -> Iterato
         }
         done = fresh_python.run("-m", "tests.contract.lineage_run", str(folder), env=env)
     assert done.returncode == 0, done.stdout + done.stderr
-    yield Ended(folder, done.stdout)
+    return Ended(folder, done.stdout)
 
 
 def names(datasets: list[dict[str, Any]]) -> list[tuple[str, str]]:
@@ -85,11 +83,11 @@ def test_the_tasks_end_as_they_are_meant_to(ended: Ended) -> None:
 
 class TestAssetEvents:
     def test_each_outlet_says_what_was_written(self, ended: Ended) -> None:
-        assert ended.extra("post", "bulletins")["id"]
-        hot = ended.extra("capture", "hot_threads")
+        assert ended.extra_of("post", "bulletins")["id"]
+        hot = ended.extra_of("capture", "hot_threads")
         assert (hot["path"], hot["complete"], hot["captures"]) == (f"{ended.folder}/hot.txt", True, 1)
         assert hot["hottest"]["node"].startswith("sandbox-")
-        export = ended.extra("export", "subscriptions")
+        export = ended.extra_of("export", "subscriptions")
         assert export["path"] == f"{ended.folder}/export.parquet"
         assert export["bytes"] == (ended.folder / "export.parquet").stat().st_size
         assert export["rows"] > 0
@@ -97,12 +95,12 @@ class TestAssetEvents:
 
     def test_an_alias_has_the_asset_that_a_template_named(self, ended: Ended) -> None:
         uri = (ended.folder / "export.parquet").as_uri()
-        assert ended.extra("export", uri) == ended.extra("export", "subscriptions")
+        assert ended.extra_of("export", uri) == ended.extra_of("export", "subscriptions")
 
     def test_each_instance_of_a_mapped_task_that_was_deferred_has_its_own(self, ended: Ended) -> None:
         for name in "ab":
             file = ended.folder / f"{name}.csv"
-            extra = ended.extra("enrich", file.as_uri())
+            extra = ended.extra_of("enrich", file.as_uri())
             assert (extra["path"], extra["bytes"]) == (str(file), file.stat().st_size)
             assert (extra["rows"], extra["found"], extra["invalid"], extra["complete"]) == (2, 1, 1, True)
 
@@ -132,7 +130,7 @@ class TestOpenLineage:
         assert names(event["outputs"]) == [("file", f"{ended.folder}/export.parquet")]
         (output,) = event["outputs"]
         statistics = output["outputFacets"]["outputStatistics"]
-        extra = ended.extra("export", "subscriptions")
+        extra = ended.extra_of("export", "subscriptions")
         assert (statistics["rowCount"], statistics["size"]) == (extra["rows"], extra["bytes"])
         fields = [(field["name"], field["type"]) for field in output["facets"]["schema"]["fields"]]
         assert (fields[0], fields[-1]) == (("id", "string"), ("record", "string"))
@@ -152,8 +150,7 @@ class TestOpenLineage:
                 ("file", f"{ended.folder}/list.csv"),
                 ("mediaops-books://mediaops_books_default", "books"),
             ]
-            fields = [field["name"] for field in event["outputs"][0]["facets"]["schema"]["fields"]]
-            assert fields[-1] == "source_price"
+            assert event["outputs"][0]["outputFacets"]["outputStatistics"]["rowCount"] == 2
 
     def test_a_capture_has_read_hot_threads_into_its_files(self, ended: Ended) -> None:
         event = ended.told("capture", "COMPLETE")
