@@ -5,27 +5,30 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, cast
 
-from airflow.providers.common.compat.sdk import Asset, BaseOperator
+from airflow.providers.common.compat.sdk import BaseOperator
 
 from airflow_provider_mediaops.arguments import path_text, read_choice, read_flag, read_identifier, read_path
 from airflow_provider_mediaops.exceptions import TemporaryError, UncertainDeliveryError
+from airflow_provider_mediaops.operators.links import DatasetLink
+from airflow_provider_mediaops.operators.traced_task import TracedTask
 from airflow_provider_mediaops.task_failure import ending_task, is_end_templated, is_templated, use_retry_policy
 from airflow_provider_mediaops.task_stop import StoppableTask
 from airflow_provider_mediaops.version_compat import task_state_store
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import PurePath
 
     from airflow.sdk import Context, ObjectStoragePath
 
+    from airflow_provider_mediaops.lineage.trace import Trace
     from airflow_provider_mediaops.storage.dataset import Staging
     from airflow_provider_mediaops.storage.formats import CsvFormulas
     from airflow_provider_mediaops.video.api import SubscriptionQuery
     from airflow_provider_mediaops.video.at_most_once import AlreadyPosted, Delivery, OnUncertain
 
 
-class PostBulletinOperator(StoppableTask, BaseOperator):
+class PostBulletinOperator(TracedTask, StoppableTask, BaseOperator):
     """
     Post a bulletin to the channel of the connection's user, and return the activity.
 
@@ -88,9 +91,14 @@ class PostBulletinOperator(StoppableTask, BaseOperator):
 
         with ending_task():
             delivery = self._begin(context)
-            if isinstance(delivery, AlreadyPosted):
-                return self._posted_before(delivery)
-            return self._post(delivery)
+            activity = self._posted_before(delivery) if isinstance(delivery, AlreadyPosted) else self._post(delivery)
+        self._note_in_events(context, activity)
+        return activity
+
+    def _trace(self, outcome: Mapping[str, Any] | None) -> Trace:
+        from airflow_provider_mediaops.lineage.trace import bulletin_trace
+
+        return bulletin_trace(self.video_conn_id, outcome)
 
     def _on_uncertain(self) -> OnUncertain:
         return cast("OnUncertain", read_choice("on_uncertain", self.on_uncertain, ("fail", "retry")))
@@ -138,7 +146,7 @@ class PostBulletinOperator(StoppableTask, BaseOperator):
         return activity.to_dict()
 
 
-class ExportSubscriptionsOperator(StoppableTask, BaseOperator):
+class ExportSubscriptionsOperator(TracedTask, StoppableTask, BaseOperator):
     """
     Write all subscriptions of a channel, or those of a list, to a dataset.
 
@@ -154,7 +162,7 @@ class ExportSubscriptionsOperator(StoppableTask, BaseOperator):
     The summary holds ``path`` (absolute if it is local), ``rows``, ``pages``, ``duplicates`` (records that came again
     and were left out), ``restarts`` (how often the listing started over at its first page), ``complete`` (False if the
     service cut the listing short), ``resumed`` and ``bytes``; with ``if_changed`` also ``changed``. The events of the
-    task's outlets have ``complete`` in their ``extra``.
+    task's outlets have what was written in their ``extra``; see the page "Assets and lineage".
 
     :param destination: the path of the dataset, on any object storage: a text, a ``pathlib.Path`` or an
         ``ObjectStoragePath``; missing folders are created.
@@ -181,6 +189,7 @@ class ExportSubscriptionsOperator(StoppableTask, BaseOperator):
     :raises ValueError: for arguments that cannot be used: here, unless they are templated.
     """
 
+    operator_extra_links = (DatasetLink(),)
     template_fields: Sequence[str] = (
         "destination",
         "channel_id",
@@ -274,12 +283,10 @@ class ExportSubscriptionsOperator(StoppableTask, BaseOperator):
         self._note_in_events(context, staging.summary)
         return staging.summary
 
-    def _note_in_events(self, context: Context, summary: dict[str, Any]) -> None:
-        # A summary of version 0.1 does not say it.
-        if "complete" in summary:
-            for asset in self.outlets:
-                if isinstance(asset, Asset):
-                    context["outlet_events"][asset].extra["complete"] = summary["complete"]
+    def _trace(self, outcome: Mapping[str, Any] | None) -> Trace:
+        from airflow_provider_mediaops.lineage.trace import export_trace
+
+        return export_trace(self.video_conn_id, str(self.destination), self.format, self._filter(), outcome)
 
     def _parameters(self, query: SubscriptionQuery) -> dict[str, Any]:
         """Return all arguments that affect the dataset's content."""
