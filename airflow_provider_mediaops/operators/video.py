@@ -12,7 +12,12 @@ from airflow_provider_mediaops.arguments import path_text, read_choice, read_fla
 from airflow_provider_mediaops.exceptions import TemporaryError, UncertainDeliveryError
 from airflow_provider_mediaops.task_failure import ending_task, is_end_templated, is_templated, use_retry_policy
 from airflow_provider_mediaops.task_stop import StoppableTask
-from airflow_provider_mediaops.triggers.deferral import deferral_timeout, read_deferrable
+from airflow_provider_mediaops.triggers.deferral import (
+    deferral_timeout,
+    ending_at_execution_timeout,
+    fits_a_trigger,
+    read_deferrable,
+)
 from airflow_provider_mediaops.version_compat import task_state_store
 
 if TYPE_CHECKING:
@@ -287,6 +292,11 @@ class ExportSubscriptionsOperator(StoppableTask, BaseOperator):
         self._note_in_events(context, summary)
         return summary
 
+    def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
+        """Resume after the triggerer, and end at ``execution_timeout`` as in a worker."""
+        with ending_at_execution_timeout(self):
+            return super().resume_execution(next_method, next_kwargs, context)
+
     def _note_in_events(self, context: Context, summary: dict[str, Any]) -> None:
         # A summary of version 0.1 does not say it.
         if "complete" in summary:
@@ -320,6 +330,9 @@ class ExportSubscriptionsOperator(StoppableTask, BaseOperator):
         from airflow_provider_mediaops.storage.path_checks import warn_if_deferred_to_local
         from airflow_provider_mediaops.triggers.video import ExportSubscriptionsTrigger
 
+        if not fits_a_trigger(export.to_dict()):
+            self.log.warning("The lists of ids are too long for a trigger, so the export is done in this worker.")
+            return
         warn_if_deferred_to_local(self.destination, self.log.warning)
         # Whether the destination can be written, and nobody else writes it, is known before the deferral.
         dataset.check(export.owned_by())

@@ -8,7 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.hooks.threads import import_in_thread, to_its_end
-from airflow_provider_mediaops.progress import duration
 from airflow_provider_mediaops.triggers.base import WatchTrigger, reading_row
 from airflow_provider_mediaops.triggers.dataset import DatasetTrigger
 from airflow_provider_mediaops.triggers.deferral import SETTLED_AFTER_SECONDS
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 _RUN_TIME_MODULES = (
     "airflow_provider_mediaops.hooks.video",
     "airflow_provider_mediaops.http.retry",
+    "airflow_provider_mediaops.progress",
     "airflow_provider_mediaops.video.export",
 )
 
@@ -106,6 +106,7 @@ class ExportSubscriptionsTrigger(DatasetTrigger):
     def _pause_after(self, error: TemporaryError) -> float | None:
         from airflow_provider_mediaops.http.clock import Clock
         from airflow_provider_mediaops.http.retry import LongWaits
+        from airflow_provider_mediaops.progress import duration
 
         self._waits = self._waits or LongWaits(Clock())
         pause = self._waits.pause_after(error, progressed=self._pages_saved > 0)
