@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from airflow.providers.common.compat.sdk import Asset, BaseOperator
 
@@ -60,6 +60,8 @@ class PostBulletinOperator(StoppableTask, BaseOperator):
         "post_again_on_clear",
         "video_conn_id",
     )
+    # Endings that no sentence has: Airflow reads every field that ends so from a file.
+    template_ext: Sequence[str] = (".j2", ".jinja", ".jinja2")
 
     def __init__(
         self,
@@ -205,6 +207,7 @@ class ExportSubscriptionsOperator(StoppableTask, BaseOperator):
         "require_complete",
         "video_conn_id",
     )
+    template_fields_renderers: ClassVar[dict[str, str]] = dict.fromkeys(("ids", "part", "for_channel_ids"), "json")
 
     def __init__(
         self,
