@@ -41,7 +41,8 @@ class PostBulletinOperator(StoppableTask, BaseOperator):
     posts, and the result afterwards. A later try then returns the same activity, or knows that the delivery is
     uncertain. Below Airflow 3.3, which has no such store, this holds within one try.
 
-    :param text: its message; may stand alone or with a video or playlist.
+    :param text: its message; may stand alone or with a video or playlist. A text that ends in ``.j2``, ``.jinja`` or
+        ``.jinja2`` names a template file.
     :param video_id: a video to attach.
     :param playlist_id: a playlist to attach, instead of a video.
     :param on_uncertain: what to do if it is not known whether the bulletin was posted, because the reply was lost or is
