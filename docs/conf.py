@@ -38,15 +38,18 @@ autodoc_inherit_docstrings = False
 
 # An entry of the first page's contents: a page, or a pattern of pages.
 _ENTRY = re.compile(r"^[a-z_/*]+$\n", re.MULTILINE)
+_PICTURE = re.compile(r"^!\[.*\]\((?P<file>\S+)\)$", re.MULTILINE)
 
 
-def _leave_out_missing_pages(app: Sphinx, name: str, source: list[str]) -> None:
-    """Remove the entries of pages that are not there from the contents on the first page."""
+def _leave_out_missing_parts(app: Sphinx, name: str, source: list[str]) -> None:
+    """Remove pictures that are not there, and the entries of such pages from the contents on the first page."""
     if name == "index":
         pages = app.env.found_docs
         source[0] = _ENTRY.sub(lambda entry: entry[0] if patfilter(pages, entry[0].strip()) else "", source[0])
+    folder = (app.srcdir / name).parent
+    source[0] = _PICTURE.sub(lambda picture: picture[0] if (folder / picture["file"]).exists() else "", source[0])
 
 
 def setup(app: Sphinx) -> None:
     """Connect what this configuration does while pages are read."""
-    app.connect("source-read", _leave_out_missing_pages)
+    app.connect("source-read", _leave_out_missing_parts)

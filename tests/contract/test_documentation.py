@@ -31,9 +31,13 @@ PRINTED = {
 }
 # The tasks of each DAG file.
 TASKS = {
+    "book_sensor": ["wait", "post"],
+    "bulletin_notifier": ["enrich"],
     "capture": ["capture"],
+    "capture_notifier": ["enrich"],
+    "cpu_sensor": ["wait", "names", "post"],
     "enrichment_alert": ["enrich", "check"],
-    "notifier": ["enrich"],
+    "subscription_sensor": ["wait", "post"],
     "subscriptions": ["wait", "export", "post"],
 }
 
