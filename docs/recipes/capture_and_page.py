@@ -16,16 +16,21 @@ with DAG(
     dag_id="capture_and_page",
     schedule="@daily",
     default_args={"retries": 3, "retry_delay": timedelta(minutes=1)},
-    params={"folder": "s3://aws_default@reports/on_call", "sustained_for": 60, "to": "on-call@example.com"},
+    params={
+        "folder": "s3://aws_default@reports/on_call",
+        "sustained_for": 60,  # seconds
+        "wait_timeout": 23 * 3600,
+        "to": "on-call@example.com",
+    },
 ):
     capture = CaptureHotThreadsOperator(
         task_id="capture",
         destination="{{ params.folder }}/{{ run_id }}/hot_threads.txt",
         when_cpu_above=85,
-        sustained_for="{{ params.sustained_for }}",  # seconds
+        sustained_for="{{ params.sustained_for }}",
         poll_interval=10,
-        wait_timeout=timedelta(hours=23),  # no spike: the run is skipped, and nobody is paged
-        captures=3,
+        wait_timeout="{{ params.wait_timeout }}",  # no spike: the run is skipped, and nobody is paged
+        captures=2,
         deferrable=True,
     )
 

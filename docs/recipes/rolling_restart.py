@@ -40,7 +40,6 @@ with DAG(
         poll_interval=10,
         wait_timeout="{{ params.wait_timeout }}",
         on_timeout="skip",
-        captures=3,
         deferrable=True,
     ).expand(nodes=nodes())
 
