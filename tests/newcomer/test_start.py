@@ -14,6 +14,7 @@ import pytest
 from scripts.processes import Processes
 from tests.newcomer import start_page
 from tests.newcomer.terminal import Terminal
+from tests.system.running import wait_for
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.sandbox.server import SandboxServer
@@ -47,16 +48,22 @@ class Newcomer:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(step.content)
         elif step.is_in_a_second_terminal:
+            log = self._folder.parent / "second_terminal.log"
             script = "set -e\n" + "\n".join(command.line for command in step.commands)
             self._processes.start(
                 "The second terminal",
                 ["bash", "-c", f"cd '{self._folder}'\n{script}"],
                 env=self._environment,
-                log=self._folder.parent / "second_terminal.log",
+                log=log,
             )
+            wait_for(lambda: self._has_printed(log, step.commands[-1]), "the second terminal is ready", 900)
         else:
             for command in step.commands:
                 self._type(command, again=step.is_looked_at_again)
+
+    def _has_printed(self, log: Path, command: Command) -> bool:
+        self._processes.check()
+        return all(start_page.shows(log.read_text(), line) for line in command.printed)
 
     def _type(self, command: Command, *, again: bool) -> None:
         deadline = time.monotonic() + PATIENCE_SECONDS
@@ -66,7 +73,7 @@ class Newcomer:
             if not missing:
                 return
             self._processes.check()
-            expired = not again or time.monotonic() > deadline
+            expired = not again or "failed" in output or time.monotonic() > deadline
             assert not expired, f"`{command.line}` does not print {missing}, but:\n{output}"
             time.sleep(2)
 
