@@ -103,10 +103,10 @@ YES = Argument(("-y", "--yes"), "do it without asking", {"action": "store_true"}
 RATE = Command(
     "rate",
     "Show who shares the rate of a key, and what is reserved, paused or used up",
-    "Show the keys whose rate workers and triggerers share: the connections of each key, the requests that are reserved "
-    "ahead, a pause that the service asked for, and a quota that is used up. A key is named by its connections and a "
-    "fingerprint. Without CONN_ID, all keys of the stores are shown, and the connections of the environment and of "
-    "Airflow's database; those of a secrets backend cannot be listed. No service is asked.",
+    "Show the keys whose rate workers and triggerers share: the connections of each key, the requests that are "
+    "reserved ahead, a pause that the service asked for, and a quota that is used up. A key is named by its "
+    "connections and a fingerprint. Without CONN_ID, all keys of the stores are shown, and the connections of the "
+    "environment and of Airflow's database; those of a secrets backend cannot be listed. No service is asked.",
     "airflow_provider_mediaops.cli.rate:run",
     (
         Argument(("conn_ids",), "ids of connections of this provider", {"metavar": "CONN_ID", "nargs": "*"}),
