@@ -195,9 +195,9 @@ def _read(captures: Sequence[ShownCapture]) -> tuple[list[dict[str, Any]], Compa
         flame.add(report)
     # Times of day name captures of one day only.
     if len({capture["day"] for capture in shown} - {None}) > 1:
-        for number, capture in enumerate(shown, 1):
-            if capture["day"]:
-                capture["label"] = f"{number} · {capture['day']} {capture['time']}"
+        for number, facts in enumerate(shown, 1):
+            if facts["day"]:
+                facts["label"] = f"{number} · {facts['day']} {facts['time']}"
     return shown, sums.comparison(), flame
 
 
