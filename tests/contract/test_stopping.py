@@ -2,7 +2,7 @@
 SIGTERM in each phase of each operator and sensor, as a worker gets it when its task is marked, cleared or moved.
 
 After it nothing is sent, the process ends long before Airflow would kill it, and the next try resumes at once. The
-cases are the rows of the table in docs/life_cycle.md that are about workers.
+cases are the rows of the table in docs/guides/life_cycle.md that are about workers.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.sandbox.state import RequestRecord
 
-PAGE = Path(__file__).parents[2] / "docs" / "life_cycle.md"
+PAGE = Path(__file__).parents[2] / "docs" / "guides" / "life_cycle.md"
 LONG_SECONDS = 60
 SLOW = 0.005
 SERVICES = {"bulletin": "video", "export": "video", "subscription sensor": "video", "enrichment": "books"}

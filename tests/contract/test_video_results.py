@@ -1,4 +1,4 @@
-"""The results that docs/video.md shows are those of the DAG that it shows."""
+"""The results that docs/guides/export_subscriptions.md shows are those of the DAG that it shows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def shape(value: Any) -> Any:
 
 @pytest.mark.usefixtures("airflow_db")
 def test_the_results_of_the_tasks_are_those_that_are_shown(sandbox: SandboxServer, tmp_path: Path) -> None:
-    blocks = re.findall(r"```json\n(.*?)```", (DOCS / "video.md").read_text(encoding="utf-8"), flags=re.DOTALL)
+    page = (DOCS / "guides" / "export_subscriptions.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```json\n(.*?)```", page, flags=re.DOTALL)
     shown = {task: result for block in blocks for task, result in json.loads(block).items()}
     [dag] = dag_runs.dags_of(DOCS / "snippets" / "subscriptions.py").values()
 
