@@ -36,6 +36,7 @@ _RUN_TIME_MODULES = (
     "airflow_provider_mediaops.triggers.spike_series",
 )
 _CAPTURE_MODULES = (
+    "airflow_provider_mediaops.cluster.capture.destination",
     "airflow_provider_mediaops.cluster.capture.files",
     "airflow_provider_mediaops.cluster.capture.on_spike",
     "airflow_provider_mediaops.triggers.shared_readings",
