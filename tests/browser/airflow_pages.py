@@ -1,18 +1,16 @@
-"""Airflow as people use it: accounts with passwords, and its pages in the browser."""
+"""Airflow with accounts that have passwords, as a browser meets it."""
 
 from __future__ import annotations
 
 import json
-import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tests.browser.one_dag import READER, OneDagAuthManager
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
-    from playwright.sync_api import Locator, Page
+    from playwright.sync_api import Page
 
 #: Each account with its role. Who has none may sign in, and nothing else.
 ROLES = {"admin": "admin", "author": "user", READER: "viewer", "guest": ""}
@@ -42,95 +40,37 @@ def sign_in(page: Page, url: str, name: str) -> None:
     page.wait_for_url(lambda address: "/auth/login" not in address)
 
 
-class ConnectionsPage:
+def trigger(page: Page, url: str, dag_id: str, params: dict[str, str]) -> str:
     """
-    The list of connections with its form.
+    Start a run by the form of a DAG.
 
-    :param page: a page of somebody who may edit connections.
-    :param url: Airflow's address.
+    :param params: what to write into the fields of its parameters.
+    :returns: the id of the run.
     """
+    page.goto(f"{url}/dags/{dag_id}")
+    page.get_by_role("button", name="Trigger Dag").click()
+    form = page.get_by_role("dialog")
+    for name, value in params.items():
+        form.locator(f"[name=element_{name}]").fill(value)
+    with page.expect_response(lambda reply: reply.request.method == "POST" and reply.url.endswith("/dagRuns")) as reply:
+        form.get_by_role("button", name="Trigger", exact=True).click()
+    run: str = reply.value.json()["dag_run_id"]
+    page.wait_for_url(lambda address: "/runs/" in address)
+    return run
 
-    def __init__(self, page: Page, url: str) -> None:
-        self._page = page
-        self._url = url
-        self.form: Locator = page.get_by_role("dialog")
 
-    def open(self) -> None:
-        """Open the list."""
-        self._page.goto(f"{self._url}/connections")
-        self._page.get_by_role("button", name="Add Connection").wait_for()
-
-    def begin(self, conn_id: str, kind: str) -> None:
-        """Open the form of a new connection, and choose its type by the name that people see."""
-        self._page.get_by_role("button", name="Add Connection").click()
-        self.form.get_by_label("Connection ID").fill(conn_id)
-        self.form.get_by_label("Connection Type").fill(kind)
-        self._page.get_by_role("option", name=kind, exact=True).click()
-        self.section("Extra Fields").wait_for()
-
-    def add(self, conn_id: str, kind: str, values: Mapping[str, str]) -> None:
-        """Make a connection: each value goes into the field with that label."""
-        self.begin(conn_id, kind)
-        self.fill(values)
-        self.save()
-
-    def edit(self, conn_id: str, values: Mapping[str, str]) -> None:
-        """Change fields of a connection."""
-        self.row(conn_id).get_by_role("button", name="Edit Connection").click()
-        self.section("Extra Fields").wait_for()
-        self.fill(values)
-        self.save()
-
-    def fill(self, values: Mapping[str, str]) -> None:
-        """Fill in fields of the open form, by their labels."""
-        for label, value in values.items():
-            if label == "Extra Fields JSON":
-                self._fill_json(value)
-                continue
-            field = self.field(label)
-            if not field.is_visible():
-                self.section("Extra Fields" if self.is_extra(field) else "Standard Fields").click()
-            field.scroll_into_view_if_needed()
-            chooser = field.get_by_role("combobox")
-            if chooser.count():
-                chooser.fill(value)
-                self._page.get_by_role("option", name=value, exact=True).click()
-            else:
-                field.locator("input, textarea").first.fill(value)
-
-    def field(self, label: str) -> Locator:
-        """The field with this label, and with its help."""
-        exactly = re.compile(rf"^\s*{re.escape(label)}\s*\*?\s*$")
-        return self.form.locator("[data-scope=field][data-part=root]").filter(
-            has=self._page.locator("label", has_text=exactly)
-        )
-
-    @staticmethod
-    def is_extra(field: Locator) -> bool:
-        """Whether a field is one of the provider's own."""
-        return bool(field.locator("[name^=element_]").count())
-
-    def section(self, name: str) -> Locator:
-        """The heading that folds a part of the form in and out."""
-        return self.form.get_by_role("button", name=name, exact=True)
-
-    def save(self) -> None:
-        """Save what is in the form, and wait until it is gone."""
-        self.form.get_by_role("button", name="Save").click()
-        self.form.wait_for(state="hidden")
-
-    def row(self, conn_id: str) -> Locator:
-        """The line of a connection."""
-        return self._page.get_by_role("row").filter(has=self._page.get_by_role("cell", name=conn_id, exact=True))
-
-    def test(self, conn_id: str) -> tuple[bool, str]:
-        """
-        Press *Test*.
-
-        :returns: whether the button turned green, and what Airflow says: nothing, if it did.
-        """
-        button = self.row(conn_id).get_by_role("button", name="Test Connection")
-        with self._page.expect_response(lambda reply: reply.url.endswith("/connections/test")) as reply:
-            button.click()
-        answer: dict[str, Any] = reply.value.json()
-        return answer
+def show_graph(page: Page, url: str, dag_id: str) -> None:
+    """Open the graph of a DAG, and wait until it is drawn and stands still."""
+    page.goto(f"{url}/dags/{dag_id}")
+    page.get_by_role("button", name="Show Graph").click()
+    page.locator(".react-flow__node").first.wait_for()
+    page.wait_for_function(
+        """() => {
+            const nodes = [...document.querySelectorAll(".react-flow__node, .react-flow__viewport")];
+            const now = nodes.map((node) => getComputedStyle(node).transform).join();
+            const still = now !== "" && now === window.lastPlaces;
+            window.lastPlaces = now;
+            return still;
+        }""",
+        polling=400,
+    )

@@ -1,6 +1,7 @@
-"""Debian's Chromium, driven by Playwright: a page is opened, and all that it asks for and complains of is noted.
+"""Debian's Chromium, driven by Playwright, for files and for one real Airflow of the whole suite.
 
-It needs the program `chromium` (`scripts/install-system-packages` brings it). Nothing is downloaded.
+A page is opened, and all that it asks for and complains of is noted. It needs the program `chromium`
+(`scripts/install-system-packages` brings it). Nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -8,18 +9,27 @@ from __future__ import annotations
 import shutil
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from airflow_provider_mediaops.sandbox.server import SandboxServer
+from scripts.local_airflow import LocalAirflow
+from tests.browser.airflow_pages import PASSWORD, sign_in, with_accounts
+from tests.browser.connections_page import ConnectionsPage
+from tests.browser.form_values import NAMES, Entry, in_sandbox
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
-    from pathlib import Path
 
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Page, StorageState
 
     Open = Callable[..., AbstractContextManager["Opened"]]
+    SignIn = Callable[..., Page]
+
+EXAMPLES = Path(__file__).parents[2] / "example_dags"
 
 FLAGS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
@@ -144,3 +154,75 @@ def open_page(chromium: Browser, tmp_path: Path) -> Open:
             context.close()
 
     return open_page
+
+
+@pytest.fixture(scope="session")
+def sandbox() -> Iterator[SandboxServer]:
+    with SandboxServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder into which the DAGs write."""
+    return tmp_path_factory.mktemp("output")
+
+
+@pytest.fixture(scope="session")
+def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalAirflow]:
+    """Start Airflow with accounts, the example DAGs, and no connection at all."""
+    home = tmp_path_factory.mktemp("airflow") / "home"
+    with LocalAirflow(home, dags=EXAMPLES, env=with_accounts(home), account=("admin", PASSWORD)) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def sessions() -> dict[str, StorageState]:
+    """The cookies of the accounts that have signed in."""
+    return {}
+
+
+@pytest.fixture
+def sign_in_as(chromium: Browser, airflow: LocalAirflow, sessions: dict[str, StorageState]) -> Iterator[SignIn]:
+    """Give a function that opens a page of somebody with an account; it signs in the first time."""
+    contexts = []
+
+    def sign_in_as(name: str, *, size: tuple[int, int] = LAPTOP, **options: Any) -> Page:
+        context = chromium.new_context(
+            viewport={"width": size[0], "height": size[1]},
+            storage_state=sessions.get(name),
+            reduced_motion="reduce",
+            **options,
+        )
+        contexts.append(context)
+        context.set_default_timeout(_MOST_SECONDS * 1000)
+        page = context.new_page()
+        if name not in sessions:
+            sign_in(page, airflow.url, name)
+            sessions[name] = context.storage_state()
+        return page
+
+    yield sign_in_as
+    for context in contexts:
+        context.close()
+
+
+@pytest.fixture(scope="session")
+def connected() -> set[str]:
+    """The connection types whose default connection is there."""
+    return set()
+
+
+@pytest.fixture
+def default_connections(
+    sign_in_as: SignIn, airflow: LocalAirflow, sandbox: SandboxServer, connected: set[str]
+) -> dict[str, str]:
+    """Make the connections that the example DAGs use, by the form: the ids by their types."""
+    conn_ids = {kind: f"{kind}_default" for kind in NAMES}
+    if missing := conn_ids.keys() - connected:
+        page = ConnectionsPage(sign_in_as("admin"), airflow.url)
+        page.open()
+        for kind in missing:
+            Entry(page, conn_ids[kind], kind).add(in_sandbox(sandbox, kind))
+            connected.add(kind)
+    return conn_ids

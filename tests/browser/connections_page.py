@@ -1,0 +1,114 @@
+"""Airflow's list of connections, and its form, as people use them."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from playwright.sync_api import Locator, Page
+
+
+class ConnectionsPage:
+    """
+    The list of connections with its form.
+
+    :param page: a page of somebody who may edit connections.
+    :param url: Airflow's address.
+    """
+
+    def __init__(self, page: Page, url: str) -> None:
+        self._page = page
+        self._url = url
+        self.form: Locator = page.get_by_role("dialog")
+
+    def open(self) -> None:
+        """Open the list."""
+        with self._page.expect_response(lambda reply: "/api/v2/connections?" in reply.url):
+            self._page.goto(f"{self._url}/connections")
+        self._page.get_by_role("button", name="Add Connection").wait_for()
+
+    def begin(self, conn_id: str, kind: str) -> None:
+        """Open the form of a new connection, and choose its type by the name that people see."""
+        self._page.get_by_role("button", name="Add Connection").click()
+        self.form.get_by_label("Connection ID").fill(conn_id)
+        self.form.get_by_label("Connection Type").fill(kind)
+        self._page.get_by_role("option", name=kind, exact=True).click()
+        self.section("Extra Fields").wait_for()
+
+    def edit(self, conn_id: str) -> None:
+        """Open the form of a connection that is there."""
+        self.row(conn_id).get_by_role("button", name="Edit Connection").click()
+        self.section("Extra Fields").wait_for()
+
+    def fill(self, values: Mapping[str, str]) -> None:
+        """Fill in fields of the open form, by their labels."""
+        for label, value in values.items():
+            field = self.field(label)
+            self.unfold("Extra Fields" if self._is_extra(field) else "Standard Fields", field)
+            chooser = field.get_by_role("combobox")
+            if not chooser.count():
+                field.locator("input, textarea").first.fill(value)
+            elif value:
+                chooser.fill(value)
+                self._page.get_by_role("option", name=value, exact=True).click()
+            else:
+                field.locator("[aria-label='Clear selected options']").click()
+
+    def fill_json(self, extra: Mapping[str, Any]) -> None:
+        """Replace the JSON of all extra fields, as somebody does who has it in another file."""
+        editor = self.form.locator(".monaco-editor")
+        self.unfold("Extra Fields JSON", editor)
+        editor.locator(".view-lines").click()
+        self._page.keyboard.press("ControlOrMeta+a")
+        self._page.keyboard.press("Delete")
+        self._page.keyboard.insert_text(json.dumps(extra))
+        # The editor hands its text on when it loses the focus.
+        self.form.get_by_role("heading").first.click()
+
+    def field(self, label: str) -> Locator:
+        """The field with this label, and with its help."""
+        exactly = re.compile(rf"^\s*{re.escape(label)}\s*\*?\s*$")
+        return self.form.locator("[data-scope=field][data-part=root]").filter(
+            has=self._page.locator("label", has_text=exactly)
+        )
+
+    @staticmethod
+    def _is_extra(field: Locator) -> bool:
+        return bool(field.locator("[name^=element_]").count())
+
+    def unfold(self, section: str, inside: Locator) -> None:
+        """Unfold a section of the form, unless what is inside of it can be seen."""
+        if not inside.is_visible():
+            self.section(section).click()
+        inside.scroll_into_view_if_needed()
+
+    def section(self, name: str) -> Locator:
+        """The heading that folds a part of the form in and out."""
+        return self.form.get_by_role("button", name=name, exact=True)
+
+    def save(self) -> None:
+        """Save what is in the form, and wait until it is gone."""
+        with self._page.expect_response(lambda reply: "/api/v2/connections?" in reply.url):
+            self.form.get_by_role("button", name="Save").click()
+        self.form.wait_for(state="hidden")
+
+    def row(self, conn_id: str) -> Locator:
+        """The line of a connection."""
+        return self._page.get_by_role("row").filter(has=self._page.get_by_role("cell", name=conn_id, exact=True))
+
+    def test(self, conn_id: str) -> tuple[bool, str]:
+        """
+        Press *Test*.
+
+        :returns: whether Airflow calls it a success, and what it shows.
+        """
+        button = self.row(conn_id).get_by_role("button", name="Test Connection")
+        with self._page.expect_response(lambda reply: reply.url.endswith("/connections/test")) as reply:
+            button.click()
+        answer: dict[str, Any] = reply.value.json()
+        self._page.get_by_text(answer["message"], exact=True).last.wait_for()
+        return answer["status"], answer["message"]
