@@ -65,7 +65,7 @@ class LocalAirflow:
     A scheduler, a DAG processor, a triggerer and an API server of the installed Airflow.
 
     SQLite holds the metadata, a local executor runs the tasks. Everybody who can reach the loopback address is an
-    administrator, unless there are accounts. Used in a `with` block; what is left afterwards are the files below `home`.
+    administrator, unless there are accounts. Used in a `with` block; the files below `home` are left afterwards.
 
     :param home: the scratch folder for its database and logs; created if missing.
     :param dags: the folder of DAG files.

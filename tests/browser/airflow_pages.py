@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import pty
+import subprocess
+import sys
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
+from scripts.local_airflow import LocalAirflow
 from tests.browser.one_dag import READER, OneDagAuthManager
 
 if TYPE_CHECKING:
@@ -29,6 +36,32 @@ def with_accounts(home: Path) -> dict[str, str]:
         "SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(passwords),
     }
     return {f"AIRFLOW__CORE__{name}": value for name, value in settings.items()}
+
+
+class TerminalAirflow(LocalAirflow):
+    """A local Airflow with a terminal."""
+
+    def in_terminal(self, *arguments: str, columns: int) -> str:
+        """
+        Run a command of Airflow's command line in a terminal.
+
+        :param arguments: the arguments of `airflow`.
+        :param columns: how wide the terminal is.
+        :returns: what it prints, with its colors.
+        """
+        leader, follower = pty.openpty()
+        env = {**self._env, "COLUMNS": str(columns), "TERM": "xterm-256color"}
+        command = [sys.executable, "-m", "airflow", *arguments]
+        with (self.home / "terminal.log").open("wb") as log, os.fdopen(leader, "rb", buffering=0) as screen:
+            process = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=follower, stderr=log)
+            os.close(follower)
+            printed = b""
+            # A terminal ends with an error, once nobody has it open any more.
+            with contextlib.suppress(OSError):
+                while part := screen.read(65536):
+                    printed += part
+            process.wait()
+        return printed.decode().replace("\r\n", "\n")
 
 
 def sign_in(page: Page, url: str, name: str) -> None:
@@ -59,9 +92,9 @@ def trigger(page: Page, url: str, dag_id: str, params: dict[str, str]) -> str:
     return run
 
 
-def show_graph(page: Page, url: str, dag_id: str) -> None:
-    """Open the graph of a DAG, and wait until it is drawn and stands still."""
-    page.goto(f"{url}/dags/{dag_id}")
+def show_graph(page: Page, url: str, dag_id: str, run_id: str) -> None:
+    """Open the graph of a run, and wait until it is drawn and stands still."""
+    page.goto(f"{url}/dags/{dag_id}/runs/{quote(run_id)}")
     page.get_by_role("button", name="Show Graph").click()
     page.locator(".react-flow__node").first.wait_for()
     page.wait_for_function(

@@ -6,36 +6,37 @@ A page is opened, and all that it asks for and complains of is noted. It needs t
 
 from __future__ import annotations
 
+import io
 import shutil
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from rich.console import Console
 
 from airflow_provider_mediaops.sandbox.server import SandboxServer
-from scripts.local_airflow import LocalAirflow
-from tests.browser.airflow_pages import PASSWORD, sign_in, with_accounts
+from scripts.demo import EXAMPLES, Demo, Run
+from tests.browser.airflow_pages import PASSWORD, TerminalAirflow, sign_in, with_accounts
 from tests.browser.connections_page import ConnectionsPage
 from tests.browser.form_values import NAMES, Entry, in_sandbox
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
+    from pathlib import Path
 
     from playwright.sync_api import Browser, Page, StorageState
 
     Open = Callable[..., AbstractContextManager["Opened"]]
     SignIn = Callable[..., Page]
 
-EXAMPLES = Path(__file__).parents[2] / "example_dags"
-
 FLAGS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 )
 LAPTOP = (1366, 768)
+TERMINAL_COLUMNS = 110
 _MOST_SECONDS = 120
 
 # Runs before the page's own scripts, outside of its policy.
@@ -163,16 +164,16 @@ def sandbox() -> Iterator[SandboxServer]:
 
 
 @pytest.fixture(scope="session")
-def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder into which the DAGs write."""
-    return tmp_path_factory.mktemp("output")
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder for what Airflow and the DAGs write; its name is that of the demo's."""
+    return tmp_path_factory.mktemp("checkout") / ".demo"
 
 
 @pytest.fixture(scope="session")
-def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalAirflow]:
+def airflow(scratch: Path) -> Iterator[TerminalAirflow]:
     """Start Airflow with accounts, the example DAGs, and no connection at all."""
-    home = tmp_path_factory.mktemp("airflow") / "home"
-    with LocalAirflow(home, dags=EXAMPLES, env=with_accounts(home), account=("admin", PASSWORD)) as running:
+    home = scratch / "airflow"
+    with TerminalAirflow(home, dags=EXAMPLES, env=with_accounts(home), account=("admin", PASSWORD)) as running:
         yield running
 
 
@@ -183,7 +184,7 @@ def sessions() -> dict[str, StorageState]:
 
 
 @pytest.fixture
-def sign_in_as(chromium: Browser, airflow: LocalAirflow, sessions: dict[str, StorageState]) -> Iterator[SignIn]:
+def sign_in_as(chromium: Browser, airflow: TerminalAirflow, sessions: dict[str, StorageState]) -> Iterator[SignIn]:
     """Give a function that opens a page of somebody with an account; it signs in the first time."""
     contexts = []
 
@@ -215,7 +216,7 @@ def connected() -> set[str]:
 
 @pytest.fixture
 def default_connections(
-    sign_in_as: SignIn, airflow: LocalAirflow, sandbox: SandboxServer, connected: set[str]
+    sign_in_as: SignIn, airflow: TerminalAirflow, sandbox: SandboxServer, connected: set[str]
 ) -> dict[str, str]:
     """Make the connections that the example DAGs use, by the form: the ids by their types."""
     conn_ids = {kind: f"{kind}_default" for kind in NAMES}
@@ -226,3 +227,42 @@ def default_connections(
             Entry(page, conn_ids[kind], kind).add(in_sandbox(sandbox, kind))
             connected.add(kind)
     return conn_ids
+
+
+@dataclass
+class ExamplesRun:
+    """
+    The runs of the example DAGs.
+
+    :param printed: what the demo printed of them, as a terminal gets it.
+    :param runs: the last run of each DAG.
+    """
+
+    printed: str
+    runs: dict[str, Run]
+
+
+@pytest.fixture(scope="session")
+def done() -> list[ExamplesRun]:
+    """The runs of the example DAGs, once they have ended."""
+    return []
+
+
+@pytest.fixture
+def examples(
+    default_connections: dict[str, str],  # noqa: ARG001 - the examples use them
+    airflow: TerminalAirflow,
+    scratch: Path,
+    done: list[ExamplesRun],
+    monkeypatch: pytest.MonkeyPatch,
+) -> ExamplesRun:
+    """Run the example DAGs as the demo does, once, with connections that were made by the form."""
+    if not done:
+        console = Console(file=io.StringIO(), force_terminal=True, width=TERMINAL_COLUMNS, highlight=False, record=True)
+        with monkeypatch.context() as here:
+            here.chdir(scratch.parent)
+            runs = Demo(console, scratch).run_examples(airflow)
+        printed = console.export_text(styles=True)
+        assert {run.state for run in runs} == {"success"}, printed
+        done.append(ExamplesRun(printed, {run.dag_id: run for run in runs}))
+    return done[0]

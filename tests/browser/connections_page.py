@@ -48,7 +48,7 @@ class ConnectionsPage:
         """Fill in fields of the open form, by their labels."""
         for label, value in values.items():
             field = self.field(label)
-            self.unfold("Extra Fields" if self._is_extra(field) else "Standard Fields", field)
+            self.unfold("Extra Fields" if self._is_extra(field) else "Standard Fields")
             chooser = field.get_by_role("combobox")
             if not chooser.count():
                 field.locator("input, textarea").first.fill(value)
@@ -60,9 +60,8 @@ class ConnectionsPage:
 
     def fill_json(self, extra: Mapping[str, Any]) -> None:
         """Replace the JSON of all extra fields, as somebody does who has it in another file."""
-        editor = self.form.locator(".monaco-editor")
-        self.unfold("Extra Fields JSON", editor)
-        editor.locator(".view-lines").click()
+        self.unfold("Extra Fields JSON")
+        self.form.locator(".monaco-editor").locator(".view-lines").click()
         self._page.keyboard.press("ControlOrMeta+a")
         self._page.keyboard.press("Delete")
         self._page.keyboard.insert_text(json.dumps(extra))
@@ -80,11 +79,14 @@ class ConnectionsPage:
     def _is_extra(field: Locator) -> bool:
         return bool(field.locator("[name^=element_]").count())
 
-    def unfold(self, section: str, inside: Locator) -> None:
-        """Unfold a section of the form, unless what is inside of it can be seen."""
-        if not inside.is_visible():
-            self.section(section).click()
-        inside.scroll_into_view_if_needed()
+    def unfold(self, name: str) -> None:
+        """Unfold a section of the form, which folds the others."""
+        heading = self.section(name)
+        if heading.get_attribute("aria-expanded") != "true":
+            heading.click()
+        # What is inside can be used while it still grows.
+        content = self.form.locator("[data-scope=accordion][data-part=item-content][data-state=open]")
+        content.locator("visible=true").last.wait_for()
 
     def section(self, name: str) -> Locator:
         """The heading that folds a part of the form in and out."""

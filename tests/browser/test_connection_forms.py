@@ -1,4 +1,4 @@
-"""Connections are made by their forms and tested by their buttons: with right values, and each wrong one of the docs."""
+"""Connections are made by their forms and tested by their buttons, with right values and with each wrong one."""
 
 from __future__ import annotations
 
