@@ -97,13 +97,19 @@ def show_graph(page: Page, url: str, dag_id: str, run_id: str) -> None:
     page.goto(f"{url}/dags/{dag_id}/runs/{quote(run_id)}")
     page.get_by_role("button", name="Show Graph").click()
     page.locator(".react-flow__node").first.wait_for()
+    wait_until_still(page, ".react-flow__node")
+
+
+def wait_until_still(page: Page, selector: str) -> None:
+    """Wait until the elements of a selector neither move nor grow."""
     page.wait_for_function(
-        """() => {
-            const nodes = [...document.querySelectorAll(".react-flow__node, .react-flow__viewport")];
-            const now = nodes.map((node) => getComputedStyle(node).transform).join();
-            const still = now !== "" && now === window.lastPlaces;
-            window.lastPlaces = now;
+        """(selector) => {
+            const boxes = [...document.querySelectorAll(selector)].map((element) => element.getBoundingClientRect());
+            const now = boxes.map((box) => [box.x, box.y, box.width, box.height].map(Math.round)).join();
+            const still = now !== "" && now === window.lastBoxes;
+            window.lastBoxes = now;
             return still;
         }""",
-        polling=400,
+        arg=selector,
+        polling=500,
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from contextlib import AbstractContextManager
 
     from playwright.sync_api import Locator, Page
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 class ConnectionsPage:
     """
     The list of connections with its form.
+
+    Buttons are pressed on the keyboard: what Airflow says stands on top of them for a while.
 
     :param page: a page of somebody who may edit connections.
     :param url: Airflow's address.
@@ -27,46 +30,43 @@ class ConnectionsPage:
 
     def open(self) -> None:
         """Open the list."""
-        with self._page.expect_response(lambda reply: "/api/v2/connections?" in reply.url):
+        with self._listing():
             self._page.goto(f"{self._url}/connections")
         self._page.get_by_role("button", name="Add Connection").wait_for()
 
     def begin(self, conn_id: str, kind: str) -> None:
         """Open the form of a new connection, and choose its type by the name that people see."""
-        self._page.get_by_role("button", name="Add Connection").click()
+        self._page.get_by_role("button", name="Add Connection").press("Enter")
         self.form.get_by_label("Connection ID").fill(conn_id)
-        self.form.get_by_label("Connection Type").fill(kind)
-        self._page.get_by_role("option", name=kind, exact=True).click()
+        self._choose(self.form.get_by_label("Connection Type"), kind)
         self.section("Extra Fields").wait_for()
 
     def edit(self, conn_id: str) -> None:
         """Open the form of a connection that is there."""
-        self.row(conn_id).get_by_role("button", name="Edit Connection").click()
+        self.row(conn_id).get_by_role("button", name="Edit Connection").press("Enter")
         self.section("Extra Fields").wait_for()
 
     def fill(self, values: Mapping[str, str]) -> None:
         """Fill in fields of the open form, by their labels."""
         for label, value in values.items():
             field = self.field(label)
-            self.unfold("Extra Fields" if self._is_extra(field) else "Standard Fields")
+            self.unfold("Extra Fields" if field.locator("[name^=element_]").count() else "Standard Fields")
             chooser = field.get_by_role("combobox")
             if not chooser.count():
                 field.locator("input, textarea").first.fill(value)
             elif value:
-                chooser.fill(value)
-                self._page.get_by_role("option", name=value, exact=True).click()
+                self._choose(chooser, value)
             else:
-                field.locator("[aria-label='Clear selected options']").click()
+                chooser.press("Backspace")
 
     def fill_json(self, extra: Mapping[str, Any]) -> None:
         """Replace the JSON of all extra fields, as somebody does who has it in another file."""
         self.unfold("Extra Fields JSON")
-        self.form.locator(".monaco-editor").locator(".view-lines").click()
+        self.form.locator(".monaco-editor textarea").focus()
         self._page.keyboard.press("ControlOrMeta+a")
-        self._page.keyboard.press("Delete")
         self._page.keyboard.insert_text(json.dumps(extra))
         # The editor hands its text on when it loses the focus.
-        self.form.get_by_role("heading").first.click()
+        self.form.get_by_role("button", name="Save").focus()
 
     def field(self, label: str) -> Locator:
         """The field with this label, and with its help."""
@@ -75,18 +75,15 @@ class ConnectionsPage:
             has=self._page.locator("label", has_text=exactly)
         )
 
-    @staticmethod
-    def _is_extra(field: Locator) -> bool:
-        return bool(field.locator("[name^=element_]").count())
-
     def unfold(self, name: str) -> None:
         """Unfold a section of the form, which folds the others."""
         heading = self.section(name)
         if heading.get_attribute("aria-expanded") != "true":
-            heading.click()
-        # What is inside can be used while it still grows.
-        content = self.form.locator("[data-scope=accordion][data-part=item-content][data-state=open]")
-        content.locator("visible=true").last.wait_for()
+            heading.press("Enter")
+
+    def unfolded(self) -> Locator:
+        """The section that is unfolded, with its heading."""
+        return self.form.locator("[data-part=item][data-state=open]")
 
     def section(self, name: str) -> Locator:
         """The heading that folds a part of the form in and out."""
@@ -94,8 +91,8 @@ class ConnectionsPage:
 
     def save(self) -> None:
         """Save what is in the form, and wait until it is gone."""
-        with self._page.expect_response(lambda reply: "/api/v2/connections?" in reply.url):
-            self.form.get_by_role("button", name="Save").click()
+        with self._listing():
+            self.form.get_by_role("button", name="Save").press("Enter")
         self.form.wait_for(state="hidden")
 
     def row(self, conn_id: str) -> Locator:
@@ -110,7 +107,15 @@ class ConnectionsPage:
         """
         button = self.row(conn_id).get_by_role("button", name="Test Connection")
         with self._page.expect_response(lambda reply: reply.url.endswith("/connections/test")) as reply:
-            button.click()
+            button.press("Enter")
         answer: dict[str, Any] = reply.value.json()
         self._page.get_by_text(answer["message"], exact=True).last.wait_for()
         return answer["status"], answer["message"]
+
+    def _choose(self, chooser: Locator, value: str) -> None:
+        chooser.fill(value)
+        self._page.get_by_role("option", name=value, exact=True).wait_for()
+        chooser.press("Enter")
+
+    def _listing(self) -> AbstractContextManager[Any]:
+        return self._page.expect_response(lambda reply: "/api/v2/connections?" in reply.url)

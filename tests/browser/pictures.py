@@ -57,16 +57,14 @@ def keep(name: str, picture: bytes, text: str) -> None:
 
 def stacked(page: Page, pictures: Sequence[bytes]) -> bytes:
     """
-    Put pictures of one width below each other.
+    Put pictures below each other.
 
     :param page: an empty page, to draw on.
     :param pictures: pictures as PNG.
     """
-    images = "".join(
-        f'<img style="display: block" src="data:image/png;base64,{base64.b64encode(picture).decode()}">'
-        for picture in pictures
-    )
-    page.set_content(f'<body style="margin: 0"><div id="all" style="display: inline-block">{images}</div></body>')
+    images = "".join(f'<img src="data:image/png;base64,{base64.b64encode(each).decode()}">' for each in pictures)
+    style = "display: inline-flex; flex-direction: column; align-items: center; gap: 8px"
+    page.set_content(f'<body style="margin: 0"><div id="all" style="{style}">{images}</div></body>')
     return page.locator("#all").screenshot()
 
 

@@ -37,11 +37,13 @@ def test_the_form_of_a_connection(sign_in_as: SignIn, airflow: LocalAirflow, eas
     connections = ConnectionsPage(page, airflow.url)
     connections.open()
     connections.begin(f"my_{kind.removeprefix('mediaops_')}", NAMES[kind])
-    connections.unfold("Standard Fields")
-    parts, text = [connections.form.screenshot()], connections.form.inner_text()
-    connections.unfold("Extra Fields")
-    parts.append(connections.form.locator("[data-part=item][data-state=open]").screenshot())
-    text += connections.form.inner_text()
+    parts, text = [], ""
+    for section, part in [("Standard Fields", connections.form), ("Extra Fields", connections.unfolded())]:
+        connections.unfold(section)
+        airflow_pages.wait_until_still(page, "[role=dialog], [data-part=item]")
+        page.evaluate("() => document.activeElement.blur()")
+        parts.append(part.screenshot())
+        text += f"{connections.form.inner_text()}\n"
     pictures.keep(name, pictures.stacked(easel, parts), text)
 
 
