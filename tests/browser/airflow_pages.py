@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 #: Each account with its role. Who has none may sign in, and nothing else.
 ROLES = {"admin": "admin", "author": "user", READER: "viewer", "guest": ""}
 PASSWORD = "let-me-in-to-airflow"
+_RUN_SECONDS = 600
 
 
 def with_accounts(home: Path) -> dict[str, str]:
@@ -113,3 +115,25 @@ def wait_until_still(page: Page, selector: str) -> None:
         arg=selector,
         polling=500,
     )
+
+
+def follow(page: Page, run_id: str) -> None:
+    """Stay on the page of a run until it says that the run has succeeded."""
+    page.get_by_role("heading", name=run_id).wait_for()
+    # The page asks for the state every few seconds; that of each task is in a list below.
+    state = page.locator("div:has(> h2) > [data-testid=state-badge]").filter(has_text=re.compile("Success|Failed"))
+    state.wait_for(timeout=_RUN_SECONDS * 1000)
+    assert state.inner_text() == "Success"
+
+
+def edit_xcom(page: Page, url: str, dag_id: str, run_id: str, task_id: str, value: dict[str, object]) -> None:
+    """Replace what a task has returned, as people do on its page."""
+    page.goto(f"{url}/dags/{dag_id}/runs/{quote(run_id)}/tasks/{task_id}/xcom")
+    page.get_by_role("button", name="Edit XCom").click()
+    form = page.get_by_role("dialog")
+    form.locator(".monaco-editor textarea").focus()
+    page.keyboard.press("ControlOrMeta+a")
+    page.keyboard.insert_text(json.dumps(value))
+    with page.expect_response(lambda reply: reply.request.method == "PATCH") as reply:
+        form.get_by_role("button", name="Save").click()
+    assert reply.value.ok

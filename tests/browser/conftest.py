@@ -17,6 +17,7 @@ from rich.console import Console
 
 from airflow_provider_mediaops.sandbox.server import SandboxServer
 from scripts.demo import EXAMPLES, Demo, Run
+from tests.browser import flame_graph
 from tests.browser.airflow_pages import PASSWORD, TerminalAirflow, sign_in, with_accounts
 from tests.browser.connections_page import ConnectionsPage
 from tests.browser.form_values import NAMES, Entry, in_sandbox
@@ -71,23 +72,7 @@ class Opened:
 
     def bars(self) -> dict[str, float]:
         """The bars of the flame graph, by what they say first: their width once nothing moves any more."""
-        self.page.wait_for_function(
-            """() => {
-                const bars = [...document.querySelectorAll("g.frame rect")];
-                const now = bars.map((bar) => bar.getAttribute("width") ?? "none yet").join();
-                const still = now !== "" && !now.includes("none yet") && now === window.lastWidths;
-                window.lastWidths = now;
-                return still;
-            }""",
-            polling=self.still_for,
-        )
-        found: dict[str, float] = self.page.evaluate(
-            """() => Object.fromEntries([...document.querySelectorAll("g.frame")].map((bar) => [
-                bar.querySelector("title").textContent.split(": ")[0],
-                Number(bar.querySelector("rect").getAttribute("width")),
-            ]))"""
-        )
-        return found
+        return flame_graph.bars(self.page, still_for=self.still_for)
 
     def width(self, selector: str) -> float:
         """How wide an element is."""
