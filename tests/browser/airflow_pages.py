@@ -18,7 +18,7 @@ from tests.browser.one_dag import READER, OneDagAuthManager
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from playwright.sync_api import Page
+    from playwright.sync_api import Frame, Page
 
 #: Each account with its role. Who has none may sign in, and nothing else.
 ROLES = {"admin": "admin", "author": "user", READER: "viewer", "guest": ""}
@@ -126,9 +126,23 @@ def follow(page: Page, run_id: str) -> None:
     assert state.inner_text() == "Success"
 
 
-def edit_xcom(page: Page, url: str, dag_id: str, run_id: str, task_id: str, value: dict[str, object]) -> None:
-    """Replace what a task has returned, as people do on its page."""
-    page.goto(f"{url}/dags/{dag_id}/runs/{quote(run_id)}/tasks/{task_id}/xcom")
+def page_within(page: Page) -> Frame:
+    """Return the page that Airflow shows within its own, once it is there."""
+    page.locator("iframe").wait_for()
+    frame = page.locator("iframe").element_handle().content_frame()
+    assert frame
+    frame.wait_for_url(lambda address: address != "about:blank")
+    return frame
+
+
+def task_url(url: str, dag_id: str, run_id: str, task_id: str) -> str:
+    """Return the address of Airflow's page of a task instance."""
+    return f"{url}/dags/{dag_id}/runs/{quote(run_id)}/tasks/{task_id}"
+
+
+def edit_xcom(page: Page, task: str, value: dict[str, object]) -> None:
+    """Replace what a task has returned, as people do below the page of the task."""
+    page.goto(f"{task}/xcom")
     page.get_by_role("button", name="Edit XCom").click()
     form = page.get_by_role("dialog")
     form.locator(".monaco-editor textarea").focus()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from http import HTTPStatus
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
 import pytest
 
@@ -45,21 +44,12 @@ def later_run(
     return started[0]
 
 
-def shown_in(page: Page) -> Frame:
-    """Return the page within Airflow's own, once it is there."""
-    page.locator("iframe").wait_for()
-    frame = page.locator("iframe").element_handle().content_frame()
-    assert frame
-    frame.wait_for_load_state()
-    return frame
-
-
 def open_tab(page: Page, airflow: LocalAirflow, dag_id: str, run_id: str, task_id: str) -> Frame:
     """Open the tab of a task instance as people do: from the page of the task."""
-    page.goto(f"{airflow.url}/dags/{dag_id}/runs/{quote(run_id)}/tasks/{task_id}")
+    page.goto(airflow_pages.task_url(airflow.url, dag_id, run_id, task_id))
     page.get_by_role("link", name="Hot threads").click()
     page.wait_for_url(tab_url(dag_id, run_id, task_id, base_url=airflow.url))
-    return shown_in(page)
+    return airflow_pages.page_within(page)
 
 
 class TestTab:
@@ -110,8 +100,9 @@ class TestTab:
         page = sign_in_as("author")
         address = report_url(DAG, later_run, "capture", base_url=airflow.url)
         before = page.request.get(address).text()
-        airflow_pages.edit_xcom(page, airflow.url, DAG, later_run, "capture", {"paths": {"txt": "/etc/passwd"}})
-        assert airflow.xcom(DAG, later_run, "capture") == {"paths": {"txt": "/etc/passwd"}}
+        forged: dict[str, object] = {"paths": {"txt": "/etc/passwd", "html": "file:///etc/passwd"}}
+        airflow_pages.edit_xcom(page, airflow_pages.task_url(airflow.url, DAG, later_run, "capture"), forged)
+        assert airflow.xcom(DAG, later_run, "capture") == forged
         report = open_tab(page, airflow, DAG, later_run, "capture")
         assert "node sandbox-2" in flame_graph.bars(report)
         after = page.request.get(address).text()
@@ -127,7 +118,7 @@ class TestTab:
             each.goto(address, wait_until="commit")
         # Airflow's other pages are served beside them.
         assert page.request.get(f"{airflow.url}/api/v2/monitor/health").ok
-        graphs = [flame_graph.bars(shown_in(each)) for each in pages]
+        graphs = [flame_graph.bars(airflow_pages.page_within(each)) for each in pages]
         assert len(graphs) == TABS
         assert all(graph.keys() == graphs[0].keys() for graph in graphs)
 
@@ -150,7 +141,7 @@ class TestList:
         page.get_by_role("button", name="Browse").click()
         page.get_by_role("menuitem", name="Hot threads").click()
         page.wait_for_url(f"{airflow.url}/plugin/{LIST_ROUTE}")
-        captures = shown_in(page)
+        captures = airflow_pages.page_within(page)
         rows = captures.locator("tbody tr")
         rows.first.wait_for()
         assert later_run in rows.first.inner_text()

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser import airflow_pages, pictures
+from airflow_provider_mediaops.report_urls import LIST_ROUTE, report_url, tab_url
+from tests.browser import airflow_pages, flame_graph, pictures
 from tests.browser.conftest import TERMINAL_COLUMNS
 from tests.browser.connections_page import ConnectionsPage
 from tests.browser.form_values import NAMES
@@ -14,9 +15,10 @@ from tests.browser.form_values import NAMES
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Frame, Page
 
     from scripts.local_airflow import LocalAirflow
+    from tests.browser.airflow_pages import TerminalAirflow
     from tests.browser.conftest import ExamplesRun, SignIn
 
 
@@ -57,6 +59,42 @@ def test_the_graph_of_a_dag(sign_in_as: SignIn, airflow: LocalAirflow, examples:
 def test_the_terminal_of_the_demo(examples: ExamplesRun, easel: Page) -> None:
     """The states that a task goes through depend on when they are looked at: the picture shows the end."""
     title = "What ran"
-    printed = f"{title}{examples.printed.partition(title)[2]}"
-    picture, text = pictures.of_terminal(easel, printed, title="make demo", columns=TERMINAL_COLUMNS)
+    table = examples.printed.partition(title)[2].partition("What the tasks returned")[0]
+    picture, text = pictures.of_terminal(easel, f"{title}{table.rstrip()}", title="make demo", columns=TERMINAL_COLUMNS)
     pictures.keep("demo_terminal", picture, text)
+
+
+def test_the_terminal_of_a_check(airflow: TerminalAirflow, default_connections: dict[str, str], easel: Page) -> None:
+    command = ["mediaops", "check", default_connections["mediaops_books"]]
+    printed = airflow.in_terminal(*command, columns=TERMINAL_COLUMNS)
+    title = " ".join(["airflow", *command])
+    picture, text = pictures.of_terminal(easel, printed.strip(), title=title, columns=TERMINAL_COLUMNS)
+    pictures.keep("check_terminal", picture, text)
+
+
+def test_the_tab_and_the_page_of_a_capture(sign_in_as: SignIn, airflow: LocalAirflow, examples: ExamplesRun) -> None:
+    run = examples.runs["mediaops_capture_hot_threads"]
+    page = sign_in_as("admin", size=(1366, 900))
+    page.goto(tab_url(run.dag_id, run.run_id, "capture", base_url=airflow.url))
+    tab = airflow_pages.page_within(page)
+    flame_graph.bars(tab)
+    around = page.get_by_role("heading", name="capture").first.locator("xpath=../../..")
+    pictures.keep("report_tab", page.screenshot(), f"{around.inner_text()}\n{_of_report(tab)}")
+
+    page.goto(report_url(run.dag_id, run.run_id, "capture", base_url=airflow.url))
+    flame_graph.bars(page.main_frame)
+    pictures.keep("report_page", page.screenshot(), _of_report(page.main_frame))
+
+
+def test_the_list_of_captures(sign_in_as: SignIn, airflow: LocalAirflow, examples: ExamplesRun) -> None:
+    assert examples.runs
+    page = sign_in_as("admin", size=(1366, 600))
+    page.goto(f"{airflow.url}/plugin/{LIST_ROUTE}")
+    captures = airflow_pages.page_within(page)
+    captures.locator("svg.strip").first.wait_for()
+    pictures.keep("captures_list", page.screenshot(), captures.locator("main").inner_text())
+
+
+def _of_report(page: Frame) -> str:
+    """Return what a page of captures says in any run: the hottest frames of the sandbox differ from run to run."""
+    return "\n".join(page.locator("h1, h2, nav, caption, thead, #flame-controls, #flame-legend").all_inner_texts())
