@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from airflow.providers.common.compat.sdk import BaseOperator
 
@@ -23,7 +23,11 @@ from airflow_provider_mediaops.operators.links import DatasetLink
 from airflow_provider_mediaops.operators.traced_task import TracedTask
 from airflow_provider_mediaops.task_failure import ending_task, is_end_templated, is_templated, use_retry_policy
 from airflow_provider_mediaops.task_stop import StoppableTask
-from airflow_provider_mediaops.triggers.deferral import deferral_timeout, read_deferrable
+from airflow_provider_mediaops.triggers.deferral import (
+    deferral_timeout,
+    ending_at_execution_timeout,
+    read_deferrable,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -102,6 +106,7 @@ class EnrichIsbnsOperator(TracedTask, StoppableTask, BaseOperator):
         "max_failures",
         "books_conn_id",
     )
+    template_fields_renderers: ClassVar[dict[str, str]] = dict.fromkeys(("isbns", "keep_columns"), "json")
 
     # The columns of the source in the dataset, once this attempt knows them.
     _columns: Mapping[str, ColumnType] | None = None
@@ -226,6 +231,11 @@ class EnrichIsbnsOperator(TracedTask, StoppableTask, BaseOperator):
 
         lists: dict[str, Any] = {"source": self.source, "keep": self.keep_columns, "columns": self._columns}
         return enrichment_trace(self.books_conn_id, str(self.destination), self.format, **lists, summary=outcome)
+
+    def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
+        """Resume after the triggerer, and end at ``execution_timeout`` as in a worker."""
+        with ending_at_execution_timeout(self):
+            return super().resume_execution(next_method, next_kwargs, context)
 
     def _checked_isbns(self, options: EnrichmentOptions) -> list[Any] | None:
         """Check the rendered paths; return the list, or None if it is in a file."""
