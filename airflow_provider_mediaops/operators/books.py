@@ -23,11 +23,7 @@ from airflow_provider_mediaops.operators.links import DatasetLink
 from airflow_provider_mediaops.operators.traced_task import TracedTask
 from airflow_provider_mediaops.task_failure import ending_task, is_end_templated, is_templated, use_retry_policy
 from airflow_provider_mediaops.task_stop import StoppableTask
-from airflow_provider_mediaops.triggers.deferral import (
-    deferral_timeout,
-    ending_at_execution_timeout,
-    read_deferrable,
-)
+from airflow_provider_mediaops.triggers.deferral import deferral_timeout, ending_at_execution_timeout, read_deferrable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -109,9 +105,6 @@ class EnrichIsbnsOperator(TracedTask, StoppableTask, BaseOperator):
         "books_conn_id",
     )
     template_fields_renderers: ClassVar[dict[str, str]] = dict.fromkeys(("isbns", "keep_columns"), "json")
-
-    # The columns of the source in the dataset, once this attempt knows them.
-    _columns: Mapping[str, ColumnType] | None = None
 
     def __init__(
         self,

@@ -80,7 +80,11 @@ def _has_succeeded(ti_key: Any) -> bool:
 
 
 def _has_tab() -> bool:
-    return any(entry.value.startswith(_PLUGIN) for entry in entry_points(group="airflow.plugins"))
+    """Return whether the plugin is installed and this version of Airflow can have its tab."""
+    from airflow_provider_mediaops.report_urls import TAB_ROUTE
+
+    plugins = (entry.load() for entry in entry_points(group="airflow.plugins") if entry.value.startswith(_PLUGIN))
+    return any(view.get("url_route") == TAB_ROUTE for plugin in plugins for view in plugin.external_views)
 
 
 def _has_own_endpoint(destination: str) -> bool:

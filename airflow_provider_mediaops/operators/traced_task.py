@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_provider_mediaops.lineage.trace import Trace
+    from airflow_provider_mediaops.storage.source_columns import ColumnType
 
 
 class TracedTask:
@@ -28,6 +29,8 @@ class TracedTask:
 
     # The result of this attempt, once it has one.
     _outcome: Mapping[str, Any] | None = None
+    # The columns that a dataset takes from its source, with their types, once this attempt knows them.
+    _columns: Mapping[str, ColumnType] | None = None
 
     @abstractmethod
     def _trace(self, outcome: Mapping[str, Any] | None) -> Trace:

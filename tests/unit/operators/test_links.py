@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.metadata
+from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 from airflow_provider_mediaops.operators.links import DatasetLink, HotThreadsReportLink
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator, PostBulletinOperator
-from airflow_provider_mediaops.report_urls import tab_url
+from airflow_provider_mediaops.report_urls import LIST_ROUTE, TAB_ROUTE, tab_url
 
 if TYPE_CHECKING:
     from tests.unit.conftest import Supervisor
@@ -37,9 +37,15 @@ def instance(state: Any = TaskInstanceState.SUCCESS, map_index: int | None = -1)
     return SimpleNamespace(dag_id="dag", run_id=RUN_ID, task_id="task", map_index=map_index, state=state)
 
 
-def plugins(monkeypatch: pytest.MonkeyPatch, *values: str) -> None:
-    """Have these entry points of plugins installed."""
-    found = [importlib.metadata.EntryPoint("plugin", value, "airflow.plugins") for value in values]
+def plugins(monkeypatch: pytest.MonkeyPatch, **views: list[str]) -> None:
+    """Have plugins installed: the packages they are in, and the routes of the views that each has."""
+    found = [
+        SimpleNamespace(
+            value=f"{package}.plugin.views:Plugin",
+            load=partial(SimpleNamespace, external_views=[{"name": "list"}, *({"url_route": each} for each in routes)]),
+        )
+        for package, routes in views.items()
+    ]
     monkeypatch.setattr(links, "entry_points", lambda group: found if group == "airflow.plugins" else [])
 
 
@@ -64,7 +70,7 @@ def test_which_operators_have_which_links() -> None:
 class TestReport:
     @pytest.fixture(autouse=True)
     def _plugin(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        plugins(monkeypatch, "other.plugin:Plugin", "airflow_provider_mediaops.plugin.views:Plugin")
+        plugins(monkeypatch, other=[], airflow_provider_mediaops=[LIST_ROUTE, TAB_ROUTE])
 
     def link(self, operator: Any = None, **how: Any) -> str:
         return HotThreadsReportLink().get_link(operator or capture(), ti_key=instance(**how))
@@ -78,8 +84,12 @@ class TestReport:
         monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://airflow.example/team/")
         assert self.link() == tab_url("dag", RUN_ID, "task", base_url="https://airflow.example/team")
 
-    def test_there_is_none_without_the_tab(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        plugins(monkeypatch, "other.plugin:Plugin")
+    def test_there_is_none_without_the_plugin(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        plugins(monkeypatch, other=[TAB_ROUTE])
+        assert self.link() == ""
+
+    def test_there_is_none_where_airflow_can_have_no_tab(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        plugins(monkeypatch, airflow_provider_mediaops=[LIST_ROUTE])
         assert self.link() == ""
 
     def test_there_is_none_without_the_text(self) -> None:
@@ -91,6 +101,11 @@ class TestReport:
     )
     def test_there_is_none_unless_the_task_has_succeeded(self, state: Any) -> None:
         assert self.link(state=state) == ""
+
+
+@pytest.mark.airflow(">=3.1.1")
+def test_the_tab_is_installed_with_this_package() -> None:
+    assert HotThreadsReportLink().get_link(capture(), ti_key=instance()) == tab_url("dag", RUN_ID, "task")
 
 
 class TestDataset:

@@ -131,11 +131,11 @@ class TestDeferred:
         file, events = tmp_path / "books.csv", OutletEventAccessors()
         arguments: dict[str, Any] = {"source": str(tmp_path / "list.csv"), "deferrable": True}
         with pytest.raises(TaskDeferred) as deferred:
-            enrich(file, **arguments).execute({"outlet_events": events})  # type: ignore[typeddict-item]
+            enrich(file, **arguments).execute({"outlet_events": events})
         assert len(events) == 0
         summary = {"path": str(file), "rows": 1, "bytes": 99, "found": 1, "failed": 0}
         operator = enrich(file, **arguments)
-        operator.execute_complete({"outlet_events": events}, done_event(summary), **deferred.value.kwargs)  # type: ignore[typeddict-item,arg-type]
+        operator.execute_complete({"outlet_events": events}, done_event(summary), **deferred.value.kwargs)
         assert events[ASSET].extra == {**summary, "complete": True}
         assert told(operator)[1] == [(file.as_uri(), 1, 99)]
         assert list(columns_of(operator).items())[-1] == ("source_price", "string")
@@ -143,14 +143,14 @@ class TestDeferred:
     def test_a_task_that_an_older_version_has_deferred_is_taken_up(self, tmp_path: Path) -> None:
         operator, events = enrich(tmp_path / "books.csv", source="/list.csv"), OutletEventAccessors()
         event = done_event({"path": str(tmp_path / "books.csv"), "rows": 1})
-        operator.execute_complete({"outlet_events": events}, event)  # type: ignore[typeddict-item]
+        operator.execute_complete({"outlet_events": events}, event)
         assert events[ASSET].extra == {"path": str(tmp_path / "books.csv"), "rows": 1}
         assert columns_of(operator) is None
 
     def test_an_error_of_the_triggerer_is_no_result(self, tmp_path: Path) -> None:
         operator, events = enrich(tmp_path / "books.csv", isbns=[CRIME]), OutletEventAccessors()
         with pytest.raises(MediaOpsError):
-            operator.execute_complete({"outlet_events": events}, error_event(TemporaryError("gone")))  # type: ignore[typeddict-item]
+            operator.execute_complete({"outlet_events": events}, error_event(TemporaryError("gone")))
         assert len(events) == 0
         assert told(operator, "failure") == ([BOOKS], [])
 
@@ -160,7 +160,7 @@ class TestNotDone:
         database.get(SUBSCRIPTIONS, status_code=403, json=video_platform.error(403, "forbidden"))
         operator, events = export(tmp_path / "subs.csv"), OutletEventAccessors()
         with pytest.raises(MediaOpsError):
-            operator.execute({"outlet_events": events})  # type: ignore[typeddict-item]
+            operator.execute({"outlet_events": events})
         assert told(operator, "failure") == ([MINE], [])
         assert events[ASSET].extra == {}
 
