@@ -117,6 +117,13 @@ async def run(watch: Watch, kind: type[Any], arguments: dict[str, Any]) -> Any:
     return event.payload
 
 
+def do_without_supervisor() -> None:
+    """Let a trigger find its connection in the environment, where no triggerer's supervisor runs."""
+    # Airflow 3.1 asks the supervisor even so.
+    if Version(airflow.__version__) < Version("3.2"):
+        compat.get_async_connection = _connection_of_the_environment
+
+
 async def _connection_of_the_environment(conn_id: str, hook: object = None) -> Connection:  # noqa: ARG001
     return Connection.from_json(os.environ[f"AIRFLOW_CONN_{conn_id.upper()}"], conn_id=conn_id)
 
@@ -124,9 +131,7 @@ async def _connection_of_the_environment(conn_id: str, hook: object = None) -> C
 def main() -> None:
     """Run, and print."""
     classpath = sys.argv[1]
-    if Version(airflow.__version__) < Version("3.2"):
-        # It asks the triggerer's supervisor for connections, and there is none here.
-        compat.get_async_connection = _connection_of_the_environment
+    do_without_supervisor()
     # All that a triggerer has loaded before it runs its first trigger.
     import_module("airflow.jobs.triggerer_job_runner")
     logging.disable(logging.CRITICAL)
