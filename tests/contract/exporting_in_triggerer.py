@@ -13,7 +13,7 @@ from airflow.providers.common.compat.sdk import TaskDeferred
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator
 from tests.contract.exporting import connect
 from tests.contract.killing import Work, run_program
-from tests.contract.loop_watch import do_without_supervisor
+from tests.contract.loop_watch import read_connections_from_environment
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,9 +25,9 @@ def export(destination: Path, summary: Path) -> None:
     context: Any = {"ti": instance}
     operator = ExportSubscriptionsOperator(task_id="export", destination=str(destination), mine=True, deferrable=True)
     try:
-        # The trigger of a dead triggerer is made again; the task that has deferred is not.
         returned = operator.execute(context)
     except TaskDeferred as deferred:
+        # The next triggerer makes the same trigger again: each attempt of the task has the same arguments.
         classpath, arguments = deferred.trigger.serialize()
         returned = operator.execute_complete(context, asyncio.run(_event(classpath, arguments)))
     summary.write_text(json.dumps(returned))
@@ -42,6 +42,7 @@ async def _event(classpath: str, arguments: dict[str, Any]) -> Any:
 
 
 if __name__ == "__main__":
-    do_without_supervisor()
+    # Airflow's own thread for this does not survive a fork.
+    read_connections_from_environment()
     # The server for practice has few pages.
     run_program(Work(connect, export, part=export))

@@ -117,11 +117,9 @@ async def run(watch: Watch, kind: type[Any], arguments: dict[str, Any]) -> Any:
     return event.payload
 
 
-def do_without_supervisor() -> None:
-    """Let a trigger find its connection in the environment, where no triggerer's supervisor runs."""
-    # Airflow 3.1 asks the supervisor even so.
-    if Version(airflow.__version__) < Version("3.2"):
-        compat.get_async_connection = _connection_of_the_environment
+def read_connections_from_environment() -> None:
+    """Let triggers read their connections from the environment, without Airflow's secrets backends and threads."""
+    compat.get_async_connection = _connection_of_the_environment
 
 
 async def _connection_of_the_environment(conn_id: str, hook: object = None) -> Connection:  # noqa: ARG001
@@ -131,7 +129,9 @@ async def _connection_of_the_environment(conn_id: str, hook: object = None) -> C
 def main() -> None:
     """Run, and print."""
     classpath = sys.argv[1]
-    do_without_supervisor()
+    if Version(airflow.__version__) < Version("3.2"):
+        # It asks the triggerer's supervisor for connections, and there is none here.
+        read_connections_from_environment()
     # All that a triggerer has loaded before it runs its first trigger.
     import_module("airflow.jobs.triggerer_job_runner")
     logging.disable(logging.CRITICAL)
