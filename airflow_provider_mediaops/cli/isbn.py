@@ -91,11 +91,12 @@ def _parts(file: str, check: ListCheck, costs: list[LookupCost]) -> list[Part]:
     if not check.rows:
         return [Line(f"{name} holds no rows.", "bad")]
     repeats = check.rows - check.invalid - check.books
-    counts = f"{check.rows:,} rows, {check.invalid:,} invalid, {repeats:,} repeated; {check.books:,} books to look up"
+    counts = f"{check.rows:,} rows, {check.invalid:,} invalid, {repeats:,} repeated; books to look up: {check.books:,}"
     parts: list[Part] = [Line(f"{name}: {counts}", "bad" if check.invalid else "good")]
     if check.first_invalid:
         rows = [[each.line, _shortened(each.text), each.reason] for each in check.first_invalid]
-        parts += [Line(""), Table(("Line", "Text", "What is wrong"), rows, "Invalid"), *_more(check.invalid - len(rows))]
+        invalid = Table(("Line", "Text", "What is wrong"), rows, "Invalid")
+        parts += [Line(""), invalid, *_more(check.invalid - len(rows))]
     if check.first_repeated:
         again = [[each.isbn13, each.times, each.first_line, each.next_line] for each in check.first_repeated]
         columns = ("ISBN", "Times", "First line", "Next line")
