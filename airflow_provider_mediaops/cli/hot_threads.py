@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_provider_mediaops.cli.report_summary import comparison_document, comparison_parts, report_facts
 from airflow_provider_mediaops.cli.result import Result, Verbatim
 from airflow_provider_mediaops.cli.standard_input import STANDARD_INPUT, STANDARD_OUTPUT, input_bytes
+from airflow_provider_mediaops.cluster.capture.model import Capture
 from airflow_provider_mediaops.cluster.capture.spool import CaptureSpool
 from airflow_provider_mediaops.cluster.report_files import MAX_REPORT_BYTES, NoReportError, read_report
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
@@ -165,8 +165,8 @@ def _folded(reports: _Reports) -> str:
 
 def _json(reports: _Reports) -> str:
     """Return the report as a capture writes it; several in a list."""
-    written = [json.dumps(capture.report.to_dict(), indent=2) for capture in reports.captures]
-    return f"{written[0]}\n" if len(written) == 1 else f"[{','.join(written)}]\n"
+    written = [Capture(capture.text).content("json").decode() for capture in reports.captures]
+    return written[0] if len(written) == 1 else f"[{','.join(written)}]"
 
 
 _CONTENT: dict[str, Callable[[_Reports], str]] = {"html": _page, "folded": _folded, "json": _json}
