@@ -175,6 +175,8 @@ class ExportSubscriptionsOperator(StoppableTask, BaseOperator):
     :param require_complete: whether the task fails with an ``InvalidReplyError`` if the service cuts the listing short.
         The listed records stay saved; a cleared task starts over at the first page and adds new ones. Otherwise the
         log warns.
+    :param multiple_outputs: whether each value of the summary is an XCom of its own, too, under its name: then
+        ``task.output["path"]`` is that value in another task. An argument of Airflow's.
     :param video_conn_id: the connection's id.
     :raises ValueError: for arguments that cannot be used: here, unless they are templated.
     """
@@ -210,10 +212,11 @@ class ExportSubscriptionsOperator(StoppableTask, BaseOperator):
         csv_formulas: CsvFormulas = "keep",
         if_changed: bool | str = False,
         require_complete: bool | str = False,
+        multiple_outputs: bool = True,
         video_conn_id: str = "mediaops_video_default",
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
+        super().__init__(multiple_outputs=multiple_outputs, **kwargs)
         self.destination = path_text(destination)
         self.channel_id = channel_id
         self.ids = ids
