@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from airflow.providers.common.compat.sdk import BaseOperator
 
@@ -23,7 +23,11 @@ from airflow_provider_mediaops.exceptions import InvalidArgumentError, StorageEr
 from airflow_provider_mediaops.operators.dataset_owner import owner_of
 from airflow_provider_mediaops.task_failure import ending_task, is_end_templated, is_templated, use_retry_policy
 from airflow_provider_mediaops.task_stop import StoppableTask
-from airflow_provider_mediaops.triggers.deferral import deferral_timeout, read_deferrable
+from airflow_provider_mediaops.triggers.deferral import (
+    deferral_timeout,
+    ending_at_execution_timeout,
+    read_deferrable,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -102,6 +106,7 @@ class EnrichIsbnsOperator(StoppableTask, BaseOperator):
         "max_failures",
         "books_conn_id",
     )
+    template_fields_renderers: ClassVar[dict[str, str]] = dict.fromkeys(("isbns", "keep_columns"), "json")
 
     def __init__(
         self,
@@ -211,6 +216,11 @@ class EnrichIsbnsOperator(StoppableTask, BaseOperator):
                 # An event of version 0.1.
                 raise StorageError(str(unusable[-1]))
             return summary
+
+    def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
+        """Resume after the triggerer, and end at ``execution_timeout`` as in a worker."""
+        with ending_at_execution_timeout(self):
+            return super().resume_execution(next_method, next_kwargs, context)
 
     def _checked_isbns(self, options: EnrichmentOptions) -> list[Any] | None:
         """Check the rendered paths; return the list, or None if it is in a file."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from airflow.providers.common.compat.sdk import (
     AirflowSensorTimeout,
@@ -142,6 +142,7 @@ class CaptureHotThreadsOperator(StoppableTask, BaseOperator):
         "formats",
         "cluster_conn_id",
     )
+    template_fields_renderers: ClassVar[dict[str, str]] = dict.fromkeys(("nodes", "formats"), "json")
 
     def __init__(
         self,
