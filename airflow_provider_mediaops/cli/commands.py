@@ -88,7 +88,39 @@ SANDBOX = Command(
     has_output=False,
 )
 
-COMMANDS = (SANDBOX,)
+CHECK = Command(
+    "check",
+    "Test a connection; show its rate, quota and versions",
+    "Test a connection as the Test button does, whatever the option test_connection of Airflow says. Show its address "
+    "and plan, the version of the service, the quota that is left today, the rate of its key, and where that is kept. "
+    "A test costs one or two requests.",
+    "airflow_provider_mediaops.cli.check:run",
+    (Argument(("conn_id",), "id of a connection of this provider", {"metavar": "CONN_ID"}),),
+)
+
+YES = Argument(("-y", "--yes"), "do it without asking", {"action": "store_true"})
+
+RATE = Command(
+    "rate",
+    "Show who shares the rate of a key, and what is reserved, paused or used up",
+    "Show the keys whose rate workers and triggerers share: the connections of each key, the requests that are reserved "
+    "ahead, a pause that the service asked for, and a quota that is used up. A key is named by its connections and a "
+    "fingerprint. Without CONN_ID, all keys of the stores are shown, and the connections of the environment and of "
+    "Airflow's database; those of a secrets backend cannot be listed. No service is asked.",
+    "airflow_provider_mediaops.cli.rate:run",
+    (
+        Argument(("conn_ids",), "ids of connections of this provider", {"metavar": "CONN_ID", "nargs": "*"}),
+        Argument(
+            ("--reset",),
+            "forget what is kept of the keys of these connections: reservations, pauses, and a quota that is used up. "
+            "Tasks that wait go on",
+            {"action": "store_true"},
+        ),
+        YES,
+    ),
+)
+
+COMMANDS = (CHECK, RATE, SANDBOX)
 
 
 def arguments_of(command: Command) -> tuple[Argument, ...]:

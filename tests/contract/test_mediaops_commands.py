@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from typing import TYPE_CHECKING
+
 import pytest
 
 from airflow_provider_mediaops import __version__
 from airflow_provider_mediaops.cli.commands import COMMANDS
+from airflow_provider_mediaops.sandbox.books import plans
 from tests.contract import fresh_python
+
+if TYPE_CHECKING:
+    from airflow_provider_mediaops.sandbox.server import SandboxServer
 
 PROVIDER = "airflow_provider_mediaops"
 in_airflow = pytest.mark.airflow(">=3.2")
@@ -75,3 +82,40 @@ def test_wrong_use_is_told_with_its_exit_code(form: tuple[str, ...]) -> None:
     assert done.returncode == 2
     assert "99999999 is no port" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.usefixtures("sandbox")
+def test_a_connection_is_checked(form: tuple[str, ...]) -> None:
+    done = fresh_python.run(*form, "check", "mediaops_books_default", "--output", "json")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert (document["works"], document["plan"], document["quota"]["total"]) == (True, "pro", 50_000)
+    assert plans.PRO.key not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_connection_with_a_wrong_key_is_a_problem(
+    form: tuple[str, ...], sandbox: SandboxServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    variable = "AIRFLOW_CONN_MEDIAOPS_BOOKS_DEFAULT"
+    connection = json.loads(sandbox.connections()[variable])
+    monkeypatch.setenv(variable, json.dumps({**connection, "password": "not-the-right-one"}))
+    done = fresh_python.run(*form, "check", "mediaops_books_default")
+    assert done.returncode == 1
+    assert "the test failed" in done.stdout
+    assert "not-the-right-one" not in done.stdout + done.stderr
+
+
+@pytest.mark.usefixtures("airflow_db")
+def test_a_connection_of_the_database_is_checked_outside_a_task(sandbox: SandboxServer) -> None:
+    """With ``python -m`` too, and on Airflow 3.1, whose task SDK finds none of the database there."""
+    connection = sandbox.connections()["AIRFLOW_CONN_MEDIAOPS_CLUSTER_DEFAULT"]
+    added = fresh_python.run("-m", "airflow", "connections", "add", "stored_cluster", "--conn-json", connection)
+    assert added.returncode == 0, added.stderr
+    try:
+        done = fresh_python.run("-m", PROVIDER, "check", "stored_cluster", "--output", "json")
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["version"].startswith("OpenSearch")
+    finally:
+        fresh_python.run("-m", "airflow", "connections", "delete", "stored_cluster")
