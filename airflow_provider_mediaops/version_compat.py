@@ -42,6 +42,7 @@ __all__ = [
     "TaskDeferralTimeout",
     "asset_state_store",
     "conn_id_of",
+    "has_session_cookies",
     "task_state_store",
 ]
 
@@ -77,3 +78,14 @@ def conn_id_of(path: ObjectStoragePath) -> str | None:
     """
     conn_id: str | None = getattr(path, "conn_id", None) or path.storage_options.get("conn_id")
     return conn_id
+
+
+def has_session_cookies() -> bool:
+    """
+    Return whether the API server knows a reader by the cookie that the browser sends with each request.
+
+    Airflow 3.1.0 knows requests of its own scripts only, which send a header. It can go with 3.1.1.
+    """
+    from airflow import __version__
+
+    return not __version__.startswith("3.1.0")
