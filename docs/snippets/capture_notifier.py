@@ -10,7 +10,6 @@ with DAG("capture_when_it_fails", schedule=None, params={"folder": "s3://aws_def
         destination="{{ params.folder }}/{{ run_id }}/books.jsonl",
         on_failure_callback=CaptureHotThreadsNotifier(
             destination="{{ params.folder }}/{{ run_id }}/{{ ti.task_id }}-{{ ti.try_number }}.txt",
-            nodes="data-*",
             formats=["txt", "html"],
         ),
     )
