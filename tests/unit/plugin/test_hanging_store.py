@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 MOST_SECONDS = 120
 
 
-class HangingStore(MemoryFileSystem):
+class HangingStore(MemoryFileSystem):  # type: ignore[misc] # it has no types
     """A store that answers nothing until it is let go."""
 
     cachable = False
