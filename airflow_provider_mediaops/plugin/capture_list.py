@@ -9,7 +9,6 @@ from urllib.parse import urlencode
 
 from airflow_provider_mediaops.plugin.rendered_fields import NothingToShowError, read_fields
 from airflow_provider_mediaops.plugin.report import origin_remark
-from airflow_provider_mediaops.plugin.strip import LEVELS
 from airflow_provider_mediaops.plugin.task_instances import CaptureFilter, Position
 from airflow_provider_mediaops.plugin.templates import render
 from airflow_provider_mediaops.report_urls import NOT_MAPPED, report_url
@@ -185,7 +184,6 @@ def list_page(
         is_filtered=bool(asked.values),
         notices=notices,
         rows=[_shown(row, base_url) for row in rows],
-        levels=LEVELS,
         nothing="There is no such capture." if asked.values or not is_newest else "There is no capture yet.",
         list_url=list_url,
         newest_url="" if is_newest else list_url + newest_query,
@@ -209,6 +207,7 @@ def _shown(row: Row, base_url: str) -> dict[str, Any]:
         "frame": summary.frame if summary else "",
         "amount": summary.frame_amount if summary else "",
         "strip": summary.strip if summary else (),
+        "levels": 1 + max((bar.level for bar in summary.strip), default=0) if summary else 1,
     }
 
 

@@ -330,6 +330,6 @@ class TestNothingToShow:
 
     def test_fields_of_any_shape(self, world: World) -> None:
         names = ("destination", "formats", "captures", "cluster_conn_id", "when_cpu_above", "sustained_for", "require")
-        for value in (None, [], {}, 0, -1, 1e308, "", "x" * 5000, ["a", None], {"b": []}, True):
+        values: tuple[Any, ...] = (None, [], {}, 0, -1, 1e308, "", "x" * 5000, ["a", None], {"b": []}, True):
             fields = {**rendered(destination="/a.txt"), **json.loads(json.dumps(dict.fromkeys(names, value)))}
             assert world.get(world.add(fields=fields)).status_code == 200
