@@ -37,7 +37,7 @@ FLAGS = (
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 )
 LAPTOP = (1366, 768)
-_MOST_SECONDS = 120
+_MOST_SECONDS = 240
 
 # Runs before the page's own scripts, outside of its policy.
 _WITNESS = """
