@@ -135,7 +135,7 @@ class TestDeferred:
         assert len(events) == 0
         summary = {"path": str(file), "rows": 1, "bytes": 99, "found": 1, "failed": 0}
         operator = enrich(file, **arguments)
-        operator.execute_complete({"outlet_events": events}, done_event(summary), **deferred.value.kwargs)
+        operator.execute_complete({"outlet_events": events}, done_event(summary), **(deferred.value.kwargs or {}))
         assert events[ASSET].extra == {**summary, "complete": True}
         assert told(operator)[1] == [(file.as_uri(), 1, 99)]
         assert list(columns_of(operator).items())[-1] == ("source_price", "string")
