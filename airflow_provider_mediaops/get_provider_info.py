@@ -76,4 +76,6 @@ def get_provider_info() -> dict[str, Any]:
             "airflow_provider_mediaops.notifications.PostBulletinNotifier",
             "airflow_provider_mediaops.notifications.CaptureHotThreadsNotifier",
         ],
+        # Read since Airflow 3.2.
+        "cli": ["airflow_provider_mediaops.cli.commands.airflow_commands"],
     }

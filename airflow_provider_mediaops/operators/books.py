@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import PurePath
 
-    from airflow.sdk import Context, ObjectStoragePath
+    from airflow.sdk import Context, ObjectStoragePath, XComArg
 
     from airflow_provider_mediaops.books.batch.rows import IsbnRow
     from airflow_provider_mediaops.enrichment.attempt import Enrichment
@@ -83,6 +83,8 @@ class EnrichIsbnsOperator(TracedTask, StoppableTask, BaseOperator):
         or a spent quota ends the attempt at once.
     :param deferrable: whether to work in the triggerer, which holds no worker slot, however long it takes; the default
         is that of ``[operators] default_deferrable``.
+    :param multiple_outputs: whether each value of the summary is an XCom of its own, too, under its name: then
+        ``task.output["path"]`` is that value in another task. An argument of Airflow's.
     :param books_conn_id: the connection's id.
     :raises ValueError: for arguments that cannot be used: here, unless they are templated.
     """
@@ -108,7 +110,7 @@ class EnrichIsbnsOperator(TracedTask, StoppableTask, BaseOperator):
         self,
         *,
         destination: str | PurePath | ObjectStoragePath,
-        isbns: Sequence[str | int | None] | str | None = None,
+        isbns: Sequence[str | int | None] | str | XComArg | None = None,
         source: str | PurePath | ObjectStoragePath | None = None,
         isbn_column: str = "isbn",
         keep_columns: bool | Sequence[str] = True,
@@ -119,10 +121,11 @@ class EnrichIsbnsOperator(TracedTask, StoppableTask, BaseOperator):
         on_invalid: Literal["record", "fail"] = "record",
         max_failures: float | str = 0,
         deferrable: bool | None = None,
+        multiple_outputs: bool = True,
         books_conn_id: str = "mediaops_books_default",
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
+        super().__init__(multiple_outputs=multiple_outputs, **kwargs)
         self.destination = path_text(destination)
         self.isbns = isbns
         self.source = path_text(source)

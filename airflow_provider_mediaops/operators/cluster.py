@@ -117,6 +117,8 @@ class CaptureHotThreadsOperator(TracedTask, StoppableTask, BaseOperator):
         commas.
     :param deferrable: whether to wait in the triggerer, for a spike or between several captures; the default is that of
         ``[operators] default_deferrable``. A single capture without a wait is always taken in the worker.
+    :param multiple_outputs: whether each value of the summary is an XCom of its own, too, under its name: then
+        ``task.output["paths"]`` is that value in another task. An argument of Airflow's.
     :param cluster_conn_id: the connection's id.
     :raises InvalidArgumentError: for an argument that cannot be used: here, or, if it is templated, before the first
         request.
@@ -168,12 +170,13 @@ class CaptureHotThreadsOperator(TracedTask, StoppableTask, BaseOperator):
         every: float | str | timedelta = 10,
         formats: str | Sequence[str] = ("txt", "json", "folded", "html"),
         deferrable: bool | str | None = None,
+        multiple_outputs: bool = True,
         cluster_conn_id: str = "mediaops_cluster_default",
         **kwargs: Any,
     ) -> None:
         if "threshold" in kwargs:
             raise InvalidArgumentError("threshold is called when_cpu_above in this operator.")
-        super().__init__(**kwargs)
+        super().__init__(multiple_outputs=multiple_outputs, **kwargs)
         self.destination = path_text(destination)
         self.nodes = nodes
         self.ignore_idle_threads = ignore_idle_threads

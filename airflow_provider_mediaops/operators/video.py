@@ -194,6 +194,8 @@ class ExportSubscriptionsOperator(TracedTask, StoppableTask, BaseOperator):
     :param require_complete: whether the task fails with an ``InvalidReplyError`` if the service cuts the listing short.
         The listed records stay saved; a cleared task starts over at the first page and adds new ones. Otherwise the
         log warns.
+    :param multiple_outputs: whether each value of the summary is an XCom of its own, too, under its name: then
+        ``task.output["path"]`` is that value in another task. An argument of Airflow's.
     :param deferrable: whether to work in the triggerer, which holds no worker slot. There the export also waits for the
         reset of a quota that is used up, and for as long as the service asks; a worker's attempt ends instead. The
         default is that of ``[operators] default_deferrable``.
@@ -234,11 +236,12 @@ class ExportSubscriptionsOperator(TracedTask, StoppableTask, BaseOperator):
         csv_formulas: CsvFormulas = "keep",
         if_changed: bool | str = False,
         require_complete: bool | str = False,
+        multiple_outputs: bool = True,
         deferrable: bool | None = None,
         video_conn_id: str = "mediaops_video_default",
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
+        super().__init__(multiple_outputs=multiple_outputs, **kwargs)
         self.destination = path_text(destination)
         self.channel_id = channel_id
         self.ids = ids

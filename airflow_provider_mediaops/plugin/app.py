@@ -213,9 +213,9 @@ def _fields_of(facts: TaskInstanceFacts) -> CaptureFields:
         if facts.state in _NOT_STARTED:
             raise NothingToShowError("The task has not started.")
         raise NothingToShowError(
-            "Airflow has no rendered template fields of this task instance, from which this page learns where its files "
-            "are. It keeps those of the last runs; [core] num_dag_runs_to_retain_rendered_fields says of how many "
-            "(older versions: max_num_rendered_ti_fields_per_task). The files themselves are where they were."
+            "Airflow has no rendered template fields of this task instance, from which this page learns where its "
+            "files are. It keeps those of the last runs; [core] num_dag_runs_to_retain_rendered_fields says of how "
+            "many (older versions: max_num_rendered_ti_fields_per_task). The files themselves are where they were."
         )
     if not is_capture(facts.fields):
         raise NothingToShowError("This task captures no hot threads: it is no CaptureHotThreadsOperator.")

@@ -31,9 +31,13 @@ PRINTED = {
 }
 # The tasks of each DAG file.
 TASKS = {
+    "book_sensor": ["wait", "post"],
+    "bulletin_notifier": ["enrich"],
     "capture": ["capture"],
+    "capture_notifier": ["enrich"],
+    "cpu_sensor": ["wait", "names", "post"],
     "enrichment_alert": ["enrich", "check"],
-    "notifier": ["enrich"],
+    "subscription_sensor": ["wait", "post"],
     "subscriptions": ["wait", "export", "post"],
 }
 # The DAGs of a file with several.
@@ -95,6 +99,23 @@ def test_the_result_of_an_enrichment_is_the_one_that_is_shown(sandbox: SandboxSe
         name: summary[name] for name in summary if name not in varies
     }
     assert {name: type(shown[name]) for name in varies} == {name: type(summary[name]) for name in varies}
+    assert sandbox.state.requests
+
+
+def test_a_row_of_an_enrichment_and_the_record_of_a_sensor_are_those_that_are_shown(
+    sandbox: SandboxServer, tmp_path: Path
+) -> None:
+    from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
+    from airflow_provider_mediaops.sensors.books import BookSensor
+
+    shown = json.loads((SNIPPETS / "enrichment_row.json").read_text())
+    source, file = tmp_path / "source.csv", tmp_path / "books.jsonl"
+    source.write_text(f"isbn,sku,price\n{shown['input']},{shown['source']['sku']},{shown['source']['price']}\n")
+    EnrichIsbnsOperator(task_id="enrich", source=str(source), destination=str(file)).execute({})
+    record = BookSensor(task_id="wait", isbn="978-0-14-044913-6").execute({})
+
+    assert json.loads(file.read_text()) == shown
+    assert record == json.loads((SNIPPETS / "book_sensor_result.json").read_text())
     assert sandbox.state.requests
 
 

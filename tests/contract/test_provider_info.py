@@ -27,8 +27,9 @@ ASSET_PROVIDERS: Any = (
     if importlib.util.find_spec("airflow.sdk.providers_manager_runtime")
     else ProvidersManager
 )
-# Airflow 3.1 reads neither of these, and its schema does not know them; later versions build the form from them.
-READ_SINCE_3_2 = {"hook-name", "ui-field-behaviour", "conn-fields"}
+# Airflow 3.1 reads none of these, and its schema does not know them: later versions build the form from three of them,
+# and take our commands into their own command line.
+READ_SINCE_3_2 = {"hook-name", "ui-field-behaviour", "conn-fields", "cli"}
 
 
 def schema(name: str) -> dict[str, Any]:
@@ -151,6 +152,11 @@ def test_a_misspelt_key_would_be_seen(path: tuple[str | int, ...], old: str, new
 @pytest.mark.parametrize("path", class_paths(get_provider_info()))
 def test_every_class_is_there(path: str) -> None:
     assert isinstance(import_string(path), type)
+
+
+@pytest.mark.parametrize("path", get_provider_info()["cli"])
+def test_every_function_of_commands_is_there(path: str) -> None:
+    assert callable(import_string(path))
 
 
 @pytest.mark.parametrize("path", module_paths(get_provider_info()))

@@ -42,6 +42,7 @@ def airflow(sandbox: SandboxServer, output: Path, tmp_path_factory: pytest.TempP
     dags.mkdir()
     (dags / "system").symlink_to(Path(__file__).parent / "dags")
     (dags / "examples").symlink_to(ROOT / "example_dags")
+    (dags / "recipes").symlink_to(ROOT / "docs" / "recipes")
     env = {
         **connections.in_environment(sandbox),
         "MEDIAOPS_OUTPUT": output.as_uri(),
