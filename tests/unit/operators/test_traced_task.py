@@ -8,7 +8,7 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowSkipException, Asset, TaskDeferred
 from airflow.sdk.execution_time.context import OutletEventAccessors
 
-from airflow_provider_mediaops.exceptions import MediaOpsError, TemporaryError
+from airflow_provider_mediaops.exceptions import MediaOpsError, PermissionDeniedError, TemporaryError
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator, PostBulletinOperator
@@ -16,6 +16,7 @@ from airflow_provider_mediaops.triggers.event import done_event, error_event
 from tests.unit import search_cluster, video_platform
 from tests.unit.book_database import CRIME
 from tests.unit.operators.enrichment import database as database  # noqa: PLC0414 a fixture
+from tests.unit.permanent import permanent
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -159,7 +160,7 @@ class TestNotDone:
     def test_a_failed_task_has_written_nothing(self, tmp_path: Path, database: requests_mock.Mocker) -> None:
         database.get(SUBSCRIPTIONS, status_code=403, json=video_platform.error(403, "forbidden"))
         operator, events = export(tmp_path / "subs.csv"), OutletEventAccessors()
-        with pytest.raises(MediaOpsError):
+        with pytest.raises(permanent(PermissionDeniedError)):
             operator.execute({"outlet_events": events})
         assert told(operator, "failure") == ([MINE], [])
         assert events[ASSET].extra == {}
