@@ -15,6 +15,7 @@ from airflow.sdk.log import mask_secret
 
 from airflow_provider_mediaops.arguments import read_identifier
 from airflow_provider_mediaops.exceptions import InvalidConnectionError, MediaOpsError
+from airflow_provider_mediaops.hooks.connection.check import ConnectionCheck
 from airflow_provider_mediaops.hooks.connection.fields import ConnectionFields
 from airflow_provider_mediaops.hooks.threads import import_in_thread, in_thread
 from airflow_provider_mediaops.http import drivers
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
+    from airflow_provider_mediaops.hooks.connection.check import ProbeResult
     from airflow_provider_mediaops.hooks.connection.warnings import ConnectionWarning
     from airflow_provider_mediaops.http.async_transport import AsyncTransport
     from airflow_provider_mediaops.http.client import Client
@@ -108,6 +110,7 @@ class ServiceHook(BaseHook):
     def __init__(self, conn_id: str) -> None:
         super().__init__()
         self.conn_id = read_identifier(self.conn_name_attr, conn_id)
+        self._connection: Any = None
         self._service: Service | None = None
         self._transport: SyncTransport | None = None
         self._sessions: dict[asyncio.AbstractEventLoop, _LoopSession] = {}
@@ -132,7 +135,7 @@ class ServiceHook(BaseHook):
         """Make the service from the connection's fields; raise InvalidConnectionError for one that cannot be used."""
 
     @abstractmethod
-    def _probe(self, client: Client) -> Conversation[str]:
+    def _probe(self, client: Client) -> Conversation[ProbeResult]:
         """
         Make the cheapest request that shows whether the connection works.
 
@@ -140,8 +143,18 @@ class ServiceHook(BaseHook):
         for all who use the key.
 
         :param client: the client, which asks each host once.
-        :returns: a conversation whose result is one sentence for the connection page.
+        :returns: a conversation whose result has one sentence for the connection page.
         """
+
+    def _version(self, client: Client) -> Conversation[str | None]:
+        """
+        Ask a service that works for its version.
+
+        :param client: the client, which asks each host once.
+        :returns: a conversation whose result is the product and version; None if there is no call for it.
+        """
+        yield from ()
+        return None
 
     @property
     def service(self) -> Service:
@@ -152,7 +165,7 @@ class ServiceHook(BaseHook):
         """
         if self._service is None:
             with self._naming_the_connection():
-                connection = self.get_connection(self.conn_id)
+                connection = self._connection or self.get_connection(self.conn_id)
             self._service = self._service_of(connection)
             self._mask_new_secrets()
         return self._service
@@ -165,7 +178,7 @@ class ServiceHook(BaseHook):
         async with self._loop_session().lock:
             if self._service is None:
                 with self._naming_the_connection():
-                    connection = await get_async_connection(self.conn_id)
+                    connection = self._connection or await get_async_connection(self.conn_id)
                 self._service = await in_thread(partial(self._service_in_thread, connection))
             return self._service
 
@@ -234,14 +247,46 @@ class ServiceHook(BaseHook):
         :returns: whether it works and no field is misspelt, and sentences that say so or name the fault and the
             correction.
         """
+        found = self._test()
+        return found.works, found.message
+
+    def check(self) -> ConnectionCheck:
+        """
+        Test the connection as :meth:`test_connection` does, and ask for the version of the service.
+
+        :returns: what was found; a connection that does not work is no error.
+        """
+        return self._test(asks_version=True)
+
+    def with_connection(self, connection: Any) -> Self:
+        """
+        Use a connection that is at hand instead of fetching it.
+
+        :param connection: the connection, an ``airflow.sdk.Connection`` or the core's.
+        :returns: this hook, before its first call.
+        """
+        self._connection = connection
+        return self
+
+    def _test(self, *, asks_version: bool = False) -> ConnectionCheck:
+        answered, version, problem = None, None, None
         try:
-            works, answer = True, self.run(self._probe(self.service.client.probing()))
+            client = self.service.client.probing()
+            answered = self.run(self._probe(client))
+            if asks_version:
+                version = self.run(self._version(client))
         except MediaOpsError as error:
-            works, answer = False, error.message
+            problem = error.message
         finally:
             self.close()
-        answers = [answer, *(warning.text for warning in self._warnings)]
-        return works and not any(warning.is_mistake for warning in self._warnings), self._shown(" ".join(answers))
+        answers = [answered.sentence if answered else problem or "", *(warning.text for warning in self._warnings)]
+        return ConnectionCheck(
+            works=answered is not None and not any(warning.is_mistake for warning in self._warnings),
+            message=self._shown(" ".join(answers)),
+            quota=answered.quota if answered else None,
+            version=version and self._shown(version),
+            version_problem=self._shown(problem) if answered and problem else None,
+        )
 
     def _shown(self, answer: str) -> str:
         # Even the answer of a success may quote the reply, for example the cluster's name.

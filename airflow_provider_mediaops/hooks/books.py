@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.connection_fields import BOOKS
 from airflow_provider_mediaops.hooks.base import Service, ServiceHook
+from airflow_provider_mediaops.hooks.connection.check import ProbeResult, Quota
 from airflow_provider_mediaops.hooks.connection.form import connection_form
 from airflow_provider_mediaops.hooks.connection.settings import (
     SLOWEST_RATE,
@@ -251,7 +252,7 @@ class BookDatabaseHook(ServiceHook):
         service = Service(client, transport_settings(fields))
         return replace(service, checked_ask=self._finder_of(service).ask)
 
-    def _probe(self, client: Client) -> Conversation[str]:
+    def _probe(self, client: Client) -> Conversation[ProbeResult]:
         from airflow_provider_mediaops.books.lookup import prove
 
         works = "The book database answers and accepts the key"
@@ -259,8 +260,9 @@ class BookDatabaseHook(ServiceHook):
         if usage is None or usage.left > 0:
             yield from client.restore_quota()
         if usage is None:
-            return f"{works}."
-        return f"{works}; {usage.left:,} of its {usage.total:,} requests of today are left."
+            return ProbeResult(f"{works}.")
+        sentence = f"{works}; {usage.left:,} of its {usage.total:,} requests of today are left."
+        return ProbeResult(sentence, Quota(usage.left, usage.total))
 
 
 def _options_for(isbns: Iterable[str], max_failures: int) -> BatchOptions:

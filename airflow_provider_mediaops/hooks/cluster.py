@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from airflow_provider_mediaops.connection_fields import CLUSTER
 from airflow_provider_mediaops.hooks.base import Service, ServiceHook
+from airflow_provider_mediaops.hooks.connection.check import ProbeResult
 from airflow_provider_mediaops.hooks.connection.form import connection_form
 from airflow_provider_mediaops.hooks.connection.settings import base_urls, retry_policy, transport_settings
 from airflow_provider_mediaops.hooks.threads import in_thread
@@ -202,16 +203,21 @@ class SearchClusterHook(ServiceHook):
         transport = transport_settings(fields, verify=_verify(fields))
         return Service(client, replace(transport, max_large_reply_bytes=int(limit) * 1024 * 1024))
 
-    def _probe(self, client: Client) -> Conversation[str]:
+    def _probe(self, client: Client) -> Conversation[ProbeResult]:
         from airflow_provider_mediaops.cluster.api import probe
 
         # The root page would need neither of the privileges.
         cluster_name = yield from probe(client.ask)
         name = f" {cluster_name!r}" if cluster_name else ""
-        return (
+        return ProbeResult(
             f"The search cluster{name} answers, accepts the credentials and lets them read the statistics and the hot "
             "threads of its nodes."
         )
+
+    def _version(self, client: Client) -> Conversation[str | None]:
+        from airflow_provider_mediaops.cluster.version import cluster_version
+
+        return (yield from client.ask(cluster_version()))
 
 
 def _auth(fields: ConnectionFields) -> Auth:

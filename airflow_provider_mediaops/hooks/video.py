@@ -9,6 +9,7 @@ from airflow_provider_mediaops.arguments import read_flag, shown
 from airflow_provider_mediaops.connection_fields import VIDEO
 from airflow_provider_mediaops.exceptions import InvalidConnectionError
 from airflow_provider_mediaops.hooks.base import Service, ServiceHook
+from airflow_provider_mediaops.hooks.connection.check import ProbeResult
 from airflow_provider_mediaops.hooks.connection.form import connection_form
 from airflow_provider_mediaops.hooks.connection.settings import (
     base_urls,
@@ -290,7 +291,7 @@ class VideoPlatformHook(ServiceHook):
             self.conn_id,
         )
 
-    def _probe(self, client: Client) -> Conversation[str]:
+    def _probe(self, client: Client) -> Conversation[ProbeResult]:
         from airflow_provider_mediaops.video.api import SubscriptionQuery
 
         # One unit of quota; an API key may not ask for "mine", and any channel will do for it.
@@ -309,7 +310,12 @@ class VideoPlatformHook(ServiceHook):
                 f"Connection {self.conn_id!r}, field 'kind_prefix': it is {shown(self._kind_prefix)}, but the service "
                 f"answers with kinds such as {shown(page.kind)}. Write {shown(prefix)}."
             )
-        return "The video platform answers and accepts the credentials."
+        return ProbeResult("The video platform answers and accepts the credentials.")
+
+    def _version(self, client: Client) -> Conversation[str | None]:
+        # Of the service itself nothing is said; the test has shown that it answers below this path.
+        yield from ()
+        return "API v3"
 
 
 def _counted_by(fields: ConnectionFields, auth: Auth, urls: Sequence[str]) -> str:

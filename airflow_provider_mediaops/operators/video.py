@@ -6,10 +6,12 @@ import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from airflow.providers.common.compat.sdk import Asset, BaseOperator
+from airflow.providers.common.compat.sdk import BaseOperator
 
 from airflow_provider_mediaops.arguments import path_text, read_choice, read_flag, read_identifier, read_path
 from airflow_provider_mediaops.exceptions import TemporaryError, UncertainDeliveryError
+from airflow_provider_mediaops.operators.links import DatasetLink
+from airflow_provider_mediaops.operators.traced_task import TracedTask
 from airflow_provider_mediaops.task_failure import ending_task, is_end_templated, is_templated, use_retry_policy
 from airflow_provider_mediaops.task_stop import StoppableTask
 from airflow_provider_mediaops.triggers.deferral import (
@@ -21,11 +23,12 @@ from airflow_provider_mediaops.triggers.deferral import (
 from airflow_provider_mediaops.version_compat import task_state_store
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import PurePath
 
     from airflow.sdk import Context, ObjectStoragePath
 
+    from airflow_provider_mediaops.lineage.trace import Trace
     from airflow_provider_mediaops.storage.dataset import Dataset, Staging
     from airflow_provider_mediaops.storage.formats import CsvFormulas
     from airflow_provider_mediaops.video.api import SubscriptionQuery
@@ -33,7 +36,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.video.export import Export
 
 
-class PostBulletinOperator(StoppableTask, BaseOperator):
+class PostBulletinOperator(TracedTask, StoppableTask, BaseOperator):
     """
     Post a bulletin to the channel of the connection's user, and return the activity.
 
@@ -99,9 +102,14 @@ class PostBulletinOperator(StoppableTask, BaseOperator):
 
         with ending_task():
             delivery = self._begin(context)
-            if isinstance(delivery, AlreadyPosted):
-                return self._posted_before(delivery)
-            return self._post(delivery)
+            activity = self._posted_before(delivery) if isinstance(delivery, AlreadyPosted) else self._post(delivery)
+        self._note_in_events(context, activity)
+        return activity
+
+    def _trace(self, outcome: Mapping[str, Any] | None) -> Trace:
+        from airflow_provider_mediaops.lineage.trace import bulletin_trace
+
+        return bulletin_trace(self.video_conn_id, outcome)
 
     def _on_uncertain(self) -> OnUncertain:
         return cast("OnUncertain", read_choice("on_uncertain", self.on_uncertain, ("fail", "retry")))
@@ -149,7 +157,7 @@ class PostBulletinOperator(StoppableTask, BaseOperator):
         return activity.to_dict()
 
 
-class ExportSubscriptionsOperator(StoppableTask, BaseOperator):
+class ExportSubscriptionsOperator(TracedTask, StoppableTask, BaseOperator):
     """
     Write all subscriptions of a channel, or those of a list, to a dataset.
 
@@ -165,7 +173,7 @@ class ExportSubscriptionsOperator(StoppableTask, BaseOperator):
     The summary holds ``path`` (absolute if it is local), ``rows``, ``pages``, ``duplicates`` (records that came again
     and were left out), ``restarts`` (how often the listing started over at its first page), ``complete`` (False if the
     service cut the listing short), ``resumed`` and ``bytes``; with ``if_changed`` also ``changed``. The events of the
-    task's outlets have ``complete`` in their ``extra``.
+    task's outlets have what was written in their ``extra``; see the page "Assets and lineage".
 
     :param destination: the path of the dataset, on any object storage: a text, a ``pathlib.Path`` or an
         ``ObjectStoragePath``; missing folders are created.
@@ -189,10 +197,13 @@ class ExportSubscriptionsOperator(StoppableTask, BaseOperator):
     :param deferrable: whether to work in the triggerer, which holds no worker slot. There the export also waits for the
         reset of a quota that is used up, and for as long as the service asks; a worker's attempt ends instead. The
         default is that of ``[operators] default_deferrable``.
+    :param multiple_outputs: whether each value of the summary is an XCom of its own, too, under its name: then
+        ``task.output["path"]`` is that value in another task. An argument of Airflow's.
     :param video_conn_id: the connection's id.
     :raises ValueError: for arguments that cannot be used: here, unless they are templated.
     """
 
+    operator_extra_links = (DatasetLink(),)
     template_fields: Sequence[str] = (
         "destination",
         "channel_id",
@@ -226,10 +237,11 @@ class ExportSubscriptionsOperator(StoppableTask, BaseOperator):
         if_changed: bool | str = False,
         require_complete: bool | str = False,
         deferrable: bool | None = None,
+        multiple_outputs: bool = True,
         video_conn_id: str = "mediaops_video_default",
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
+        super().__init__(multiple_outputs=multiple_outputs, **kwargs)
         self.destination = path_text(destination)
         self.channel_id = channel_id
         self.ids = ids
@@ -301,12 +313,10 @@ class ExportSubscriptionsOperator(StoppableTask, BaseOperator):
         with ending_at_execution_timeout(self):
             return super().resume_execution(next_method, next_kwargs, context)
 
-    def _note_in_events(self, context: Context, summary: dict[str, Any]) -> None:
-        # A summary of version 0.1 does not say it.
-        if "complete" in summary:
-            for asset in self.outlets:
-                if isinstance(asset, Asset):
-                    context["outlet_events"][asset].extra["complete"] = summary["complete"]
+    def _trace(self, outcome: Mapping[str, Any] | None) -> Trace:
+        from airflow_provider_mediaops.lineage.trace import export_trace
+
+        return export_trace(self.video_conn_id, str(self.destination), self.format, self._filter(), outcome)
 
     def _parameters(self, query: SubscriptionQuery) -> dict[str, Any]:
         """Return all arguments that affect the dataset's content."""

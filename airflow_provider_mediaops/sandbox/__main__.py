@@ -14,6 +14,8 @@ from pydantic import ValidationError
 from airflow_provider_mediaops.sandbox.server import SandboxServer, VideoAuth
 from airflow_provider_mediaops.sandbox.state import Settings
 
+_LAST_PORT = 65_535
+
 
 def main(arguments: list[str] | None = None) -> int:
     """
@@ -30,6 +32,8 @@ def main(arguments: list[str] | None = None) -> int:
     except ValidationError as invalid:
         first = invalid.errors()[0]
         parser.error(f"--{str(first['loc'][0]).replace('_', '-')}: {first['msg']}")
+    if not 0 <= port <= _LAST_PORT:
+        parser.error(f"--port: {port} is no port; choose one from 0 to {_LAST_PORT}")
     stop = threading.Event()
     try:
         with SandboxServer(host=host, port=port, settings=settings) as server:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.hooks.connection.fields import ConnectionFields
     from airflow_provider_mediaops.http.rate_limit.limiter import RateLimiter
+    from airflow_provider_mediaops.http.rate_limit.stores import RateStore
     from airflow_provider_mediaops.http.transport_settings import TransportSettings
 
 #: The slowest rate that a connection can have, in requests a second: one in about 17 minutes.
@@ -238,22 +239,26 @@ def rate_limiter(fields: ConnectionFields, service: str, key: str, per_second: f
     :raises InvalidConnectionError: if the store's address cannot be used.
     """
     from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for
-    from airflow_provider_mediaops.http.rate_limit.stores import store_at
 
     own = fields.text("rate_limit_store")
+    store = _own_rate_store(fields, own) if own else configured_rate_store()
+    return limiter_for(service, key, per_second, store)
+
+
+def _own_rate_store(fields: ConnectionFields, address: str) -> RateStore:
+    from airflow_provider_mediaops.http.rate_limit.stores import store_at
+
     try:
-        store = store_at(_in_airflow_home(own or _configured_rate_store()))
+        store = store_at(_in_airflow_home(address))
     except ValueError as error:
-        if own:
-            raise fields.error("rate_limit_store", str(error)) from None
-        raise InvalidConnectionError(f"Airflow's section [mediaops], option rate_limit_store: {error}") from None
-    if own and store.secrets:
+        raise fields.error("rate_limit_store", str(error)) from None
+    if store.secrets:
         raise fields.error(
             "rate_limit_store",
             "it holds a password, and Airflow shows this field. An address with a password belongs in the option "
             "rate_limit_store of Airflow's section [mediaops].",
         )
-    return limiter_for(service, key, per_second, store)
+    return store
 
 
 def optional_rate_limiter(fields: ConnectionFields, service: str, key: str) -> RateLimiter | None:
@@ -276,12 +281,22 @@ def optional_rate_limiter(fields: ConnectionFields, service: str, key: str) -> R
     return None
 
 
-def _configured_rate_store() -> str:
+def configured_rate_store() -> RateStore:
+    """
+    Return the store of Airflow's configuration, which all connections without one of their own share.
+
+    :raises InvalidConnectionError: if its address cannot be used.
+    """
     from airflow.providers.common.compat.sdk import conf
+
+    from airflow_provider_mediaops.http.rate_limit.stores import store_at
 
     # In a worker, Airflow 3.1 may not know a provider's defaults.
     address: str = conf.get("mediaops", "rate_limit_store", fallback=DEFAULT_RATE_STORE)
-    return address.strip()
+    try:
+        return store_at(_in_airflow_home(address.strip()))
+    except ValueError as error:
+        raise InvalidConnectionError(f"Airflow's section [mediaops], option rate_limit_store: {error}") from None
 
 
 def _in_airflow_home(address: str) -> str:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from airflow_provider_mediaops.exceptions import QuotaExceededError, RateLimitedError, RateStoreError
 from airflow_provider_mediaops.http.clock import Clock
 from airflow_provider_mediaops.http.exchange import Wait
+from airflow_provider_mediaops.http.rate_limit.key_state import KeyState
 from airflow_provider_mediaops.http.rate_limit.latency import UNNOTICED_SECONDS, Latency
 from airflow_provider_mediaops.http.rate_limit.operations import (
     Delayed,
@@ -175,6 +176,16 @@ class RateLimiter:
         :raises RateStoreError: if the store cannot be used.
         """
         yield from self._ask(RestoreQuota())
+
+    def state(self) -> KeyState | None:
+        """
+        Read what the key's schedule says. It may block.
+
+        :returns: the state; None if the store has no schedule of the key.
+        :raises RateStoreError: if the store cannot be used.
+        """
+        reading = self.store.read(self.name)
+        return reading and KeyState.of(reading.schedule, reading.now, self._gap)
 
     @property
     def _gap(self) -> float:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import codecs
 import hashlib
 import threading
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.resources import files
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from airflow_provider_mediaops.exceptions import RateStoreError
@@ -20,15 +20,20 @@ from airflow_provider_mediaops.http.rate_limit.schedule import (
     Granted,
     Overbooked,
     QuotaExhausted,
+    Schedule,
     Slot,
 )
-from airflow_provider_mediaops.http.rate_limit.stores import PerProcess, RateStore
+from airflow_provider_mediaops.http.rate_limit.stores import PerProcess, RateStore, Reading
 from airflow_provider_mediaops.http.reply import plain_text
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from redis import Redis
 
     from airflow_provider_mediaops.http.rate_limit.operations import A, Operation, Release
+
+T = TypeVar("T")
 
 # The time limit of the server, unless the address has another.
 _TIMEOUT_SECONDS = 5.0
@@ -36,6 +41,8 @@ _TIMEOUT_SECONDS = 5.0
 _SERVER_TIME = "local time = redis.call('TIME') return time[1] + time[2] / 1000000"
 # The number stands for the meaning of the fields: a version of this package that changes it uses another key.
 _KEY = "mediaops:rate:2:{name}"
+# The keys that one SCAN looks at, of all in the database.
+_SCANNED_TOGETHER = 1000
 _ANSWERS = {"slot": Slot, "granted": Granted, "exhausted": QuotaExhausted, "overbooked": Overbooked}
 _OR_ANOTHER_STORE = "or set rate_limit_store in Airflow's section [mediaops], or in the connection, to another."
 _SET_STORE_TO = "Set rate_limit_store in Airflow's section [mediaops], or in the connection, to "
@@ -47,8 +54,8 @@ _ADVICE = {
     "LOADING": "It is reading its data after a start: wait until it has, " + _OR_ANOTHER_STORE,
     "NOREPLICAS": "It has fewer replicas than it must have to accept a write (min-replicas-to-write): bring them back, "
     + _OR_ANOTHER_STORE,
-    "NOPERM": "Let its user run EVAL, EVALSHA, TIME, INFO, HMGET, HSET and EXPIRE on mediaops:rate:*, "
-    + _OR_ANOTHER_STORE,
+    "NOPERM": "Let its user run EVAL, EVALSHA, TIME, INFO, HMGET, HSET and EXPIRE on mediaops:rate:*, and SCAN for the "
+    "command line, " + _OR_ANOTHER_STORE,
     "WRONGTYPE": "Another program uses the keys mediaops:rate:* of this database: choose another database, "
     + _OR_ANOTHER_STORE,
 }
@@ -99,16 +106,44 @@ class RedisStore(RateStore):
 
     def apply(self, name: str, operation: Operation[A], cooldown: float) -> A:
         """Apply an operation, in one round trip."""
-        from redis.exceptions import NoScriptError, RedisError
+        result: A = self._parsed(_read, self._run(name, *_arguments(operation, cooldown)))
+        return result
+
+    def read(self, name: str) -> Reading | None:
+        """Read a schedule, in one round trip."""
+        answer = self._run(name, "read", "0")
+        return None if answer is None else self._parsed(_read_schedule, answer)
+
+    def names(self) -> list[str]:
+        """Return the names of all schedules; its user must be allowed to run SCAN."""
+        with self._translating_errors():
+            keys = list(self._client.get().scan_iter(match=_KEY.format(name="*"), count=_SCANNED_TOGETHER))
+        # The address may have an option by which redis-py decodes what it reads.
+        texts = (key.decode("utf-8", "replace") if isinstance(key, bytes) else str(key) for key in keys)
+        return sorted(text.removeprefix(_KEY.format(name="")) for text in texts)
+
+    def forget(self, name: str) -> None:
+        """Remove a schedule."""
+        self._run(name, "forget", "0")
+
+    def _run(self, name: str, *arguments: str) -> Any:
+        from redis.exceptions import NoScriptError
 
         text, digest = _script(self._clock)
-        key, arguments = _KEY.format(name=name), _arguments(operation, cooldown)
-        try:
+        key = _KEY.format(name=name)
+        with self._translating_errors():
             client = self._client.get()
             try:
-                answer = client.evalsha(digest, 1, key, *arguments)
+                return client.evalsha(digest, 1, key, *arguments)
             except NoScriptError:
-                answer = client.eval(text, 1, key, *arguments)
+                return client.eval(text, 1, key, *arguments)
+
+    @contextmanager
+    def _translating_errors(self) -> Iterator[None]:
+        from redis.exceptions import RedisError
+
+        try:
+            yield
         except (RedisError, OSError) as error:
             raise self._error(self._cause(error), _advice(error)) from None
         except RecursionError:
@@ -117,11 +152,12 @@ class RedisStore(RateStore):
         except (TypeError, ValueError) as error:
             # Options are read when a connection is made, and not all of them with an error of redis-py's own.
             raise self._option_error(self._cause(error)) from None
+
+    def _parsed(self, parse: Callable[[Any], T], answer: Any) -> T:
         try:
-            result: A = _read(answer)
+            return parse(answer)
         except (TypeError, ValueError, KeyError, AttributeError):
             raise self._error(_NOT_A_REDIS, _DEFAULT_ADVICE) from None
-        return result
 
     def release(self, name: str, operation: Release, cooldown: float) -> None:
         """Return a slot from a thread of its own, so that the caller does not wait for the server."""
@@ -225,6 +261,14 @@ def _read(answer: Any) -> Any:
     if not 0.0 <= wait <= 2 * FURTHEST_SECONDS:
         raise ValueError("no schedule has such a wait")
     return result
+
+
+def _read_schedule(answer: Any) -> Reading:
+    _, now, vacant, sent, *figures = (part.decode() if isinstance(part, bytes) else part for part in answer)
+    epoch, seen, shift, paused_until, next_free, rate_factor, recovered_at, blocked_until = map(float, figures)
+    lists = (tuple(map(float, numbers.split())) for numbers in (vacant, sent))
+    schedule = Schedule(epoch, seen, shift, paused_until, next_free, rate_factor, recovered_at, blocked_until, *lists)
+    return Reading(schedule, float(now))
 
 
 def _advice(error: Exception) -> str:

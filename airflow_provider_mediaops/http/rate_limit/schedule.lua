@@ -3,7 +3,8 @@
 --
 -- Before this text stand the constants and the function clock(), which returns the time in seconds (redis_store.py).
 -- KEYS[1]: the schedule. ARGV: the name of the operation, the cooldown before a schedule that begins, and the
--- operation's figures; an unknown one is empty. Returns nothing or the name of an answer and its figures.
+-- operation's figures; an unknown one is empty. Returns nothing or the name of an answer and its figures. Two names are
+-- no operations: "read" returns the schedule as it is, and "forget" removes it.
 
 -- A schedule that nobody has used for a day is forgotten; the next one begins as carefully as the first.
 local KEPT_SECONDS = 86400
@@ -307,15 +308,29 @@ for i = 3, #ARGV do
     -- An empty text is no number, hence nil.
     figures[i - 2] = tonumber(ARGV[i])
 end
+if ARGV[1] == 'forget' then
+    -- Removes it, and needs no permission that the operations do not need.
+    return redis.call('EXPIRE', KEYS[1], 0)
+end
 local now, cooldown = clock(), tonumber(ARGV[2])
 local server = string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')
 local schedule, before = load(now)
-if not schedule then
+if not schedule and ARGV[1] == 'read' then
+    return nil
+elseif not schedule then
     schedule = begin(now, cooldown)
 elseif now < schedule.seen - CLOCK_STEP_SECONDS then
     schedule = restarted(schedule, now, cooldown, schedule.seen - now)
 end
 now = math.max(now, schedule.seen)
+if ARGV[1] == 'read' then
+    local shown = texts_of(schedule)
+    local reply = {'schedule', exact(now), shown.vacant, shown.sent}
+    for _, name in ipairs(FIGURES) do
+        table.insert(reply, shown[name])
+    end
+    return reply
+end
 -- A server that was restarted, or a replica that took over, may lack the latest requests: they are waited out.
 if schedule.server and schedule.server ~= server then
     put_off(schedule, now, now + cooldown)

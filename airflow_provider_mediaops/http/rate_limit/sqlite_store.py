@@ -8,7 +8,7 @@ import sqlite3
 import struct
 import threading
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import astuple, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,10 +17,10 @@ from airflow_provider_mediaops.exceptions import RateStoreError
 from airflow_provider_mediaops.http.rate_limit import machine
 from airflow_provider_mediaops.http.rate_limit.operations import applied
 from airflow_provider_mediaops.http.rate_limit.schedule import Schedule
-from airflow_provider_mediaops.http.rate_limit.stores import PerProcess, RateStore
+from airflow_provider_mediaops.http.rate_limit.stores import PerProcess, RateStore, Reading
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from airflow_provider_mediaops.http.rate_limit.operations import A, Operation, Release
 
@@ -43,6 +43,8 @@ _WRITE = (
     f"INSERT OR REPLACE INTO {_TABLE} (name, {', '.join(_COLUMNS)}) "  # noqa: S608
     f"VALUES (?{', ?' * len(_COLUMNS)})"
 )
+_NAMES = f"SELECT name FROM {_TABLE} ORDER BY name"  # noqa: S608
+_FORGET = f"DELETE FROM {_TABLE} WHERE name = ?"  # noqa: S608
 
 
 class SqliteStore(RateStore):
@@ -65,7 +67,8 @@ class SqliteStore(RateStore):
         busy_seconds: float = _BUSY_SECONDS,
     ) -> None:
         super().__init__(f"sqlite:///{path}")
-        self._file = PerProcess(lambda: _File(Path(path)))
+        self._path = Path(path)
+        self._file = PerProcess(lambda: _File(self._path))
         self._clock, self._wall, self._boot_id = clock, wall, boot_id
         self._busy_seconds = busy_seconds
 
@@ -78,13 +81,41 @@ class SqliteStore(RateStore):
         with suppress(RateStoreError):
             self._apply_within(min(self._busy_seconds, _RELEASE_SECONDS), name, operation, cooldown)
 
+    def read(self, name: str) -> Reading | None:
+        """Read a schedule; a file that is missing is not made."""
+        if not self._path.exists():
+            return None
+        with self._connected(self._busy_seconds) as connection:
+            row = connection.execute(_READ, (name,)).fetchone()
+            now = self._clock()
+            schedule = self._read(row, now, self._wall() - now, cooldown=0.0) if row else None
+        return Reading(schedule, now) if schedule else None
+
+    def names(self) -> list[str]:
+        """Return the names of all schedules; a file that is missing is not made."""
+        if not self._path.exists():
+            return []
+        with self._connected(self._busy_seconds) as connection:
+            return [name for (name,) in connection.execute(_NAMES)]
+
+    def forget(self, name: str) -> None:
+        """Remove a schedule."""
+        if self._path.exists():
+            with self._connected(self._busy_seconds) as connection:
+                connection.execute(_FORGET, (name,))
+
     def _apply_within(self, seconds: float, name: str, operation: Operation[A], cooldown: float) -> A:
+        with self._connected(seconds) as connection:
+            return self._apply(connection, name, operation, cooldown)
+
+    @contextmanager
+    def _connected(self, seconds: float) -> Iterator[sqlite3.Connection]:
         file = self._file.get()
         # Another thread holds the lock for no longer than it may wait for the file itself.
         if not file.lock.acquire(timeout=2 * seconds):
             raise self._error("other threads of this process use it")
         try:
-            return self._apply(file.connect(seconds), name, operation, cooldown)
+            yield file.connect(seconds)
         except (sqlite3.Error, OSError) as error:
             file.close()
             raise self._error(str(error)) from None

@@ -8,7 +8,7 @@ import threading
 from abc import ABC, abstractmethod
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from airflow_provider_mediaops.exceptions import RateStoreError
 from airflow_provider_mediaops.http.clock import Clock
@@ -24,6 +24,18 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.http.rate_limit.schedule import Schedule
 
 T = TypeVar("T")
+
+
+class Reading(NamedTuple):
+    """
+    A schedule as it was read, and when.
+
+    :param schedule: the schedule.
+    :param now: the time on the store's clock.
+    """
+
+    schedule: Schedule
+    now: float
 
 
 class RateStore(ABC):
@@ -85,6 +97,33 @@ class RateStore(ABC):
         """
         with suppress(RateStoreError):
             self.apply(name, operation, cooldown)
+
+    @abstractmethod
+    def read(self, name: str) -> Reading | None:
+        """
+        Read a schedule and leave it as it is. It may block.
+
+        :param name: the schedule's name.
+        :returns: the schedule; None if the store has none, or a damaged one.
+        :raises RateStoreError: if the store cannot be used.
+        """
+
+    @abstractmethod
+    def names(self) -> list[str]:
+        """
+        Return the names of all schedules, in order. It may block.
+
+        :raises RateStoreError: if the store cannot be used.
+        """
+
+    @abstractmethod
+    def forget(self, name: str) -> None:
+        """
+        Remove a schedule: callers that wait for a slot reserve another, as if the key had not been used before.
+
+        :param name: the schedule's name.
+        :raises RateStoreError: if the store cannot be used.
+        """
 
     @abstractmethod
     def close(self) -> None:
@@ -174,6 +213,21 @@ class MemoryStore(RateStore):
         """Apply an operation. It takes no time, so nothing has to be waited for."""
         yield from ()
         return self.apply(name, operation, cooldown)
+
+    def read(self, name: str) -> Reading | None:
+        """Read a schedule of this process."""
+        memory = self._memory.get()
+        with memory.lock:
+            schedule = memory.schedules.get(name)
+            return Reading(schedule, self._clock.monotonic()) if schedule else None
+
+    def names(self) -> list[str]:
+        """Return the names of the schedules of this process."""
+        return sorted(self._memory.get().schedules)
+
+    def forget(self, name: str) -> None:
+        """Remove a schedule of this process."""
+        self._memory.get().schedules.pop(name, None)
 
     def close(self) -> None:
         """Forget all schedules."""

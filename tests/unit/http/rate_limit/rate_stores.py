@@ -34,9 +34,9 @@ class ClockedRedisStore(RedisStore):
         self._time = f"time:{next(_numbers)}"
         super().__init__(server.url, clock=f"return tonumber(redis.call('GET', '{self._time}'))")
 
-    def apply(self, name: str, operation: Operation[A], cooldown: float) -> A:
+    def _run(self, name: str, *arguments: str) -> Any:
         self._client.get().set(self._time, repr(self._fake.seconds))
-        return super().apply(name, operation, cooldown)
+        return super()._run(name, *arguments)
 
 
 def memory_store(fake: FakeClock) -> MemoryStore:

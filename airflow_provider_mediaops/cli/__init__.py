@@ -1,0 +1,1 @@
+"""The commands of ``airflow mediaops`` and of ``python -m airflow_provider_mediaops``."""

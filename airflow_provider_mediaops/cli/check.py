@@ -1,0 +1,93 @@
+"""``check``: test a connection, and show its rate, plan, quota and the version of its service."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_mediaops.cli.connections import hook_of, service_of
+from airflow_provider_mediaops.cli.key_rate import fingerprint, state_document, state_in_words
+from airflow_provider_mediaops.cli.result import Fields, Line, Result
+from airflow_provider_mediaops.exceptions import MediaOpsError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Mapping
+
+    from airflow_provider_mediaops.cli.result import Part
+    from airflow_provider_mediaops.cli.terminal import Terminal
+    from airflow_provider_mediaops.hooks.base import Service, ServiceHook
+    from airflow_provider_mediaops.hooks.connection.check import ConnectionCheck
+
+
+def run(options: argparse.Namespace, terminal: Terminal) -> Result:
+    """
+    Test a connection.
+
+    :param options: ``conn_id``.
+    :param terminal: hides the connection's secrets.
+    :returns: what was found; a connection that does not work is a problem.
+    :raises InvalidConnectionError: if there is no such connection, or it is of another type.
+    """
+    hook = hook_of(options.conn_id, terminal)
+    found = hook.check()
+    service = None
+    with suppress(MediaOpsError):
+        # If it cannot be made, that is what the check has found.
+        service = service_of(hook, terminal)
+    document = _document(hook, found, service)
+    return Result(document, _parts(document), problem=not found.works)
+
+
+def _document(hook: ServiceHook, found: ConnectionCheck, service: Service | None) -> dict[str, Any]:
+    client = service and service.client
+    limiter = client and client.limiter
+    return {
+        "conn_id": hook.conn_id,
+        "conn_type": hook.conn_type,
+        "service": hook.hook_name,
+        "works": found.works,
+        "message": found.message,
+        "addresses": list(client.base_urls) if client else [],
+        "version": found.version,
+        "version_problem": found.version_problem,
+        "plan": getattr(hook, "plan", None) if client else None,
+        "quota": found.quota and {"left": found.quota.left, "total": found.quota.total},
+        "rate": limiter
+        and {
+            "requests_per_second": limiter.per_second,
+            "store": limiter.store.where,
+            "fingerprint": fingerprint(limiter.name),
+            **state_document(limiter),
+        },
+    }
+
+
+def _parts(document: Mapping[str, Any]) -> list[Part]:
+    conn_id = document["conn_id"]
+    outcome = (
+        Line(f"{conn_id}: the test passed.", "good")
+        if document["works"]
+        else Line(f"{conn_id}: the test failed.", "bad")
+    )
+    quota = document["quota"]
+    values = {
+        "service": document["service"],
+        "address": ", ".join(document["addresses"]) or None,
+        "version": document["version"] or (document["version_problem"] and f"not known: {document['version_problem']}"),
+        "plan": document["plan"],
+        "quota left": quota and f"{quota['left']:,} of {quota['total']:,} requests today",
+        **(_rate(document["rate"]) if document["addresses"] else {}),
+    }
+    return [outcome, Line(document["message"]), Fields(values)]
+
+
+def _rate(rate: Mapping[str, Any] | None) -> dict[str, object]:
+    if rate is None:
+        return {"rate": "not limited by this connection"}
+    return {
+        "rate": f"{rate['requests_per_second']:g} requests a second",
+        "rate now": rate.get("problem") or state_in_words(rate),
+        "rate store": rate["store"],
+        "key": f"fingerprint {rate['fingerprint']}",
+    }

@@ -1,0 +1,253 @@
+"""
+The declarations of the commands: name, help, options, and the function that runs.
+
+Every ``airflow`` command imports this module, so it imports nothing but ``typing`` and declares plain tuples. The
+function of a command is imported when that command runs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
+
+
+class Argument(NamedTuple):
+    """
+    An argument or option of a command.
+
+    Help is read by argparse, which takes ``%`` for a format, and by rich, which takes square brackets for markup:
+    neither is in a help text.
+
+    :param names: the name of an argument, or those of an option: the short one first, if there is one.
+    :param help: what it is for.
+    :param settings: further keyword arguments of ``ArgumentParser.add_argument``.
+    """
+
+    names: tuple[str, ...]
+    help: str
+    settings: dict[str, Any] = {}  # noqa: RUF012 - never changed
+
+
+class Command(NamedTuple):
+    """
+    A command.
+
+    :param name: what people type after ``airflow mediaops``.
+    :param help: one line for the list of commands.
+    :param description: what it does, for its own help.
+    :param function: the function that runs, as ``module:name``. It takes the options that were given as an
+        :class:`argparse.Namespace`, and a :class:`~airflow_provider_mediaops.cli.terminal.Terminal` to ask and to
+        report progress, and returns a :class:`~airflow_provider_mediaops.cli.result.Result`.
+    :param arguments: its arguments and options, without ``--output``.
+    :param has_output: whether it ends with a result, and so has the option ``--output``.
+    """
+
+    name: str
+    help: str
+    description: str
+    function: str
+    arguments: tuple[Argument, ...] = ()
+    has_output: bool = True
+
+
+GROUP = "mediaops"
+GROUP_HELP = "Check connections, rates and files of the MediaOps provider"
+EPILOG = "Exit codes: 0 fine, 1 a problem was found or the command failed, 2 wrong use."
+
+OUTPUT = Argument(
+    ("-o", "--output"),
+    "text for people, or one JSON document on the standard output",
+    {"choices": ("text", "json"), "default": "text"},
+)
+
+SANDBOX = Command(
+    "sandbox",
+    "Run a stand-in for the three services on this machine",
+    "Run a stand-in for the video platform, the search cluster and the book database on one port until Ctrl-C. "
+    "It prints the connections to use it as shell commands. The default of each option is that of "
+    "python -m airflow_provider_mediaops.sandbox, whose help lists them.",
+    "airflow_provider_mediaops.cli.sandbox:run",
+    (
+        Argument(("--host",), "address to listen on"),
+        Argument(("--port",), "port to listen on; 0 picks a free one"),
+        Argument(("--video-auth",), "kind of the printed video connection: bearer, refresh_token or api_key"),
+        Argument(("--kind-prefix",), "what stands before # in the video platform's kinds"),
+        Argument(("--subscriptions",), "how many subscriptions the user's own channel has"),
+        Argument(("--token-lifetime",), "seconds that an access token got by refresh is good for"),
+        Argument(("--video-requests-per-second",), "requests in a second that the video platform grants"),
+        Argument(("--video-daily-units",), "quota units a day of the video platform"),
+        Argument(("--books-daily-requests",), "requests a day that the book database grants to one key"),
+        Argument(("--books-limit-reply",), "limit replies of the book database: alternate, 404 or 429"),
+        Argument(("--cluster-dialect",), "how the search cluster answers: document, or the name of a product"),
+        Argument(("--cpu-cycle",), "seconds from one CPU spike of sandbox-2 to the next"),
+        Argument(("--max-sampling",), "seconds after which a hot-threads report is given"),
+    ),
+    has_output=False,
+)
+
+HOT_THREADS = Command(
+    "hot-threads",
+    "Summarize hot-threads reports from files; make pages, stacks and JSON of them",
+    "Read reports of hot threads of any version of Elasticsearch and OpenSearch, as the cluster sends them and as a "
+    "capture keeps them in .txt files. Show the hottest pools, top frames, nodes and threads. Several reports are "
+    "compared, in the order in which they are given.",
+    "airflow_provider_mediaops.cli.hot_threads:run",
+    (
+        Argument(
+            ("files",),
+            "report; - is the standard input; s3:// and other stores work as in tasks",
+            {"nargs": "+", "metavar": "FILE"},
+        ),
+        Argument(("--html",), "write the page of all reports to this file; - is the standard output"),
+        Argument(("--folded",), "write their stacks for flame-graph tools to this file, or to -"),
+        Argument(("--json",), "write all that was read from them as JSON to this file, or to -"),
+    ),
+)
+
+ISBN = Command(
+    "isbn",
+    "Check a list of ISBNs without asking the service",
+    "Read a list as EnrichIsbnsOperator does. Show what is wrong on which line, which books are there more than once, "
+    "and how many requests, how much quota and how much time an enrichment will take. Nothing is sent.",
+    "airflow_provider_mediaops.cli.isbn:run",
+    (
+        Argument(
+            ("file",),
+            "list: .txt, .csv or .jsonl, each also with .gz, or .parquet; - is the standard input",
+            {"metavar": "FILE"},
+        ),
+        Argument(("--column",), "column or field that holds the ISBNs; not for .txt", {"default": "isbn"}),
+        Argument(
+            ("--format",),
+            "format of the standard input",
+            {"choices": ("txt", "csv", "jsonl", "parquet"), "default": "txt"},
+        ),
+        Argument(
+            ("--plan",),
+            "plan of the key; all plans if not given",
+            {"choices": ("default", "premium", "pro")},
+        ),
+        Argument(("--quota",), "requests a day that the key has, to count the days", {"type": int}),
+        Argument(("--limit",), "how many lines and books to list at most", {"type": int, "default": 20}),
+    ),
+)
+
+CHECK = Command(
+    "check",
+    "Test a connection; show its rate, quota and versions",
+    "Test a connection as the Test button does, whatever the option test_connection of Airflow says. Show its address "
+    "and plan, the version of the service, the quota that is left today, the rate of its key, and where that is kept. "
+    "A test costs one or two requests.",
+    "airflow_provider_mediaops.cli.check:run",
+    (Argument(("conn_id",), "id of a connection of this provider", {"metavar": "CONN_ID"}),),
+)
+
+YES = Argument(("-y", "--yes"), "do it without asking", {"action": "store_true"})
+
+RATE = Command(
+    "rate",
+    "Show who shares the rate of a key, and what is reserved, paused or used up",
+    "Show the keys whose rate workers and triggerers share: the connections of a key, the requests that are reserved "
+    "ahead, a pause that the service asked for, and a quota that is used up. A key is named by its connections and a "
+    "fingerprint. Without CONN_ID, all keys of the stores are shown, and the connections of the environment and of "
+    "Airflow's database; those of a secrets backend cannot be listed. No service is asked.",
+    "airflow_provider_mediaops.cli.rate:run",
+    (
+        Argument(("conn_ids",), "ids of connections of this provider", {"metavar": "CONN_ID", "nargs": "*"}),
+        Argument(
+            ("--reset",),
+            "forget what is kept of the keys of these connections: reservations, pauses, and a quota that is used up. "
+            "Tasks that wait go on",
+            {"action": "store_true"},
+        ),
+        YES,
+    ),
+)
+
+LEFTOVERS = Command(
+    "leftovers",
+    "List or delete what tasks that never came back have staged",
+    "List the hidden files and objects that attempts of exports and enrichments have left beside their destinations, "
+    "when they died and no later attempt went on. Published files and their receipts stay. What was written not long "
+    "ago, what a running attempt holds, and what belongs to a task that Airflow's database shows as running, deferred "
+    "or waiting for its next try, is never deleted.",
+    "airflow_provider_mediaops.cli.leftovers:run",
+    (
+        Argument(
+            ("paths",),
+            "a folder, searched with all below it, or one destination; on the local disk, or on an object store, for "
+            "example s3://conn_id@bucket/folder/",
+            {"metavar": "PATH", "nargs": "+"},
+        ),
+        Argument(
+            ("--older-than",),
+            "how long it must not have been written to be deleted, such as 12h or 30d; 7d if not given",
+            {"metavar": "AGE", "default": "7d"},
+        ),
+        Argument(("--delete",), "delete it", {"action": "store_true"}),
+        YES,
+    ),
+)
+
+COMMANDS = (CHECK, HOT_THREADS, ISBN, RATE, LEFTOVERS, SANDBOX)
+
+
+def arguments_of(command: Command) -> tuple[Argument, ...]:
+    """
+    Return all arguments and options of a command.
+
+    :param command: the command.
+    """
+    return (*command.arguments, OUTPUT) if command.has_output else command.arguments
+
+
+def runner_of(command: Command) -> Callable[[argparse.Namespace], None]:
+    """
+    Return the function that Airflow calls with the options.
+
+    :param command: the command.
+    :returns: the function; it exits with the command's exit code.
+    """
+
+    def run_command(options: argparse.Namespace) -> None:
+        import sys
+
+        from airflow_provider_mediaops.cli.run import run
+
+        sys.exit(run(command, options))
+
+    return run_command
+
+
+def airflow_commands() -> list[Any]:
+    """
+    Return the commands for Airflow's own command line (key ``cli`` of the provider's metadata, Airflow 3.2 and later).
+
+    :returns: the group ``mediaops``.
+    """
+    from airflow.cli.cli_config import ActionCommand, Arg, GroupCommand
+
+    return [
+        GroupCommand(
+            name=GROUP,
+            help=GROUP_HELP,
+            epilog=EPILOG,
+            subcommands=[
+                ActionCommand(
+                    name=command.name,
+                    help=command.help,
+                    description=command.description,
+                    epilog=EPILOG,
+                    func=runner_of(command),
+                    args=[
+                        Arg(flags=argument.names, help=argument.help, **argument.settings)
+                        for argument in arguments_of(command)
+                    ],
+                )
+                for command in COMMANDS
+            ],
+        )
+    ]

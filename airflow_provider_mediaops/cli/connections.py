@@ -1,0 +1,123 @@
+"""Find connections of this provider: by id, and all that can be listed."""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from airflow_provider_mediaops.arguments import read_identifier, shown
+from airflow_provider_mediaops.connection_fields import CONNECTION_TYPES
+from airflow_provider_mediaops.exceptions import InvalidConnectionError, MediaOpsError
+
+if TYPE_CHECKING:
+    from airflow_provider_mediaops.cli.terminal import Terminal
+    from airflow_provider_mediaops.hooks.base import Service, ServiceHook
+
+_VARIABLE = "AIRFLOW_CONN_"
+
+
+class ListedConnections(NamedTuple):
+    """
+    The connections that can be listed.
+
+    :param ids: their ids, in order.
+    :param problem: why those of Airflow's database are missing; None if they are not.
+    """
+
+    ids: list[str]
+    problem: str | None
+
+
+def hook_of(conn_id: str, terminal: Terminal) -> ServiceHook:
+    """
+    Return the hook of a connection. Its secrets are hidden in all that is written from now on.
+
+    :param conn_id: the connection's id.
+    :param terminal: what writes.
+    :raises InvalidConnectionError: if there is no such connection, or it is of another type.
+    """
+    connection = _connection_of(read_identifier("CONN_ID", conn_id))
+    terminal.hide(filter(None, (connection.password,)))
+    described = CONNECTION_TYPES.get(connection.conn_type)
+    if described is None:
+        raise InvalidConnectionError(
+            f"Connection {conn_id!r} is of type {shown(connection.conn_type)}; this command is for "
+            f"{', '.join(CONNECTION_TYPES)}."
+        )
+    module, _, name = described["hook-class-name"].rpartition(".")
+    hook: ServiceHook = getattr(import_module(module), name)(conn_id).with_connection(connection)
+    return hook
+
+
+def service_of(hook: ServiceHook, terminal: Terminal) -> Service:
+    """
+    Return the service that a hook's connection describes. Its secrets are hidden in all that is written from now on.
+
+    :param hook: the hook.
+    :param terminal: what writes.
+    :raises MediaOpsError: if a field of the connection cannot be used.
+    """
+    client = hook.service.client
+    terminal.hide(client.secrets)
+    if client.limiter:
+        terminal.hide(client.limiter.store.secrets)
+    return hook.service
+
+
+def listed_connections() -> ListedConnections:
+    """
+    List the connections of this provider's types: those of the environment and of Airflow's database.
+
+    Those of a secrets backend cannot be listed.
+    """
+    variables = (name.removeprefix(_VARIABLE).lower() for name in os.environ if name.startswith(_VARIABLE))
+    found = {conn_id for conn_id in variables if _is_ours(conn_id)}
+    problem = None
+    try:
+        found |= _stored_ids()
+    except Exception as error:  # noqa: BLE001 - any of SQLAlchemy's or a driver's; it may quote the address
+        problem = f"Airflow's database cannot be read ({type(error).__name__})"
+    return ListedConnections(sorted(found), problem)
+
+
+def _is_ours(conn_id: str) -> bool:
+    try:
+        return _connection_of(conn_id).conn_type in CONNECTION_TYPES
+    except MediaOpsError:
+        return False
+
+
+def _stored_ids() -> set[str]:
+    from airflow.models.connection import Connection
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    with create_session() as session:
+        return set(session.scalars(select(Connection.conn_id).where(Connection.conn_type.in_(CONNECTION_TYPES))))
+
+
+def _connection_of(conn_id: str) -> Any:
+    from airflow.configuration import ensure_secrets_loaded
+
+    # As Connection.get_connection_from_secrets of Airflow does it, which warns of each type with an underscore. Outside
+    # a task, the task's SDK of Airflow 3.1 finds no connection of the database.
+    failed = []
+    for backend in ensure_secrets_loaded():
+        try:
+            connection = backend.get_connection(conn_id=conn_id)
+        except PermissionError:
+            raise InvalidConnectionError(f"{_name(backend)} denies access to connection {conn_id!r}.") from None
+        except Exception as error:  # noqa: BLE001 - of any client; as in Airflow, the next backend may have it
+            failed.append(f" {_name(backend)} could not be asked ({type(error).__name__}).")
+        else:
+            if connection:
+                return connection
+    raise InvalidConnectionError(
+        f"There is no connection {conn_id!r} in the environment, a secrets backend or Airflow's database."
+        f"{''.join(failed)} The command airflow connections list shows those of the database."
+    )
+
+
+def _name(backend: object) -> str:
+    return type(backend).__name__

@@ -1,0 +1,103 @@
+"""Run a command: import its function, write its result, and turn errors into plain words and an exit code."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import logging
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from airflow_provider_mediaops.cli.terminal import Terminal
+from airflow_provider_mediaops.exceptions import InvalidArgumentError, MediaOpsError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterator
+
+    from airflow_provider_mediaops.cli.commands import Command
+    from airflow_provider_mediaops.cli.result import Result
+
+#: Nothing is wrong.
+FINE = 0
+#: A problem was found, or the command failed.
+PROBLEM = 1
+#: The command was used wrongly; argparse exits with the same code.
+WRONG_USE = 2
+#: What shells report of a program that Ctrl-C ended, and of one whose reader went away.
+INTERRUPTED = 130
+READER_GONE = 141
+
+
+def run(command: Command, options: argparse.Namespace, terminal: Terminal | None = None) -> int:
+    """
+    Run a command.
+
+    :param command: the command.
+    :param options: what was given to it.
+    :param terminal: the streams; those of the process if not given.
+    :returns: the exit code.
+    """
+    terminal = terminal or Terminal()
+    try:
+        try:
+            with _logs_apart():
+                result = _function_of(command)(options, terminal)
+            if command.has_output:
+                terminal.show(result, options.output)
+        except InvalidArgumentError as error:
+            terminal.say(f"{command.name}: {error}", "bad")
+            return WRONG_USE
+        except (MediaOpsError, ValueError) as error:
+            terminal.say(f"{command.name}: {error}", "bad")
+            return PROBLEM
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            terminal.say(f"{command.name}: {_told(error)}", "bad")
+            return PROBLEM
+        except KeyboardInterrupt:
+            terminal.say(f"{command.name}: stopped.", "warning")
+            return INTERRUPTED
+    except BrokenPipeError:
+        _drop_output()
+        return READER_GONE
+    return PROBLEM if result.problem else FINE
+
+
+def _function_of(command: Command) -> Callable[[argparse.Namespace, Terminal], Result]:
+    module, _, name = command.function.partition(":")
+    function: Callable[[argparse.Namespace, Terminal], Result] = getattr(importlib.import_module(module), name)
+    return function
+
+
+def _told(error: OSError) -> str:
+    # The text of one from the system is "[Errno 2] No such file or directory: 'name'".
+    if error.strerror is None:
+        return str(error)
+    return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+
+
+def _drop_output() -> None:
+    # Python flushes the standard output once more at the end, which would fail again, with a traceback.
+    with contextlib.suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+
+
+@contextlib.contextmanager
+def _logs_apart() -> Iterator[None]:
+    """Keep the standard output free of log lines, which Airflow 3.1 and 3.2 write there: it is the result's."""
+    moved = [
+        (handler, handler.setStream(sys.stderr))
+        for handler in logging.getLogger().handlers
+        if isinstance(handler, logging.StreamHandler) and handler.stream is sys.stdout
+    ]
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        for handler, stream in moved:
+            handler.setStream(stream)

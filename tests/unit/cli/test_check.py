@@ -1,0 +1,218 @@
+"""``check``: what it shows of connections that work and of those that do not."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_provider_mediaops.http.rate_limit.operations import ExhaustQuota
+from airflow_provider_mediaops.http.rate_limit.sqlite_store import SqliteStore
+from tests.unit import book_database, search_cluster, video_platform
+from tests.unit.cli.conftest import command
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    import requests_mock
+
+BOOKS = "https://books.example/pro"
+CLUSTER = "https://cluster.example:9200"
+VIDEO = "https://video.example"
+QUOTA: dict[str, Any] = {"json": {"plan_limit": {"total": 5000, "left": 4990}}}
+
+
+@pytest.fixture
+def books(connect: Callable[[str, str], None], tmp_path: Path) -> Callable[..., None]:
+    def set_connection(**fields: Any) -> None:
+        own = {
+            "plan": "pro",
+            "requests_per_second": 5,
+            "rate_limit_store": f"sqlite:///{tmp_path}/rates.db",
+            **fields,
+        }
+        connect("books", book_database.connection(BOOKS, **own))
+
+    set_connection()
+    return set_connection
+
+
+def answer_cluster(requests_mock: requests_mock.Mocker, **root: Any) -> None:
+    requests_mock.get(f"{CLUSTER}/_nodes/_local/stats/os,process", json=search_cluster.stats({"a": 1}))
+    requests_mock.get(f"{CLUSTER}/_nodes/_local/hot_threads", text=search_cluster.report("a"))
+    requests_mock.get(f"{CLUSTER}/", **root)
+
+
+@pytest.mark.usefixtures("books")
+def test_a_key_of_the_book_database(requests_mock: requests_mock.Mocker, tmp_path: Path) -> None:
+    requests_mock.get(f"{BOOKS}/key", **QUOTA)
+    done = command("check", "books", "--output", "json")
+    assert done.code == 0
+    document = done.document
+    rate = document.pop("rate")
+    assert document == {
+        "conn_id": "books",
+        "conn_type": "mediaops_books",
+        "service": "MediaOps book database",
+        "works": True,
+        "message": "The book database answers and accepts the key; 4,990 of its 5,000 requests of today are left.",
+        "addresses": [BOOKS],
+        "version": None,
+        "version_problem": None,
+        "plan": "pro",
+        "quota": {"left": 4990, "total": 5000},
+    }
+    assert (rate["requests_per_second"], rate["store"]) == (5.0, f"sqlite:///{tmp_path}/rates.db")
+    assert rate["exhausted_seconds"] == 0
+    assert len(rate["fingerprint"]) == 12
+    # The test itself costs one request, and the check no more.
+    assert requests_mock.call_count == 1
+
+
+@pytest.mark.usefixtures("books")
+def test_it_is_shown_to_people(requests_mock: requests_mock.Mocker, tmp_path: Path) -> None:
+    requests_mock.get(f"{BOOKS}/key", **QUOTA)
+    output = command("check", "books").output
+    first, message, *fields = output.splitlines()
+    assert first == "books: the test passed."
+    assert message.startswith("The book database answers")
+    shown = dict(field.strip().split("  ", 1) for field in fields)
+    assert shown["plan"].strip() == "pro"
+    assert shown["quota left"].strip() == "4,990 of 5,000 requests today"
+    assert shown["rate"].strip() == "5 requests a second"
+    assert shown["rate store"].strip() == f"sqlite:///{tmp_path}/rates.db"
+
+
+@pytest.mark.usefixtures("books")
+def test_a_quota_that_is_recorded_as_used_up_is_asked_anew(requests_mock: requests_mock.Mocker, tmp_path: Path) -> None:
+    requests_mock.get(f"{BOOKS}/key", json={"plan_limit": {"total": 5000, "left": 0}})
+    command("check", "books")
+    store = SqliteStore(tmp_path / "rates.db")
+    (name,) = store.names()
+    store.apply(name, ExhaustQuota(3600.0), 0.0)
+    assert command("check", "books", "--output", "json").document["rate"]["state"] == "exhausted"
+    assert "quota used up, for another 1 h 0 min" in command("check", "books").output
+    requests_mock.get(f"{BOOKS}/key", **QUOTA)
+    assert command("check", "books", "--output", "json").document["rate"]["exhausted_seconds"] == 0
+
+
+def test_a_rate_in_the_memory_of_each_process_cannot_be_seen(
+    requests_mock: requests_mock.Mocker, books: Callable[..., None]
+) -> None:
+    books(rate_limit_store="memory://")
+    requests_mock.get(f"{BOOKS}/key", **QUOTA)
+    assert command("check", "books", "-o", "json").document["rate"]["state"] == "unseen"
+    assert "cannot be seen from here" in command("check", "books").output
+
+
+def test_a_cluster_has_a_version(requests_mock: requests_mock.Mocker, connect: Callable[[str, str], None]) -> None:
+    connect("cluster", search_cluster.connection(CLUSTER))
+    answer_cluster(requests_mock, json={"version": {"distribution": "opensearch", "number": "2.19.1"}})
+    done = command("check", "cluster", "-o", "json")
+    assert (done.code, done.document["version"], done.document["rate"]) == (0, "OpenSearch 2.19.1", None)
+    assert "not limited by this connection" in command("check", "cluster").output
+
+
+def test_a_version_that_is_refused_is_no_fault_of_the_connection(
+    requests_mock: requests_mock.Mocker, connect: Callable[[str, str], None]
+) -> None:
+    connect("cluster", search_cluster.connection(CLUSTER))
+    denial = search_cluster.error(403, "security_exception", "no permissions for [cluster:monitor/main]")
+    answer_cluster(requests_mock, status_code=403, json=denial)
+    done = command("check", "cluster", "-o", "json")
+    assert (done.code, done.document["works"], done.document["version"]) == (0, True, None)
+    assert "cluster:monitor/main" in done.document["version_problem"]
+    assert "not known: " in command("check", "cluster").output
+
+
+def test_the_video_platform(requests_mock: requests_mock.Mocker, connect: Callable[[str, str], None]) -> None:
+    connect("video", video_platform.connection(VIDEO))
+    requests_mock.get(f"{VIDEO}/v3/subscriptions", json=video_platform.page())
+    done = command("check", "video", "-o", "json")
+    assert (done.code, done.document["works"], done.document["version"]) == (0, True, "API v3")
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+@pytest.mark.usefixtures("books")
+def test_a_wrong_key_is_told_without_the_key(requests_mock: requests_mock.Mocker, form: str) -> None:
+    refusal: dict[str, Any] = {"status_code": 401, "json": {"message": f"no key {book_database.KEY}"}}
+    requests_mock.get(f"{BOOKS}/key", **refusal)
+    requests_mock.get(f"{BOOKS}/book/{book_database.CRIME}", **refusal)
+    done = command("check", "books", "-o", form)
+    assert done.code == 1
+    assert "check the connection" in done.output
+    assert book_database.KEY not in done.output + done.messages
+
+
+def test_a_field_that_cannot_be_used_leaves_the_rest_out(books: Callable[..., None]) -> None:
+    books(timeout="soon")
+    done = command("check", "books", "-o", "json")
+    assert (done.code, done.document["works"], done.document["rate"]) == (1, False, None)
+    assert "'timeout'" in done.document["message"]
+    text = command("check", "books").output
+    assert "the test failed" in text
+    assert "rate" not in text
+
+
+def test_a_misspelt_field_is_a_problem(requests_mock: requests_mock.Mocker, books: Callable[..., None]) -> None:
+    books(plam="pro")
+    requests_mock.get(f"{BOOKS}/key", **QUOTA)
+    done = command("check", "books", "-o", "json")
+    assert (done.code, done.document["works"], done.document["quota"]["left"]) == (1, False, 4990)
+    assert "write 'plan'" in done.document["message"]
+
+
+def test_secrets_that_a_service_echoes_are_hidden(
+    requests_mock: requests_mock.Mocker, connect: Callable[[str, str], None]
+) -> None:
+    connection = json.loads(search_cluster.connection(CLUSTER, login="me", password="pa55-w0rd-1"))
+    connection["extra"]["headers"] = {"X-Api-Key": "h3ader-s3cr3t"}
+    connect("cluster", json.dumps(connection))
+    answer_cluster(requests_mock, json={"version": {"distribution": "pa55-w0rd-1", "number": "h3ader-s3cr3t"}})
+    for form in ("text", "json"):
+        done = command("check", "cluster", "-o", form)
+        assert "*** ***" in done.output
+        assert not [secret for secret in ("pa55", "s3cr3t") if secret in done.output + done.messages]
+
+
+@pytest.mark.usefixtures("connect")
+def test_a_connection_that_is_not_there() -> None:
+    done = command("check", "nowhere", "-o", "json")
+    assert (done.code, done.output) == (1, "")
+    assert "There is no connection 'nowhere'" in done.messages
+    assert "airflow connections list" in done.messages
+
+
+def test_a_connection_that_cannot_be_read_is_named(connect: Callable[[str, str], None]) -> None:
+    connect("damaged", '{"conn_type": "mediaops_books", "password": "s3cr3t')
+    done = command("check", "damaged")
+    assert done.code == 1
+    assert "EnvironmentVariablesBackend could not be asked (JSONDecodeError)" in done.messages
+    assert "s3cr3t" not in done.messages
+
+
+def test_a_backend_that_denies_is_not_passed_over(
+    connect: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Vault:
+        def get_connection(self, conn_id: str) -> None:
+            raise PermissionError("s3cr3t path")
+
+    connect("books", book_database.connection(BOOKS))
+    monkeypatch.setattr("airflow.configuration.ensure_secrets_loaded", lambda: [Vault()])
+    done = command("check", "books")
+    assert (done.code, done.messages) == (1, "check: Vault denies access to connection 'books'.\n")
+
+
+def test_a_connection_of_another_type(connect: Callable[[str, str], None]) -> None:
+    connect("web", '{"conn_type": "http", "host": "web.example", "password": "s3cr3t-word"}')
+    done = command("check", "web")
+    assert done.code == 1
+    assert "is of type 'http'" in done.messages
+    assert "s3cr3t" not in done.messages
+
+
+def test_no_id_is_wrong_use() -> None:
+    assert command("check", " ").code == 2

@@ -1,0 +1,67 @@
+"""The declarations of the commands, in Airflow's command line and in our own."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import inspect
+
+import pytest
+
+from airflow_provider_mediaops.cli.commands import COMMANDS, Command, arguments_of
+from airflow_provider_mediaops.cli.program import main, parser
+from airflow_provider_mediaops.cli.sandbox import program_arguments
+from airflow_provider_mediaops.sandbox import __main__ as sandbox_program
+
+each_command = pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+
+
+@each_command
+def test_the_function_of_a_command_is_there(command: Command) -> None:
+    module, _, name = command.function.partition(":")
+    function = getattr(importlib.import_module(module), name)
+    assert list(inspect.signature(function).parameters) == ["options", "terminal"]
+
+
+@each_command
+def test_help_is_read_alike_by_argparse_and_rich(command: Command) -> None:
+    texts = [command.help, command.description, *(argument.help for argument in arguments_of(command))]
+    assert all(texts)
+    assert not [text for text in texts if {"%", "[", "]"} & set(text)]
+
+
+@each_command
+def test_each_command_has_help(command: Command, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([command.name, "--help"])
+    assert ended.value.code == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert command.description in shown
+    for argument in arguments_of(command):
+        assert argument.help in shown
+
+
+def test_wrong_use_has_its_own_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["no-such-command"])
+    assert ended.value.code == 2
+    assert "no-such-command" in capsys.readouterr().err
+
+
+def test_the_sandbox_takes_the_options_of_its_own_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new one of the sandbox must not be missing here."""
+    own: list[str] = []
+    monkeypatch.setattr(argparse.ArgumentParser, "add_argument", lambda _, *names, **__: own.extend(names))
+    with pytest.raises(SystemExit):
+        sandbox_program.main(["--no-such-option"])
+    monkeypatch.undo()
+    (sandbox,) = (command for command in COMMANDS if command.name == "sandbox")
+    assert [name for argument in sandbox.arguments for name in argument.names] == [
+        name for name in own if name not in {"-h", "--help"}
+    ]
+
+
+def test_the_sandbox_is_given_what_was_given() -> None:
+    options = parser().parse_args(["sandbox", "--port", "0", "--books-limit-reply", "404"])
+    assert program_arguments(options) == ["--port=0", "--books-limit-reply=404"]
+    assert program_arguments(parser().parse_args(["sandbox"])) == []

@@ -1,0 +1,109 @@
+"""How a command ends: its exit code, and its errors in plain words."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import logging
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_provider_mediaops.cli.commands import Command
+from airflow_provider_mediaops.cli.result import Line, Result
+from airflow_provider_mediaops.cli.run import run
+from airflow_provider_mediaops.cli.terminal import Terminal
+from airflow_provider_mediaops.exceptions import AuthenticationError, InvalidArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+COMMAND = Command("try", "", "", f"{__name__}:chosen")
+ended_by: Callable[[], Result]
+
+
+def chosen(options: argparse.Namespace, terminal: Terminal) -> Result:  # noqa: ARG001 - as every command
+    terminal.hide(["s3cr3t-key"])
+    return ended_by()
+
+
+class Closed(io.StringIO):
+    """A pipe whose reader went away."""
+
+    def write(self, text: str) -> int:
+        raise BrokenPipeError(32, "Broken pipe")
+
+
+def ran(way: Callable[[], Result], output: io.StringIO | None = None) -> tuple[int, str, str]:
+    """Run a command that ends in this way; give its exit code and what it wrote."""
+    global ended_by  # noqa: PLW0603 - a command is imported by its name
+    ended_by = way
+    output, messages = output or io.StringIO(), io.StringIO()
+    code = run(COMMAND, argparse.Namespace(output="text"), Terminal(output, messages, io.StringIO()))
+    return code, output.getvalue(), messages.getvalue()
+
+
+def raising(error: BaseException) -> Callable[[], Result]:
+    def way() -> Result:
+        raise error
+
+    return way
+
+
+def test_a_result_is_shown() -> None:
+    assert ran(lambda: Result(None, [Line("fine")])) == (0, "fine\n", "")
+
+
+def test_a_problem_has_an_exit_code() -> None:
+    assert ran(lambda: Result(None, [Line("not fine")], problem=True)) == (1, "not fine\n", "")
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (InvalidArgumentError("no such form"), 2, "try: no such form\n"),
+        (AuthenticationError("refused s3cr3t-key"), 1, "try: refused ***\n"),
+        (ValueError("no JSON"), 1, "try: no JSON\n"),
+        (
+            FileNotFoundError(2, "No such file or directory", "list.csv"),
+            1,
+            "try: list.csv: No such file or directory\n",
+        ),
+        (OSError("no filesystem"), 1, "try: no filesystem\n"),
+        (KeyboardInterrupt(), 130, "try: stopped.\n"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else None,
+)
+def test_an_error_is_told_in_plain_words(error: BaseException, code: int, message: str) -> None:
+    assert ran(raising(error)) == (code, "", message)
+
+
+def test_an_error_of_the_program_itself_keeps_its_traceback() -> None:
+    with pytest.raises(ZeroDivisionError):
+        ran(raising(ZeroDivisionError()))
+
+
+def test_a_reader_that_went_away_ends_the_command_in_silence() -> None:
+    code, _, messages = ran(lambda: Result(None, [Line("fine")]), Closed())
+    assert (code, messages) == (141, "")
+
+
+def test_log_lines_and_prints_of_libraries_stay_out_of_the_result(capsys: pytest.CaptureFixture[str]) -> None:
+    handler = logging.StreamHandler(sys.stdout)
+    root = logging.getLogger()
+    root.addHandler(handler)
+
+    def way() -> Result:
+        root.warning("a log line")
+        print("a print")  # noqa: T201 - as a library may do
+        return Result(None)
+
+    try:
+        assert ran(way) == (0, "", "")
+        assert handler.stream is sys.stdout
+    finally:
+        root.removeHandler(handler)
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "a log line\na print\n" in captured.err

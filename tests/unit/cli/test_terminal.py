@@ -1,0 +1,148 @@
+"""What a command found, in each of its forms."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+
+from airflow_provider_mediaops.cli.result import Fields, Line, Result, Table, Verbatim
+from airflow_provider_mediaops.cli.terminal import Terminal
+from airflow_provider_mediaops.exceptions import InvalidArgumentError
+
+RESULT = Result(
+    {"conn_id": "books", "left": 12},
+    [
+        Line("The connection works.", "good"),
+        Fields({"plan": "pro", "quota left": 12, "unknown": None}, title="books"),
+        Table(["name", "requests", "open"], [["é", 7, True], ["a longer name", 1200, None]], title="Keys"),
+    ],
+)
+PLAIN = """\
+The connection works.
+books
+  plan        pro
+  quota left  12
+Keys
+name           requests  open
+é                     7  yes
+a longer name      1200  -
+"""
+
+
+class Screen(io.StringIO):
+    """A terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def shown(result: Result, form: str = "text", *, secrets: tuple[str, ...] = ()) -> str:
+    output = io.StringIO()
+    terminal = Terminal(output, io.StringIO())
+    terminal.hide(secrets)
+    terminal.show(result, form)
+    return output.getvalue()
+
+
+def on_screen(result: Result, monkeypatch: pytest.MonkeyPatch, **environment: str) -> str:
+    for name in ("NO_COLOR", "FORCE_COLOR", "COLORTERM", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {"TERM": "xterm-256color", "COLUMNS": "80", **environment}.items():
+        monkeypatch.setenv(name, value)
+    screen = Screen()
+    Terminal(screen, io.StringIO()).show(result, "text")
+    return screen.getvalue()
+
+
+def test_a_pipe_gets_plain_text() -> None:
+    assert shown(RESULT) == PLAIN
+
+
+def test_a_pipe_gets_whole_lines_however_long() -> None:
+    name = "n" * 5_000
+    assert name in shown(Result(None, [Table(["name"], [[name]]), Fields({"name": name})])).splitlines()
+
+
+def test_a_program_gets_one_document() -> None:
+    assert json.loads(shown(RESULT, "json")) == RESULT.document
+
+
+def test_a_terminal_gets_colours(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "\x1b[32mThe connection works." in on_screen(RESULT, monkeypatch)
+
+
+def test_no_color_is_heeded(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "\x1b[32m" not in on_screen(RESULT, monkeypatch, NO_COLOR="1")
+
+
+def test_a_dumb_terminal_gets_no_escapes(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "\x1b" not in on_screen(RESULT, monkeypatch, TERM="dumb")
+
+
+def test_a_table_fits_the_width_and_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = Table(["name", "path"], [["x" * 30, "y" * 30]])
+    lines = on_screen(Result(None, [table]), monkeypatch, COLUMNS="40", TERM="dumb").splitlines()
+    assert max(map(len, lines)) <= 40
+    assert sum(line.count("x") for line in lines) == 30
+    assert sum(line.count("y") for line in lines) == 30
+
+
+def test_brackets_and_colons_are_no_markup(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "[bold]not bold[/bold] :smile:"
+    assert text in on_screen(Result(None, [Line(text), Fields({"a": text})]), monkeypatch, TERM="dumb")
+
+
+@pytest.mark.parametrize("steering", ["\x1b[2J", "\x9b2J", "\u202e", "\r", "\x08"])
+def test_what_a_service_sent_does_not_steer_the_terminal(steering: str) -> None:
+    text = f"name{steering}!"
+    output = shown(Result(None, [Line(text), Fields({"name": text}, text), Table(["name"], [[text]], text)]))
+    assert steering[0] not in output
+    assert output.count("name\ufffd") == 5
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_secrets_are_hidden(form: str) -> None:
+    secret = 's3cr3t-"of\\the/connection'
+    text = f"before {secret} after"
+    result = Result(
+        {text: [text, {"deep": (text,)}]},
+        [Line(text), Fields({"value": text}, text), Table(["column"], [[text]], text), Verbatim(text)],
+    )
+    output = shown(result, form, secrets=(secret,))
+    assert "before *** after" in output
+    assert "s3cr3t" not in output
+
+
+def test_text_for_another_program_is_left_alone() -> None:
+    text = "main;run\t[x] 5\nmain;wait 7"
+    assert shown(Result(None, [Verbatim(text)])) == text
+
+
+def test_messages_do_not_mix_with_the_result() -> None:
+    output, messages = io.StringIO(), io.StringIO()
+    terminal = Terminal(output, messages)
+    terminal.hide(["s3cr3t-key"])
+    terminal.say("asking with s3cr3t-key")
+    assert (output.getvalue(), messages.getvalue()) == ("", "asking with ***\n")
+
+
+@pytest.mark.parametrize(
+    ("answer", "agreed"), [("y\n", True), ("YES\n", True), ("n\n", False), ("\n", False), ("", False)]
+)
+def test_a_question_is_asked_and_the_answer_counts(answer: str, agreed: bool) -> None:  # noqa: FBT001
+    messages = io.StringIO()
+    assert Terminal(io.StringIO(), messages, Screen(answer)).confirm("Delete 3 files?", yes=False) is agreed
+    assert messages.getvalue() == "Delete 3 files? [y/N] "
+
+
+def test_yes_answers_in_advance() -> None:
+    messages = io.StringIO()
+    assert Terminal(io.StringIO(), messages, io.StringIO()).confirm("Delete 3 files?", yes=True)
+    assert messages.getvalue() == ""
+
+
+def test_nobody_there_is_no_yes() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"Delete 3 files\? .* --yes"):
+        Terminal(io.StringIO(), io.StringIO(), io.StringIO("y\n")).confirm("Delete 3 files?", yes=False)
