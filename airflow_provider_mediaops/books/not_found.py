@@ -8,8 +8,8 @@ were proved to work in the last ten minutes.
 
 Two tables say the rest: :data:`AFTER_WITNESS`, what becomes of a 404 after a witness was found, and
 :data:`MISSING_WITNESS`, what it means if the witness itself is not found. Single look-ups, the sensor, lists, bulk
-requests and resumed lists follow them alike (:mod:`airflow_provider_mediaops.books.held_not_found`); ``docs/books.md``
-shows them.
+requests and resumed lists follow them alike (:mod:`airflow_provider_mediaops.books.held_not_found`);
+``docs/guides/not_found.md`` shows them.
 """
 
 from __future__ import annotations

@@ -88,6 +88,53 @@ SANDBOX = Command(
     has_output=False,
 )
 
+HOT_THREADS = Command(
+    "hot-threads",
+    "Summarize hot-threads reports from files; make pages, stacks and JSON of them",
+    "Read reports of hot threads of any version of Elasticsearch and OpenSearch, as the cluster sends them and as a "
+    "capture keeps them in .txt files. Show the hottest pools, top frames, nodes and threads. Several reports are "
+    "compared, in the order in which they are given.",
+    "airflow_provider_mediaops.cli.hot_threads:run",
+    (
+        Argument(
+            ("files",),
+            "report; - is the standard input; s3:// and other stores work as in tasks",
+            {"nargs": "+", "metavar": "FILE"},
+        ),
+        Argument(("--html",), "write the page of all reports to this file; - is the standard output"),
+        Argument(("--folded",), "write their stacks for flame-graph tools to this file, or to -"),
+        Argument(("--json",), "write all that was read from them as JSON to this file, or to -"),
+    ),
+)
+
+ISBN = Command(
+    "isbn",
+    "Check a list of ISBNs without asking the service",
+    "Read a list as EnrichIsbnsOperator does. Show what is wrong on which line, which books are there more than once, "
+    "and how many requests, how much quota and how much time an enrichment will take. Nothing is sent.",
+    "airflow_provider_mediaops.cli.isbn:run",
+    (
+        Argument(
+            ("file",),
+            "list: .txt, .csv or .jsonl, each also with .gz, or .parquet; - is the standard input",
+            {"metavar": "FILE"},
+        ),
+        Argument(("--column",), "column or field that holds the ISBNs; not for .txt", {"default": "isbn"}),
+        Argument(
+            ("--format",),
+            "format of the standard input",
+            {"choices": ("txt", "csv", "jsonl", "parquet"), "default": "txt"},
+        ),
+        Argument(
+            ("--plan",),
+            "plan of the key; all plans if not given",
+            {"choices": ("default", "premium", "pro")},
+        ),
+        Argument(("--quota",), "requests a day that the key has, to count the days", {"type": int}),
+        Argument(("--limit",), "how many lines and books to list at most", {"type": int, "default": 20}),
+    ),
+)
+
 CHECK = Command(
     "check",
     "Test a connection; show its rate, quota and versions",
@@ -145,7 +192,7 @@ LEFTOVERS = Command(
     ),
 )
 
-COMMANDS = (CHECK, RATE, LEFTOVERS, SANDBOX)
+COMMANDS = (CHECK, HOT_THREADS, ISBN, RATE, LEFTOVERS, SANDBOX)
 
 
 def arguments_of(command: Command) -> tuple[Argument, ...]:

@@ -53,7 +53,7 @@ ROWS = {
     "it succeeded, and the task was cleared": ("second", "cleared"),
     "it succeeded, and the task was cleared, with `post_again_on_clear=True`": ("second", "cleared_to_post_again"),
 }
-PAGE = Path(__file__).parents[2] / "docs" / "video.md"
+PAGE = Path(__file__).parents[2] / "docs" / "guides" / "post_bulletin.md"
 TABLE = PAGE.read_text(encoding="utf-8").partition("| what happened to a try |")[2].partition("\n\n")[0]
 
 

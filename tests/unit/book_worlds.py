@@ -36,7 +36,7 @@ class World:
     """
     Something that answers at the address of a connection.
 
-    :param name: a few words; ``tests/unit/books/test_docs.py`` knows its row in ``docs/books.md``.
+    :param name: a few words; ``tests/unit/books/test_docs.py`` knows its row in ``docs/guides/not_found.md``.
     :param answer: its reply to a path.
     :param error: what a look-up of an existing book raises there, whichever way it is asked for; None if the look-up
         is right to say ``not_found``.

@@ -1,4 +1,4 @@
-"""The rule of 404s in docs/books.md agrees with the code: its two tables, and that of the wrong worlds."""
+"""The rule of 404s in docs/guides/not_found.md agrees with the code: its two tables, and that of the wrong worlds."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from tests.unit.book_worlds import World
 
-PAGE = (Path(__file__).parents[3] / "docs" / "books.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "guides" / "not_found.md").read_text(encoding="utf-8")
 BODIES: Mapping[str, Sequence[Mapping[str, Any] | bytes]] = {
     "JSON with `error_message`: the service's clear words for a missing book": [NO_SUCH_BOOK],
     "JSON with `errorMessage`: the documented words for the limit": [LIMIT_404],
