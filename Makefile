@@ -4,7 +4,7 @@
 #                     and the demo
 #   make test-all     make test, then the suites that start real clusters, object stores, a browser, several workers
 #                     and the oldest Airflow; REQUIRE=all (or a list such as unit,cluster) turns their skips into failures
-#   make lint, make docs, make unit, make benchmarks, make lock, make clean
+#   make lint, make docs, make links, make unit, make benchmarks, make lock, make clean
 
 PYTHON ?= python3
 KEEP ?=
@@ -26,7 +26,7 @@ OLDEST_PYTHON = $(shell PYENV_VERSION=3.10 python3.10 -c 'import sys; print(sys.
 # Coverage slows the tests down, so only the run of all suites measures it.
 COVERAGE = $(if $(filter test-all,$(MAKECMDGOALS)),--cov --cov-report= --cov-fail-under=0)
 
-.PHONY: help demo test test-all lint docs unit floor benchmarks lock clean
+.PHONY: help demo test test-all lint docs links unit floor benchmarks lock clean
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -46,11 +46,16 @@ lint: .venv/ready
 	@.venv/bin/ruff format --check --quiet
 	@report=$$(.venv/bin/lint-imports --no-cache --no-logo) || { echo "$$report"; exit 1; }
 	@.venv/bin/mypy
+	@.venv/bin/codespell
 
 docs: .venv/ready
 	@echo "== Documentation"
 	@.venv/bin/python -m sphinx -q -W --keep-going -b html docs docs/_build
 	@echo "docs/_build/index.html"
+
+# Needs the network, so it is no part of the tests. Links within the pages are checked by `make docs` and the tests.
+links: .venv/ready
+	@.venv/bin/python -m sphinx -q -b linkcheck docs docs/_build/links
 
 # These start no server but those of the checkout (and Redis, where it is installed). Some tests wait, so three processes keep two cores busy.
 unit: .venv/ready
@@ -69,6 +74,7 @@ test-all: test floor
 	@$(if $(REQUIRE),scripts/install-system-packages)
 	@.venv/bin/$(PYTEST) tests/cluster tests/stores $(COVERAGE) --cov-append
 	@.venv/bin/$(PYTEST) tests/system tests/browser $(COVERAGE) --cov-append
+	@.venv/bin/$(PYTEST) tests/newcomer
 	@.venv/bin/$(PYTEST) tests/distributed
 	@.venv/bin/coverage report
 

@@ -150,7 +150,7 @@ YES = Argument(("-y", "--yes"), "do it without asking", {"action": "store_true"}
 RATE = Command(
     "rate",
     "Show who shares the rate of a key, and what is reserved, paused or used up",
-    "Show the keys whose rate workers and triggerers share: the connections of each key, the requests that are reserved "
+    "Show the keys whose rate workers and triggerers share: the connections of a key, the requests that are reserved "
     "ahead, a pause that the service asked for, and a quota that is used up. A key is named by its connections and a "
     "fingerprint. Without CONN_ID, all keys of the stores are shown, and the connections of the environment and of "
     "Airflow's database; those of a secrets backend cannot be listed. No service is asked.",
@@ -167,7 +167,32 @@ RATE = Command(
     ),
 )
 
-COMMANDS = (CHECK, HOT_THREADS, ISBN, RATE, SANDBOX)
+LEFTOVERS = Command(
+    "leftovers",
+    "List or delete what tasks that never came back have staged",
+    "List the hidden files and objects that attempts of exports and enrichments have left beside their destinations, "
+    "when they died and no later attempt went on. Published files and their receipts stay. What was written not long "
+    "ago, what a running attempt holds, and what belongs to a task that Airflow's database shows as running, deferred "
+    "or waiting for its next try, is never deleted.",
+    "airflow_provider_mediaops.cli.leftovers:run",
+    (
+        Argument(
+            ("paths",),
+            "a folder, searched with all below it, or one destination; on the local disk, or on an object store, for "
+            "example s3://conn_id@bucket/folder/",
+            {"metavar": "PATH", "nargs": "+"},
+        ),
+        Argument(
+            ("--older-than",),
+            "how long it must not have been written to be deleted, such as 12h or 30d; 7d if not given",
+            {"metavar": "AGE", "default": "7d"},
+        ),
+        Argument(("--delete",), "delete it", {"action": "store_true"}),
+        YES,
+    ),
+)
+
+COMMANDS = (CHECK, HOT_THREADS, ISBN, RATE, LEFTOVERS, SANDBOX)
 
 
 def arguments_of(command: Command) -> tuple[Argument, ...]:

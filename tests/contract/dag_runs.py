@@ -56,12 +56,17 @@ def dags_of(file: Path) -> dict[str, DAG]:
     return found
 
 
-def run(dag: DAG, **how: Any) -> Run:
-    """Write a DAG down in the metadata database, as the DAG processor does, and run it."""
+def write_down(dag: DAG) -> None:
+    """Write a DAG down in the metadata database, as the DAG processor does."""
     bag = _dagbag.DagBag(collect_dags=False)
     bag.bag_dag(dag)
     DagBundlesManager().sync_bundles_to_db()
     _dagbag.sync_bag_to_db(bag, _BUNDLE, None)
+
+
+def run(dag: DAG, **how: Any) -> Run:
+    """Write a DAG down in the metadata database, and run it."""
+    write_down(dag)
     with _time_limit():
         ended = dag.test(**how)
     with create_session() as session:

@@ -31,11 +31,17 @@ PRINTED = {
 }
 # The tasks of each DAG file.
 TASKS = {
+    "book_sensor": ["wait", "post"],
+    "bulletin_notifier": ["enrich"],
     "capture": ["capture"],
+    "capture_notifier": ["enrich"],
+    "cpu_sensor": ["wait", "names", "post"],
     "enrichment_alert": ["enrich", "check"],
-    "notifier": ["enrich"],
+    "subscription_sensor": ["wait", "post"],
     "subscriptions": ["wait", "export", "post"],
 }
+# The DAGs of a file with several.
+DAGS = {"books_of_the_day": ["books_of_the_day", "report_on_books"]}
 
 
 @pytest.fixture
@@ -66,6 +72,18 @@ def test_a_dag_file_has_its_tasks(name: str) -> None:
     assert dag.task_ids == TASKS[name]
 
 
+@pytest.mark.usefixtures("airflow_db", "sandbox")
+def test_the_event_of_an_asset_tells_the_next_dag_what_was_written(tmp_path: Path) -> None:
+    dags = dag_runs.dags_of(SNIPPETS / "books_of_the_day.py")
+    assert sorted(dags) == DAGS["books_of_the_day"]
+    (tmp_path / "wanted.csv").write_text("\n".join(["isbn", *sample_isbns(2), "none"]))
+
+    run = dag_runs.run(dags["books_of_the_day"], logical_date=None, run_conf={"folder": tmp_path.as_uri()})
+    told = dag_runs.run(dags["report_on_books"], logical_date=None)
+
+    assert told.values["report"] == f"2 books in {run.values['enrich']['path']}"
+
+
 def test_the_result_of_an_enrichment_is_the_one_that_is_shown(sandbox: SandboxServer, tmp_path: Path) -> None:
     from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 
@@ -84,6 +102,23 @@ def test_the_result_of_an_enrichment_is_the_one_that_is_shown(sandbox: SandboxSe
     assert sandbox.state.requests
 
 
+def test_a_row_of_an_enrichment_and_the_record_of_a_sensor_are_those_that_are_shown(
+    sandbox: SandboxServer, tmp_path: Path
+) -> None:
+    from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
+    from airflow_provider_mediaops.sensors.books import BookSensor
+
+    shown = json.loads((SNIPPETS / "enrichment_row.json").read_text())
+    source, file = tmp_path / "source.csv", tmp_path / "books.jsonl"
+    source.write_text(f"isbn,sku,price\n{shown['input']},{shown['source']['sku']},{shown['source']['price']}\n")
+    EnrichIsbnsOperator(task_id="enrich", source=str(source), destination=str(file)).execute({})
+    record = BookSensor(task_id="wait", isbn="978-0-14-044913-6").execute({})
+
+    assert json.loads(file.read_text()) == shown
+    assert record == json.loads((SNIPPETS / "book_sensor_result.json").read_text())
+    assert sandbox.state.requests
+
+
 def test_a_check_of_the_result_raises_if_many_have_no_record() -> None:
     [dag] = dag_runs.dags_of(SNIPPETS / "enrichment_alert.py").values()
     check: Any = getattr(dag.get_task("check"), "python_callable")  # noqa: B009 only operators of functions have it
@@ -95,7 +130,7 @@ def test_a_check_of_the_result_raises_if_many_have_no_record() -> None:
 
 
 def test_every_snippet_is_run() -> None:
-    assert {path.stem for path in SNIPPETS.glob("*.py")} == {*PRINTED, *TASKS}
+    assert {path.stem for path in SNIPPETS.glob("*.py")} == {*PRINTED, *TASKS, *DAGS}
 
 
 def test_every_snippet_is_shown_somewhere() -> None:

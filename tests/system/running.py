@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import psutil
 
 from airflow_provider_mediaops.sandbox.server import SandboxServer
-from scripts.local_airflow import REQUEST_SECONDS, LocalAirflow, TaskInstance
+from scripts.local_airflow import DAG_SECONDS, REQUEST_SECONDS, LocalAirflow, TaskInstance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -42,6 +42,17 @@ class WatchedAirflow(LocalAirflow):
         events: list[dict[str, Any]] = self._call("GET", path, params={"full_content": True})["content"]
         return events
 
+    def links(self, dag_id: str, run_id: str, task_id: str) -> dict[str, str | None]:
+        """Give the links of a task instance, as its page shows them."""
+        links: dict[str, str | None] = self._call("GET", f"{_task_path(dag_id, run_id, task_id)}/links")["extra_links"]
+        return links
+
+    def asset_events(self, dag_id: str, run_id: str) -> dict[str, dict[str, Any]]:
+        """Give the extra of the events that a run's tasks made, by the names of the assets."""
+        query = {"source_dag_id": dag_id, "source_run_id": run_id}
+        events = self._call("GET", "api/v2/assets/events", params=query)["asset_events"]
+        return {event["name"]: event["extra"] for event in events}
+
     def connect(self, conn_id: str, connection: dict[str, Any]) -> None:
         """Add a connection to the database; its `extra` is a dictionary."""
         extra = json.dumps(connection.get("extra", {}))
@@ -55,6 +66,22 @@ class WatchedAirflow(LocalAirflow):
     def mark(self, dag_id: str, run_id: str, task_id: str, state: str) -> None:
         """Mark a task with a state, as a person does in the user interface."""
         self._call("PATCH", _task_path(dag_id, run_id, task_id), json={"new_state": state})
+
+    def unpause(self, dag_id: str) -> None:
+        """Let a DAG be started by its schedule, once its file is parsed."""
+        self._wait_until(lambda: self._knows(dag_id), DAG_SECONDS, f"the DAG {dag_id} is there")
+        self._call("PATCH", f"api/v2/dags/{dag_id}", json={"is_paused": False})
+
+    def asked_people(self, dag_id: str, run_id: str) -> list[str]:
+        """Give the tasks of a run that wait for a person's answer."""
+        path = f"api/v2/dags/{dag_id}/dagRuns/{run_id}/hitlDetails"
+        details = self._call("GET", path, params={"response_received": False})["hitl_details"]
+        return [detail["task_instance"]["task_id"] for detail in details]
+
+    def answer(self, dag_id: str, run_id: str, task_id: str, option: str) -> None:
+        """Answer a task that waits for a person, as one does in the user interface."""
+        path = f"{_task_path(dag_id, run_id, task_id)}/-1/hitlDetails"
+        self._call("PATCH", path, json={"chosen_options": [option], "params_input": {}})
 
     def task_state(self, dag_id: str, run_id: str, task_id: str) -> dict[str, Any]:
         """Give what stands in a task's state store."""

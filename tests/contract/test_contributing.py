@@ -1,0 +1,90 @@
+"""docs/contributing.md describes the tree as it is, and docs/compatibility.md the versions."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_mediaops.get_provider_info import get_provider_info
+from tests.contract.page_tables import sections, table
+
+# Python 3.10 has it as a package only.
+_toml = pytest.importorskip("tomllib" if importlib.util.find_spec("tomllib") else "tomli")
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "airflow_provider_mediaops"
+PAGE = (ROOT / "docs" / "contributing.md").read_text()
+COMPATIBILITY = sections((ROOT / "docs" / "compatibility.md").read_text())
+PYPROJECT: dict[str, Any] = _toml.loads((ROOT / "pyproject.toml").read_text())
+
+
+def test_the_layers_are_those_that_lint_checks() -> None:
+    [contract] = [each for each in PYPROJECT["tool"]["importlinter"]["contracts"] if each["type"] == "layers"]
+    drawn = "\n".join(layer.replace(" | ", "  ") for layer in contract["layers"])
+
+    assert f"```text\n{drawn}\n```" in PAGE, f"docs/contributing.md has to show these layers:\n{drawn}"
+
+
+def test_every_room_is_in_a_layer() -> None:
+    block = re.search(r"```text\n(.*?)```", PAGE, flags=re.DOTALL)
+    assert block
+    rooms = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+
+    assert set(block[1].split()) == rooms - {"__init__", "sandbox"}
+
+
+@pytest.mark.parametrize("path", sorted(set(re.findall(r"`([\w./]+(?:/|\.py|\.toml|/\w+))`", PAGE))))
+def test_a_path_that_is_named_exists(path: str) -> None:
+    assert (ROOT / path).exists() or (PACKAGE / path).exists() or list(PACKAGE.rglob(path))
+
+
+def test_every_folder_is_listed() -> None:
+    listed = {row["folder"].strip("`/") for row in table(sections(PAGE)["Where things are"])}
+    left_out = {"requirements", ".ci"} | {name for name in listed if not (ROOT / name).is_dir()}
+    tracked = {path.name for path in ROOT.iterdir() if path.is_dir() and not path.name.startswith(("_", "."))}
+
+    assert listed - left_out == tracked - left_out
+
+
+def test_every_suite_is_listed_and_started() -> None:
+    listed = {row["suite"].strip("`") for row in table(sections(PAGE)["Tests"])}
+    suites = {f"tests/{path.name}" for path in (ROOT / "tests").iterdir() if list(path.rglob("test_*.py"))}
+    makefile = (ROOT / "Makefile").read_text()
+
+    assert listed == suites - {"tests/benchmarks"}
+    assert [suite for suite in sorted(listed) if suite not in makefile] == []
+
+
+def test_the_versions_are_those_of_the_package() -> None:
+    rows = table(COMPATIBILITY["Airflow and Python"])
+    pythons = [name.removeprefix("Python ") for name in rows[0] if name.startswith("Python")]
+    named = [text.rpartition(":: ")[2] for text in PYPROJECT["project"]["classifiers"] if ":: 3." in text]
+    [airflow] = [text for text in PYPROJECT["project"]["dependencies"] if text.startswith("apache-airflow>=")]
+    [newest] = re.findall(r"^apache-airflow==(.+)$", (ROOT / "requirements" / "newest.txt").read_text(), re.MULTILINE)
+    [oldest] = re.findall(r"^apache-airflow==(.+)$", (ROOT / "requirements" / "floor.txt").read_text(), re.MULTILINE)
+
+    assert pythons == named
+    assert PYPROJECT["project"]["requires-python"] == f">={pythons[0]},<3.{int(pythons[-1].partition('.')[2]) + 1}"
+    assert (rows[0]["Airflow"], rows[-1]["Airflow"]) == (_minor(oldest), _minor(newest))
+    assert airflow == f"apache-airflow>={oldest}"
+    text = COMPATIBILITY["Airflow and Python"]
+    assert f"the oldest version, {oldest}, and on the newest, {newest}" in " ".join(text.split())
+    assert f"apache/airflow:{newest}" in (ROOT / "docs" / "deployment.md").read_text()
+
+
+def _minor(version: str) -> str:
+    return version.rpartition(".")[0]
+
+
+def test_the_stable_names_are_there() -> None:
+    """What rows of the database and DAG files name."""
+    named = re.findall(r"`(\w+(?:\.\w+)+)`", (ROOT / "CHANGELOG.md").read_text())
+    modules = [name for name in named if name.startswith(("triggers.", "notifications."))]
+
+    assert modules
+    assert [name for name in modules if importlib.util.find_spec(f"airflow_provider_mediaops.{name}") is None] == []
+    assert get_provider_info()["package-name"] == "airflow-provider-mediaops"

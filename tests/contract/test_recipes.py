@@ -1,0 +1,270 @@
+"""The DAGs of docs/recipes.md, each run against the sandbox."""
+
+from __future__ import annotations
+
+import json
+import runpy
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_provider_mediaops.hooks.books import BookDatabaseHook
+from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
+from airflow_provider_mediaops.sandbox.cluster.nodes import CpuPin
+from airflow_provider_mediaops.sandbox.faults import StatusFault
+from airflow_provider_mediaops.sandbox.limits import DailyQuota
+from airflow_provider_mediaops.sandbox.server import SandboxServer
+from airflow_provider_mediaops.sandbox.state import Settings
+from scripts import shown_code
+from tests.contract import dag_runs
+from tests.contract.mail_server import MailServer
+from tests.system.running import wait_for
+
+if TYPE_CHECKING:
+    from tests.contract.dag_runs import Run
+
+ROOT = Path(__file__).parents[2]
+RECIPES = ROOT / "docs" / "recipes"
+# Two of them need a scheduler, and are in tests/system: one waits for a person, one for another DAG.
+NIGHT = datetime(2026, 3, 1, 2, tzinfo=timezone.utc)
+
+pytestmark = [
+    pytest.mark.usefixtures("airflow_db"),
+    # What Airflow's own decorators import.
+    pytest.mark.filterwarnings("ignore:The `airflow.utils.operator_helpers"),
+]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Runs the DAG of a recipe, with its files below a folder."""
+
+    name: str
+    folder: Path
+
+    def run(self, at: datetime = NIGHT, **params: Any) -> Run:
+        dag = dag_runs.dags_of(RECIPES / f"{self.name}.py")[self.name]
+        for task_id in dag.task_ids:
+            # The tests clear failed tasks themselves, and wait for no delay. A sensor has one look.
+            task: Any = dag.get_task(task_id)
+            task.retries = 0
+            if hasattr(task, "poke"):
+                task.timeout = 0
+        return dag_runs.run(dag, run_after=at, logical_date=at, run_conf={"folder": self.folder.as_uri(), **params})
+
+    def files(self) -> dict[str, Path]:
+        """Return what was written, without receipts."""
+        found = [path for path in self.folder.rglob("[!.]*") if path.is_file()]
+        return {path.relative_to(self.folder).as_posix(): path for path in found}
+
+
+Recipes = Callable[[str], Recipe]
+Connect = Callable[[SandboxServer], None]
+
+
+@pytest.fixture
+def recipes(tmp_path: Path) -> Recipes:
+    return lambda name: Recipe(name, tmp_path / "output")
+
+
+@pytest.fixture
+def connect(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Connect:
+    """Make a sandbox the services of Airflow's connections, with a store of the rate that no other test knows."""
+
+    def to(server: SandboxServer) -> None:
+        for name, text in server.connections().items():
+            connection = json.loads(text)
+            if "BOOKS" in name:
+                connection["extra"]["rate_limit_store"] = f"sqlite:///{tmp_path}/rates.db"
+            monkeypatch.setenv(name, json.dumps(connection))
+
+    return to
+
+
+def test_a_nightly_export_says_what_has_changed(recipes: Recipes, connect: Connect) -> None:
+    recipe = recipes("nightly_export")
+    for night, subscriptions in enumerate((20, 23, 21)):
+        with SandboxServer(settings=Settings(subscriptions=subscriptions)) as server:
+            connect(server)
+            run = recipe.run(NIGHT + timedelta(days=night))
+        assert run.state == "success"
+
+    changes = {name: json.loads(path.read_text()) for name, path in recipe.files().items() if "changes" in name}
+    assert {name: (len(each["added"]), len(each["removed"])) for name, each in changes.items()} == {
+        "2026-03-01/changes.json": (20, 0),
+        "2026-03-02/changes.json": (3, 0),
+        "2026-03-03/changes.json": (0, 2),
+    }
+    assert run.values["what_changed"] == {"added": 0, "removed": 2}
+    assert all(channel.startswith("UCtopic-") for channel in changes["2026-03-03/changes.json"]["removed"])
+
+
+def test_a_long_list_takes_several_days_of_quota(recipes: Recipes, connect: Connect) -> None:
+    recipe = recipes("million_isbns")
+    isbns = sample_isbns(11)
+    recipe.folder.mkdir()
+    source = recipe.folder / "isbns.csv"
+    source.write_text("isbn,shelf\n" + "".join(f"{isbn},{row}\n" for row, isbn in enumerate(isbns)))
+    params: dict[str, Any] = {"source": source.as_uri(), "destination": (recipe.folder / "books.jsonl").as_uri()}
+    with SandboxServer(settings=Settings(books_daily_requests=6)) as server:
+        connect(server)
+        states: list[str] = []
+        while not states or states[-1] != "success":
+            run = recipe.run(**params)
+            states.append(run.state)
+            assert len(states) < 8, states
+            # The next day: the provider learns of the new quota as by the Test button.
+            server.state.books_quota = DailyQuota()
+            # That button's requests wait for no turn, so the rate of the second before may refuse them.
+            wait_for(lambda: BookDatabaseHook().test_connection()[0], "the key works again")
+        asked = [request.path.rsplit("/", 1)[-1] for request in server.state.requests if request.status == 200]
+
+    assert states[0] == "failed"
+    assert run.values["enrich"]["resumed"] is True
+    rows = [json.loads(line) for line in (recipe.folder / "books.jsonl").read_text().splitlines()]
+    assert [(row["isbn13"], row["status"], row["source"]["shelf"]) for row in rows] == [
+        (isbn, "found", str(row)) for row, isbn in enumerate(isbns)
+    ]
+    # No book was asked for on two days.
+    assert sorted(isbn for isbn in asked if isbn in isbns) == sorted(isbns)
+
+
+def test_the_team_gets_the_page_of_the_capture(
+    recipes: Recipes, sandbox: SandboxServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = recipes("capture_and_page")
+    sandbox.state.cluster.pin(CpuPin(node="sandbox-2", percent=97))
+    with MailServer() as server:
+        extra = {"disable_ssl": True, "disable_tls": True, "from_email": "airflow@example.com"}
+        connection = {"conn_type": "smtp", "host": "127.0.0.1", "port": server.port, "extra": extra}
+        monkeypatch.setenv("AIRFLOW_CONN_SMTP_DEFAULT", json.dumps(connection))
+        run = recipe.run(sustained_for=1, to="night-shift@example.com")
+
+    assert run.state == "success"
+    [mail] = server.mails
+    assert (mail["to"], mail["subject"]) == ("night-shift@example.com", "sandbox-2 is at 97.0 % CPU")
+    [page] = mail.iter_attachments()
+    assert page.get_filename() == "hot_threads.html"
+    written = recipe.files()[f"{run.run_id}/hot_threads.html"].read_text()
+    assert page.get_content().decode() == written
+    hottest = run.values["capture"]["hottest"][0]["thread"]
+    body = mail.get_body()
+    assert body is not None
+    assert hottest in body.get_content()
+
+
+def test_nobody_is_paged_while_the_cluster_is_calm(recipes: Recipes, sandbox: SandboxServer) -> None:
+    """There is no mail server: a mail would fail the run."""
+    recipe = recipes("capture_and_page")
+    for node in ("sandbox-1", "sandbox-2", "sandbox-3"):
+        sandbox.state.cluster.pin(CpuPin(node=node, percent=10))
+    run = recipe.run(sustained_for=1, wait_timeout=2)
+
+    assert run.tasks == {"capture": "skipped", "page_the_team": "skipped"}
+
+
+def test_a_node_that_runs_hot_in_a_restart_is_captured(recipes: Recipes, sandbox: SandboxServer) -> None:
+    recipe = recipes("rolling_restart")
+    for node, percent in (("sandbox-1", 97), ("sandbox-2", 10), ("sandbox-3", 0)):
+        sandbox.state.cluster.pin(CpuPin(node=node, percent=percent))
+    # The first reading of one of them fails: its node restarts.
+    sandbox.state.faults.arm(StatusFault(service="cluster", status=503, path="sandbox-3"))
+    nodes = ["sandbox-1", "sandbox-2", "sandbox-3"]
+    run = recipe.run(nodes=nodes, sustained_for=0, wait_timeout=2, calm_below=98)
+
+    assert [run.tasks[f"capture[{index}]"] for index in range(3)] == ["success", "skipped", "skipped"]
+    assert run.values["capture[0]"]["cpu"][0]["node"] == "sandbox-1"
+    assert [name for name in recipe.files() if name.endswith("txt")] == [f"{run.run_id}/sandbox-1.txt"]
+    assert run.values["all_calm"] == {"sandbox-1": 97, "sandbox-2": 10, "sandbox-3": 0}
+    assert run.state == "success"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "calm_below"), [(["sandbox-1"], 97), (["sandbox-1", "sandbox-9"], 98)], ids=["busy", "missing"]
+)
+def test_nodes_that_are_busy_or_missing_are_not_calm(
+    recipes: Recipes, sandbox: SandboxServer, nodes: list[str], calm_below: int
+) -> None:
+    recipe = recipes("rolling_restart")
+    sandbox.state.cluster.pin(CpuPin(node="sandbox-1", percent=97))
+    run = recipe.run(nodes=nodes, sustained_for=0, wait_timeout=1, calm_below=calm_below)
+
+    assert run.tasks["all_calm"] == "failed"
+
+
+def test_a_digest_names_what_is_new(recipes: Recipes, sandbox: SandboxServer) -> None:
+    recipe = recipes("weekly_digest")
+    # The subscriptions of the sandbox are some years old.
+    run = recipe.run(days=36500)
+
+    [posted] = sandbox.state.bulletins
+    text = posted["snippet"]["description"]
+    assert text.startswith("New this week: ")
+    assert text.endswith(" and 110 more.")
+    records = [json.loads(line) for line in recipe.files()[f"{run.run_id}.jsonl"].read_text().splitlines()]
+    newest = max(records, key=lambda record: record["snippet"]["publishedAt"])
+    assert text.startswith(f"New this week: {newest['snippet']['title']}, ")
+
+
+def test_a_week_without_news_posts_nothing(recipes: Recipes, sandbox: SandboxServer) -> None:
+    recipe = recipes("weekly_digest")
+    run = recipe.run(days=0)
+
+    assert run.tasks == {"export": "success", "digest": "success", "post": "skipped"}
+    assert sandbox.state.bulletins == []
+
+
+@pytest.mark.parametrize(("needed", "state"), [(500, "success"), (501, "skipped")])
+def test_a_list_waits_for_its_quota(recipes: Recipes, connect: Connect, needed: int, state: str) -> None:
+    recipe = recipes("spend_quota_wisely")
+    recipe.folder.mkdir()
+    source = recipe.folder / "new.csv"
+    source.write_text("isbn\n9780140449136\n")
+    with SandboxServer(settings=Settings(books_daily_requests=1500)) as server:
+        connect(server)
+        assert BookDatabaseHook().key_usage().left in (1499, 1500)  # type: ignore[union-attr]
+        left = BookDatabaseHook().key_usage().left  # type: ignore[union-attr]
+        # The look itself costs one.
+        run = recipe.run(source=source.as_uri(), needed=needed, keep=left - 1 - 500)
+
+    assert run.tasks == {"quota_is_left": state, "enrich": state}
+
+
+def test_a_channel_that_fails_stops_no_other(recipes: Recipes, sandbox: SandboxServer) -> None:
+    recipe = recipes("channels")
+    channels = ["UCsandbox-mine", "UCsandbox-private", "UCsandbox-few"]
+    run = recipe.run(channels=channels)
+
+    assert run.tasks == {
+        "channels": "success",
+        "export[0]": "success",
+        "export[1]": "failed",
+        "export[2]": "success",
+        "report": "success",
+    }
+    assert run.values["report"] == {"channels": 2, "subscriptions": 127, "changed": 2}
+    assert set(recipe.files()) == {"UCsandbox-mine.parquet", "UCsandbox-few.parquet"}
+    assert recipe.run(NIGHT + timedelta(days=1), channels=["UCsandbox-few"]).values["report"]["changed"] == 0
+    assert sandbox.state.requests
+
+
+def test_the_test_of_a_dag_that_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = runpy.run_path(str(RECIPES / "testing" / "test_my_dag.py"))
+    dag_runs.write_down(shown["dag"])
+
+    shown["test_the_books_are_found_in_spite_of_an_error"](tmp_path, monkeypatch)
+
+
+def test_each_recipe_is_run_and_shown() -> None:
+    here = Path(__file__).read_text() + (ROOT / "tests" / "system" / "test_recipes.py").read_text()
+    names = {path.stem for path in RECIPES.glob("*.py")}
+    assert [name for name in sorted(names) if f'"{name}"' not in here] == []
+    shown = shown_code.files_of((ROOT / "docs" / "recipes.md").read_text())
+    # One recipe is an example that `make demo` runs, too; and one block is a test.
+    others = {"example_dags/example_hot_nodes.py", "docs/recipes/testing/test_my_dag.py"}
+    assert set(shown) == {f"docs/recipes/{name}.py" for name in names} | others
+    assert len(names) == 9

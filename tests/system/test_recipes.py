@@ -1,0 +1,52 @@
+"""The recipes that need more than one run of one DAG: a person who approves, and a DAG that starts another."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.system.running import ended, wait_for
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from airflow_provider_mediaops.sandbox.server import SandboxServer
+    from tests.system.running import Runs, WatchedAirflow
+
+APPROVED, LISTED = "approved_bulletin", "new_list"  # docs/recipes
+
+
+@pytest.mark.parametrize("answer", ["Approve", "Reject"])
+def test_a_bulletin_is_posted_if_it_was_approved(
+    runs: Runs, airflow: WatchedAirflow, sandbox: SandboxServer, output: Path, answer: str
+) -> None:
+    runs.all_ended()  # they post as well
+    before = len(sandbox.state.bulletins)
+    run_id = airflow.trigger(APPROVED, {"folder": f"{output.as_uri()}/{APPROVED}"})
+    wait_for(lambda: "approve" in airflow.asked_people(APPROVED, run_id), "the task asks for an approval")
+    assert len(sandbox.state.bulletins) == before
+
+    airflow.answer(APPROVED, run_id, "approve", answer)
+    run = ended(airflow, APPROVED, run_id)
+
+    posted = [bulletin["snippet"]["description"] for bulletin in sandbox.state.bulletins[before:]]
+    assert run.state == "success"
+    assert run.states["post"] == ("success" if answer == "Approve" else "skipped")
+    assert posted == (["We follow 1234 channels now."] if answer == "Approve" else [])
+
+
+def test_a_new_list_is_enriched_by_the_dag_that_waits_for_it(runs: Runs, airflow: WatchedAirflow, output: Path) -> None:
+    runs.all_ended()
+    airflow.unpause("enrich_new_list")
+    run_id = airflow.trigger("write_list", {"folder": f"{output.as_uri()}/{LISTED}"})
+    assert ended(airflow, "write_list", run_id).state == "success"
+    wait_for(lambda: bool(airflow.run_ids("enrich_new_list")), "the event has started a run")
+    [started] = airflow.run_ids("enrich_new_list")
+    run = ended(airflow, "enrich_new_list", started)
+
+    assert run.states == {"lists": "success", "enrich[0]": "success"}
+    [dataset] = (output / LISTED).glob("[!.]*.jsonl")
+    rows = [json.loads(line) for line in dataset.read_text().splitlines()]
+    assert [(row["status"], row["source"]["shelf"]) for row in rows] == [("found", "A1"), ("found", "B2")]
