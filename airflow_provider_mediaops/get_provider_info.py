@@ -59,6 +59,19 @@ def get_provider_info() -> dict[str, Any]:
         "operators": _modules("operators"),
         "sensors": _modules("sensors"),
         "triggers": _modules("triggers"),
+        "extra-links": [
+            "airflow_provider_mediaops.operators.links.HotThreadsReportLink",
+            "airflow_provider_mediaops.operators.links.DatasetLink",
+        ],
+        "asset-uris": [
+            {
+                "schemes": [f"mediaops-{service}"],
+                "handler": "airflow_provider_mediaops.asset_uris.sanitize_uri",
+                "factory": f"airflow_provider_mediaops.asset_uris.create_{service}_asset",
+                "to_openlineage_converter": "airflow_provider_mediaops.asset_uris.convert_asset_to_openlineage",
+            }
+            for service in _SERVICES
+        ],
         "notifications": [
             "airflow_provider_mediaops.notifications.PostBulletinNotifier",
             "airflow_provider_mediaops.notifications.CaptureHotThreadsNotifier",

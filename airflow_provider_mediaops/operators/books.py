@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import time
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from airflow.providers.common.compat.sdk import BaseOperator
 
@@ -20,27 +18,30 @@ from airflow_provider_mediaops.arguments import (
     read_texts,
 )
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, StorageError
-from airflow_provider_mediaops.operators.dataset_owner import owner_of
+from airflow_provider_mediaops.operators.dataset_owner import digest_of, owner_of
+from airflow_provider_mediaops.operators.links import DatasetLink
+from airflow_provider_mediaops.operators.traced_task import TracedTask
 from airflow_provider_mediaops.task_failure import ending_task, is_end_templated, is_templated, use_retry_policy
 from airflow_provider_mediaops.task_stop import StoppableTask
-from airflow_provider_mediaops.triggers.deferral import deferral_timeout, read_deferrable
+from airflow_provider_mediaops.triggers.deferral import deferral_timeout, ending_at_execution_timeout, read_deferrable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import PurePath
 
-    from airflow.sdk import Context, ObjectStoragePath
+    from airflow.sdk import Context, ObjectStoragePath, XComArg
 
     from airflow_provider_mediaops.books.batch.rows import IsbnRow
     from airflow_provider_mediaops.enrichment.attempt import Enrichment
     from airflow_provider_mediaops.enrichment.options import EnrichmentOptions
+    from airflow_provider_mediaops.lineage.trace import Trace
     from airflow_provider_mediaops.storage.dataset import Dataset, Staging
     from airflow_provider_mediaops.storage.formats import CsvFormulas
     from airflow_provider_mediaops.storage.ownership import Owner
     from airflow_provider_mediaops.storage.source_columns import ColumnType
 
 
-class EnrichIsbnsOperator(StoppableTask, BaseOperator):
+class EnrichIsbnsOperator(TracedTask, StoppableTask, BaseOperator):
     """
     Look up a list of ISBNs, and write a dataset with one row per ISBN, in the order of the list.
 
@@ -82,10 +83,13 @@ class EnrichIsbnsOperator(StoppableTask, BaseOperator):
         or a spent quota ends the attempt at once.
     :param deferrable: whether to work in the triggerer, which holds no worker slot, however long it takes; the default
         is that of ``[operators] default_deferrable``.
+    :param multiple_outputs: whether each value of the summary is an XCom of its own, too, under its name: then
+        ``task.output["path"]`` is that value in another task. An argument of Airflow's.
     :param books_conn_id: the connection's id.
     :raises ValueError: for arguments that cannot be used: here, unless they are templated.
     """
 
+    operator_extra_links = (DatasetLink(),)
     template_fields: Sequence[str] = (
         "isbns",
         "source",
@@ -100,12 +104,13 @@ class EnrichIsbnsOperator(StoppableTask, BaseOperator):
         "max_failures",
         "books_conn_id",
     )
+    template_fields_renderers: ClassVar[dict[str, str]] = dict.fromkeys(("isbns", "keep_columns"), "json")
 
     def __init__(
         self,
         *,
         destination: str | PurePath | ObjectStoragePath,
-        isbns: Sequence[str | int | None] | str | None = None,
+        isbns: Sequence[str | int | None] | str | XComArg | None = None,
         source: str | PurePath | ObjectStoragePath | None = None,
         isbn_column: str = "isbn",
         keep_columns: bool | Sequence[str] = True,
@@ -116,10 +121,11 @@ class EnrichIsbnsOperator(StoppableTask, BaseOperator):
         on_invalid: Literal["record", "fail"] = "record",
         max_failures: float | str = 0,
         deferrable: bool | None = None,
+        multiple_outputs: bool = True,
         books_conn_id: str = "mediaops_books_default",
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
+        super().__init__(multiple_outputs=multiple_outputs, **kwargs)
         self.destination = path_text(destination)
         self.isbns = isbns
         self.source = path_text(source)
@@ -185,8 +191,10 @@ class EnrichIsbnsOperator(StoppableTask, BaseOperator):
             summary = enrichment.dataset().published(owner)
             if summary is not None:
                 self.log.info("The dataset was published by an earlier attempt: %s.", self.destination)
+                self._note_in_events(context, summary)
                 return summary
             enrichment = self._counted(enrichment, isbns, options)
+            self._columns = enrichment.columns
             dataset = enrichment.dataset()
             if self.deferrable and enrichment.total:
                 self._defer(enrichment, dataset, isbns, started)
@@ -194,9 +202,12 @@ class EnrichIsbnsOperator(StoppableTask, BaseOperator):
                 self._drop_list()
                 line = self._enrich(enrichment, staging, isbns)
             self.log.info("%s", line)
-            return staging.summary
+        self._note_in_events(context, staging.summary)
+        return staging.summary
 
-    def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> dict[str, Any]:
+    def execute_complete(
+        self, context: Context, event: dict[str, Any] | None = None, columns: Mapping[str, ColumnType] | None = None
+    ) -> dict[str, Any]:
         """Return the summary of the work that was done in the triggerer, or raise the typed error that it met."""
         from airflow_provider_mediaops.triggers.event import value_of
 
@@ -207,7 +218,20 @@ class EnrichIsbnsOperator(StoppableTask, BaseOperator):
             if unusable := summary.get("unusable"):
                 # An event of version 0.1.
                 raise StorageError(str(unusable[-1]))
-            return summary
+        self._columns = columns
+        self._note_in_events(context, summary)
+        return summary
+
+    def _trace(self, outcome: Mapping[str, Any] | None) -> Trace:
+        from airflow_provider_mediaops.lineage.trace import enrichment_trace
+
+        lists: dict[str, Any] = {"source": self.source, "keep": self.keep_columns, "columns": self._columns}
+        return enrichment_trace(self.books_conn_id, str(self.destination), self.format, **lists, summary=outcome)
+
+    def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
+        """Resume after the triggerer, and end at ``execution_timeout`` as in a worker."""
+        with ending_at_execution_timeout(self):
+            return super().resume_execution(next_method, next_kwargs, context)
 
     def _checked_isbns(self, options: EnrichmentOptions) -> list[Any] | None:
         """Check the rendered paths; return the list, or None if it is in a file."""
@@ -272,7 +296,7 @@ class EnrichIsbnsOperator(StoppableTask, BaseOperator):
     def _owner(
         self, context: Context, isbns: Sequence[Any] | None, version: str | None, options: EnrichmentOptions
     ) -> Owner:
-        listed = [str(self.source), version] if isbns is None else _digest_of(isbns)
+        listed = [str(self.source), version] if isbns is None else digest_of(isbns)
         parameters: dict[str, Any] = {
             "destination": str(self.destination),
             "format": self.format,
@@ -360,6 +384,7 @@ class EnrichIsbnsOperator(StoppableTask, BaseOperator):
         self.defer(
             trigger=EnrichmentTrigger(conn_id=self.books_conn_id, enrichment=enrichment.to_dict()),
             method_name="execute_complete",
+            kwargs={"columns": dict(enrichment.columns)},
             timeout=deferral_timeout(self, started),
         )
 
@@ -373,10 +398,3 @@ class EnrichIsbnsOperator(StoppableTask, BaseOperator):
         from airflow_provider_mediaops.enrichment.attempt import rows_of
 
         return rows_of(str(self.source), self.isbn_column) if isbns is None else map(IsbnRow.of, isbns)
-
-
-def _digest_of(isbns: Sequence[Any]) -> str:
-    digest = hashlib.sha256()
-    for isbn in isbns:
-        digest.update(json.dumps(None if isbn is None else str(isbn)).encode() + b"\n")
-    return digest.hexdigest()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from airflow.providers.common.compat.sdk import (
     AirflowSensorTimeout,
@@ -23,6 +23,8 @@ from airflow_provider_mediaops.arguments import (
 )
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, StorageError, TemporaryError
 from airflow_provider_mediaops.operators.dataset_owner import owner_of
+from airflow_provider_mediaops.operators.links import HotThreadsReportLink
+from airflow_provider_mediaops.operators.traced_task import TracedTask
 from airflow_provider_mediaops.task_failure import ending_task, is_templated, use_retry_policy
 from airflow_provider_mediaops.task_stop import StoppableTask
 from airflow_provider_mediaops.triggers.deferral import (
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.capture.files import CaptureFiles
     from airflow_provider_mediaops.cluster.capture.on_spike import CapturePlan
     from airflow_provider_mediaops.cluster.cpu import CpuWatch
+    from airflow_provider_mediaops.lineage.trace import Trace
 
 # The arguments about the wait, with their defaults.
 _WAIT = {"sustained_for": 0, "require": "any", "poll_interval": 30, "wait_timeout": None, "on_timeout": "skip"}
@@ -63,7 +66,7 @@ _WEEK_SECONDS = 7 * 86_400.0
 _LONGEST_SECONDS = 1e9
 
 
-class CaptureHotThreadsOperator(StoppableTask, BaseOperator):
+class CaptureHotThreadsOperator(TracedTask, StoppableTask, BaseOperator):
     """
     Capture the hot threads of a search cluster's nodes into files, at once or the moment nodes run hot.
 
@@ -114,11 +117,14 @@ class CaptureHotThreadsOperator(StoppableTask, BaseOperator):
         commas.
     :param deferrable: whether to wait in the triggerer, for a spike or between several captures; the default is that of
         ``[operators] default_deferrable``. A single capture without a wait is always taken in the worker.
+    :param multiple_outputs: whether each value of the summary is an XCom of its own, too, under its name: then
+        ``task.output["paths"]`` is that value in another task. An argument of Airflow's.
     :param cluster_conn_id: the connection's id.
     :raises InvalidArgumentError: for an argument that cannot be used: here, or, if it is templated, before the first
         request.
     """
 
+    operator_extra_links = (HotThreadsReportLink(),)
     template_fields: Sequence[str] = (
         "destination",
         "nodes",
@@ -140,6 +146,7 @@ class CaptureHotThreadsOperator(StoppableTask, BaseOperator):
         "formats",
         "cluster_conn_id",
     )
+    template_fields_renderers: ClassVar[dict[str, str]] = dict.fromkeys(("nodes", "formats"), "json")
 
     def __init__(
         self,
@@ -163,12 +170,13 @@ class CaptureHotThreadsOperator(StoppableTask, BaseOperator):
         every: float | str | timedelta = 10,
         formats: str | Sequence[str] = ("txt", "json", "folded", "html"),
         deferrable: bool | str | None = None,
+        multiple_outputs: bool = True,
         cluster_conn_id: str = "mediaops_cluster_default",
         **kwargs: Any,
     ) -> None:
         if "threshold" in kwargs:
             raise InvalidArgumentError("threshold is called when_cpu_above in this operator.")
-        super().__init__(**kwargs)
+        super().__init__(multiple_outputs=multiple_outputs, **kwargs)
         self.destination = path_text(destination)
         self.nodes = nodes
         self.ignore_idle_threads = ignore_idle_threads
@@ -240,12 +248,12 @@ class CaptureHotThreadsOperator(StoppableTask, BaseOperator):
                     deadline=time.monotonic() + limit,
                     log=self._log_sentence,
                 )
-                return self._result(hook.run(conversation))
+                return self._result(context, hook.run(conversation))
 
     def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> dict[str, Any]:
         """Return the triggerer's summary, or raise its typed error."""
         with ending_task():
-            return self._result(value_of(event))
+            return self._result(context, value_of(event))
 
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
         """Resume after the triggerer. If no triggerer ran for the whole wait, end as at its time limit."""
@@ -257,9 +265,9 @@ class CaptureHotThreadsOperator(StoppableTask, BaseOperator):
                     raise AirflowTaskTimeout(f"The capture took longer than {self.execution_timeout}.") from error
                 waited = self.when_cpu_above is not None
                 if waited and self.on_timeout != "capture":
-                    return self._result({"timed_out": True})
+                    return self._result(context, {"timed_out": True})
                 self._prepare(context)
-                return self._result(self._capture_here(context, timed_out=waited))
+                return self._result(context, self._capture_here(context, timed_out=waited))
 
     def _capture_here(self, context: Context, *, timed_out: bool) -> dict[str, Any]:
         from airflow_provider_mediaops.cluster.capture.on_spike import capture_at_once
@@ -293,12 +301,14 @@ class CaptureHotThreadsOperator(StoppableTask, BaseOperator):
             timeout=deferral_timeout(self, started, _whole_limit(plan, limit)),
         )
 
-    def _result(self, outcome: dict[str, Any]) -> dict[str, Any]:
+    def _result(self, context: Context, outcome: dict[str, Any]) -> dict[str, Any]:
         if unwritable := outcome.get("unwritable"):
             # An event of version 0.1.
             raise StorageError(str(unwritable[-1]))
         if captures := outcome.get("captures"):
-            return {**captures[0], **outcome}
+            result = {**captures[0], **outcome}
+            self._note_in_events(context, result)
+            return result
         plan, limit = _plan(self._arguments())
         if failures := outcome.get("failures"):
             raise TemporaryError(
@@ -311,6 +321,11 @@ class CaptureHotThreadsOperator(StoppableTask, BaseOperator):
         if self.on_timeout == "skip":
             raise AirflowSkipException(f"{what}.")
         raise AirflowSensorTimeout(f"{what}.")
+
+    def _trace(self, outcome: Mapping[str, Any] | None) -> Trace:
+        from airflow_provider_mediaops.lineage.trace import capture_trace
+
+        return capture_trace(self.cluster_conn_id, str(self.destination), self.formats, outcome)
 
     def _log_sentence(self, level: int, sentence: str) -> None:
         self.log.log(level, "%s", sentence)

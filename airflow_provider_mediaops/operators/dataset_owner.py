@@ -8,7 +8,7 @@ import secrets
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from airflow.sdk import Context
 
@@ -34,3 +34,15 @@ def owner_of(context: Context, parameters: Mapping[str, Any]) -> Owner:
     start = getattr(context.get("dag_run"), "start_date", None)
     # Airflow raises max_tries when a task is cleared, and only then.
     return Owner(task, digest, getattr(instance, "max_tries", 0), start.isoformat() if start else "")
+
+
+def digest_of(values: Iterable[Any]) -> str:
+    """
+    Return a digest of a list, for the parameters of an owner.
+
+    :param values: the entries of the list, in order; None, or anything that has a text.
+    """
+    digest = hashlib.sha256()
+    for value in values:
+        digest.update(json.dumps(None if value is None else str(value)).encode() + b"\n")
+    return digest.hexdigest()

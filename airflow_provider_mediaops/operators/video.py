@@ -2,30 +2,41 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from airflow.providers.common.compat.sdk import Asset, BaseOperator
+from airflow.providers.common.compat.sdk import BaseOperator
 
 from airflow_provider_mediaops.arguments import path_text, read_choice, read_flag, read_identifier, read_path
 from airflow_provider_mediaops.exceptions import TemporaryError, UncertainDeliveryError
+from airflow_provider_mediaops.operators.links import DatasetLink
+from airflow_provider_mediaops.operators.traced_task import TracedTask
 from airflow_provider_mediaops.task_failure import ending_task, is_end_templated, is_templated, use_retry_policy
 from airflow_provider_mediaops.task_stop import StoppableTask
+from airflow_provider_mediaops.triggers.deferral import (
+    deferral_timeout,
+    ending_at_execution_timeout,
+    fits_a_trigger,
+    read_deferrable,
+)
 from airflow_provider_mediaops.version_compat import task_state_store
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import PurePath
 
     from airflow.sdk import Context, ObjectStoragePath
 
-    from airflow_provider_mediaops.storage.dataset import Staging
+    from airflow_provider_mediaops.lineage.trace import Trace
+    from airflow_provider_mediaops.storage.dataset import Dataset, Staging
     from airflow_provider_mediaops.storage.formats import CsvFormulas
     from airflow_provider_mediaops.video.api import SubscriptionQuery
     from airflow_provider_mediaops.video.at_most_once import AlreadyPosted, Delivery, OnUncertain
+    from airflow_provider_mediaops.video.export import Export
 
 
-class PostBulletinOperator(StoppableTask, BaseOperator):
+class PostBulletinOperator(TracedTask, StoppableTask, BaseOperator):
     """
     Post a bulletin to the channel of the connection's user, and return the activity.
 
@@ -33,7 +44,8 @@ class PostBulletinOperator(StoppableTask, BaseOperator):
     posts, and the result afterwards. A later try then returns the same activity, or knows that the delivery is
     uncertain. Below Airflow 3.3, which has no such store, this holds within one try.
 
-    :param text: its message; may stand alone or with a video or playlist.
+    :param text: its message; may stand alone or with a video or playlist. A text that ends in ``.j2``, ``.jinja`` or
+        ``.jinja2`` names a template file.
     :param video_id: a video to attach.
     :param playlist_id: a playlist to attach, instead of a video.
     :param on_uncertain: what to do if it is not known whether the bulletin was posted, because the reply was lost or is
@@ -52,6 +64,8 @@ class PostBulletinOperator(StoppableTask, BaseOperator):
         "post_again_on_clear",
         "video_conn_id",
     )
+    # Endings that no sentence has: Airflow reads every field that ends so from a file.
+    template_ext: Sequence[str] = (".j2", ".jinja", ".jinja2")
 
     def __init__(
         self,
@@ -88,9 +102,14 @@ class PostBulletinOperator(StoppableTask, BaseOperator):
 
         with ending_task():
             delivery = self._begin(context)
-            if isinstance(delivery, AlreadyPosted):
-                return self._posted_before(delivery)
-            return self._post(delivery)
+            activity = self._posted_before(delivery) if isinstance(delivery, AlreadyPosted) else self._post(delivery)
+        self._note_in_events(context, activity)
+        return activity
+
+    def _trace(self, outcome: Mapping[str, Any] | None) -> Trace:
+        from airflow_provider_mediaops.lineage.trace import bulletin_trace
+
+        return bulletin_trace(self.video_conn_id, outcome)
 
     def _on_uncertain(self) -> OnUncertain:
         return cast("OnUncertain", read_choice("on_uncertain", self.on_uncertain, ("fail", "retry")))
@@ -138,7 +157,7 @@ class PostBulletinOperator(StoppableTask, BaseOperator):
         return activity.to_dict()
 
 
-class ExportSubscriptionsOperator(StoppableTask, BaseOperator):
+class ExportSubscriptionsOperator(TracedTask, StoppableTask, BaseOperator):
     """
     Write all subscriptions of a channel, or those of a list, to a dataset.
 
@@ -154,7 +173,7 @@ class ExportSubscriptionsOperator(StoppableTask, BaseOperator):
     The summary holds ``path`` (absolute if it is local), ``rows``, ``pages``, ``duplicates`` (records that came again
     and were left out), ``restarts`` (how often the listing started over at its first page), ``complete`` (False if the
     service cut the listing short), ``resumed`` and ``bytes``; with ``if_changed`` also ``changed``. The events of the
-    task's outlets have ``complete`` in their ``extra``.
+    task's outlets have what was written in their ``extra``; see the page "Assets and lineage".
 
     :param destination: the path of the dataset, on any object storage: a text, a ``pathlib.Path`` or an
         ``ObjectStoragePath``; missing folders are created.
@@ -175,10 +194,16 @@ class ExportSubscriptionsOperator(StoppableTask, BaseOperator):
     :param require_complete: whether the task fails with an ``InvalidReplyError`` if the service cuts the listing short.
         The listed records stay saved; a cleared task starts over at the first page and adds new ones. Otherwise the
         log warns.
+    :param deferrable: whether to work in the triggerer, which holds no worker slot. There the export also waits for the
+        reset of a quota that is used up, and for as long as the service asks; a worker's attempt ends instead. The
+        default is that of ``[operators] default_deferrable``.
+    :param multiple_outputs: whether each value of the summary is an XCom of its own, too, under its name: then
+        ``task.output["path"]`` is that value in another task. An argument of Airflow's.
     :param video_conn_id: the connection's id.
     :raises ValueError: for arguments that cannot be used: here, unless they are templated.
     """
 
+    operator_extra_links = (DatasetLink(),)
     template_fields: Sequence[str] = (
         "destination",
         "channel_id",
@@ -194,6 +219,7 @@ class ExportSubscriptionsOperator(StoppableTask, BaseOperator):
         "require_complete",
         "video_conn_id",
     )
+    template_fields_renderers: ClassVar[dict[str, str]] = dict.fromkeys(("ids", "part", "for_channel_ids"), "json")
 
     def __init__(
         self,
@@ -210,10 +236,12 @@ class ExportSubscriptionsOperator(StoppableTask, BaseOperator):
         csv_formulas: CsvFormulas = "keep",
         if_changed: bool | str = False,
         require_complete: bool | str = False,
+        deferrable: bool | None = None,
+        multiple_outputs: bool = True,
         video_conn_id: str = "mediaops_video_default",
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
+        super().__init__(multiple_outputs=multiple_outputs, **kwargs)
         self.destination = path_text(destination)
         self.channel_id = channel_id
         self.ids = ids
@@ -226,6 +254,7 @@ class ExportSubscriptionsOperator(StoppableTask, BaseOperator):
         self.csv_formulas = csv_formulas
         self.if_changed = if_changed
         self.require_complete = require_complete
+        self.deferrable = read_deferrable(deferrable)
         self.video_conn_id = video_conn_id
         self._check_known()
         use_retry_policy(self)
@@ -250,33 +279,44 @@ class ExportSubscriptionsOperator(StoppableTask, BaseOperator):
             format_of(self.destination, self.format)
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Fetch all pages that are left, publish the dataset, and return the summary."""
-        from airflow_provider_mediaops.operators.dataset_owner import owner_of
-        from airflow_provider_mediaops.storage.dataset import Dataset
-        from airflow_provider_mediaops.video.export import SUBSCRIPTIONS
+        """Fetch all pages that are left, here or in the triggerer, publish the dataset, and return the summary."""
+        from airflow_provider_mediaops.video.export import end_line
 
+        started = time.monotonic()
         with ending_task():
-            query = self._query()
-            flags = {name: read_flag(name, getattr(self, name)) for name in ("if_changed", "require_complete")}
-            dataset = Dataset(self.destination, view=SUBSCRIPTIONS, format=self.format, csv_formulas=self.csv_formulas)
-            owner = owner_of(context, self._parameters(query))
+            export = self._read_export(context)
+            owner, dataset = export.owned_by(), export.dataset()
             published = dataset.published(owner)
             if published is not None:
                 self.log.info("An earlier attempt of this task has written %s already.", self.destination)
                 self._note_in_events(context, published)
                 return published
+            if self.deferrable:
+                self._defer(export, dataset, started)
             with dataset.staging(owner) as staging:
-                self._export(query, staging, **flags)
-        self._log_end(staging.summary)
+                self._export(export, staging)
+        self.log.info("%s", end_line(staging.summary, export.destination))
         self._note_in_events(context, staging.summary)
         return staging.summary
 
-    def _note_in_events(self, context: Context, summary: dict[str, Any]) -> None:
-        # A summary of version 0.1 does not say it.
-        if "complete" in summary:
-            for asset in self.outlets:
-                if isinstance(asset, Asset):
-                    context["outlet_events"][asset].extra["complete"] = summary["complete"]
+    def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Return the summary of the export that was done in the triggerer, or raise the typed error that it met."""
+        from airflow_provider_mediaops.triggers.event import value_of
+
+        with ending_task():
+            summary: dict[str, Any] = value_of(event)
+        self._note_in_events(context, summary)
+        return summary
+
+    def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
+        """Resume after the triggerer, and end at ``execution_timeout`` as in a worker."""
+        with ending_at_execution_timeout(self):
+            return super().resume_execution(next_method, next_kwargs, context)
+
+    def _trace(self, outcome: Mapping[str, Any] | None) -> Trace:
+        from airflow_provider_mediaops.lineage.trace import export_trace
+
+        return export_trace(self.video_conn_id, str(self.destination), self.format, self._filter(), outcome)
 
     def _parameters(self, query: SubscriptionQuery) -> dict[str, Any]:
         """Return all arguments that affect the dataset's content."""
@@ -285,39 +325,52 @@ class ExportSubscriptionsOperator(StoppableTask, BaseOperator):
         # Without it, the digest of the parameters stays as earlier versions have it.
         return parameters if self.csv_formulas == "keep" else {**parameters, "csv_formulas": self.csv_formulas}
 
-    def _log_end(self, summary: dict[str, Any]) -> None:
-        line = "Wrote %d subscriptions of %d pages to %s."
-        if not summary.get("changed", True):
-            line = "Nothing has changed in %d subscriptions of %d pages: %s stays as it is."
-        self.log.info(line, summary["rows"], summary["pages"], self.destination)
-
-    def _export(self, query: SubscriptionQuery, staging: Staging, *, if_changed: bool, require_complete: bool) -> None:
+    def _export(self, export: Export, staging: Staging) -> None:
         from airflow_provider_mediaops.hooks.video import VideoPlatformHook
-        from airflow_provider_mediaops.progress import ProgressLog
-        from airflow_provider_mediaops.video.export import content_digest, export_pages, resumed_listing, start_line
+        from airflow_provider_mediaops.video.export import ExportAttempt
 
-        listing = resumed_listing(
-            query, staging.state, staging.records(), self.log.warning, require_complete=require_complete
-        )
-        progress = ProgressLog(self.log.info)
+        attempt = ExportAttempt(export, staging, self.log.info, self.log.warning)
         with VideoPlatformHook(self.video_conn_id).stopped_by(self.stop) as hook:
             client = hook.service.client
-            per_second = client.limiter.per_second if client.limiter else None
-            self.log.info("%s", start_line(listing, self.destination, per_second, staging.rows))
             try:
-                hook.run(export_pages(client.ask, listing, staging.commit, progress, saved_before=staging.rows))
+                for listed in hook.stream(attempt.pages(client)):
+                    attempt.save(listed)
             except BaseException:
-                self.log.info("Kept %d subscriptions of %d pages for the next attempt.", staging.rows, listing.pages)
+                attempt.abort()
                 raise
-        if if_changed:
-            staging.digest = content_digest(staging.records())
-        staging.summary = {
-            "pages": listing.pages,
-            "duplicates": listing.duplicates,
-            "restarts": listing.restarts,
-            "complete": listing.complete,
-            "resumed": staging.resumed,
-        }
+        attempt.finish()
+
+    def _defer(self, export: Export, dataset: Dataset, started: float) -> None:
+        from airflow_provider_mediaops.storage.path_checks import warn_if_deferred_to_local
+        from airflow_provider_mediaops.triggers.video import ExportSubscriptionsTrigger
+
+        if not fits_a_trigger(export.to_dict()):
+            self.log.warning("The lists of ids are too long for a trigger, so the export is done in this worker.")
+            return
+        warn_if_deferred_to_local(self.destination, self.log.warning)
+        # Whether the destination can be written, and nobody else writes it, is known before the deferral.
+        dataset.check(export.owned_by())
+        self.defer(
+            trigger=ExportSubscriptionsTrigger(conn_id=self.video_conn_id, export=export.to_dict()),
+            method_name="execute_complete",
+            timeout=deferral_timeout(self, started),
+        )
+
+    def _read_export(self, context: Context) -> Export:
+        """Read the rendered arguments; return the export that they mean."""
+        from airflow_provider_mediaops.operators.dataset_owner import owner_of
+        from airflow_provider_mediaops.video.export import Export
+
+        query = self._query()
+        return Export(
+            owner=asdict(owner_of(context, self._parameters(query))),
+            destination=str(self.destination),
+            query=asdict(query),
+            format=self.format,
+            csv_formulas=self.csv_formulas,
+            if_changed=read_flag("if_changed", self.if_changed),
+            require_complete=read_flag("require_complete", self.require_complete),
+        )
 
     def _query(self) -> SubscriptionQuery:
         """Read the rendered arguments, the paths and the connection included; return the listing that they mean."""

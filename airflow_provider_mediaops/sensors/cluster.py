@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.sensors.base import ServiceSensor
@@ -41,6 +41,7 @@ class ClusterCpuSensor(ServiceSensor):
     """
 
     template_fields: Sequence[str] = ("threshold", "sustained_for", "nodes", "require", "reading_interval", "conn_id")
+    template_fields_renderers: ClassVar[dict[str, str]] = {"nodes": "json"}
 
     def __init__(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_provider_mediaops.sensors.base import ServiceSensor
 from airflow_provider_mediaops.task_failure import is_templated
@@ -31,6 +31,7 @@ class SubscriptionSensor(ServiceSensor):
     """
 
     template_fields: Sequence[str] = ("channel_id", "ids", "mine", "for_channel_ids", "conn_id")
+    template_fields_renderers: ClassVar[dict[str, str]] = dict.fromkeys(("ids", "for_channel_ids"), "json")
 
     def __init__(
         self,

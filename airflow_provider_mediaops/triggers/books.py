@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
-from contextlib import aclosing, asynccontextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from contextlib import aclosing
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.exceptions import DestinationInUseError, PermanentError
-from airflow_provider_mediaops.hooks.threads import import_in_thread, in_thread, to_its_end
-from airflow_provider_mediaops.triggers.base import WatchTrigger, WorkTrigger, reading_row
+from airflow_provider_mediaops.exceptions import PermanentError
+from airflow_provider_mediaops.hooks.threads import import_in_thread, to_its_end
+from airflow_provider_mediaops.triggers.base import WatchTrigger, reading_row
+from airflow_provider_mediaops.triggers.dataset import DatasetTrigger
 from airflow_provider_mediaops.triggers.deferral import SETTLED_AFTER_SECONDS
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from contextlib import AbstractContextManager
-
     from airflow_provider_mediaops.books.book_exists import BookWatch
     from airflow_provider_mediaops.enrichment.attempt import Enrichment
     from airflow_provider_mediaops.hooks.books import BookDatabaseHook
-    from airflow_provider_mediaops.storage.dataset import Dataset
-
-T = TypeVar("T")
+    from airflow_provider_mediaops.storage.dataset import Staging
 
 # A DAG file is parsed without them, and the event loop does not wait for their import.
 _RUN_TIME_MODULES = (
@@ -31,10 +26,6 @@ _RUN_TIME_MODULES = (
     "airflow_provider_mediaops.hooks.books",
     "airflow_provider_mediaops.storage.source_lines",
 )
-
-# A triggerer that was declared dead may still be working, until it learns that its triggers were reassigned.
-_HANDOVER_SECONDS = 300.0
-_RETRY_SECONDS = 5.0
 
 
 class BookTrigger(WatchTrigger):
@@ -51,7 +42,7 @@ class BookTrigger(WatchTrigger):
         return BookWatch(**self.watch)
 
 
-class EnrichmentTrigger(WorkTrigger):
+class EnrichmentTrigger(DatasetTrigger):
     """
     Enriches an ISBN list in the triggerer, and resumes there after a restart.
 
@@ -86,35 +77,18 @@ class EnrichmentTrigger(WorkTrigger):
 
         with reading_row():
             enrichment = Enrichment.from_dict(self.enrichment)
-            enrichment.owned_by()
+            owner = enrichment.owned_by()
             dataset = await to_its_end(enrichment.dataset)
         try:
-            return await self._enriched(enrichment, dataset)
+            return await self._written(dataset, owner, partial(self._attempt, enrichment))
         except InvalidSourceError as error:
             raise PermanentError(str(error)) from error
 
-    async def _enriched(self, enrichment: Enrichment, dataset: Dataset) -> dict[str, Any]:
-        patience = time.monotonic() + _HANDOVER_SECONDS
-        while True:
-            summary = await to_its_end(lambda: dataset.published(enrichment.owned_by()))
-            if summary is not None:
-                return summary
-            try:
-                return await self._attempt(enrichment, dataset)
-            except DestinationInUseError as error:
-                if time.monotonic() > patience:
-                    raise
-                self.log.info("Waiting for the destination: %s", error.message)
-            await asyncio.sleep(_RETRY_SECONDS)
-
-    async def _attempt(self, enrichment: Enrichment, dataset: Dataset) -> dict[str, Any]:
+    async def _attempt(self, enrichment: Enrichment, staging: Staging) -> None:
         from airflow_provider_mediaops.enrichment.attempt import Attempt
         from airflow_provider_mediaops.hooks.books import BookDatabaseHook
 
-        async with (
-            _entered(dataset.staging(enrichment.owned_by())) as staging,
-            BookDatabaseHook(self.conn_id) as hook,
-        ):
+        async with BookDatabaseHook(self.conn_id) as hook:
             attempt = await to_its_end(lambda: Attempt(enrichment, staging, self.log.info, self.log.warning))
             batch = hook.alookup_batch(attempt.rows(), attempt.options(), resume=attempt.resume, bulk=enrichment.bulk)
             try:
@@ -122,26 +96,9 @@ class EnrichmentTrigger(WorkTrigger):
                 await hook.arun(attempt.start(client, hook.plan))
                 async with aclosing(batch) as updates:
                     async for update in updates:
-                        await to_its_end(lambda: attempt.commit(update))  # noqa: B023 it is waited for
+                        await to_its_end(partial(attempt.commit, update))
             except BaseException:
                 await to_its_end(attempt.abort)
                 raise
             line = await to_its_end(attempt.finish)
         self.log.info("%s", line)
-        return staging.summary
-
-
-@asynccontextmanager
-async def _entered(manager: AbstractContextManager[T]) -> AsyncIterator[T]:
-    entering = asyncio.ensure_future(in_thread(manager.__enter__))
-    try:
-        yield await asyncio.shield(entering)
-    except BaseException as error:
-        await asyncio.wait([entering])
-        if entering.exception():
-            raise
-        what = (type(error), error, error.__traceback__)
-        if not await to_its_end(lambda: manager.__exit__(*what)):
-            raise
-    else:
-        await to_its_end(lambda: manager.__exit__(None, None, None))

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
 
-from airflow.providers.common.compat.sdk import conf
+from airflow.providers.common.compat.sdk import AirflowTaskTimeout, conf
 
 from airflow_provider_mediaops.arguments import read_flag
+from airflow_provider_mediaops.version_compat import TaskDeferralTimeout
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Iterator
 
     from airflow.sdk import BaseOperator
     from airflow.triggers.base import BaseTrigger
@@ -22,6 +25,8 @@ T = TypeVar("T")
 #: The minimum time from the start of a task's trigger to its event, in seconds. Airflow may fail a task that resumes
 #: sooner: its executor's late report of the deferral is taken for the end of the resumed task (apache/airflow#71580).
 SETTLED_AFTER_SECONDS = 10.0
+# MySQL keeps a trigger's arguments in 64 kB, and encryption makes them longer by a third.
+_MAX_ARGUMENTS_BYTES = 48_000
 
 
 def read_deferrable(value: object) -> bool:
@@ -35,6 +40,15 @@ def read_deferrable(value: object) -> bool:
     if value is None:
         value = conf.getboolean("operators", "default_deferrable", fallback=False)
     return read_flag("deferrable", value)
+
+
+def fits_a_trigger(arguments: object) -> bool:
+    """
+    Return whether every database of Airflow takes a trigger with these arguments.
+
+    :param arguments: plain values.
+    """
+    return len(json.dumps(arguments)) <= _MAX_ARGUMENTS_BYTES
 
 
 def deferral_timeout(task: BaseOperator, started: float, own_limit: float | None = None) -> timedelta | None:
@@ -60,6 +74,20 @@ def is_over_execution_timeout(task: BaseOperator, own_limit: float) -> bool:
     :param own_limit: the limit given to :func:`deferral_timeout`, in seconds.
     """
     return task.execution_timeout is not None and task.execution_timeout.total_seconds() < own_limit
+
+
+@contextmanager
+def ending_at_execution_timeout(task: BaseOperator) -> Iterator[None]:
+    """
+    Resume a task whose deferral only ``execution_timeout`` limits, and let that end it as it does in a worker.
+
+    :param task: the task.
+    :raises AirflowTaskTimeout: if the deferral has come to that limit.
+    """
+    try:
+        yield
+    except TaskDeferralTimeout as error:
+        raise AirflowTaskTimeout(f"The task took longer than {task.execution_timeout}.") from error
 
 
 async def settled(trigger: BaseTrigger, work: Awaitable[T], seconds: float = SETTLED_AFTER_SECONDS) -> T:

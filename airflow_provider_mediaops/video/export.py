@@ -3,28 +3,148 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Mapping
-from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.http.exchange import Blocking
+from airflow_provider_mediaops.progress import ProgressLog
 from airflow_provider_mediaops.storage.formats import FlatView, json_line
-from airflow_provider_mediaops.video.paging import Listing
+from airflow_provider_mediaops.storage.ownership import Owner
+from airflow_provider_mediaops.video.api import SubscriptionQuery
+from airflow_provider_mediaops.video.paging import Listing, list_pages
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
 
-    from airflow_provider_mediaops.http.exchange import Ask, Conversation
-    from airflow_provider_mediaops.progress import ProgressLog
-    from airflow_provider_mediaops.video.api import SubscriptionQuery
+    from airflow_provider_mediaops.http.client import Client
+    from airflow_provider_mediaops.http.exchange import Conversation
+    from airflow_provider_mediaops.storage.dataset import Dataset, Staging
+    from airflow_provider_mediaops.storage.formats import CsvFormulas
+    from airflow_provider_mediaops.video.paging import ListedPage
 
 
-class Commit(Protocol):
-    """Saves the new records of a page and the state of the listing: both or neither."""
+@dataclass(frozen=True, slots=True)
+class Export:
+    """
+    The description of an export, in plain values that may travel from a task to a triggerer.
 
-    def __call__(self, records: Sequence[Mapping[str, Any]], state: dict[str, Any], /) -> None:
-        """Save the records and the state."""
-        ...
+    :param owner: the task instance that writes the dataset, and its parameters: the fields of ``Owner``.
+    :param destination: the path of the dataset.
+    :param query: the subscriptions to list: the fields of ``SubscriptionQuery``.
+    :param format: the format of the dataset; None means the suffix.
+    :param csv_formulas: ``keep`` or ``escape``, for texts that are formulas in a spreadsheet.
+    :param if_changed: whether the published file stays if it has the same content.
+    :param require_complete: whether a listing that the service cuts short ends with an error.
+    """
+
+    owner: dict[str, Any]
+    destination: str
+    query: dict[str, Any]
+    format: str | None = None
+    csv_formulas: CsvFormulas = "keep"
+    if_changed: bool = False
+    require_complete: bool = False
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Export:
+        """
+        Return the export that :meth:`to_dict` described.
+
+        :param values: its fields, perhaps of another version of this package.
+        :raises TypeError: if one is missing.
+        """
+        return cls(**{field.name: values[field.name] for field in fields(cls) if field.name in values})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the export as plain values."""
+        return asdict(self)
+
+    def dataset(self) -> Dataset:
+        """Return the dataset that is written."""
+        from airflow_provider_mediaops.storage.dataset import Dataset
+
+        return Dataset(self.destination, view=SUBSCRIPTIONS, format=self.format, csv_formulas=self.csv_formulas)
+
+    def owned_by(self) -> Owner:
+        """Return the owner of the dataset."""
+        return Owner(**self.owner)
+
+    def listed(self) -> SubscriptionQuery:
+        """Return the query."""
+        return SubscriptionQuery(**self.query)
+
+
+class ExportAttempt:
+    """
+    One attempt at an export, in a worker or in a triggerer; it resumes after the last page that is saved.
+
+    Only :meth:`pages` is free of blocking work.
+
+    :param export: the description of the export.
+    :param staging: the place where it is committed.
+    :param log: logs a line.
+    :param warn: logs a warning about the service.
+    :param clock: returns seconds that never run backwards.
+    """
+
+    def __init__(
+        self,
+        export: Export,
+        staging: Staging,
+        log: Callable[[str], None],
+        warn: Callable[[str], None],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._export = export
+        self._staging = staging
+        self._log = log
+        self._listing = resumed_listing(
+            export.listed(), staging.state, staging.records(), warn, require_complete=export.require_complete
+        )
+        self._saved_before = staging.rows
+        self._progress = ProgressLog(log, clock)
+
+    def pages(self, client: Client) -> Conversation[Listing]:
+        """
+        Fetch all pages that are left.
+
+        :param client: makes conversations of calls.
+        :returns: a conversation that emits each page. It has to be saved before the next is requested.
+        :raises MediaOpsError: if the service refuses for good, or cuts short what is required complete.
+        """
+        per_second = client.limiter.per_second if client.limiter else None
+        self._log(start_line(self._listing, self._export.destination, per_second, self._saved_before))
+        return (yield from list_pages(client.ask, self._listing))
+
+    def save(self, listed: ListedPage) -> None:
+        """
+        Save the new records of a page with the state of the listing, and log the progress every 30 seconds.
+
+        :param listed: the page that the conversation has just emitted.
+        :raises OSError: if it cannot be saved.
+        """
+        self._staging.commit(listed.fresh, state_of(self._listing))
+        self._progress.count(len(listed.fresh))
+        self._progress.log_if_due(lambda: progress_line(self._listing, self._progress, self._saved_before))
+
+    def abort(self) -> None:
+        """Log how much is saved, because the attempt ends with an error."""
+        self._log(f"Kept {self._staging.rows} subscriptions of {self._listing.pages} pages for the next attempt.")
+
+    def finish(self) -> None:
+        """Set the return value of the task, and the digest of the content if the file may stay as it is."""
+        listing = self._listing
+        if self._export.if_changed:
+            self._staging.digest = content_digest(self._staging.records())
+        self._staging.summary = {
+            "pages": listing.pages,
+            "duplicates": listing.duplicates,
+            "restarts": listing.restarts,
+            "complete": listing.complete,
+            "resumed": self._staging.resumed,
+        }
 
 
 def state_of(listing: Listing) -> dict[str, Any]:
@@ -71,27 +191,14 @@ def resumed_listing(
     return listing
 
 
-def export_pages(
-    ask: Ask, listing: Listing, commit: Commit, progress: ProgressLog, *, saved_before: int = 0
-) -> Conversation[None]:
+def progress_line(listing: Listing, progress: ProgressLog, saved_before: int) -> str:
     """
-    Fetch all pages that are left, and save each with the state of the listing before the next is requested.
+    Return the line that the log has of an export every 30 seconds.
 
-    :param ask: makes a conversation of a call.
     :param listing: the listing.
-    :param commit: saves a page.
-    :param progress: counts the subscriptions of this attempt, and logs how far it is.
+    :param progress: the subscriptions of this attempt.
     :param saved_before: the number of subscriptions that earlier attempts have saved.
-    :returns: a conversation.
-    :raises MediaOpsError: if the service refuses for good, or cuts short what is required complete.
     """
-    while (listed := (yield from listing.next_page(ask))) is not None:
-        yield Blocking(partial(commit, listed.fresh, state_of(listing)))
-        progress.count(len(listed.fresh))
-        progress.log_if_due(lambda: _progress_line(listing, progress, saved_before))
-
-
-def _progress_line(listing: Listing, progress: ProgressLog, saved_before: int) -> str:
     rows = saved_before + progress.rows
     return f"{rows:,} subscriptions of {listing.pages:,} pages so far; {progress.per_second:,.0f} a second."
 
@@ -116,6 +223,19 @@ def start_line(listing: Listing, destination: object, per_second: float | None, 
     rate = "no rate set" if per_second is None else f"{per_second:g} requests a second, shared"
     resumed = f"resumed after {rows:,} subscriptions of {listing.pages:,} pages" if listing.pages else "from the start"
     return f"{whose} to {destination}: pages of {query.max_results}, {rate}, {resumed}."
+
+
+def end_line(summary: Mapping[str, Any], destination: str) -> str:
+    """
+    Return the last line that the log has of an export.
+
+    :param summary: the return value of the task.
+    :param destination: the path of the file.
+    """
+    rows, pages = summary["rows"], summary["pages"]
+    if not summary.get("changed", True):
+        return f"Nothing has changed in {rows} subscriptions of {pages} pages: {destination} stays as it is."
+    return f"Wrote {rows} subscriptions of {pages} pages to {destination}."
 
 
 def content_digest(records: Iterable[Mapping[str, Any]]) -> str:

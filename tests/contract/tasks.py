@@ -118,6 +118,12 @@ DEFERRING = [
         "books_conn_id",
         {"isbns": [["9780140449136"], ["9780306406157", "none"]]},
     ),
+    Task(
+        ExportSubscriptionsOperator,
+        {"destination": f"{OUTPUT}/subscriptions.csv", "mine": True, "if_changed": True},
+        "video_conn_id",
+        {"destination": [f"{OUTPUT}/one.csv", f"{OUTPUT}/two.jsonl"]},
+    ),
 ]
 TASKS = [*OPERATORS, *SENSORS]
 

@@ -40,6 +40,8 @@ TASKS = {
     "subscription_sensor": ["wait", "post"],
     "subscriptions": ["wait", "export", "post"],
 }
+# The DAGs of a file with several.
+DAGS = {"books_of_the_day": ["books_of_the_day", "report_on_books"]}
 
 
 @pytest.fixture
@@ -68,6 +70,18 @@ def test_a_dag_file_has_its_tasks(name: str) -> None:
     [dag] = dag_runs.dags_of(SNIPPETS / f"{name}.py").values()
 
     assert dag.task_ids == TASKS[name]
+
+
+@pytest.mark.usefixtures("airflow_db", "sandbox")
+def test_the_event_of_an_asset_tells_the_next_dag_what_was_written(tmp_path: Path) -> None:
+    dags = dag_runs.dags_of(SNIPPETS / "books_of_the_day.py")
+    assert sorted(dags) == DAGS["books_of_the_day"]
+    (tmp_path / "wanted.csv").write_text("\n".join(["isbn", *sample_isbns(2), "none"]))
+
+    run = dag_runs.run(dags["books_of_the_day"], logical_date=None, run_conf={"folder": tmp_path.as_uri()})
+    told = dag_runs.run(dags["report_on_books"], logical_date=None)
+
+    assert told.values["report"] == f"2 books in {run.values['enrich']['path']}"
 
 
 def test_the_result_of_an_enrichment_is_the_one_that_is_shown(sandbox: SandboxServer, tmp_path: Path) -> None:
@@ -116,7 +130,7 @@ def test_a_check_of_the_result_raises_if_many_have_no_record() -> None:
 
 
 def test_every_snippet_is_run() -> None:
-    assert {path.stem for path in SNIPPETS.glob("*.py")} == {*PRINTED, *TASKS}
+    assert {path.stem for path in SNIPPETS.glob("*.py")} == {*PRINTED, *TASKS, *DAGS}
 
 
 def test_every_snippet_is_shown_somewhere() -> None:

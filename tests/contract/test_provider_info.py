@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import importlib
 import importlib.metadata
+import importlib.util
 import json
 from importlib.resources import files
 from typing import Any
@@ -17,8 +18,15 @@ from packaging.utils import canonicalize_name
 
 from airflow_provider_mediaops import __version__
 from airflow_provider_mediaops.get_provider_info import get_provider_info
+from tests.contract.tasks import OPERATORS
 
 NAME = "airflow-provider-mediaops"
+# Where tasks and DAG files look up what handles the URIs of assets; Airflow 3.2 has split it from what servers look up.
+ASSET_PROVIDERS: Any = (
+    importlib.import_module("airflow.sdk.providers_manager_runtime").ProvidersManagerTaskRuntime
+    if importlib.util.find_spec("airflow.sdk.providers_manager_runtime")
+    else ProvidersManager
+)
 # Airflow 3.1 reads none of these, and its schema does not know them: later versions build the form from three of them,
 # and take our commands into their own command line.
 READ_SINCE_3_2 = {"hook-name", "ui-field-behaviour", "conn-fields", "cli"}
@@ -67,7 +75,8 @@ def with_change(*path: str | int, old: str, new: str) -> dict[str, Any]:
 
 
 def class_paths(info: dict[str, Any]) -> list[str]:
-    return [*(entry["hook-class-name"] for entry in info["connection-types"]), *info["notifications"]]
+    hooks = [entry["hook-class-name"] for entry in info["connection-types"]]
+    return [*hooks, *info["notifications"], *info["extra-links"]]
 
 
 def module_paths(info: dict[str, Any]) -> list[str]:
@@ -153,6 +162,29 @@ def test_every_function_of_commands_is_there(path: str) -> None:
 @pytest.mark.parametrize("path", module_paths(get_provider_info()))
 def test_every_module_is_there(path: str) -> None:
     assert importlib.import_module(path).__doc__
+
+
+@pytest.mark.parametrize("entry", get_provider_info()["asset-uris"], ids=lambda entry: entry["schemes"][0])
+def test_airflow_finds_what_handles_the_uris_of_assets(entry: dict[str, Any]) -> None:
+    manager = ASSET_PROVIDERS()
+    for scheme in entry["schemes"]:
+        assert manager.asset_uri_handlers[scheme] is import_string(entry["handler"])
+        assert manager.asset_factories[scheme] is import_string(entry["factory"])
+        assert manager.asset_to_openlineage_converters[scheme] is import_string(entry["to_openlineage_converter"])
+
+
+def test_each_service_has_a_scheme_whose_factory_makes_an_asset_of_it() -> None:
+    made = [import_string(entry["factory"])().uri for entry in get_provider_info()["asset-uris"]]
+    schemes = [scheme for entry in get_provider_info()["asset-uris"] for scheme in entry["schemes"]]
+    assert [uri.partition("://")[0] for uri in made] == schemes
+    assert schemes == ["mediaops-video", "mediaops-cluster", "mediaops-books"]
+
+
+def test_airflow_knows_the_links_of_all_operators() -> None:
+    modules = [import_string(path) for path in get_provider_info()["extra-links"]]
+    made = {type(link) for task in OPERATORS for link in task.kind.operator_extra_links}
+    assert made == set(modules)
+    assert set(get_provider_info()["extra-links"]) <= set(ProvidersManager().extra_links_class_names)
 
 
 def test_every_service_is_listed_everywhere() -> None:

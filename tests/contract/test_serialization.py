@@ -95,4 +95,6 @@ def test_airflow_knows_a_sensor_and_its_form(task: Task, how: dict[str, Any]) ->
     again = read(written(dag)).get_task("task")
     # The scheduler brings a rescheduled sensor back only if it knows of it.
     assert again.reschedule is (how.get("mode") == "reschedule")
+    # Its limits and its first reading would be passed over: see docs/guides/waiting.md.
+    assert again.start_from_trigger is False
     assert "ReadyToRescheduleDep" in {type(dep).__name__ for dep in again.deps}

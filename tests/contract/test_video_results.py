@@ -39,7 +39,9 @@ def test_the_results_of_the_tasks_are_those_that_are_shown(sandbox: SandboxServe
 
     assert run.state == "success"
     with create_session() as session:
-        assert [event.extra for event in session.scalars(select(AssetEvent))] == [{"complete": True}]
+        (event,) = session.scalars(select(AssetEvent))
+        assert event.extra == {name: value for name, value in run.values["export"].items() if name in event.extra}
+        assert {"path", "rows", "bytes", "complete"} <= set(event.extra)
     assert shape(run.values["wait"]) == shape(shown("subscription_sensor_result"))
     assert shape(run.values["export"]) == shape(shown("export_result"))
     # What one task returned was used by the next.

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_provider_mediaops.sandbox.limits import SlidingWindow
 from airflow_provider_mediaops.sandbox.server import SandboxServer
 from tests.distributed.celery_airflow import celery_airflow
 from tests.distributed.postgresql_server import postgresql, postgresql_programs
 from tests.distributed.rate_answers import RateAnswers
 from tests.redis_server import RedisServer, running_redis
+from tests.unit.no_limit import NoLimit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,20 +41,6 @@ class Installation:
     redis: RedisServer
     rate: RateAnswers
     output: Path
-
-
-class NoLimit(SlidingWindow):
-    """
-    The service's limit, lifted.
-
-    It counts when requests arrive, and a busy machine holds some up until they arrive together. The tests look at the
-    times that the rate store granted instead.
-    """
-
-    def admit(self, key: str, *, limit: int, now: float) -> bool:
-        """Let every call in."""
-        del key, limit, now
-        return True
 
 
 @pytest.fixture(scope="session")

@@ -46,6 +46,9 @@ def airflow(sandbox: SandboxServer, output: Path, tmp_path_factory: pytest.TempP
     env = {
         **connections.in_environment(sandbox),
         "MEDIAOPS_OUTPUT": output.as_uri(),
+        # Into the logs of the tasks, if their DAG says so.
+        "AIRFLOW__OPENLINEAGE__TRANSPORT": '{"type": "console"}',
+        "AIRFLOW__OPENLINEAGE__SELECTIVE_ENABLE": "True",
         # A triggerer that was killed is taken for dead after so many seconds.
         "AIRFLOW__TRIGGERER__TRIGGERER_HEALTH_CHECK_THRESHOLD": "5",
         # And a task whose worker was killed; a worker gives a sign of life every second.

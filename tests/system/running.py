@@ -42,6 +42,17 @@ class WatchedAirflow(LocalAirflow):
         events: list[dict[str, Any]] = self._call("GET", path, params={"full_content": True})["content"]
         return events
 
+    def links(self, dag_id: str, run_id: str, task_id: str) -> dict[str, str | None]:
+        """Give the links of a task instance, as its page shows them."""
+        links: dict[str, str | None] = self._call("GET", f"{_task_path(dag_id, run_id, task_id)}/links")["extra_links"]
+        return links
+
+    def asset_events(self, dag_id: str, run_id: str) -> dict[str, dict[str, Any]]:
+        """Give the extra of the events that a run's tasks made, by the names of the assets."""
+        query = {"source_dag_id": dag_id, "source_run_id": run_id}
+        events = self._call("GET", "api/v2/assets/events", params=query)["asset_events"]
+        return {event["name"]: event["extra"] for event in events}
+
     def connect(self, conn_id: str, connection: dict[str, Any]) -> None:
         """Add a connection to the database; its `extra` is a dictionary."""
         extra = json.dumps(connection.get("extra", {}))

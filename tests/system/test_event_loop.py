@@ -17,7 +17,14 @@ if TYPE_CHECKING:
 
 DAGS = ("system_event_loop",)
 # Each is the name of its task, too.
-KINDS = ("CpuSensorTrigger", "SubscriptionTrigger", "BookTrigger", "CaptureHotThreadsTrigger", "EnrichmentTrigger")
+KINDS = (
+    "CpuSensorTrigger",
+    "SubscriptionTrigger",
+    "BookTrigger",
+    "CaptureHotThreadsTrigger",
+    "EnrichmentTrigger",
+    "ExportSubscriptionsTrigger",
+)
 
 
 @pytest.fixture(scope="module")

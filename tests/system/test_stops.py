@@ -29,11 +29,23 @@ KINDS = {
     "cleared_export": "video",
     "stopped_enrichment": "books",
     "stopped_deferred_enrichment": "books",
+    "stopped_deferred_export": "video",
     "stopped_deferred_capture": "cluster",
 }
 IN_WORKERS = ("stopped_bulletin", "stopped_export", "cleared_export", "stopped_enrichment")
-RUN_AGAIN = ("stopped_bulletin", "stopped_export", "stopped_enrichment", "stopped_deferred_enrichment")
-REFUSED = {"stopped_bulletin": 0, "stopped_enrichment": 4, "stopped_deferred_enrichment": 4}
+RUN_AGAIN = (
+    "stopped_bulletin",
+    "stopped_export",
+    "stopped_enrichment",
+    "stopped_deferred_enrichment",
+    "stopped_deferred_export",
+)
+REFUSED = {
+    "stopped_bulletin": 0,
+    "stopped_enrichment": 4,
+    "stopped_deferred_enrichment": 4,
+    "stopped_deferred_export": 1,
+}
 FAULTS_OF: dict[str, Fault] = {
     **{
         name: StatusFault(service=KINDS[name], status=429, retry_after=RETRY_AFTER, after=after, count=50)
@@ -132,11 +144,11 @@ def test_the_next_run_of_the_task_begins_at_once_and_succeeds(stopped: Stopped, 
     assert stopped.again.states[name] == "success"
 
 
-@pytest.mark.parametrize("name", ["stopped_export", "cleared_export"])
+@pytest.mark.parametrize("name", ["stopped_export", "cleared_export", "stopped_deferred_export"])
 def test_an_export_resumes_after_the_pages_that_it_had(
     stopped: Stopped, services: dict[str, SandboxServer], name: str
 ) -> None:
-    # Of the page that was under way, the reply was not waited for.
+    # Of the page that was under way, the reply was not waited for; or it was refused.
     assert len(services[name].state.requests) == PAGES + 1
     assert stopped.again.value(name)["resumed"] is True
 

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 from airflow.providers.common.compat.sdk import AirflowTaskTimeout, TaskDeferred
 
+from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
+from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator
 from airflow_provider_mediaops.sensors.cluster import ClusterCpuSensor
 from airflow_provider_mediaops.triggers.deferral import deferral_timeout
 from tests.unit.sensor_forms import Attempt
@@ -43,7 +45,17 @@ def sensor(_: Path, **arguments: Any) -> BaseOperator:
     return ClusterCpuSensor(task_id="task", threshold=90, sustained_for=60, timeout=1800, deferrable=True, **arguments)
 
 
-@pytest.mark.parametrize("make", [capture, sensor])
+def export(folder: Path, **arguments: Any) -> BaseOperator:
+    destination = str(folder / "subscriptions.csv")
+    return ExportSubscriptionsOperator(task_id="task", destination=destination, mine=True, deferrable=True, **arguments)
+
+
+def enrichment(folder: Path, **arguments: Any) -> BaseOperator:
+    destination, isbns = str(folder / "books.csv"), ["9780140449136"]
+    return EnrichIsbnsOperator(task_id="task", destination=destination, isbns=isbns, deferrable=True, **arguments)
+
+
+@pytest.mark.parametrize("make", [capture, sensor, export, enrichment])
 class TestADeferredTask:
     def test_is_deferred_for_no_longer(self, make: Any, tmp_path: Path) -> None:
         with pytest.raises(TaskDeferred) as deferred:
@@ -54,8 +66,11 @@ class TestADeferredTask:
     def test_is_deferred_for_its_own_time_without_it(self, make: Any, tmp_path: Path) -> None:
         with pytest.raises(TaskDeferred) as deferred:
             make(tmp_path).execute(CONTEXT)
-        assert deferred.value.timeout is not None
-        assert deferred.value.timeout >= timedelta(seconds=1800)
+        if make in (export, enrichment):
+            assert deferred.value.timeout is None
+        else:
+            assert deferred.value.timeout is not None
+            assert deferred.value.timeout >= timedelta(seconds=1800)
 
     @pytest.mark.parametrize("more", [{}, {"soft_fail": True}])
     def test_fails_as_one_in_a_worker_does(
@@ -67,7 +82,7 @@ class TestADeferredTask:
             raise TaskDeferralTimeout
 
         monkeypatch.setattr("airflow.sdk.bases.operator.BaseOperator.resume_execution", time_out)
-        with pytest.raises(AirflowTaskTimeout, match="took longer than 0:01:30"):
+        with pytest.raises(AirflowTaskTimeout, match=r"took longer than 0:01:30\."):
             task.resume_execution("execute_complete", {}, cast("Any", {}))
 
 

@@ -10,7 +10,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from jinja2 import Template
+    from jinja2 import Environment, Template
 
 # In the order in which they need each other.
 _LIBRARIES = (
@@ -29,16 +29,31 @@ _OWN_STYLE = re.compile(r'createElement\("style"\);\w+\.textContent=`([^`]*)`')
 
 
 @cache
+def environment() -> Environment:
+    """
+    Return what makes templates that escape their values, and can extend the page's template ``page.html``.
+
+    :returns: the environment.
+    """
+    from jinja2 import DictLoader, Environment, StrictUndefined
+
+    return Environment(
+        autoescape=True,
+        loader=DictLoader({"page.html": _read("page.html")}),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+@cache
 def template() -> Template:
     """
     Return the page's template, which escapes its values.
 
     :returns: the template.
     """
-    from jinja2 import Environment, StrictUndefined
-
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    return environment.from_string(_read("page.html"))
+    return environment().get_template("page.html")
 
 
 @cache
@@ -46,9 +61,17 @@ def style() -> str:
     """
     Return the page's styles.
 
+    The page is dark if the reader's system is, unless its root element says otherwise in ``data-theme``.
+
     :returns: the style sheet.
     """
-    return _read("page.css")
+    dark = _read("dark.css")
+    return (
+        f"{_read('page.css')}\n"
+        f'@media screen and (prefers-color-scheme: dark) {{\n:root:not([data-theme="light"]) {{\n{dark}}}\n}}\n'
+        f'@media screen {{\n:root[data-theme="dark"] {{\ncolor-scheme: dark;\n{dark}}}\n'
+        ':root[data-theme="light"] {\ncolor-scheme: light;\n}\n}\n'
+    )
 
 
 @cache
@@ -74,21 +97,23 @@ def licenses() -> dict[str, str]:
 
 
 @cache
-def policy(scripts: tuple[str, ...]) -> str:
+def policy(scripts: tuple[str, ...], styles: str | None = None, *, has_forms: bool = False) -> str:
     """
     Return the content security policy: nothing but the page's own scripts and styles, by their digests.
 
     :param scripts: the page's scripts.
-    :returns: the policy, for a ``meta`` element.
+    :param styles: the page's style sheet; None for that of :func:`style`.
+    :param has_forms: whether the page may send forms to its own server.
+    :returns: the policy, for a ``meta`` element or a header.
     """
     brought = [found for script in scripts for found in _OWN_STYLE.findall(script)]
     return "; ".join(
         [
             "default-src 'none'",
             f"script-src {' '.join(map(_digest, scripts))}",
-            f"style-src {' '.join(map(_digest, (style(), *brought)))}",
+            f"style-src {' '.join(map(_digest, (style() if styles is None else styles, *brought)))}",
             "base-uri 'none'",
-            "form-action 'none'",
+            "form-action 'self'" if has_forms else "form-action 'none'",
             # Scripts may set text and attributes, but nothing that would be read as markup or run.
             "require-trusted-types-for 'script'",
             "trusted-types 'none'",

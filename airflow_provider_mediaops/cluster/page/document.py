@@ -31,6 +31,8 @@ from airflow_provider_mediaops.exceptions import InvalidArgumentError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from jinja2 import Template
+
     from airflow_provider_mediaops.cluster.capture.reason import TakenFor
     from airflow_provider_mediaops.cluster.comparison import Comparison
     from airflow_provider_mediaops.cluster.folded import Tally
@@ -111,12 +113,31 @@ class PageCapture:
         return tally_of(self.report)
 
 
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """
+    What a server puts around the page.
+
+    :param template: a template that extends ``page.html``, of
+        :func:`~airflow_provider_mediaops.cluster.page.assets.environment`; its block ``before`` stands before the page.
+    :param values: the values of that block.
+    :param style: styles that follow those of the page.
+    :param scripts: scripts that run before anything is shown.
+    """
+
+    template: Template
+    values: Mapping[str, Any]
+    style: str = ""
+    scripts: tuple[str, ...] = ()
+
+
 def page(
     captures: Sequence[ShownCapture],
     *,
     title: str,
     taken_for: TakenFor | None = None,
     cores: Mapping[str, int] | None = None,
+    within: Surroundings | None = None,
 ) -> str:
     """
     Return the page of one or several captures.
@@ -127,6 +148,7 @@ def page(
     :param title: the title and first heading.
     :param taken_for: the task attempt or DAG run to name.
     :param cores: the number of processors of each node, by its id or name, as far as it is known.
+    :param within: what stands around it; None for a page that is kept as a file.
     :returns: a whole HTML document, in characters that UTF-8 can encode.
     :raises ValueError: if there is no capture.
     """
@@ -139,10 +161,13 @@ def page(
     labels = [capture["label"] for capture in shown]
     drawing = flame.data(labels)
     scripts = page_assets.scripts(with_flame_graph=drawing.drawn > 0)
-    return page_assets.template().render(
+    around = within or Surroundings(page_assets.template(), {})
+    style = page_assets.style() + around.style
+    return around.template.render(
         title=readable(title),
-        policy=page_assets.policy(scripts),
-        style=page_assets.style(),
+        policy=page_assets.policy((*around.scripts, *scripts), style, has_forms=within is not None),
+        style=style,
+        first_scripts=around.scripts,
         scripts=scripts,
         licenses=page_assets.licenses(),
         captures=shown,
@@ -154,6 +179,7 @@ def page(
         flame=drawing,
         flame_left_out=f"{100 * drawing.left_out_part:.1f} %",
         **_findings(captures, labels, found, cores or {}),
+        **around.values,
     )
 
 
@@ -167,6 +193,11 @@ def _read(captures: Sequence[ShownCapture]) -> tuple[list[dict[str, Any]], Compa
         shown.append(_facts(capture, report, number, MOST_TEXT // len(captures)))
         sums.add(report)
         flame.add(report)
+    # Times of day name captures of one day only.
+    if len({facts["day"] for facts in shown} - {None}) > 1:
+        for number, facts in enumerate(shown, 1):
+            if facts["day"]:
+                facts["label"] = f"{number} · {facts['day']} {facts['time']}"
     return shown, sums.comparison(), flame
 
 
@@ -241,8 +272,11 @@ def _facts(capture: ShownCapture, report: HotThreadsReport, number: int, room: i
     shown, unparsed = excerpt(text, room), report.unparsed
     moment = _moment(capture.taken, report)
     failed = [node for node in report.nodes if node.failure]
+    day, time = (f"{moment:%Y-%m-%d}", f"{moment:%H:%M:%S}") if moment else (None, None)
     return {
-        "label": f"{number} · {moment:%H:%M:%S}" if moment else f"capture {number}",
+        "label": f"{number} · {time}" if time else f"capture {number}",
+        "day": day,
+        "time": time,
         "taken": f"{moment:%Y-%m-%d %H:%M:%S} UTC" if moment else "at an unknown time",
         "machine": moment and f"{moment:%Y-%m-%dT%H:%M:%SZ}",
         "remarks": [readable(remark) for remark in capture.remarks],

@@ -19,6 +19,7 @@ from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
 from airflow_provider_mediaops.notifications import CaptureHotThreadsNotifier, PostBulletinNotifier
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
+from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator
 from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
 from airflow_provider_mediaops.sensors.books import BookSensor
 from airflow_provider_mediaops.sensors.cluster import ClusterCpuSensor
@@ -55,6 +56,9 @@ with DAG(
         deferrable=True,
     )
     EnrichIsbnsOperator(task_id="EnrichmentTrigger", isbns=ISBNS, destination=f"{FOLDER}/books.jsonl", deferrable=True)
+    ExportSubscriptionsOperator(
+        task_id="ExportSubscriptionsTrigger", destination=f"{FOLDER}/subs.csv", mine=True, deferrable=True
+    )
 
 HIGH_CPU = HighCpuTrigger(cluster_conn_id="cluster_always_hot", threshold=ALWAYS, sustained_for=0)
 ALWAYS_HOT = Asset("mediaops-system-always-hot", watchers=[AssetWatcher(name="high_cpu", trigger=HIGH_CPU)])

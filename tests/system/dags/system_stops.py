@@ -17,10 +17,14 @@ OUTPUT = os.environ["MEDIAOPS_OUTPUT"]
 ISBNS = sample_isbns(6_212)[6_200:]
 
 
-def export(task_id: str) -> None:
+def export(task_id: str, **arguments: Any) -> None:
     """Make a task that exports what its own platform lists."""
     ExportSubscriptionsOperator(
-        task_id=task_id, destination=f"{OUTPUT}/stops/{task_id}.jsonl", mine=True, video_conn_id=f"to_{task_id}"
+        task_id=task_id,
+        destination=f"{OUTPUT}/stops/{task_id}.jsonl",
+        mine=True,
+        video_conn_id=f"to_{task_id}",
+        **arguments,
     )
 
 
@@ -42,8 +46,9 @@ with DAG(
 ):
     # Those in workers hold all four slots.
     PostBulletinOperator(task_id="stopped_bulletin", text="Hi", video_conn_id="to_stopped_bulletin")
-    export("stopped_export")
-    export("cleared_export")
+    export("stopped_export", deferrable=False)
+    export("cleared_export", deferrable=False)
+    export("stopped_deferred_export", deferrable=True, priority_weight=2)
     enrich("stopped_enrichment", deferrable=False)
     enrich("stopped_deferred_enrichment", deferrable=True, priority_weight=2)
     CaptureHotThreadsOperator(

@@ -263,7 +263,7 @@ class TestCutShort:
             events = OutletEventAccessors()
             context = {**instance(), "outlet_events": events}
             export(tmp_path / "subs.jsonl", context, outlets=[asset, AssetAlias("alias")])
-            assert events[asset].extra == {"complete": complete}
+            assert events[asset].extra["complete"] is complete
             assert events[other].extra == {}
 
     def test_the_total_of_the_service_counts_for_nothing(self, tmp_path: Path, platform: requests_mock.Mocker) -> None:

@@ -21,7 +21,7 @@ from airflow_provider_mediaops.exceptions import (
 )
 from airflow_provider_mediaops.storage.dataset import Dataset
 from airflow_provider_mediaops.storage.ownership import Owner
-from airflow_provider_mediaops.triggers import books as module
+from airflow_provider_mediaops.triggers import dataset as module
 from airflow_provider_mediaops.triggers.books import EnrichmentTrigger
 from airflow_provider_mediaops.triggers.event import value_of
 from tests.unit.book_database import CALENDAR, CRIME, PROGRAMMING, connection, found, http, no_such_book, replied

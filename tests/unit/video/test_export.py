@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,24 +11,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_mediaops.http.client import Client
-from airflow_provider_mediaops.http.exchange import Blocking, Request, Response
-from airflow_provider_mediaops.progress import ProgressLog
+from airflow_provider_mediaops.http.exchange import Emit, Request, Response, Returned, advance
+from airflow_provider_mediaops.storage.ownership import Owner
 from airflow_provider_mediaops.video.api import VIDEO_RULES, SubscriptionQuery
 from airflow_provider_mediaops.video.export import (
+    Export,
+    ExportAttempt,
     content_digest,
-    export_pages,
+    end_line,
     resumed_listing,
     start_line,
     state_of,
 )
 from airflow_provider_mediaops.video.paging import Listing
-from tests.unit.conversations import FakeClock, replay, requests_of
+from tests.unit.conversations import FakeClock, replay
 from tests.unit.video_platform import page, subscription
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from airflow_provider_mediaops.http.exchange import Step
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 QUERY = SubscriptionQuery(mine=True, max_results=50)
 CLIENT = Client(("http://video",), VIDEO_RULES)
@@ -38,28 +39,67 @@ def reply(*numbers: int, token: str | None = None) -> Response:
 
 
 class Saved:
-    """What an export has saved."""
+    """What an export has saved, in the place of a staging."""
 
-    def __init__(self) -> None:
-        self.ids: list[str] = []
-        self.states: list[Mapping[str, Any]] = []
+    def __init__(self, records: Sequence[Mapping[str, Any]] = (), state: Any = None) -> None:
+        self.kept: list[Mapping[str, Any]] = list(records)
+        self.states: list[Mapping[str, Any]] = [state] if state else []
+        self.resumed = bool(state)
+        self.summary: dict[str, Any] = {}
+        self.digest: str | None = None
+        self.before_commit: Callable[[], None] = lambda: None
+
+    @property
+    def ids(self) -> list[str]:
+        return [record["id"] for record in self.kept]
+
+    @property
+    def rows(self) -> int:
+        return len(self.kept)
+
+    @property
+    def state(self) -> Any:
+        return self.states[-1] if self.states else None
+
+    def records(self) -> Iterator[Any]:
+        return iter(self.kept)
 
     def commit(self, records: Sequence[Mapping[str, Any]], state: Mapping[str, Any]) -> None:
-        self.ids += [record["id"] for record in records]
-        self.states.append(state)
+        self.before_commit()
+        self.kept += records
+        self.states.append(json.loads(json.dumps(state)))
 
 
-def export(listing: Listing, saved: Saved, replies: list[Response]) -> list[Step]:
-    steps: list[Step] = []
-    replay(export_pages(CLIENT.ask, listing, saved.commit, ProgressLog(print)), replies, steps=steps)
-    return steps
+def attempt_at(saved: Saved, log: Callable[[str], None] = print, fake: FakeClock | None = None, **more: Any) -> Any:
+    export = Export(owner={}, destination="/out/a.csv", query=asdict(QUERY), **more)
+    staging: Any = saved
+    return ExportAttempt(export, staging, log, log, clock=(fake or FakeClock()).clock.monotonic)
+
+
+def export(saved: Saved, replies: list[Response], **more: Any) -> list[str]:
+    """Export, and save each page as it comes; return what happened in which order."""
+    attempt = attempt_at(saved, **more)
+    done: list[str] = []
+    left, pages = list(replies), attempt.pages(CLIENT)
+    step = advance(pages)
+    while not isinstance(step, Returned):
+        if isinstance(step, Request):
+            done.append("request")
+            step = advance(pages, left.pop(0))
+        elif isinstance(step, Emit):
+            attempt.save(step.item)
+            done.append("save")
+            step = advance(pages)
+    assert not left
+    attempt.finish()
+    return done
 
 
 def test_each_page_is_saved_before_the_next_is_asked_for() -> None:
     saved = Saved()
-    steps = export(Listing(QUERY), saved, [reply(1, 2, token="T2"), reply(2, 3, token="T3"), reply(4)])
+    done = export(saved, [reply(1, 2, token="T2"), reply(2, 3, token="T3"), reply(4)])
 
-    assert [type(step) for step in steps] == [Request, Blocking] * 3
+    assert done == ["request", "save"] * 3
     assert saved.ids == ["sub-1", "sub-2", "sub-3", "sub-4"]
     assert saved.states[1] == {
         "token": "T3",
@@ -74,7 +114,7 @@ def test_each_page_is_saved_before_the_next_is_asked_for() -> None:
 
 def test_a_page_of_nothing_new_is_saved_for_its_token() -> None:
     saved = Saved()
-    export(Listing(QUERY), saved, [reply(1, token="T2"), reply(1, token="T3"), reply(token="T4"), reply(2)])
+    export(saved, [reply(1, token="T2"), reply(1, token="T3"), reply(token="T4"), reply(2)])
 
     assert [state["token"] for state in saved.states] == ["T2", "T3", "T4", None]
 
@@ -82,30 +122,66 @@ def test_a_page_of_nothing_new_is_saved_for_its_token() -> None:
 @pytest.mark.parametrize("stop", range(4))
 def test_it_goes_on_from_what_was_saved_wherever_that_was(stop: int) -> None:
     pages = [reply(1, 2, token="T2"), reply(2, 3, token="T3"), reply(4)]
-    whole, first, second = Saved(), Saved(), Saved()
-    export(Listing(QUERY), whole, pages)
+    whole, first = Saved(), Saved()
+    export(whole, pages)
 
     listing = Listing(QUERY)
     for each in pages[:stop]:
         listed = replay(listing.next_page(CLIENT.ask), [each])
         assert listed
-        first.commit(listed.fresh, json.loads(json.dumps(state_of(listing))))
-    records = [{"id": each} for each in first.ids]
-    listing = resumed_listing(QUERY, first.states[-1] if first.states else None, records, print)
-    steps = export(listing, second, pages[stop:])
+        first.commit(listed.fresh, state_of(listing))
+    second = Saved(first.kept, first.state)
+    done = export(second, pages[stop:])
 
-    assert first.ids + second.ids == whole.ids
-    assert first.states + second.states == whole.states
-    assert len(requests_of(steps)) == 3 - stop
+    assert second.kept == whole.kept
+    assert first.states[: stop - 1] + second.states == (whole.states if stop else second.states)
+    assert second.summary == {**whole.summary, "resumed": stop > 0}
+    assert done.count("request") == 3 - stop
+
+
+def test_a_listing_that_is_resumed_leaves_out_what_is_saved() -> None:
+    state = state_of(Listing(QUERY, token="T2", pages=1))
+    listing = resumed_listing(QUERY, state, [subscription(1), subscription(2)], print)
+    listed = replay(listing.next_page(CLIENT.ask), [reply(2, 3)])
+    assert listed
+    assert [item["id"] for item in listed.fresh] == ["sub-3"]
 
 
 def test_what_cannot_be_saved_ends_the_export() -> None:
-    def refuse(*_: Any) -> None:
+    def refuse() -> None:
         raise OSError("the disk is full")
 
-    listing = Listing(QUERY)
+    saved = Saved()
+    saved.before_commit = refuse
     with pytest.raises(OSError, match="the disk is full"):
-        replay(export_pages(CLIENT.ask, listing, refuse, ProgressLog(print)), [reply(1, token="T2")])
+        export(saved, [reply(1, token="T2")])
+
+
+@pytest.mark.parametrize("if_changed", [False, True])
+def test_the_content_is_digested_if_the_file_may_stay(*, if_changed: bool) -> None:
+    saved = Saved()
+    export(saved, [reply(1, 2)], if_changed=if_changed)
+
+    assert saved.digest == (content_digest([subscription(2), subscription(1)]) if if_changed else None)
+
+
+def test_a_description_survives_the_way_to_another_version() -> None:
+    export = Export({"task": "t", "parameters": "p"}, "/a.csv", asdict(QUERY), if_changed=True)
+    sent = json.loads(json.dumps(export.to_dict()))
+
+    again = Export.from_dict({**sent, "of_a_later_version": 1})
+    assert again.listed() == QUERY
+    assert again.owned_by() == Owner("t", "p")
+    assert json.loads(json.dumps(again.to_dict())) == sent
+    with pytest.raises(TypeError, match="destination"):
+        Export.from_dict({"owner": {}, "query": {}})
+
+
+def test_the_last_line_says_what_is_written() -> None:
+    summary = {"rows": 3, "pages": 2}
+    assert end_line(summary, "/a.csv") == "Wrote 3 subscriptions of 2 pages to /a.csv."
+    same = end_line({**summary, "changed": False}, "/a.csv")
+    assert same == "Nothing has changed in 3 subscriptions of 2 pages: /a.csv stays as it is."
 
 
 @pytest.mark.parametrize(
@@ -125,19 +201,15 @@ def test_the_first_line_says_what_is_exported_how_and_from_where(query: Subscrip
 
 def test_progress_is_logged_every_30_seconds() -> None:
     fake, lines = FakeClock(), list[str]()
-    listing = Listing(QUERY, token="T40", pages=40)
-    progress = ProgressLog(lines.append, fake.clock.monotonic)
+    before = [subscription(number) for number in range(-2_000, 0)]
+    saved = Saved(before, state_of(Listing(QUERY, token="T40", pages=40)))
+    saved.before_commit = lambda: fake.wait(1.0)
     replies = [reply(*range(50 * page, 50 * page + 50), token=f"T{41 + page}") for page in range(124)]
-    commit = Saved().commit
 
-    def slow(*page: Any) -> None:
-        fake.wait(1.0)
-        commit(*page)
+    export(saved, [*replies, reply(6_200)], log=lines.append, fake=fake)
 
-    export = export_pages(CLIENT.ask, listing, slow, progress, saved_before=2_000)
-    replay(export, [*replies, reply(6_200)])
-
-    assert lines == [
+    assert lines[0].endswith(": pages of 50, no rate set, resumed after 2,000 subscriptions of 40 pages.")
+    assert lines[1:] == [
         "3,500 subscriptions of 70 pages so far; 50 a second.",
         "5,000 subscriptions of 100 pages so far; 50 a second.",
         "6,500 subscriptions of 130 pages so far; 50 a second.",

@@ -1,0 +1,1 @@
+"""What a task has read and written, for asset events, OpenLineage and links."""

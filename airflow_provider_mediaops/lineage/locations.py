@@ -1,0 +1,80 @@
+"""Write the paths of files and objects as others may see them: without connections, as URIs, as pages of consoles."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from urllib.parse import quote, unquote, urlsplit
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
+_LOCAL = ("file", "local")
+# What ends or encodes the path in a URI; the rest stays readable, as people write the URIs of assets.
+_ESCAPES = str.maketrans({"%": "%25", "?": "%3F", "#": "%23"})
+_AMAZON, _GOOGLE = ("s3", "s3a", "s3n"), ("gs", "gcs")
+
+
+def conn_id_in(path: str) -> str | None:
+    """
+    Return the user information of a path, which Airflow reads as the id of a connection.
+
+    :param path: the path of a file or object, such as ``s3://conn_id@bucket/key``.
+    :returns: the id; None if there is none.
+    """
+    parts = _SCHEME.fullmatch(path)
+    return (parts[2].partition("/")[0].rpartition("@")[0] or None) if parts else None
+
+
+def without_userinfo(path: str) -> str:
+    """
+    Return a path without the user information between scheme and bucket.
+
+    :param path: the path of a file or object.
+    """
+    parts = _SCHEME.fullmatch(path)
+    if not parts:
+        return path
+    authority, slash, key = parts[2].partition("/")
+    return f"{parts[1]}://{authority.rpartition('@')[2]}{slash}{key}"
+
+
+def uri_of(path: str) -> str:
+    """
+    Return the URI of the asset that a path names.
+
+    :param path: the path of a file or object, with or without a scheme.
+    :returns: the URI, without user information; that of a local file is absolute.
+    """
+    parts = _SCHEME.fullmatch(without_userinfo(path))
+    scheme = parts[1].lower() if parts else "file"
+    rest = parts[2] if parts else path.removeprefix("file:")
+    if scheme in _LOCAL:
+        return f"file://{_absolute(rest).translate(_ESCAPES)}"
+    return f"{scheme}://{rest.translate(_ESCAPES)}"
+
+
+def console_url(uri: str) -> str | None:
+    """
+    Return the page of an object in its cloud's console.
+
+    :param uri: the URI of the object, as :func:`uri_of` returns it.
+    :returns: the page; None for a store that has no console for everybody.
+    """
+    parts = urlsplit(uri)
+    key = unquote(parts.path).lstrip("/")
+    if not key:
+        return None
+    if parts.scheme in _AMAZON:
+        return f"https://s3.console.aws.amazon.com/s3/object/{parts.netloc}?prefix={quote(key)}"
+    if parts.scheme in _GOOGLE:
+        return f"https://console.cloud.google.com/storage/browser/_details/{parts.netloc}/{quote(key)}"
+    return None
+
+
+def _absolute(path: str) -> str:
+    file = Path(path)
+    try:
+        file = file.expanduser()
+    except RuntimeError:
+        # There is no such home folder; the task itself says so.
+        return path
+    return str(file.absolute())

@@ -1,0 +1,45 @@
+"""Say in the events of a task's outlets what the task has written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from airflow.sdk import Context
+
+    from airflow_provider_mediaops.lineage.trace import Trace
+
+
+def note_in_events(context: Context, outlets: Iterable[Any], trace: Trace, warn: Callable[..., None]) -> None:
+    """
+    Put the facts of a task into the events of its outlets.
+
+    The event of an asset, or of a reference to one, gets them in its ``extra``. An alias gets an event of the asset
+    that the task has written, so that its URI may depend on a template. What else is in the extra stays.
+
+    A failure is logged: what the task has written is there already.
+
+    :param context: the task's context.
+    :param outlets: the task's outlets; those that are no assets are left alone.
+    :param trace: what the task has written.
+    :param warn: logs a warning.
+    """
+    from airflow.providers.common.compat.sdk import Asset, AssetAlias
+    from airflow.sdk.definitions.asset import AssetRef
+    from airflow.sdk.exceptions import AirflowRuntimeError
+
+    for outlet in outlets:
+        try:
+            if isinstance(outlet, AssetAlias):
+                for written in trace.writes[:1]:
+                    context["outlet_events"][outlet].add(Asset(uri=written.uri), extra=dict(trace.facts))
+            elif isinstance(outlet, (Asset, AssetRef)):
+                context["outlet_events"][outlet].extra.update(trace.facts)
+        except (AirflowRuntimeError, TypeError, ValueError) as error:
+            warn("The event of the outlet %s says nothing about what was written: %s", _name_of(outlet), error)
+
+
+def _name_of(outlet: object) -> str:
+    return str(getattr(outlet, "name", None) or getattr(outlet, "uri", outlet))

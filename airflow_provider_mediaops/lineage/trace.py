@@ -1,0 +1,170 @@
+"""What each of the operators reads and writes, from its rendered arguments and its result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_mediaops.asset_uris import BOOKS, CLUSTER, VIDEO, service_uri
+from airflow_provider_mediaops.lineage.facts import bulletin_facts, capture_facts, enrichment_facts, export_facts
+from airflow_provider_mediaops.lineage.locations import uri_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from airflow_provider_mediaops.storage.source_columns import ColumnType
+
+# The types of the columns of a table, in the words of Parquet.
+_TYPES: dict[type[str | int | float], str] = {str: "string", int: "int64", float: "double"}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """
+    A file, an object, or something that a service has.
+
+    :param uri: the URI of its asset, without user information.
+    :param columns: its columns or fields with their types; None if they are not known.
+    :param rows: the number of its rows; None if that is not known, or it has none.
+    :param bytes: its size; None if that is not known.
+    """
+
+    uri: str
+    columns: Mapping[str, str] | None = None
+    rows: int | None = None
+    bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """
+    What a task reads and writes.
+
+    :param reads: what it reads.
+    :param writes: what it writes; first what the events of its assets are about.
+    :param facts: what the events of its assets say; empty before the task is done.
+    """
+
+    reads: tuple[Place, ...] = ()
+    writes: tuple[Place, ...] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+def bulletin_trace(conn_id: str, activity: Mapping[str, Any] | None) -> Trace:
+    """
+    Return what a posted bulletin writes.
+
+    :param conn_id: the id of the connection.
+    :param activity: the task's result; None before it is done.
+    """
+    written = Place(service_uri(VIDEO, conn_id, "bulletins"))
+    return Trace((), (written,), {} if activity is None else bulletin_facts(activity))
+
+
+def export_trace(
+    conn_id: str, destination: str, format: str | None, query: Mapping[str, Any], summary: Mapping[str, Any] | None
+) -> Trace:
+    """
+    Return what an export of subscriptions reads and writes.
+
+    :param conn_id: the id of the connection.
+    :param destination: the path of the dataset.
+    :param format: its format; None for the suffix of the path.
+    :param query: which subscriptions: the arguments of ``SubscriptionQuery``.
+    :param summary: the task's result; None before it is done.
+    :raises InvalidArgumentError: for arguments that cannot be used.
+    """
+    from airflow_provider_mediaops.storage.formats import format_of
+    from airflow_provider_mediaops.video.api import SubscriptionQuery
+    from airflow_provider_mediaops.video.export import SUBSCRIPTIONS
+
+    listed = SubscriptionQuery(**query)
+    what = "subscriptions/mine" if listed.mine else "subscriptions"
+    if listed.channel_id is not None:
+        # The path of a URI; a channel's id has no other characters than letters, digits, - and _.
+        what = f"subscriptions/channels/{listed.channel_id}"
+    if format_of(destination, format) == "jsonl":
+        fields = {"kind": "string", "etag": "string"}
+        columns = fields | {part: "string" if part == "id" else "object" for part in listed.part}
+    else:
+        columns = _typed(SUBSCRIPTIONS.columns)
+    written = _dataset(destination, columns, summary)
+    facts = {} if summary is None else export_facts(summary)
+    return Trace((Place(service_uri(VIDEO, conn_id, what)),), (written,), facts)
+
+
+def enrichment_trace(
+    conn_id: str,
+    destination: str,
+    format: str | None,
+    *,
+    source: str | None,
+    keep: object,
+    columns: Mapping[str, ColumnType] | None,
+    summary: Mapping[str, Any] | None,
+) -> Trace:
+    """
+    Return what an enrichment reads and writes.
+
+    :param conn_id: the id of the connection.
+    :param destination: the path of the dataset.
+    :param format: its format; None for the suffix of the path.
+    :param source: the path of the list; None if it is in no file.
+    :param keep: which other columns of the list the dataset has (``keep_columns``).
+    :param columns: those columns with their types; None if the list was not read by this attempt.
+    :param summary: the task's result; None before it is done.
+    :raises InvalidArgumentError: for arguments that cannot be used.
+    """
+    from airflow_provider_mediaops.enrichment.checkpoint import enriched_view
+    from airflow_provider_mediaops.storage.formats import format_of
+    from airflow_provider_mediaops.storage.source_columns import read_keep
+    from airflow_provider_mediaops.storage.sources import has_columns
+
+    reads = [Place(service_uri(BOOKS, conn_id, "books"))]
+    keeps = False
+    if source is not None:
+        reads.insert(0, Place(uri_of(source)))
+        keeps = has_columns(source) and read_keep(keep) is not False
+    known: dict[str, str] | None = None
+    if format_of(destination, format) == "jsonl":
+        known = dict.fromkeys(("input", "isbn13", "status", "error"), "string") | {"book": "object"}
+        known |= {"source": "object"} if keeps else {}
+    elif columns is not None or not keeps:
+        known = _typed(enriched_view(columns or {}).columns)
+    written = _dataset(destination, known, summary)
+    return Trace(tuple(reads), (written,), {} if summary is None else enrichment_facts(summary))
+
+
+def capture_trace(
+    conn_id: str, destination: str, formats: str | Sequence[str], result: Mapping[str, Any] | None
+) -> Trace:
+    """
+    Return what a capture of hot threads reads and writes.
+
+    :param conn_id: the id of the connection.
+    :param destination: the path of the text.
+    :param formats: the formats of the files.
+    :param result: the task's result; None before it is done, when it is not known how many captures there will be.
+    :raises ValueError: for arguments that cannot be used.
+    """
+    from airflow_provider_mediaops.cluster.capture.destination import capture_paths
+
+    read = (Place(service_uri(CLUSTER, conn_id, "hot_threads")),)
+    if result is None:
+        return Trace(read, tuple(Place(uri_of(path)) for path in capture_paths(destination, formats).values()))
+    # By its URI, since all captures share one page.
+    written: dict[str, Place] = {}
+    for capture in result.get("captures") or [result]:
+        for name, path in capture.get("paths", {}).items():
+            uri = uri_of(path)
+            written[uri] = Place(uri, bytes=capture.get("bytes") if name == "txt" else None)
+    return Trace(read, tuple(written.values()), capture_facts(result))
+
+
+def _dataset(destination: str, columns: Mapping[str, str] | None, summary: Mapping[str, Any] | None) -> Place:
+    done = summary or {}
+    return Place(uri_of(done.get("path", destination)), columns, done.get("rows"), done.get("bytes"))
+
+
+def _typed(columns: Mapping[str, type[str | int | float]]) -> dict[str, str]:
+    return {name: _TYPES[kind] for name, kind in columns.items()}

@@ -1,0 +1,106 @@
+"""
+Register the pages with Airflow: a tab of each task instance, a list in the navigation, and the app that serves both.
+
+Every process of Airflow imports this module, so it imports next to nothing; the app is built at its first request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from airflow import __version__ as airflow_version
+from airflow.configuration import conf
+
+from airflow_provider_mediaops.report_urls import LIST_PATH, LIST_ROUTE, REPORT_PATH, TAB_ROUTE, URL_PREFIX
+
+# Not through version_compat or common.compat, whose imports take longer than this module. Airflow has the first one
+# loaded in every process; Airflow 3.1 has the second one only.
+try:
+    from airflow.sdk.plugins_manager import AirflowPlugin
+except ImportError:
+    from airflow.plugins_manager import AirflowPlugin  # type: ignore[assignment]
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, MutableMapping
+
+    Message = MutableMapping[str, Any]
+
+_log = logging.getLogger(__name__)
+
+#: Whether the API server knows a reader by the cookie that the browser sends with each request. That of Airflow 3.1.0
+#: knows requests of its own scripts only, which send a header. This can go with 3.1.0.
+HAS_SESSION_COOKIES = not airflow_version.startswith("3.1.0")
+
+
+class PagesApp:
+    """The app of the pages, for ASGI servers. It is built at its first request."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._app: Any = None
+
+    async def __call__(
+        self,
+        scope: Message,
+        receive: Callable[[], Awaitable[Message]],
+        send: Callable[[Message], Awaitable[None]],
+    ) -> None:
+        """Answer a request."""
+        if self._app is None:
+            # The imports take a moment, in which the server answers others.
+            await asyncio.to_thread(self._build)
+        await self._app(scope, receive, send)
+
+    def _build(self) -> None:
+        with self._lock:
+            if self._app is None:
+                from airflow_provider_mediaops.plugin.app import build_app
+
+                self._app = build_app()
+
+
+def _fastapi_apps() -> list[dict[str, Any]]:
+    return [{"app": PagesApp(), "url_prefix": URL_PREFIX, "name": "Hot threads"}] if HAS_SESSION_COOKIES else []
+
+
+def _external_views() -> list[dict[str, Any]]:
+    if not HAS_SESSION_COOKIES:
+        return []
+    base = urlsplit(conf.get("api", "base_url", fallback="")).path.rstrip("/")
+    return [
+        {
+            "name": "Hot threads",
+            # Airflow puts the names in. The run comes last: its id may contain a slash.
+            "href": f"{base}{URL_PREFIX}{REPORT_PATH}/{{DAG_ID}}/{{TASK_ID}}/{{MAP_INDEX}}/{{RUN_ID}}",
+            "destination": "task_instance",
+            "url_route": TAB_ROUTE,
+        },
+        {
+            "name": "Hot threads",
+            "href": f"{base}{URL_PREFIX}{LIST_PATH}",
+            "destination": "nav",
+            "category": "browse",
+            "url_route": LIST_ROUTE,
+        },
+    ]
+
+
+class MediaOpsPlugin(AirflowPlugin):
+    """The pages of this provider in Airflow."""
+
+    name = "mediaops"
+    fastapi_apps = _fastapi_apps()
+    external_views = _external_views()
+
+    @classmethod
+    def on_load(cls, *_: Any, **__: Any) -> None:
+        """Say so if this version of Airflow cannot have the pages."""
+        if not HAS_SESSION_COOKIES:
+            _log.info(
+                "The pages about hot threads need Airflow 3.1.1 or newer: before, a page within Airflow's own does not "
+                "learn who reads it. Everything else of airflow-provider-mediaops works."
+            )

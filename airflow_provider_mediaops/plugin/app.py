@@ -1,0 +1,313 @@
+"""
+Serve the pages in Airflow's API server.
+
+Airflow's own authorization is asked at each request; nothing is anonymous, and there is no description of the app. What
+may block for long runs in :class:`~airflow_provider_mediaops.plugin.reader_threads.ReaderThreads`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Annotated, Any
+
+from airflow.api_fastapi.app import get_auth_manager
+from airflow.api_fastapi.core_api.security import get_user, requires_access_dag
+from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request
+from fastapi.concurrency import run_in_threadpool
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse
+from starlette.exceptions import HTTPException as AnyHTTPException
+
+from airflow_provider_mediaops.plugin.capture_list import (
+    Asked,
+    Row,
+    list_page,
+    own_fields,
+    read_position,
+    row_of,
+)
+from airflow_provider_mediaops.plugin.reader_threads import NoAnswerError, ReaderThreads
+from airflow_provider_mediaops.plugin.rendered_fields import NothingToShowError, is_capture, read_fields, store_of
+from airflow_provider_mediaops.plugin.report import (
+    comparable,
+    read_captures,
+    replaced_remark,
+    report_page,
+)
+from airflow_provider_mediaops.plugin.summaries import Summaries
+from airflow_provider_mediaops.plugin.task_instances import (
+    TaskInstanceKey,
+    find,
+    others_of,
+    position_after,
+    recent,
+)
+from airflow_provider_mediaops.plugin.templates import render
+from airflow_provider_mediaops.report_urls import LIST_PATH, NOT_MAPPED, REPORT_PATH, URL_PREFIX
+
+if TYPE_CHECKING:
+    from airflow_provider_mediaops.plugin.rendered_fields import CaptureFields
+    from airflow_provider_mediaops.plugin.report import ReadCapture, ReadCaptures
+    from airflow_provider_mediaops.plugin.summaries import CaptureSummary
+    from airflow_provider_mediaops.plugin.task_instances import TaskInstanceFacts
+
+_log = logging.getLogger(__name__)
+
+_HEADERS = {
+    # Reports change, and are for this reader only.
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "frame-ancestors 'self'",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+_ROWS = 20
+# A top frame is in the file only. So many captures are read for one page.
+_MOST_READ = 100
+# In place of the index of a task that is not mapped, Airflow leaves its placeholder.
+_PLACEHOLDER = "{MAP_INDEX}"
+_SUMMARIES = 2000
+
+
+class Pages:
+    """
+    The pages.
+
+    :param seconds: how long a page waits for a store, and for the page to be made.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        # A few for each store, so that some that hang leave room for the others.
+        self._threads = ReaderThreads(max_threads=32, max_per_store=4, max_waiting=400, stuck_after=seconds)
+        self._summaries = Summaries(_SUMMARIES)
+
+    async def report(self, request: Request, key: TaskInstanceKey, before: str) -> HTMLResponse:
+        """
+        Return the page of a task instance.
+
+        :param request: the request; its reader may read the DAG.
+        :param key: the task instance.
+        :param before: the run of the same task to compare with; empty for none.
+        """
+        facts = await run_in_threadpool(find, key)
+        if facts is None:
+            return _message(request, HTTPStatus.NOT_FOUND, "No such task instance", [_UNKNOWN], key=key)
+        try:
+            return _html(await self._report(request, facts, before))
+        except NothingToShowError as error:
+            sentences = [error.sentence, *_about_state(facts)]
+            return _message(request, HTTPStatus.OK, "There is no report to show", sentences, key=key)
+        except NoAnswerError as error:
+            sentences = [f"{str(error)[:1].upper()}{str(error)[1:]}.", "Try again later."]
+            return _message(request, HTTPStatus.SERVICE_UNAVAILABLE, "The store does not answer", sentences, key=key)
+
+    async def _report(self, request: Request, facts: TaskInstanceFacts, before: str) -> str:
+        fields = _fields_of(facts)
+        own = await self._read(fields)
+        others = await run_in_threadpool(others_of, facts.key)
+        choices = comparable(facts, others)
+        chosen = next((choice for choice in choices if choice.key.run_id == before), None)
+        notices = [remark] if (remark := replaced_remark(facts, others)) else []
+        compared: tuple[TaskInstanceFacts, ReadCapture] | None = None
+        if chosen is not None:
+            try:
+                compared = chosen, (await self._read(read_fields(chosen.fields or {}))).found[0]
+            except (NothingToShowError, NoAnswerError) as raised:
+                notices.append(f"The capture of {chosen.key.run_id} cannot be shown: {raised}")
+        elif before:
+            notices.append("There is no earlier capture of this task in that run.")
+
+        list_url = _list_url(request)
+        return await self._threads.run(
+            "The API server",
+            lambda: report_page(facts, fields, own, compared, notices=notices, choices=choices, list_url=list_url),
+            seconds=self._seconds,
+        )
+
+    async def _read(self, fields: CaptureFields) -> ReadCaptures:
+        store = store_of(fields.texts[0])
+        return await self._threads.run(store, lambda: read_captures(fields), seconds=self._seconds)
+
+    async def list(self, request: Request, user: Any) -> HTMLResponse:
+        """
+        Return the list of captures.
+
+        :param request: the request.
+        :param user: its reader.
+        """
+        asked = Asked.from_query(request.query_params)
+        start = read_position(request.query_params.get("after", ""))
+        dags = await run_in_threadpool(get_auth_manager().get_authorized_dag_ids, user=user, method="GET")
+        wanted, notices = asked.filter(dags)
+        rows: list[Row] = []
+        seen: set[str] = set()
+        position, read, is_end = start, 0, False
+        deadline = time.monotonic() + self._seconds
+        while len(rows) < _ROWS and read < _MOST_READ and not is_end and time.monotonic() < deadline:
+            found = await run_in_threadpool(recent, wanted, position, _ROWS)
+            made = await asyncio.gather(*(self._row(facts, seen, deadline) for facts in found))
+            fitting = [number for number, row in enumerate(made) if row and asked.fits(row)]
+            # The next page begins after the last row of this one.
+            taken = fitting[: _ROWS - len(rows)]
+            rows += [row for number in taken if (row := made[number])]
+            is_full = len(rows) == _ROWS
+            used = found[: taken[-1] + 1] if is_full else found
+            is_end = len(found) < _ROWS and len(used) == len(found)
+            position, read = position_after(used, position), read + len(used)
+        if asked.frame and not is_end and len(rows) < _ROWS:
+            notices = (*notices, f"Of {read} captures, these have such a top frame. “Older” looks further.")
+        html = list_page(
+            rows,
+            asked,
+            notices=notices,
+            older=None if is_end else position,
+            is_newest=start is None,
+            list_url=_list_url(request),
+            base_url=_base_url(request),
+        )
+        return _html(html)
+
+    async def _row(self, facts: TaskInstanceFacts, seen: set[str], deadline: float) -> Row | None:
+        if not is_capture(facts.fields):
+            return None
+        fields = own_fields(facts)
+        if isinstance(fields, str):
+            return Row(facts, "", None, fields)
+        path = fields.texts[0]
+        is_replaced = path in seen
+        seen.add(path)
+        try:
+            summary: CaptureSummary = await self._threads.run(
+                store_of(path), lambda: self._summaries.of(path), seconds=max(0.0, deadline - time.monotonic())
+            )
+        except NothingToShowError as error:
+            return Row(facts, fields.cluster, None, error.sentence)
+        except NoAnswerError as error:
+            return Row(facts, fields.cluster, None, f"{error}.")
+        return row_of(facts, fields.cluster, summary, is_replaced=is_replaced)
+
+
+_UNKNOWN = "Airflow does not know it, or has deleted it."
+_NOT_STARTED = (None, "scheduled", "queued")
+_UNDER_WAY = {
+    "running": "The task is running. Its report appears here once it is captured.",
+    "deferred": "The task waits in the triggerer. Its report appears here once it is captured.",
+    "up_for_retry": "The task failed, and will be tried again.",
+    "up_for_reschedule": "The task waits.",
+    "restarting": "The task is restarting.",
+    "skipped": "The task was skipped: no node ran hot within its wait_timeout, or a task before it decided so.",
+    "failed": "The task failed. Its log says why.",
+    "upstream_failed": "The task was not started: one before it failed.",
+}
+
+
+def _about_state(facts: TaskInstanceFacts) -> list[str]:
+    return [_UNDER_WAY[facts.state]] if facts.state in _UNDER_WAY and is_capture(facts.fields) else []
+
+
+def _fields_of(facts: TaskInstanceFacts) -> CaptureFields:
+    if facts.fields is None:
+        if facts.state in _NOT_STARTED:
+            raise NothingToShowError("The task has not started.")
+        raise NothingToShowError(
+            "Airflow has no rendered template fields of this task instance, from which this page learns where its "
+            "files are. It keeps those of the last runs; [core] num_dag_runs_to_retain_rendered_fields says of how "
+            "many (older versions: max_num_rendered_ti_fields_per_task). The files themselves are where they were."
+        )
+    if not is_capture(facts.fields):
+        raise NothingToShowError("This task captures no hot threads: it is no CaptureHotThreadsOperator.")
+    return read_fields(facts.fields)
+
+
+def build_app(seconds: float = 15) -> FastAPI:
+    """
+    Build the app.
+
+    :param seconds: how long a page waits for a store.
+    :returns: the app, to be mounted below :data:`~airflow_provider_mediaops.report_urls.URL_PREFIX`.
+    """
+    app = FastAPI(title="Hot threads", openapi_url=None, docs_url=None, redoc_url=None)
+    app.include_router(_router(Pages(seconds)))
+    app.add_exception_handler(AnyHTTPException, _refusal)
+    app.add_exception_handler(RequestValidationError, _bad_address)
+    return app
+
+
+def _router(pages: Pages) -> APIRouter:
+    router = APIRouter(default_response_class=HTMLResponse)
+
+    @router.get(LIST_PATH)
+    async def captures(request: Request, user: Annotated[Any, Depends(get_user)]) -> HTMLResponse:
+        return await pages.list(request, user)
+
+    # The path of the run takes the rest: its id may contain slashes.
+    @router.get(
+        f"{REPORT_PATH}/{{dag_id}}/{{task_id}}/{{map_index}}/{{run_id:path}}",
+        dependencies=[Depends(requires_access_dag("GET"))],
+    )
+    async def report(
+        request: Request, *, dag_id: str, task_id: str, map_index: str, run_id: str, before: str = ""
+    ) -> HTMLResponse:
+        try:
+            index = NOT_MAPPED if map_index == _PLACEHOLDER else int(map_index)
+        except ValueError:
+            raise HTTPException(HTTPStatus.NOT_FOUND, _UNKNOWN) from None
+        return await pages.report(request, TaskInstanceKey(dag_id, run_id, task_id, index), before)
+
+    return router
+
+
+_REFUSALS = {
+    HTTPStatus.UNAUTHORIZED: ("Not signed in", "Sign in to Airflow, then reload this page."),
+    HTTPStatus.FORBIDDEN: ("Not allowed", "You may not read this DAG. An administrator of Airflow can permit it."),
+    HTTPStatus.NOT_FOUND: ("No such page", _UNKNOWN),
+}
+
+
+async def _refusal(request: Request, error: Exception) -> HTMLResponse:
+    status = HTTPStatus(error.status_code) if isinstance(error, AnyHTTPException) else HTTPStatus.BAD_REQUEST
+    title, sentence = _REFUSALS.get(status, (status.phrase, status.description))
+    return _message(request, status, title, [sentence], with_links=status not in _REFUSALS)
+
+
+async def _bad_address(request: Request, _: Exception) -> HTMLResponse:
+    return _message(request, HTTPStatus.NOT_FOUND, "No such page", [_UNKNOWN])
+
+
+def _message(
+    request: Request,
+    status: HTTPStatus,
+    title: str,
+    sentences: list[str],
+    *,
+    key: TaskInstanceKey | None = None,
+    with_links: bool = True,
+) -> HTMLResponse:
+    names: list[tuple[str, str]] = []
+    if key is not None:
+        names = [("DAG", key.dag_id), ("Run", key.run_id), ("Task", key.task_id)]
+        if key.map_index != NOT_MAPPED:
+            names.append(("Map index", str(key.map_index)))
+    html = render(
+        "message.html",
+        title=title,
+        sentences=sentences,
+        names=names,
+        list_url=_list_url(request) if with_links else "",
+    )
+    return _html(html, status)
+
+
+def _html(text: str, status: HTTPStatus = HTTPStatus.OK) -> HTMLResponse:
+    return HTMLResponse(text, status, _HEADERS)
+
+
+def _base_url(request: Request) -> str:
+    return str(request.scope.get("root_path", "")).rstrip("/").removesuffix(URL_PREFIX)
+
+
+def _list_url(request: Request) -> str:
+    return f"{_base_url(request)}{URL_PREFIX}{LIST_PATH}"

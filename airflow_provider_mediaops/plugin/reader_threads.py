@@ -1,0 +1,138 @@
+"""
+Run what may block in threads of its own, few and bounded: a store that hangs does not hold up the API server.
+
+A thread that hangs cannot be stopped. It keeps its place, so that there are never more of them; other stores have
+places left. The threads are daemons: the API server does not wait for them when it stops.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Result = TypeVar("Result")
+
+
+class NoAnswerError(Exception):
+    """
+    The work did not end in time, or was not begun.
+
+    :param store: the store.
+    :param reason: what happened, in words that follow its name.
+    """
+
+    def __init__(self, store: str, reason: str) -> None:
+        super().__init__(f"{store} {reason}")
+
+
+class ReaderThreads:
+    """
+    A bounded number of threads for work that may block.
+
+    :param max_threads: how many there are at the same time.
+    :param max_per_store: how many of them may work for one store.
+    :param max_waiting: how much work may wait for a thread; more is refused at once.
+    :param stuck_after: after how many seconds work counts as stuck: if all that a store may have is, no more is begun.
+    """
+
+    def __init__(self, *, max_threads: int, max_per_store: int, max_waiting: int, stuck_after: float) -> None:
+        self._max_threads = max_threads
+        self._max_per_store = max_per_store
+        self._max_waiting = max_waiting
+        self._stuck_after = stuck_after
+        self._lock = threading.Lock()
+        # By store, when each of its running jobs began.
+        self._running: dict[str, list[float]] = {}
+        self._waiting: list[_Job] = []
+
+    async def run(self, store: str, work: Callable[[], Result], *, seconds: float) -> Result:
+        """
+        Run work in a thread, and wait for its result.
+
+        :param store: the store that it reads.
+        :param work: the work; it may block.
+        :param seconds: how long to wait for its begin and its end, together.
+        :returns: its result.
+        :raises NoAnswerError: if it has not ended by then; at once if too much work waits already, or if all work that
+            the store may have is stuck.
+        :raises Exception: what the work raises.
+        """
+        loop = asyncio.get_running_loop()
+        job = _Job(store, work, loop, loop.create_future())
+        with self._lock:
+            if len(self._waiting) >= self._max_waiting:
+                raise NoAnswerError(store, "was not asked: too many pages are waiting already")
+            begun = self._running.get(store, [])
+            if len(begun) == self._max_per_store and time.monotonic() - max(begun) > self._stuck_after:
+                raise NoAnswerError(store, "has not answered the last requests, and was not asked again")
+            self._waiting.append(job)
+        self._start_jobs()
+        try:
+            result: Result = await asyncio.wait_for(job.done, seconds)
+        except asyncio.TimeoutError as error:
+            raise NoAnswerError(store, f"did not answer within {seconds:g} s") from error
+        finally:
+            with self._lock, suppress(ValueError):
+                self._waiting.remove(job)
+        return result
+
+    def _start_jobs(self) -> None:
+        with self._lock:
+            for job in list(self._waiting):
+                if sum(map(len, self._running.values())) >= self._max_threads:
+                    return
+                begun = self._running.setdefault(job.store, [])
+                if len(begun) < self._max_per_store:
+                    self._waiting.remove(job)
+                    begun.append(began := time.monotonic())
+                    threading.Thread(target=self._work, args=(job, began), name="mediaops-page", daemon=True).start()
+
+    def _work(self, job: _Job, began: float) -> None:
+        try:
+            job.run()
+        finally:
+            with self._lock:
+                self._running[job.store].remove(began)
+                if not self._running[job.store]:
+                    del self._running[job.store]
+            self._start_jobs()
+
+
+class _Job:
+    """Work, and the future that waits for it on an event loop."""
+
+    def __init__(
+        self,
+        store: str,
+        work: Callable[[], Any],
+        loop: asyncio.AbstractEventLoop,
+        done: asyncio.Future[Any],
+    ) -> None:
+        self.store = store
+        self.done = done
+        self._work = work
+        self._loop = loop
+
+    def run(self) -> None:
+        """Do the work, and hand its result or error over to the event loop, if that still wants it."""
+        try:
+            result, error = self._work(), None
+        except Exception as raised:  # noqa: BLE001 - the waiting coroutine raises it
+            result, error = None, raised
+        # The loop is closed if the server stopped in the meantime.
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._end, result, error)
+
+    def _end(self, result: Any, error: Exception | None) -> None:
+        if self.done.done():
+            return
+        if error is None:
+            self.done.set_result(result)
+        else:
+            self.done.set_exception(error)

@@ -1,0 +1,164 @@
+"""Read the texts of captures: bounded, regular files only, on the local disk or any object store."""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from airflow_provider_mediaops.exceptions import MediaOpsError
+from airflow_provider_mediaops.plugin.rendered_fields import NothingToShowError
+from airflow_provider_mediaops.storage.files import is_local, lasting, path_of
+from airflow_provider_mediaops.storage.object_info import modified_time
+
+if TYPE_CHECKING:
+    from airflow.sdk import ObjectStoragePath
+
+_log = logging.getLogger(__name__)
+
+_MEGABYTE = 1_000_000
+
+
+class NoFileError(NothingToShowError):
+    """There is no such file."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextVersion:
+    """
+    A version of a text.
+
+    :param path: the file's path, absolute if it is local.
+    :param size: its size in bytes.
+    :param modified: the time of the last write, in seconds since 1970; None if the store does not report it.
+    """
+
+    path: str
+    size: int
+    modified: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureText:
+    """
+    The text of a capture.
+
+    :param version: the file.
+    :param text: the text, with a surrogate for each byte that is not UTF-8.
+    """
+
+    version: TextVersion
+    text: str
+
+
+def look_up(path: str) -> TextVersion:
+    """
+    Look up a text without reading it. May block.
+
+    :param path: its path.
+    :returns: its version.
+    :raises NoFileError: if there is no such file.
+    :raises NothingToShowError: if it is no file, or its store cannot be read.
+    """
+    opened = _path_of(path)
+    if is_local(opened):
+        return _local_version(lasting(opened), _local_status(lasting(opened)))
+    return _remote_version(opened)
+
+
+def read_text(path: str, *, max_bytes: int) -> CaptureText:
+    """
+    Read a text. May block.
+
+    :param path: its path.
+    :param max_bytes: the most bytes to read.
+    :returns: the text.
+    :raises NoFileError: if there is no such file.
+    :raises NothingToShowError: if it is empty, too large or no file, or its store cannot be read.
+    """
+    opened = _path_of(path)
+    if is_local(opened):
+        return _read_local(lasting(opened), max_bytes)
+    version = _remote_version(opened)
+    _check_size(version, max_bytes)
+    try:
+        data = opened.fs.cat_file(opened.path, start=0, end=version.size)
+    except Exception as error:
+        raise _unreadable(str(opened), error) from error
+    return CaptureText(version, _decoded(data[:max_bytes]))
+
+
+def _path_of(path: str) -> ObjectStoragePath:
+    try:
+        return path_of(path)
+    except MediaOpsError as error:
+        raise NothingToShowError(str(error)) from error
+
+
+def _read_local(path: str, max_bytes: int) -> CaptureText:
+    _local_version(path, _local_status(path))
+    try:
+        # It may have been replaced by a named pipe since the first look, at which reading would wait.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    with os.fdopen(descriptor, "rb") as file:
+        version = _local_version(path, os.fstat(descriptor))
+        _check_size(version, max_bytes)
+        try:
+            return CaptureText(version, _decoded(file.read(max_bytes)))
+        except OSError as error:
+            raise _unreadable(path, error) from error
+
+
+def _local_status(path: str) -> os.stat_result:
+    try:
+        return os.stat(path)  # noqa: PTH116 - no path object is needed
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise NoFileError(
+            f"There is no file {path} on the machine of the API server. Either it was not written or it was deleted; "
+            "or the task ran on another machine: then write captures to an object store or a shared folder."
+        ) from error
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+def _local_version(path: str, status: os.stat_result) -> TextVersion:
+    if not stat.S_ISREG(status.st_mode):
+        raise NothingToShowError(f"{path} is no regular file, and is not read.")
+    return TextVersion(path, status.st_size, status.st_mtime)
+
+
+def _remote_version(path: ObjectStoragePath) -> TextVersion:
+    try:
+        info = path.fs.info(path.path)
+    except FileNotFoundError as error:
+        raise NoFileError(f"There is no file {path}. It was not written, or it was deleted.") from error
+    except Exception as error:
+        raise _unreadable(str(path), error) from error
+    if info.get("type") == "directory":
+        raise NothingToShowError(f"{path} is no file, and is not read.")
+    return TextVersion(str(path), int(info.get("size") or 0), modified_time(info))
+
+
+def _check_size(version: TextVersion, max_bytes: int) -> None:
+    if not version.size:
+        raise NothingToShowError(f"{version.path} is empty.")
+    if version.size > max_bytes:
+        raise NothingToShowError(
+            f"{version.path} has {version.size / _MEGABYTE:,.1f} MB, more than the {max_bytes / _MEGABYTE:,.1f} MB "
+            "that this page reads. Open the file itself, or the .html beside it."
+        )
+
+
+def _decoded(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
+
+
+def _unreadable(path: str, error: Exception) -> NothingToShowError:
+    # A client's message may contain anything, a signed address for example; the page names the kind of error only.
+    _log.warning("The text of a capture, %s, cannot be read.", path, exc_info=error)
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__
+    return NothingToShowError(f"{path} cannot be read: {reason}. The log of the API server says more.")

@@ -1,0 +1,173 @@
+"""
+Find out from the rendered template fields of a task instance where its captures are.
+
+Airflow stores these fields when the task starts. Nobody can edit them later, unlike XComs. The files that the page
+reads follow from them alone.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from airflow_provider_mediaops.arguments import read_whole_number
+from airflow_provider_mediaops.cluster.capture.destination import capture_paths, read_formats
+from airflow_provider_mediaops.exceptions import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: The most captures of one spike that the operator takes.
+MOST_CAPTURES = 50
+#: A field that of Airflow's and our operators only ``CaptureHotThreadsOperator`` has.
+OWN_FIELD = "when_cpu_above"
+
+_NEEDED = frozenset({"destination", "formats", "captures", "cluster_conn_id", OWN_FIELD})
+
+_TRUNCATED = "Truncated. You can change this behaviour in [core]max_templated_field_length."
+_MASK = "***"
+_SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://")
+_LOCAL = ("file", "local")
+# No task writes there; reading there would be a request to any address.
+_READ_ONLY = ("http", "https", "ftp")
+
+
+class NothingToShowError(Exception):
+    """
+    There is no report to show.
+
+    :param sentence: the reason and the remedy, for the reader of the page.
+    """
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(sentence)
+        self.sentence = sentence
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureFields:
+    """
+    What the page uses of the rendered template fields.
+
+    :param texts: the paths of the captures' texts, in the order in which they are taken.
+    :param cluster: the id of the connection to the cluster; empty if it is unknown.
+    :param cause: why the captures were taken, in words; empty if it is unknown.
+    """
+
+    texts: tuple[str, ...]
+    cluster: str
+    cause: str
+
+
+def is_capture(fields: Mapping[str, object] | None) -> bool:
+    """
+    Return whether rendered template fields are those of ``CaptureHotThreadsOperator``, or of a class derived from it.
+
+    :param fields: the fields as Airflow stores them; None if it stores none.
+    """
+    return fields is not None and fields.keys() >= _NEEDED
+
+
+def read_fields(fields: Mapping[str, object]) -> CaptureFields:
+    """
+    Read the rendered template fields of a task instance of ``CaptureHotThreadsOperator``.
+
+    :param fields: the fields as Airflow stores them: plain values, or texts.
+    :returns: the paths of its captures, and what the page says of them.
+    :raises NothingToShowError: if the paths do not follow from the fields.
+    """
+    destination = _destination(fields.get("destination"))
+    try:
+        formats = read_formats(fields.get("formats"))
+        count = read_whole_number("captures", fields.get("captures", 1), minimum=1, maximum=MOST_CAPTURES)
+        if "txt" not in formats:
+            raise NothingToShowError(
+                f"This task writes no text of its captures: formats is {', '.join(formats)}. Add txt to formats; the "
+                "page is made of the text."
+            )
+        numbers = range(1, count + 1) if count > 1 else (None,)
+        texts = tuple(capture_paths(destination, "txt", number)["txt"] for number in numbers)
+    except InvalidArgumentError as error:
+        raise NothingToShowError(f"The files of this task are unknown: {error}") from error
+    return CaptureFields(texts, cluster_of(fields), cause_in(fields))
+
+
+def cluster_of(fields: Mapping[str, object]) -> str:
+    """
+    Return the id of the connection to the cluster.
+
+    :param fields: the rendered template fields.
+    :returns: the id; empty if it is unknown.
+    """
+    cluster = fields.get("cluster_conn_id")
+    return cluster if isinstance(cluster, str) else ""
+
+
+def cause_in(fields: Mapping[str, object]) -> str:
+    """
+    Return why the captures were taken, in words.
+
+    :param fields: the rendered template fields.
+    :returns: the reason; empty if the fields do not say so for sure.
+    """
+    from airflow_provider_mediaops.cluster.capture.reason import cause_of
+    from airflow_provider_mediaops.cluster.cpu import CpuWatch
+
+    if "when_cpu_above" not in fields or fields.get("on_timeout") == "capture":
+        return ""
+    threshold = fields["when_cpu_above"]
+    if threshold is None:
+        return cause_of(None)
+    try:
+        watch = CpuWatch(
+            threshold,  # type: ignore[arg-type] # the class checks its values
+            fields.get("sustained_for", 0),  # type: ignore[arg-type]
+            require=fields.get("require", "any"),  # type: ignore[arg-type]
+        )
+    except InvalidArgumentError:
+        return ""
+    return cause_of(watch)
+
+
+def store_of(path: str) -> str:
+    """
+    Return the store of a file: files of one store hang together if it does not answer.
+
+    :param path: a path of :class:`CaptureFields`.
+    :returns: scheme, connection and bucket; ``local disk`` for files of this machine.
+    """
+    scheme = _SCHEME.match(path)
+    if scheme is None or scheme[1] in _LOCAL:
+        return "local disk"
+    return scheme[0] + path[scheme.end() :].partition("/")[0]
+
+
+def _destination(value: object) -> str:
+    if not isinstance(value, str) or not value:
+        raise NothingToShowError("Airflow stored no destination of this task.")
+    if value.startswith(_TRUNCATED):
+        raise NothingToShowError(
+            "Airflow stored only the beginning of the destination. Raise [core] max_templated_field_length, or shorten "
+            "the path."
+        )
+    if _MASK in value:
+        raise NothingToShowError(
+            "Airflow masked a part of the destination, because it is a secret. Write captures to a path that contains "
+            "none."
+        )
+    if not value.isprintable():
+        raise NothingToShowError("The destination contains characters that no path of a capture has.")
+    scheme = _SCHEME.match(value)
+    name = scheme[1] if scheme else ""
+    local_path = value[scheme.end() :] if scheme else value
+    if ".." in local_path.split("/"):
+        raise NothingToShowError("The destination contains “..”, and is not followed. Write a path without it.")
+    if name in _READ_ONLY or "::" in value:
+        raise NothingToShowError("The destination is no place that a capture can be written to.")
+    if (not scheme or name in _LOCAL) and not local_path.startswith("/"):
+        raise NothingToShowError(
+            f"The destination {value} is relative to the folder of the worker, which only the worker knows. Write an "
+            "absolute path, or that of an object store."
+        )
+    return value

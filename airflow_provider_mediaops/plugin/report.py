@@ -1,0 +1,224 @@
+"""Make the page of a task instance's captures from their texts, alone or after an earlier capture of the same task."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING
+
+from airflow_provider_mediaops.cluster.capture.reason import TakenFor
+from airflow_provider_mediaops.cluster.page.document import PageCapture, page
+from airflow_provider_mediaops.plugin.reading import NoFileError, read_text
+from airflow_provider_mediaops.plugin.rendered_fields import NothingToShowError, is_capture, read_fields
+from airflow_provider_mediaops.plugin.summaries import parsed, taken_at
+from airflow_provider_mediaops.plugin.templates import around_report
+from airflow_provider_mediaops.report_urls import NOT_MAPPED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport
+    from airflow_provider_mediaops.plugin.reading import CaptureText
+    from airflow_provider_mediaops.plugin.rendered_fields import CaptureFields
+    from airflow_provider_mediaops.plugin.task_instances import TaskInstanceFacts
+
+#: The most bytes of text that are read for a page.
+MOST_BYTES = 12_000_000
+
+# The clocks of the cluster and of Airflow may differ by this much.
+_SLACK = timedelta(minutes=5)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadCapture:
+    """
+    A capture that was read.
+
+    :param text: its text.
+    :param report: the text, parsed.
+    """
+
+    text: CaptureText
+    report: HotThreadsReport
+
+    @property
+    def taken(self) -> datetime | None:
+        """When it was taken: as its nodes say, else when the file was written; None if neither is known."""
+        if taken := taken_at(self.report):
+            return taken
+        written = self.text.version.modified
+        return None if written is None else datetime.fromtimestamp(written, timezone.utc)
+
+    def shown(self, cause: str = "", *remarks: str) -> PageCapture:
+        """
+        Return it for the page.
+
+        :param cause: why it was taken; empty if it is unknown.
+        :param remarks: sentences about it.
+        """
+        path = self.text.version.path
+        return PageCapture(self.text.text, self.report, taken=self.taken, remarks=remarks, path=path, cause=cause)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadCaptures:
+    """
+    The captures of a task instance.
+
+    :param found: those that are there, in the order in which they were taken; at least one.
+    :param missing: sentences about those that are not.
+    """
+
+    found: tuple[ReadCapture, ...]
+    missing: tuple[str, ...]
+
+
+def read_captures(fields: CaptureFields, *, most_bytes: int = MOST_BYTES) -> ReadCaptures:
+    """
+    Read the captures of a task instance. May block.
+
+    :param fields: its rendered template fields.
+    :param most_bytes: the most bytes to read, over all texts.
+    :returns: the captures, at least one.
+    :raises NothingToShowError: if there is none, or one cannot be read or is no report.
+    """
+    found: list[ReadCapture] = []
+    missing: list[NoFileError] = []
+    for path in fields.texts:
+        try:
+            text = read_text(path, max_bytes=most_bytes)
+        except NoFileError as error:
+            missing.append(error)
+        else:
+            found.append(ReadCapture(text, parsed(text.text, text.version.path)))
+            most_bytes = max(1, most_bytes - text.version.size)
+    if not found:
+        raise missing[0]
+    return ReadCaptures(tuple(found), tuple(error.sentence for error in missing))
+
+
+def report_page(
+    facts: TaskInstanceFacts,
+    fields: CaptureFields,
+    own: ReadCaptures,
+    before: tuple[TaskInstanceFacts, ReadCapture] | None = None,
+    *,
+    notices: Iterable[str] = (),
+    choices: Sequence[TaskInstanceFacts] = (),
+    list_url: str,
+) -> str:
+    """
+    Make the page of a task instance's captures.
+
+    :param facts: the task instance.
+    :param fields: its rendered template fields.
+    :param own: its captures.
+    :param before: an earlier instance of the task with its first capture, to compare with; None for none.
+    :param notices: sentences to show above the page.
+    :param choices: the earlier instances that can be chosen for comparison.
+    :param list_url: the address of the list of captures.
+    :returns: a whole HTML document.
+    """
+    shown = [capture.shown(fields.cause) for capture in own.found]
+    if before is not None:
+        earlier, capture = before
+        remark = f"This capture is that of the earlier run {earlier.key.run_id}, for comparison."
+        shown.insert(0, capture.shown(fields.cause, remark))
+    strange = origin_remark(own.found[0].taken, facts)
+    values = {
+        "list_url": list_url,
+        "notices": [*([strange] if strange else []), *own.missing, *notices],
+        "earlier": [(choice.key.run_id, _choice(choice)) for choice in choices],
+        "before": before[0].key.run_id if before else "",
+    }
+    return page(
+        shown,
+        title=f"Hot threads of {fields.cluster}" if fields.cluster else "Hot threads",
+        taken_for=_taken_for(facts, with_try=not strange),
+        within=around_report(values),
+    )
+
+
+def origin_remark(taken: datetime | None, facts: TaskInstanceFacts) -> str:
+    """
+    Return whether a capture cannot be that of a task instance, because it was taken outside of its time.
+
+    :param taken: when the capture was taken; None if it is unknown.
+    :param facts: the task instance.
+    :returns: a sentence; empty if the capture can be its own.
+    """
+    if taken is None:
+        return ""
+    if facts.ended is not None and taken > facts.ended + _SLACK:
+        return (
+            f"This capture was taken at {_utc(taken)}, after this task had ended at {_utc(facts.ended)}: another task "
+            "or run has written to the same destination since. Put the run into the destination to keep both."
+        )
+    if facts.started is not None and taken < facts.started - _SLACK:
+        return (
+            f"This capture was taken at {_utc(taken)}, before the last try of this task began at "
+            f"{_utc(facts.started)}: it is that of an earlier try or run with the same destination."
+        )
+    return ""
+
+
+def replaced_remark(facts: TaskInstanceFacts, others: Iterable[TaskInstanceFacts]) -> str:
+    """
+    Return whether a later instance of the same task has written to the same destination.
+
+    :param facts: the task instance.
+    :param others: other instances of the task.
+    :returns: a sentence; empty if there is none.
+    """
+    texts = _texts_of(facts)
+    later = [
+        other
+        for other in others
+        if other.ended and facts.ended and other.ended > facts.ended and texts & _texts_of(other)
+    ]
+    if not later:
+        return ""
+    newest = max(later, key=lambda other: other.ended or datetime.min.replace(tzinfo=timezone.utc))
+    return (
+        f"The run {newest.key.run_id} has written to the same destination since: what is there now is its capture, not "
+        "that of this run. Put the run into the destination to keep both."
+    )
+
+
+def comparable(facts: TaskInstanceFacts, others: Iterable[TaskInstanceFacts]) -> list[TaskInstanceFacts]:
+    """
+    Return the earlier instances of a task that can be compared with one: those whose files are not the same.
+
+    :param facts: the task instance.
+    :param others: other instances of the task.
+    :returns: those of them that ended before it began, in the same order.
+    """
+    texts = _texts_of(facts)
+    return [
+        other
+        for other in others
+        if facts.started and other.ended and other.ended <= facts.started and _texts_of(other) - texts
+    ]
+
+
+def _texts_of(facts: TaskInstanceFacts) -> frozenset[str]:
+    if facts.fields is None or not is_capture(facts.fields):
+        return frozenset()
+    try:
+        return frozenset(read_fields(facts.fields).texts)
+    except NothingToShowError:
+        return frozenset()
+
+
+def _taken_for(facts: TaskInstanceFacts, *, with_try: bool) -> TakenFor:
+    key = facts.key
+    map_index = None if key.map_index == NOT_MAPPED else key.map_index
+    return TakenFor(key.dag_id, key.run_id, key.task_id, facts.try_number if with_try else None, map_index)
+
+
+def _choice(facts: TaskInstanceFacts) -> str:
+    return f"{_utc(facts.ended)}, {facts.key.run_id}" if facts.ended else facts.key.run_id
+
+
+def _utc(moment: datetime) -> str:
+    return f"{moment.astimezone(timezone.utc):%Y-%m-%d %H:%M:%S} UTC"

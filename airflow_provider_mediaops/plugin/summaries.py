@@ -1,0 +1,130 @@
+"""Summarize the text of a capture for a row of the list, once for each version of the text."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from airflow_provider_mediaops.cluster.comparison import WAITING, compare
+from airflow_provider_mediaops.cluster.hot_threads.parser import parse
+from airflow_provider_mediaops.cluster.page.tables import method_cell
+from airflow_provider_mediaops.cluster.page.text import figure, readable
+from airflow_provider_mediaops.plugin.reading import look_up, read_text
+from airflow_provider_mediaops.plugin.rendered_fields import NothingToShowError
+from airflow_provider_mediaops.plugin.strip import strip_of
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport
+    from airflow_provider_mediaops.plugin.reading import TextVersion
+    from airflow_provider_mediaops.plugin.strip import StripBar
+
+#: The largest text that is read for a row of the list, in bytes.
+MOST_BYTES = 4_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureSummary:
+    """
+    A capture in a row of the list.
+
+    :param taken: when it was taken, as its first node says; None if no node does.
+    :param frame: the hottest top frame at work; empty if there is none.
+    :param frame_amount: its amount, with its unit.
+    :param thread: the hottest thread; empty if there is none.
+    :param nodes: how many nodes reported.
+    :param strip: the bars of its strip.
+    """
+
+    taken: datetime | None
+    frame: str
+    frame_amount: str
+    thread: str
+    nodes: int
+    strip: tuple[StripBar, ...]
+
+
+def summarize(report: HotThreadsReport) -> CaptureSummary:
+    """
+    Summarize a report.
+
+    :param report: the report.
+    :returns: its summary; what the cluster sent is fit to be shown.
+    """
+    found = compare([report])
+    working = next((method for method in found.methods if method.peak and method.name not in WAITING), None)
+    thread = found.threads[0].heat if found.threads and found.threads[0].heat.peak else None
+    return CaptureSummary(
+        taken=taken_at(report),
+        frame=method_cell(working.name).text if working else "",
+        frame_amount=figure(working.peak, found.measure) if working else "",
+        thread=readable(thread.name) if thread else "",
+        nodes=len(found.nodes),
+        strip=strip_of(report),
+    )
+
+
+def taken_at(report: HotThreadsReport) -> datetime | None:
+    """
+    Return when a report was taken.
+
+    :param report: the report.
+    :returns: the earliest time that a node prints, in UTC; None if none does.
+    """
+    return min((node.timestamp for node in report.nodes if node.timestamp), default=None)
+
+
+def parsed(text: str, path: str) -> HotThreadsReport:
+    """
+    Read the text of a capture.
+
+    :param text: the text.
+    :param path: its path, for the error.
+    :returns: the report.
+    :raises NothingToShowError: if nothing in it is a report of hot threads.
+    """
+    report = parse(text)
+    if not report.understood:
+        # Nothing of it is shown: it may be any text, which a reader of the DAG need not be allowed to read.
+        raise NothingToShowError(f"{path} is no report of hot threads: nothing in it was understood.")
+    return report
+
+
+class Summaries:
+    """
+    The summaries of the captures that were listed last. Threads may share them.
+
+    :param most: how many to keep.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._kept: OrderedDict[TextVersion, CaptureSummary] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def of(self, path: str) -> CaptureSummary:
+        """
+        Return the summary of a text; read it if it was not, or has changed since. May block.
+
+        :param path: the path of the text.
+        :returns: its summary.
+        :raises NothingToShowError: if there is no report.
+        """
+        version = look_up(path)
+        with self._lock:
+            if version in self._kept:
+                self._kept.move_to_end(version)
+                return self._kept[version]
+        read = read_text(path, max_bytes=MOST_BYTES)
+        summary = summarize(parsed(read.text, read.version.path))
+        if read.version.modified is None:
+            # Another text of the same size would be taken for this one.
+            return summary
+        with self._lock:
+            self._kept[read.version] = summary
+            while len(self._kept) > self._most:
+                self._kept.popitem(last=False)
+        return summary

@@ -1,0 +1,94 @@
+"""Base class for triggers that write a dataset: they resume what an earlier attempt has saved."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from airflow_provider_mediaops.exceptions import DestinationInUseError, TemporaryError
+from airflow_provider_mediaops.hooks.threads import in_thread, to_its_end
+from airflow_provider_mediaops.triggers.base import WorkTrigger
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+    from contextlib import AbstractContextManager
+
+    from airflow_provider_mediaops.storage.dataset import Dataset, Staging
+    from airflow_provider_mediaops.storage.ownership import Owner
+
+T = TypeVar("T")
+
+# A triggerer that was declared dead may still be working, until it learns that its triggers were reassigned.
+_HANDOVER_SECONDS = 300.0
+_RETRY_SECONDS = 5.0
+
+
+class DatasetTrigger(WorkTrigger):
+    """
+    Base class for triggers that write a dataset.
+
+    Results are committed as in a worker, so a later attempt resumes wherever it runs. The event has the summary or a
+    typed error.
+    """
+
+    async def _written(
+        self, dataset: Dataset, owner: Owner, attempt: Callable[[Staging], Awaitable[None]]
+    ) -> dict[str, Any]:
+        """
+        Return the summary of the dataset, after as many attempts as it takes.
+
+        Between two attempts nothing is held: no lease, no file, no connection.
+
+        :param dataset: the dataset.
+        :param owner: the task instance and its parameters.
+        :param attempt: does what is left, and sets the summary of the staging.
+        :raises DestinationInUseError: if another task writes the destination for five minutes.
+        """
+        loop = asyncio.get_running_loop()
+        patience = loop.time() + _HANDOVER_SECONDS
+        while True:
+            summary = await to_its_end(lambda: dataset.published(owner))
+            if summary is not None:
+                return summary
+            try:
+                async with _entered(dataset.staging(owner)) as staging:
+                    await attempt(staging)
+            except DestinationInUseError as error:
+                if loop.time() > patience:
+                    raise
+                self.log.info("Waiting for the destination: %s", error.message)
+                await asyncio.sleep(_RETRY_SECONDS)
+            except TemporaryError as error:
+                pause = self._pause_after(error)
+                if pause is None:
+                    raise
+                await asyncio.sleep(pause)
+                patience = loop.time() + _HANDOVER_SECONDS
+            else:
+                return staging.summary
+
+    def _pause_after(self, error: TemporaryError) -> float | None:
+        """
+        Return how long to wait after an attempt that ended with an error.
+
+        :param error: the error.
+        :returns: seconds; None if the task ends with the error.
+        """
+        return None
+
+
+@asynccontextmanager
+async def _entered(manager: AbstractContextManager[T]) -> AsyncIterator[T]:
+    entering = asyncio.ensure_future(in_thread(manager.__enter__))
+    try:
+        yield await asyncio.shield(entering)
+    except BaseException as error:
+        await asyncio.wait([entering])
+        if entering.exception():
+            raise
+        what = (type(error), error, error.__traceback__)
+        if not await to_its_end(lambda: manager.__exit__(*what)):
+            raise
+    else:
+        await to_its_end(lambda: manager.__exit__(None, None, None))

@@ -1,0 +1,103 @@
+"""The events of a task's outlets: of assets, of references to them, and of aliases."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+from airflow.providers.common.compat.sdk import Asset, AssetAlias
+from airflow.sdk.exceptions import ErrorType
+from airflow.sdk.execution_time.comms import AssetResult, ErrorResponse, GetAssetByName
+from airflow.sdk.execution_time.context import OutletEventAccessors
+
+from airflow_provider_mediaops.lineage.outlet_events import note_in_events
+from airflow_provider_mediaops.lineage.trace import Place, Trace
+
+if TYPE_CHECKING:
+    from tests.unit.conftest import Supervisor
+
+FACTS = {"path": "/data/books.csv", "rows": 3}
+TRACE = Trace(writes=(Place("file:///data/books.csv"), Place("file:///data/other.csv")), facts=FACTS)
+
+
+class Events:
+    """The events of a task, and the warnings in its log."""
+
+    def __init__(self) -> None:
+        self.accessors = OutletEventAccessors()
+        self.warnings: list[str] = []
+
+    def note(self, *outlets: Any, trace: Trace = TRACE) -> None:
+        context = cast("Any", {"outlet_events": self.accessors})
+        note_in_events(context, outlets, trace, lambda text, *values: self.warnings.append(text % values))
+
+
+@pytest.fixture
+def events() -> Events:
+    return Events()
+
+
+def test_the_event_of_an_asset_has_the_facts(events: Events) -> None:
+    asset, other = Asset("books"), Asset("other")
+    events.note(asset)
+    assert events.accessors[asset].extra == FACTS
+    assert events.accessors[other].extra == {}
+
+
+def test_what_else_is_in_the_extra_stays(events: Events) -> None:
+    asset = Asset("books")
+    events.accessors[asset].extra["approved_by"] = "someone"
+    events.note(asset)
+    assert events.accessors[asset].extra == {"approved_by": "someone", **FACTS}
+
+
+def test_two_assets_share_no_dictionary(events: Events) -> None:
+    one, two = Asset("one"), Asset("two")
+    events.note(one, two)
+    events.accessors[one].extra["more"] = 1
+    assert events.accessors[two].extra == FACTS == TRACE.facts
+
+
+def test_an_alias_gets_an_event_of_what_was_written(events: Events) -> None:
+    alias = AssetAlias("books-of-the-day")
+    events.note(alias)
+    (event,) = events.accessors[alias].asset_alias_events
+    assert (event.dest_asset_key.uri, event.extra) == ("file:///data/books.csv", FACTS)
+
+
+def test_an_alias_gets_none_of_a_task_that_writes_nothing(events: Events) -> None:
+    alias = AssetAlias("nothing")
+    events.note(alias, trace=Trace())
+    assert events.accessors[alias].asset_alias_events == []
+
+
+def test_a_reference_leads_to_its_asset(
+    events: Events, supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def send(msg: Any) -> AssetResult:
+        assert isinstance(msg, GetAssetByName)
+        return AssetResult(name=msg.name, uri="s3://bucket/books.csv", group="asset", extra={})
+
+    monkeypatch.setattr(supervisor, "send", send)
+    events.note(Asset.ref(name="referred"))
+    assert events.accessors[Asset("referred", "s3://bucket/books.csv")].extra == FACTS
+
+
+def test_an_outlet_that_cannot_be_described_fails_nothing(
+    events: Events, supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = ErrorResponse(error=ErrorType.ASSET_NOT_FOUND, detail={"name": "gone"})
+    monkeypatch.setattr(supervisor, "send", lambda _: gone)
+    asset, long = Asset("books"), Trace(writes=(Place(f"file:///{'x' * 1500}"),), facts=FACTS)
+    events.note(Asset.ref(name="gone"), AssetAlias("long"), asset, trace=long)
+    assert events.accessors[asset].extra == FACTS
+    assert [warning.partition(" says nothing")[0] for warning in events.warnings] == [
+        "The event of the outlet gone",
+        "The event of the outlet long",
+    ]
+
+
+def test_outlets_that_are_no_assets_are_left_alone(events: Events) -> None:
+    events.note("books", {"table": "books"})
+    assert len(events.accessors) == 0
+    assert events.warnings == []

@@ -1,0 +1,148 @@
+"""The links of the operators' task instances."""
+
+from __future__ import annotations
+
+from functools import partial
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from airflow.utils.state import TaskInstanceState
+
+from airflow_provider_mediaops.operators import links
+from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
+from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
+from airflow_provider_mediaops.operators.links import DatasetLink, HotThreadsReportLink
+from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator, PostBulletinOperator
+from airflow_provider_mediaops.report_urls import LIST_ROUTE, TAB_ROUTE, tab_url
+
+if TYPE_CHECKING:
+    from tests.unit.conftest import Supervisor
+
+RUN_ID = "manual__2026-11-22T09:30:00+00:00"
+TASK = "/dags/dag/runs/manual__2026-11-22T09%3A30%3A00%2B00%3A00/tasks/task"
+SECRET = "hunter2-the-secret"
+
+
+pytestmark = pytest.mark.usefixtures("supervisor")
+
+
+@pytest.fixture(autouse=True)
+def _no_other_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def instance(state: Any = TaskInstanceState.SUCCESS, map_index: int | None = -1) -> Any:
+    return SimpleNamespace(dag_id="dag", run_id=RUN_ID, task_id="task", map_index=map_index, state=state)
+
+
+def plugins(monkeypatch: pytest.MonkeyPatch, **views: list[str]) -> None:
+    """Have plugins installed: the packages they are in, and the routes of the views that each has."""
+    found = [
+        SimpleNamespace(
+            value=f"{package}.plugin.views:Plugin",
+            load=partial(SimpleNamespace, external_views=[{"name": "list"}, *({"url_route": each} for each in routes)]),
+        )
+        for package, routes in views.items()
+    ]
+    monkeypatch.setattr(links, "entry_points", lambda group: found if group == "airflow.plugins" else [])
+
+
+def capture(**arguments: Any) -> CaptureHotThreadsOperator:
+    return CaptureHotThreadsOperator(task_id="task", **{"destination": "/r/hot.txt", **arguments})
+
+
+def export(destination: str = "/data/subs.csv", **arguments: Any) -> ExportSubscriptionsOperator:
+    return ExportSubscriptionsOperator(task_id="task", mine=True, destination=destination, **arguments)
+
+
+def test_which_operators_have_which_links() -> None:
+    kinds = (PostBulletinOperator, ExportSubscriptionsOperator, CaptureHotThreadsOperator, EnrichIsbnsOperator)
+    assert [[link.name for link in kind.operator_extra_links] for kind in kinds] == [
+        [],
+        ["Dataset"],
+        ["Hot threads report"],
+        ["Dataset"],
+    ]
+
+
+class TestReport:
+    @pytest.fixture(autouse=True)
+    def _plugin(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        plugins(monkeypatch, other=[], airflow_provider_mediaops=[LIST_ROUTE, TAB_ROUTE])
+
+    def link(self, operator: Any = None, **how: Any) -> str:
+        return HotThreadsReportLink().get_link(operator or capture(), ti_key=instance(**how))
+
+    def test_it_leads_to_the_tab(self) -> None:
+        assert self.link() == tab_url("dag", RUN_ID, "task")
+        assert self.link(map_index=None) == tab_url("dag", RUN_ID, "task")
+        assert self.link(map_index=2) == tab_url("dag", RUN_ID, "task", 2)
+
+    def test_it_stands_below_the_address_of_airflow(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://airflow.example/team/")
+        assert self.link() == tab_url("dag", RUN_ID, "task", base_url="https://airflow.example/team")
+
+    def test_there_is_none_without_the_plugin(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        plugins(monkeypatch, other=[TAB_ROUTE])
+        assert self.link() == ""
+
+    def test_there_is_none_where_airflow_can_have_no_tab(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        plugins(monkeypatch, airflow_provider_mediaops=[LIST_ROUTE])
+        assert self.link() == ""
+
+    def test_there_is_none_without_the_text(self) -> None:
+        assert self.link(capture(formats="json,html")) == ""
+        assert self.link(capture(formats="html,txt")) != ""
+
+    @pytest.mark.parametrize(
+        "state", [TaskInstanceState.FAILED, TaskInstanceState.UP_FOR_RETRY, TaskInstanceState.SKIPPED, "deferred"]
+    )
+    def test_there_is_none_unless_the_task_has_succeeded(self, state: Any) -> None:
+        assert self.link(state=state) == ""
+
+
+@pytest.mark.airflow(">=3.1.1")
+def test_the_tab_is_installed_with_this_package() -> None:
+    assert HotThreadsReportLink().get_link(capture(), ti_key=instance()) == tab_url("dag", RUN_ID, "task")
+
+
+class TestDataset:
+    def link(self, operator: Any = None, **how: Any) -> str:
+        return DatasetLink().get_link(operator or export(), ti_key=instance(**how))
+
+    def test_of_a_local_file_it_leads_to_what_describes_it(self) -> None:
+        assert self.link() == f"{TASK}/xcom"
+        assert self.link(export(outlets=["any"])) == f"{TASK}/asset_events"
+        assert self.link(map_index=0) == f"{TASK}/mapped/0/xcom"
+
+    def test_an_object_has_its_page_in_the_console(self) -> None:
+        books = EnrichIsbnsOperator(task_id="task", isbns=["x"], destination="gs://bucket/books.csv")
+        assert self.link(books) == "https://console.cloud.google.com/storage/browser/_details/bucket/books.csv"
+        assert self.link(export("s3://bucket/subs.csv")).endswith("/s3/object/bucket?prefix=subs.csv")
+
+    def test_nothing_of_a_connection_is_in_it(self, supervisor: Supervisor) -> None:
+        supervisor.connect("aws", '{"conn_type": "aws", "extra": {"region_name": "eu-central-1"}}')
+        assert self.link(export("s3://aws@bucket/subs.csv")).endswith("/s3/object/bucket?prefix=subs.csv")
+        # Airflow takes that for the id of a connection, too, and knows of none.
+        link = self.link(export(f"s3://key:{SECRET}@bucket/subs.csv"))
+        assert link == f"{TASK}/xcom"
+
+    @pytest.mark.parametrize("extra", ['{"endpoint_url": "http://minio:9000"}', '{"service_config": {"s3": {}}}'])
+    def test_a_store_of_ones_own_has_no_page_in_the_console(self, supervisor: Supervisor, extra: str) -> None:
+        supervisor.connect("minio", f'{{"conn_type": "aws", "extra": {extra}}}')
+        assert self.link(export("s3://minio@bucket/subs.csv")) == f"{TASK}/xcom"
+
+    @pytest.mark.parametrize("name", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"])
+    def test_also_if_the_environment_names_it(self, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+        monkeypatch.setenv(name, "http://minio:9000")
+        assert self.link(export("s3://bucket/subs.csv")) == f"{TASK}/xcom"
+
+    def test_it_stands_below_the_address_of_airflow(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://airflow.example/team/")
+        assert self.link() == f"https://airflow.example/team{TASK}/xcom"
+
+    @pytest.mark.parametrize("state", [TaskInstanceState.FAILED, TaskInstanceState.UP_FOR_RETRY])
+    def test_there_is_none_unless_the_task_has_succeeded(self, state: Any) -> None:
+        assert self.link(state=state) == ""

@@ -1,0 +1,199 @@
+"""What the operators tell the events of their outlets and OpenLineage, in each way in which a task may go."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowSkipException, Asset, TaskDeferred
+from airflow.sdk.execution_time.context import OutletEventAccessors
+
+from airflow_provider_mediaops.exceptions import MediaOpsError, TemporaryError
+from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
+from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
+from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator, PostBulletinOperator
+from airflow_provider_mediaops.triggers.event import done_event, error_event
+from tests.unit import search_cluster, video_platform
+from tests.unit.book_database import CRIME
+from tests.unit.operators.enrichment import database as database  # noqa: PLC0414 a fixture
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import requests_mock
+
+    from airflow_provider_mediaops.lineage.trace import Trace
+    from tests.unit.conftest import Supervisor
+
+VIDEO, CLUSTER = "https://video.example", "http://cluster.example:9200"
+SUBSCRIPTIONS = f"{VIDEO}/v3/subscriptions"
+ASSET = Asset("written")
+
+
+@pytest.fixture(autouse=True)
+def _services(supervisor: Supervisor, database: requests_mock.Mocker) -> None:
+    """Have a platform with three subscriptions, a hot cluster, and a database with two books."""
+    supervisor.connect("mediaops_video_default", video_platform.connection(VIDEO))
+    supervisor.connect("mediaops_cluster_default", search_cluster.connection(CLUSTER))
+    database.get(SUBSCRIPTIONS, json=video_platform.page(1, 2, 3))
+    database.get(f"{CLUSTER}/_nodes/stats/os,process", json=search_cluster.stats({"node-1": 95}))
+    database.get(f"{CLUSTER}/_nodes/hot_threads", text=search_cluster.report("node-1"))
+    database.get(f"{CLUSTER}/_nodes/os", json={})
+
+
+@pytest.fixture(autouse=True)
+def _plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look at what OpenLineage would be told, also where it is not installed."""
+    monkeypatch.setattr("airflow_provider_mediaops.lineage.openlineage.operator_lineage", lambda trace: trace)
+
+
+def export(destination: object, **arguments: Any) -> ExportSubscriptionsOperator:
+    how: dict[str, Any] = {"mine": True, "outlets": [ASSET], **arguments}
+    return ExportSubscriptionsOperator(task_id="task", destination=str(destination), **how)
+
+
+def enrich(destination: object, **arguments: Any) -> EnrichIsbnsOperator:
+    return EnrichIsbnsOperator(task_id="task", destination=str(destination), outlets=[ASSET], **arguments)
+
+
+def capture(destination: object, **arguments: Any) -> CaptureHotThreadsOperator:
+    return CaptureHotThreadsOperator(task_id="task", destination=str(destination), outlets=[ASSET], **arguments)
+
+
+def run(operator: Any) -> dict[str, Any]:
+    """Run a task; give the extra of its asset's event."""
+    events = OutletEventAccessors()
+    operator.execute({"outlet_events": events})
+    return dict(events[ASSET].extra)
+
+
+def told(operator: Any, when: str = "complete") -> tuple[list[str], list[tuple[str, int | None, int | None]]]:
+    """Give what OpenLineage is told: the URIs that are read, and those that are written with their rows and bytes."""
+    ask = getattr(operator, f"get_openlineage_facets_on_{when}")
+    trace: Trace = ask() if when == "start" else ask(None)
+    return [place.uri for place in trace.reads], [(place.uri, place.rows, place.bytes) for place in trace.writes]
+
+
+def columns_of(operator: Any) -> Any:
+    """Give the columns of what was written, as OpenLineage is told."""
+    return operator.get_openlineage_facets_on_complete(None).writes[0].columns
+
+
+MINE = "mediaops-video://mediaops_video_default/subscriptions/mine"
+BOOKS = "mediaops-books://mediaops_books_default/books"
+HOT_THREADS = "mediaops-cluster://mediaops_cluster_default/hot_threads"
+
+
+class TestDone:
+    def test_an_export(self, tmp_path: Path) -> None:
+        file = tmp_path / "subs.csv"
+        operator = export(file)
+        assert told(operator, "start") == ([MINE], [(file.as_uri(), None, None)])
+        extra = run(operator)
+        assert (extra["path"], extra["rows"], extra["complete"]) == (str(file), 3, True)
+        assert told(operator) == ([MINE], [(file.as_uri(), 3, file.stat().st_size)])
+
+    def test_an_enrichment(self, tmp_path: Path) -> None:
+        file = tmp_path / "books.jsonl"
+        operator = enrich(file, isbns=[CRIME, "x"])
+        assert told(operator, "start") == ([BOOKS], [(file.as_uri(), None, None)])
+        extra = run(operator)
+        assert (extra["rows"], extra["found"], extra["invalid"], extra["complete"]) == (2, 1, 1, True)
+        assert told(operator) == ([BOOKS], [(file.as_uri(), 2, file.stat().st_size)])
+
+    def test_a_capture(self, tmp_path: Path) -> None:
+        file = tmp_path / "hot.txt"
+        operator = capture(file, formats="txt")
+        assert told(operator, "start") == ([HOT_THREADS], [(file.as_uri(), None, None)])
+        extra = run(operator)
+        assert (extra["path"], extra["nodes"], extra["complete"]) == (str(file), 1, True)
+        assert (extra["hottest"]["node"], extra["hottest"]["percent"]) == ("node-1", 97.5)
+        assert told(operator) == ([HOT_THREADS], [(file.as_uri(), None, file.stat().st_size)])
+
+    def test_a_bulletin(self, database: requests_mock.Mocker) -> None:
+        database.post(f"{VIDEO}/v3/activities", json={"id": "act-1", "kind": "svc#activity"})
+        operator = PostBulletinOperator(task_id="task", text="Hi", outlets=[ASSET])
+        assert run(operator) == {"id": "act-1"}
+        assert told(operator) == ([], [("mediaops-video://mediaops_video_default/bulletins", None, None)])
+
+    def test_the_columns_of_a_list_are_known_once_it_is_read(self, tmp_path: Path) -> None:
+        (tmp_path / "list.csv").write_text(f"isbn,price\n{CRIME},9.5\n")
+        operator = enrich(tmp_path / "books.csv", source=str(tmp_path / "list.csv"))
+        assert operator.get_openlineage_facets_on_start().writes[0].columns is None  # type: ignore[union-attr]
+        run(operator)
+        assert columns_of(operator)["source_price"] == "string"
+        assert told(operator)[0] == [(tmp_path / "list.csv").as_uri(), BOOKS]
+
+
+class TestDeferred:
+    def test_another_worker_tells_what_the_triggerer_has_written(self, tmp_path: Path) -> None:
+        (tmp_path / "list.csv").write_text(f"isbn,price\n{CRIME},9.5\n")
+        file, events = tmp_path / "books.csv", OutletEventAccessors()
+        arguments: dict[str, Any] = {"source": str(tmp_path / "list.csv"), "deferrable": True}
+        with pytest.raises(TaskDeferred) as deferred:
+            enrich(file, **arguments).execute({"outlet_events": events})
+        assert len(events) == 0
+        summary = {"path": str(file), "rows": 1, "bytes": 99, "found": 1, "failed": 0}
+        operator = enrich(file, **arguments)
+        operator.execute_complete({"outlet_events": events}, done_event(summary), **deferred.value.kwargs)
+        assert events[ASSET].extra == {**summary, "complete": True}
+        assert told(operator)[1] == [(file.as_uri(), 1, 99)]
+        assert list(columns_of(operator).items())[-1] == ("source_price", "string")
+
+    def test_a_task_that_an_older_version_has_deferred_is_taken_up(self, tmp_path: Path) -> None:
+        operator, events = enrich(tmp_path / "books.csv", source="/list.csv"), OutletEventAccessors()
+        event = done_event({"path": str(tmp_path / "books.csv"), "rows": 1})
+        operator.execute_complete({"outlet_events": events}, event)
+        assert events[ASSET].extra == {"path": str(tmp_path / "books.csv"), "rows": 1}
+        assert columns_of(operator) is None
+
+    def test_an_error_of_the_triggerer_is_no_result(self, tmp_path: Path) -> None:
+        operator, events = enrich(tmp_path / "books.csv", isbns=[CRIME]), OutletEventAccessors()
+        with pytest.raises(MediaOpsError):
+            operator.execute_complete({"outlet_events": events}, error_event(TemporaryError("gone")))
+        assert len(events) == 0
+        assert told(operator, "failure") == ([BOOKS], [])
+
+
+class TestNotDone:
+    def test_a_failed_task_has_written_nothing(self, tmp_path: Path, database: requests_mock.Mocker) -> None:
+        database.get(SUBSCRIPTIONS, status_code=403, json=video_platform.error(403, "forbidden"))
+        operator, events = export(tmp_path / "subs.csv"), OutletEventAccessors()
+        with pytest.raises(MediaOpsError):
+            operator.execute({"outlet_events": events})
+        assert told(operator, "failure") == ([MINE], [])
+        assert events[ASSET].extra == {}
+
+    def test_nor_has_one_that_was_skipped(self, tmp_path: Path, database: requests_mock.Mocker) -> None:
+        database.get(f"{CLUSTER}/_nodes/stats/os,process", json=search_cluster.stats({"node-1": 5}))
+        operator = capture(tmp_path / "hot.txt", when_cpu_above=99, wait_timeout=0.01, poll_interval=0.01)
+        with pytest.raises(AirflowSkipException):
+            run(operator)
+        assert told(operator) == ([HOT_THREADS], [])
+
+    def test_a_dataset_that_was_published_before_the_task_failed_is_told(self, tmp_path: Path) -> None:
+        operator = export(tmp_path / "subs.csv")
+        run(operator)
+        assert [uri for uri, _, _ in told(operator, "failure")[1]] == [(tmp_path / "subs.csv").as_uri()]
+
+    @pytest.mark.parametrize("rendered", [{"page_size": "many"}, {"mine": "perhaps"}, {"destination": "/no/suffix"}])
+    def test_arguments_that_cannot_be_read_tell_nothing_and_raise_nothing(self, rendered: dict[str, Any]) -> None:
+        operator = export("/data/subs.csv")
+        for name, value in rendered.items():
+            setattr(operator, name, value)
+        told(operator, "start")
+        told(operator, "failure")
+
+
+def test_no_connection_is_in_what_is_told() -> None:
+    operator = enrich("s3://key:secret@bucket/books.csv", source="s3://key:secret@bucket/list.csv")
+    assert told(operator, "start") == (
+        ["s3://bucket/list.csv", BOOKS],
+        [("s3://bucket/books.csv", None, None)],
+    )
+
+
+def test_a_task_without_outlets_needs_no_events(tmp_path: Path) -> None:
+    operator = export(tmp_path / "subs.csv", outlets=None)
+    assert operator.execute({})["rows"] == 3
+    assert told(operator)[1][0][1] == 3

@@ -1,0 +1,335 @@
+"""The tab of a task instance: what it shows, to whom, and what it never reads."""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from airflow.models.xcom import XComModel
+from airflow.utils.session import create_session
+
+from tests.unit.plugin.airflow_world import START, rendered, text
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.unit.plugin.airflow_world import World
+
+SECRET = "the content of another file"
+
+
+class TestReport:
+    def test_it_shows_the_captured_text(self, world: World) -> None:
+        url = world.add(written=text(), cluster_conn_id="search_prod")
+        response = world.get(url)
+        assert response.status_code == 200
+        assert response.headers["content-type"] == "text/html; charset=utf-8"
+        assert "Hot threads of search_prod" in response.text
+        assert "Work.step" in response.text
+        assert "at once, without waiting for high CPU" in response.text
+        assert "88.0 %" in response.text
+
+    def test_it_is_made_of_the_text_and_not_of_the_page_beside_it(self, world: World) -> None:
+        url = world.add(written=text(), run_id="r")
+        (world.folder / "r" / "capture.html").write_text("<script>stored()</script>")
+        assert "stored()" not in world.get(url).text
+
+    def test_what_the_cluster_sent_is_text_and_never_markup(self, world: World) -> None:
+        url = world.add(written=text("org.x.<script>window.ran=1</script>"))
+        page = world.get(url).text
+        assert "<script>window.ran" not in page
+        assert "&lt;script&gt;window.ran" in page
+
+    def test_nobody_else_may_frame_it_or_keep_it(self, world: World) -> None:
+        headers = world.get(world.add(written=text())).headers
+        assert headers["content-security-policy"] == "frame-ancestors 'self'"
+        assert headers["cache-control"] == "no-store"
+        assert headers["x-content-type-options"] == "nosniff"
+
+    def test_a_series_shows_its_captures_and_says_which_are_missing(self, world: World) -> None:
+        url = world.add(run_id="r", captures=3, every=1)
+        for number in (1, 2):
+            file = world.folder / "r" / f"capture.{number}.txt"
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(text(f"org.x.Part.number{number}", at=START + timedelta(seconds=number)))
+        page = world.get(url).text
+        assert "Part.number1" in page
+        assert "Part.number2" in page
+        assert "What changed" in page
+        assert f"There is no file {world.folder}/r/capture.3.txt" in page
+
+    def test_each_mapped_task_has_its_own(self, world: World) -> None:
+        urls = [
+            world.add(
+                run_id="r",
+                map_index=index,
+                destination=str(world.folder / f"{index}.txt"),
+                written=text(f"org.x.Mapped.number{index}"),
+            )
+            for index in range(2)
+        ]
+        for index, url in enumerate(urls):
+            page = world.get(url).text
+            assert f"Mapped.number{index}" in page
+            assert f"Mapped.number{1 - index}" not in page
+            assert f"<dt>Map index</dt><dd>{index}</dd>" in page
+
+    def test_a_task_that_is_not_mapped_is_found_by_airflows_placeholder(self, world: World) -> None:
+        url = world.add(written=text())
+        assert "Work.step" in world.get(url.replace("/-1/", "/{MAP_INDEX}/")).text
+
+    def test_the_id_of_a_run_may_hold_slashes_and_plus_signs(self, world: World) -> None:
+        url = world.add(run_id="manual/2026-11-22T12:00:00+00:00", written=text())
+        assert "manual/2026-11-22T12:00:00+00:00" in world.get(url).text
+
+
+class TestOrigin:
+    def test_the_capture_of_an_earlier_try_is_not_passed_off_as_that_of_the_last(self, world: World) -> None:
+        url = world.add(state="failed", written=text(at=START - timedelta(hours=1)))
+        page = world.get(url).text
+        assert "before the last try of this task began" in page
+        assert "<dt>Try</dt>" not in page
+
+    def test_the_capture_of_another_dag_at_the_destination_is_not_passed_off_as_its_own(self, world: World) -> None:
+        url = world.add(written=text(at=START + timedelta(hours=1)))
+        assert "another task or run has written to the same destination since" in world.get(url).text
+
+    def test_of_two_captures_in_one_destination_the_older_one_says_that_it_was_replaced(self, world: World) -> None:
+        shared = str(world.folder / "shared.txt")
+        older = world.add(run_id="older", destination=shared, written=text("org.x.Old.er"))
+        moment = START + timedelta(seconds=30)
+        newer = world.add(
+            run_id="newer",
+            destination=shared,
+            written=text("org.x.New.er", at=moment),
+            ended=START + timedelta(minutes=2),
+            minutes=0.5,
+        )
+        page = world.get(older).text
+        assert "The run newer has written to the same destination since" in page
+        assert "has written to the same destination since" not in world.get(newer).text
+        # The same file is no earlier capture of it either.
+        assert "Compare with an earlier capture" not in world.get(newer).text
+
+
+class TestComparison:
+    @pytest.fixture
+    def later(self, world: World) -> str:
+        world.add(
+            run_id="earlier",
+            written=text("org.x.Was.hot", at=START - timedelta(days=1)),
+            ended=START - timedelta(days=1),
+        )
+        return world.add(run_id="later", written=text("org.x.Is.hot"))
+
+    def test_an_earlier_capture_of_the_same_task_can_be_chosen(self, world: World, later: str) -> None:
+        page = world.get(later).text
+        assert '<option value="earlier">2026-11-21 12:00:00 UTC, earlier</option>' in page
+        assert "Was.hot" not in page
+
+    def test_the_chosen_one_stands_beside_it(self, world: World, later: str) -> None:
+        page = world.get(later, before="earlier").text
+        assert "What changed" in page
+        assert "Was.hot" in page
+        assert "Is.hot" in page
+        # Captures of several days are named by their day, too.
+        assert "1 · 2026-11-21 12:00:00" in page
+        assert '<option value="earlier" selected>' in page
+
+    @pytest.mark.parametrize("run", ["later", "unknown", "../earlier", "<script>"])
+    def test_no_other_run_can_be_named(self, world: World, later: str, run: str) -> None:
+        page = world.get(later, before=run).text
+        assert "There is no earlier capture of this task in that run." in page
+        assert "What changed" not in page
+        assert "Is.hot" in page
+
+    def test_the_same_task_of_another_dag_cannot_be_named(self, world: World, later: str) -> None:
+        world.add("other", run_id="of-other", written=text("org.x.Other.dag"), ended=START - timedelta(days=2))
+        page = world.get(later, before="of-other").text
+        assert "Other.dag" not in page
+
+    def test_one_that_was_deleted_says_so_and_leaves_the_page(self, world: World, later: str) -> None:
+        (world.folder / "earlier" / "capture.txt").unlink()
+        page = world.get(later, before="earlier").text
+        assert "The capture of earlier cannot be shown: There is no file" in page
+        assert "Is.hot" in page
+
+
+class TestReaders:
+    def test_nothing_is_anonymous(self, world: World) -> None:
+        url = world.add(written=text())
+        with world.reader() as browser:
+            del browser.headers["Authorization"]
+            for address in (url, url.replace("run-", "no-such-run-"), "/mediaops/hot-threads"):
+                response = browser.get(address)
+                assert response.status_code == 401
+                assert "Work.step" not in response.text
+                assert "All captures" not in response.text
+
+    @pytest.mark.airflow(">=3.1.1")
+    def test_the_cookie_of_airflows_session_is_enough(self, world: World) -> None:
+        url = world.add(written=text())
+        with world.reader() as browser:
+            del browser.headers["Authorization"]
+            browser.cookies.set("_token", world.token("hot"))
+            assert browser.get(url).status_code == 200
+            browser.cookies.set("_token", "forged")
+            assert browser.get(url).status_code in {401, 403}
+
+    def test_a_reader_of_other_dags_is_refused(self, world: World) -> None:
+        url = world.add("hot", written=text())
+        response = world.get(url, "other")
+        assert response.status_code == 403
+        assert "You may not read this DAG" in response.text
+        assert "Work.step" not in response.text
+        assert world.get(url, "hot").status_code == 200
+
+    def test_a_refusal_does_not_say_whether_there_is_such_a_run(self, world: World) -> None:
+        url = world.add("hot", run_id="there", written=text())
+        assert world.get(url, "other").text == world.get(url.replace("there", "elsewhere"), "other").text
+
+    @pytest.mark.parametrize("name", ["docs", "redoc", "openapi.json", "hot-threads/report", ""])
+    def test_the_app_does_not_describe_itself(self, world: World, name: str) -> None:
+        assert world.get(f"/mediaops/{name}").status_code == 404
+
+    @pytest.mark.parametrize("method", ["post", "put", "delete"])
+    def test_nothing_can_be_changed(self, world: World, method: str) -> None:
+        url = world.add(written=text())
+        with world.reader("*") as browser:
+            assert getattr(browser, method)(url).status_code == 405
+
+
+class TestWhatIsRead:
+    """Only what follows from the rendered destination."""
+
+    def test_an_edited_xcom_leads_nowhere(self, world: World, tmp_path: Path) -> None:
+        other = tmp_path / "passwd.txt"
+        other.write_text(text(f"org.x.{SECRET.replace(' ', '_')}.run"))
+        url = world.add(run_id="r", written=text())
+        paths = {"txt": str(other), "html": "/etc/passwd"}
+        with create_session() as session:
+            names = {"dag_id": "hot", "run_id": "r", "task_id": "capture", "map_index": -1}
+            XComModel.set(
+                key="return_value", value={"paths": paths, "captures": [{"paths": paths}]}, session=session, **names
+            )
+        page = world.get(url).text
+        assert "Work.step" in page
+        assert "the_content" not in page
+        assert "passwd" not in page
+
+    @pytest.mark.parametrize(
+        ("destination", "said"),
+        [
+            ("/captures/../../etc/passwd", "contains “..”"),
+            ("file:///captures/%2e%2e/../etc/passwd", "contains “..”"),
+            ("etc/passwd", "relative to the folder of the worker"),
+            ("file://etc/passwd", "relative to the folder of the worker"),
+            ("http://169.254.169.254/latest/meta-data.txt", "no place that a capture can be written to"),
+            ("simplecache::file:///etc/passwd", "no place that a capture can be written to"),
+            ("/a\nb.txt", "characters that no path of a capture has"),
+            ("/a\x00b.txt", "characters that no path of a capture has"),
+            ("/captures/", "path of a file"),
+            ("s3://***@bucket/key.txt", "masked a part"),
+            ("Truncated. You can change this behaviour in [core]max_templated_field_length. '/captures", "beginning"),
+            ({"a": 1}, "stored no destination"),
+            ("", "stored no destination"),
+        ],
+    )
+    def test_a_destination_that_no_capture_has_is_not_followed(self, world: World, destination: Any, said: str) -> None:
+        fields = {**rendered(destination="/any.txt"), "destination": destination}
+        response = world.get(world.add(fields=fields))
+        assert response.status_code == 200
+        assert said in response.text
+        assert "root:x:" not in response.text
+
+    def test_only_texts_are_read(self, world: World, tmp_path: Path) -> None:
+        (tmp_path / "id_rsa").write_text(SECRET)
+        page = world.get(world.add(destination=str(tmp_path / "id_rsa"))).text
+        assert SECRET not in page
+        assert "id_rsa.txt" in page
+
+    def test_a_text_that_is_no_report_is_not_shown(self, world: World) -> None:
+        response = world.get(world.add(written=SECRET))
+        assert response.status_code == 200
+        assert "is no report of hot threads" in response.text
+        assert SECRET not in response.text
+
+    def test_the_fields_of_another_operator_are_not_followed(self, world: World, tmp_path: Path) -> None:
+        (tmp_path / "export.txt").write_text(text())
+        url = world.add(fields={"destination": str(tmp_path / "export.txt"), "captures": 1, "formats": ["txt"]})
+        assert "captures no hot threads" in world.get(url).text
+
+
+class TestNothingToShow:
+    def shows(self, world: World, url: str, *sentences: str) -> None:
+        response = world.get(url)
+        assert response.status_code == 200
+        for sentence in sentences:
+            assert sentence in response.text
+        # The tab stays usable.
+        assert "Look again" in response.text
+        assert "/mediaops/hot-threads" in response.text
+
+    def test_a_deleted_text(self, world: World) -> None:
+        url = world.add(run_id="r", written=text())
+        (world.folder / "r" / "capture.txt").unlink()
+        self.shows(world, url, "There is no file", "on the machine of the API server")
+
+    def test_an_empty_text(self, world: World) -> None:
+        self.shows(world, world.add(written=""), "capture.txt is empty")
+
+    def test_a_text_of_50_mb(self, world: World) -> None:
+        url = world.add(run_id="r", written="x")
+        os.truncate(world.folder / "r" / "capture.txt", 50_000_000)
+        self.shows(world, url, "has 50.0 MB, more than the 12.0 MB that this page reads")
+
+    @pytest.mark.parametrize("kind", ["folder", "pipe", "device"])
+    def test_no_regular_file(self, world: World, kind: str) -> None:
+        url = world.add(run_id="r")
+        file = world.folder / "r" / "capture.txt"
+        file.parent.mkdir()
+        if kind == "folder":
+            file.mkdir()
+        elif kind == "pipe":
+            os.mkfifo(file)
+        else:
+            file.symlink_to("/dev/zero")
+        self.shows(world, url, "is no regular file")
+
+    def test_a_task_that_writes_no_text(self, world: World) -> None:
+        self.shows(world, world.add(formats="html,json"), "writes no text of its captures", "Add txt to formats")
+
+    @pytest.mark.parametrize(
+        ("state", "said"),
+        [
+            ("running", "The task is running"),
+            ("deferred", "waits in the triggerer"),
+            ("skipped", "no node ran hot"),
+            ("failed", "Its log says why"),
+        ],
+    )
+    def test_a_task_without_captures_yet(self, world: World, state: str, said: str) -> None:
+        self.shows(world, world.add(state=state), said, "There is no file")
+
+    def test_a_task_that_has_not_started(self, world: World) -> None:
+        self.shows(world, world.add(state=None, ended=None, fields={}), "The task has not started")
+
+    def test_a_task_whose_fields_airflow_has_deleted(self, world: World) -> None:
+        self.shows(world, world.add(fields={}), "num_dag_runs_to_retain_rendered_fields")
+
+    def test_another_task(self, world: World) -> None:
+        self.shows(world, world.add(fields={"bash_command": "date"}), "captures no hot threads")
+
+    def test_a_task_instance_that_does_not_exist(self, world: World) -> None:
+        url = world.add(run_id="r")
+        for strange in ("/capture/0/", "/capture/x/", "/elsewhere/-1/"):
+            assert world.get(url.replace("/capture/-1/", strange)).status_code == 404
+
+    def test_fields_of_any_shape(self, world: World) -> None:
+        names = ("destination", "formats", "captures", "cluster_conn_id", "when_cpu_above", "sustained_for", "require")
+        values: tuple[Any, ...] = (None, [], {}, 0, -1, 1e308, "", "x" * 5000, ["a", None], {"b": []}, True):
+            fields = {**rendered(destination="/a.txt"), **json.loads(json.dumps(dict.fromkeys(names, value)))}
+            assert world.get(world.add(fields=fields)).status_code == 200
