@@ -161,7 +161,9 @@ class TestFilters:
         (row,) = rows(world.get(LIST_URL, since="2026-11-23T00:00"))
         assert "of-hot_write" in row
 
-    @pytest.mark.parametrize("asked", [{"dag": "x"}, {"cluster": "ü%"}, {"cluster": "%"}, {"frame": "x"}, {"dag": "_h"}])
+    @pytest.mark.parametrize(
+        "asked", [{"dag": "x"}, {"cluster": "ü%"}, {"cluster": "%"}, {"frame": "x"}, {"dag": "_h"}]
+    )
     def test_nothing_fits(self, world: World, asked: dict[str, str]) -> None:
         page = world.get(LIST_URL, **asked)
         assert not rows(page)
@@ -228,7 +230,9 @@ class TestPaging:
 
 
 class TestSummaries:
-    def test_a_text_is_read_again_only_when_it_has_changed(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_text_is_read_again_only_when_it_has_changed(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         file = tmp_path / "a.txt"
         file.write_text(text("org.x.One.step"))
         summaries, read = Summaries(10), []

@@ -43,7 +43,11 @@ def test_nothing_hot_has_no_bars() -> None:
 
 def test_a_large_report_has_a_bounded_number_of_bars_within_the_strip() -> None:
     threads = [
-        thread(f"opensearch[n][pool{number}][T#1]", cpu(1.0), stack(10, *(f"a.B{depth}.c{number}(D.java:1)" for depth in range(50))))
+        thread(
+            f"opensearch[n][pool{number}][T#1]",
+            cpu(1.0),
+            stack(10, *(f"a.B{depth}.c{number}(D.java:1)" for depth in range(50))),
+        )
         for number in range(200)
     ]
     bars = of(*threads)
