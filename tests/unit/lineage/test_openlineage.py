@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
-
-import pytest
+from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.asset_uris import convert_asset_to_openlineage, create_video_asset
 from airflow_provider_mediaops.lineage.openlineage import operator_lineage
 from airflow_provider_mediaops.lineage.trace import Place, Trace
+
+if TYPE_CHECKING:
+    import pytest
 
 TRACE = Trace(
     reads=(Place("mediaops-video://videos/subscriptions/mine"),),
