@@ -6,6 +6,7 @@ can go. Some differences of Airflow 3.1 are handled in their place, and can go w
 
 - ``hooks/connection/form.py``: it asks the hook class for the connection form; later versions read the metadata.
 - ``hooks/connection/settings.py``: it may not know the defaults of a provider's options where a task runs.
+- ``plugin/airflow_plugin.py``: the API server of 3.1.0 does not know the reader of a page within Airflow's own.
 - ``hooks/threads.py`` and the shared readings of the triggers: its triggerer reads the answers of its supervisor out of
   order if a plain thread asks, or if a question is given up before its answer was read.
 """
@@ -42,7 +43,6 @@ __all__ = [
     "TaskDeferralTimeout",
     "asset_state_store",
     "conn_id_of",
-    "has_session_cookies",
     "task_state_store",
 ]
 
@@ -78,14 +78,3 @@ def conn_id_of(path: ObjectStoragePath) -> str | None:
     """
     conn_id: str | None = getattr(path, "conn_id", None) or path.storage_options.get("conn_id")
     return conn_id
-
-
-def has_session_cookies() -> bool:
-    """
-    Return whether the API server knows a reader by the cookie that the browser sends with each request.
-
-    Airflow 3.1.0 knows requests of its own scripts only, which send a header. It can go with 3.1.1.
-    """
-    from airflow import __version__
-
-    return not __version__.startswith("3.1.0")

@@ -33,7 +33,8 @@ html_js_files = ["tables.js"]
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
-exclude_patterns = ["_build"]
+# A page includes the second.
+exclude_patterns = ["_build", "command_line_files.md"]
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "description"

@@ -58,10 +58,12 @@ class Demo:
     Runs the examples and prints their progress.
 
     :param console: the terminal or file to print to.
+    :param scratch: the folder for all files.
     """
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, scratch: Path = SCRATCH) -> None:
         self._console = console
+        self._scratch = scratch
         self._started = time.monotonic()
 
     def run(self, *, keep: bool) -> bool:
@@ -71,23 +73,35 @@ class Demo:
         :param keep: leave Airflow and the sandbox running until Ctrl-C.
         :returns: whether all examples succeeded.
         """
-        shutil.rmtree(SCRATCH, ignore_errors=True)
-        output = SCRATCH / "output"
-        output.mkdir(parents=True)
+        shutil.rmtree(self._scratch, ignore_errors=True)
+        self._scratch.mkdir(parents=True)
         with Processes() as processes, contextlib.ExitStack() as until_the_end:
-            connections = start_sandbox(processes, SCRATCH / "sandbox.log")
+            connections = start_sandbox(processes, self._scratch / "sandbox.log")
             self._say("The sandbox is up: it stands in for the three services")
             version = importlib.metadata.version("apache-airflow")
             self._say(f"Airflow {version} is starting")
             with self._console.status("Starting the scheduler, the DAG processor, the triggerer and the API server"):
-                airflow = until_the_end.enter_context(LocalAirflow(SCRATCH / "airflow", dags=EXAMPLES, env=connections))
+                local = LocalAirflow(self._scratch / "airflow", dags=EXAMPLES, env=connections)
+                airflow = until_the_end.enter_context(local)
             self._say("Airflow is up: scheduler, DAG processor, triggerer and API server")
-            runs = self._start_examples(airflow, output)
-            self._follow(airflow, runs)
-            self._report(airflow, runs, output)
+            runs = self.run_examples(airflow)
             if keep:
                 self._stay(airflow, processes)
         return all(run.state == "success" for run in runs)
+
+    def run_examples(self, airflow: LocalAirflow) -> list[Run]:
+        """
+        Run the examples on an Airflow that is up, and print what they made.
+
+        :param airflow: Airflow, with the connections of the examples.
+        :returns: their runs, which have ended unless time is up.
+        """
+        output = self._scratch / "output"
+        output.mkdir(parents=True)
+        runs = self._start_examples(airflow, output)
+        self._follow(airflow, runs)
+        self._report(airflow, runs, output)
+        return runs
 
     def _start_examples(self, airflow: LocalAirflow, output: Path) -> list[Run]:
         runs = []
@@ -143,7 +157,7 @@ class Demo:
             self._print(f"{decimal(file.stat().st_size):>10}  {file.relative_to(output)}")
         if any(file.suffix == ".html" for file in files):
             self._print("\nOpen the .html files in a browser: they show which threads were hot, and why.")
-        self._print(f"\nLogs: {os.path.relpath(SCRATCH)}/sandbox.log and {os.path.relpath(airflow.home)}/")
+        self._print(f"\nLogs: {os.path.relpath(self._scratch)}/sandbox.log and {os.path.relpath(airflow.home)}/")
 
     def _show_failure(self, airflow: LocalAirflow, run: Run, task: TaskInstance) -> None:
         log = airflow.task_log(

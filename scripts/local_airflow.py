@@ -64,14 +64,15 @@ class LocalAirflow:
     """
     A scheduler, a DAG processor, a triggerer and an API server of the installed Airflow.
 
-    SQLite holds the metadata, a local executor runs the tasks, and everybody who can reach the loopback address
-    is an administrator. Used in a `with` block; what is left afterwards are the files below `home`.
+    SQLite holds the metadata, a local executor runs the tasks. Everybody who can reach the loopback address is an
+    administrator, unless there are accounts. Used in a `with` block; the files below `home` are left afterwards.
 
     :param home: the scratch folder for its database and logs; created if missing.
     :param dags: the folder of DAG files.
     :param env: environment variables to add for all components, such as `AIRFLOW_CONN_...`.
     :param parallelism: how many tasks run at the same time.
     :param components: the arguments of `airflow` for each component.
+    :param account: the name and password of the administrator that signs in to use the REST API, if `env` has accounts.
     """
 
     def __init__(
@@ -82,11 +83,13 @@ class LocalAirflow:
         env: Mapping[str, str] | None = None,
         parallelism: int = 4,
         components: Mapping[str, tuple[str, ...]] = COMPONENTS,
+        account: tuple[str, str] | None = None,
     ) -> None:
         self.home = home.resolve()
         self.dags = dags.resolve()
         self.port = free_port()
         self._components = components
+        self._account = account
         self._env = {**_environment(self.home, self.dags, self.port, parallelism), **(env or {})}
         self._processes = Processes()
         self._session = requests.Session()
@@ -255,8 +258,15 @@ class LocalAirflow:
             command = [sys.executable, "-m", "airflow", *arguments]
             self._processes.start(component, command, env=self._env, log=self.log_of(component))
         self._wait_until(self._is_healthy, START_SECONDS, "Airflow is healthy")
-        token = self._call("GET", "auth/token")["access_token"]
-        self._session.headers["Authorization"] = f"Bearer {token}"
+        self._sign_in()
+
+    def _sign_in(self) -> None:
+        if self._account is None:
+            reply = self._call("GET", "auth/token")
+        else:
+            username, password = self._account
+            reply = self._call("POST", "auth/token", json={"username": username, "password": password})
+        self._session.headers["Authorization"] = f"Bearer {reply['access_token']}"
 
     def _is_healthy(self) -> bool:
         with contextlib.suppress(LocalAirflowError):

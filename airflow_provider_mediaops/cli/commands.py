@@ -59,8 +59,8 @@ EPILOG = "Exit codes: 0 fine, 1 a problem was found or the command failed, 2 wro
 
 OUTPUT = Argument(
     ("-o", "--output"),
-    "text for people, or one JSON document on the standard output",
-    {"choices": ("text", "json"), "default": "text"},
+    "text or table, for people, with colours in a terminal; plain, without them; json or yaml, for programs",
+    {"choices": ("text", "table", "plain", "json", "yaml"), "default": "text", "metavar": "FORMAT"},
 )
 
 SANDBOX = Command(
@@ -88,6 +88,53 @@ SANDBOX = Command(
     has_output=False,
 )
 
+HOT_THREADS = Command(
+    "hot-threads",
+    "Summarize hot-threads reports from files; make pages, stacks and JSON of them",
+    "Read reports of hot threads of any version of Elasticsearch and OpenSearch, as the cluster sends them and as a "
+    "capture keeps them in .txt files. Show the hottest pools, top frames, nodes and threads. Several reports are "
+    "compared, in the order in which they are given.",
+    "airflow_provider_mediaops.cli.hot_threads:run",
+    (
+        Argument(
+            ("files",),
+            "report; - is the standard input; s3:// and other stores work as in tasks",
+            {"nargs": "+", "metavar": "FILE"},
+        ),
+        Argument(("--html",), "write the page of all reports to this file; - is the standard output"),
+        Argument(("--folded",), "write their stacks for flame-graph tools to this file, or to -"),
+        Argument(("--json",), "write all that was read from them as JSON to this file, or to -"),
+    ),
+)
+
+ISBN = Command(
+    "isbn",
+    "Check a list of ISBNs without asking the service",
+    "Read a list as EnrichIsbnsOperator does. Show what is wrong on which line, which books are there more than once, "
+    "and how many requests, how much quota and how much time an enrichment will take. Nothing is sent.",
+    "airflow_provider_mediaops.cli.isbn:run",
+    (
+        Argument(
+            ("file",),
+            "list: .txt, .csv or .jsonl, each also with .gz, or .parquet; - is the standard input",
+            {"metavar": "FILE"},
+        ),
+        Argument(("--column",), "column or field that holds the ISBNs; not for .txt", {"default": "isbn"}),
+        Argument(
+            ("--format",),
+            "format of the standard input",
+            {"choices": ("txt", "csv", "jsonl", "parquet"), "default": "txt"},
+        ),
+        Argument(
+            ("--plan",),
+            "plan of the key; all plans if not given",
+            {"choices": ("default", "premium", "pro")},
+        ),
+        Argument(("--quota",), "requests a day that the key has, to count the days", {"type": int}),
+        Argument(("--limit",), "how many lines and books to list at most", {"type": int, "default": 20}),
+    ),
+)
+
 CHECK = Command(
     "check",
     "Test a connection; show its rate, quota and versions",
@@ -103,10 +150,10 @@ YES = Argument(("-y", "--yes"), "do it without asking", {"action": "store_true"}
 RATE = Command(
     "rate",
     "Show who shares the rate of a key, and what is reserved, paused or used up",
-    "Show the keys whose rate workers and triggerers share: the connections of each key, the requests that are "
-    "reserved ahead, a pause that the service asked for, and a quota that is used up. A key is named by its "
-    "connections and a fingerprint. Without CONN_ID, all keys of the stores are shown, and the connections of the "
-    "environment and of Airflow's database; those of a secrets backend cannot be listed. No service is asked.",
+    "Show the keys whose rate workers and triggerers share: the connections of a key, the requests that are reserved "
+    "ahead, a pause that the service asked for, and a quota that is used up. A key is named by its connections and a "
+    "fingerprint. Without CONN_ID, all keys of the stores are shown, and the connections of the environment and of "
+    "Airflow's database; those of a secrets backend cannot be listed. No service is asked.",
     "airflow_provider_mediaops.cli.rate:run",
     (
         Argument(("conn_ids",), "ids of connections of this provider", {"metavar": "CONN_ID", "nargs": "*"}),
@@ -120,7 +167,32 @@ RATE = Command(
     ),
 )
 
-COMMANDS = (CHECK, RATE, SANDBOX)
+LEFTOVERS = Command(
+    "leftovers",
+    "List or delete what tasks that never came back have staged",
+    "List the hidden files and objects that attempts of exports and enrichments have left beside their destinations, "
+    "when they died and no later attempt went on. Published files and their receipts stay. What was written not long "
+    "ago, what a running attempt holds, and what belongs to a task that Airflow's database shows as running, deferred "
+    "or waiting for its next try, is never deleted.",
+    "airflow_provider_mediaops.cli.leftovers:run",
+    (
+        Argument(
+            ("paths",),
+            "a folder, searched with all below it, or one destination; on the local disk, or on an object store, for "
+            "example s3://conn_id@bucket/folder/",
+            {"metavar": "PATH", "nargs": "+"},
+        ),
+        Argument(
+            ("--older-than",),
+            "how long it must not have been written to be deleted, such as 12h or 30d; 7d if not given",
+            {"metavar": "AGE", "default": "7d"},
+        ),
+        Argument(("--delete",), "delete it", {"action": "store_true"}),
+        YES,
+    ),
+)
+
+COMMANDS = (CHECK, HOT_THREADS, ISBN, RATE, LEFTOVERS, SANDBOX)
 
 
 def arguments_of(command: Command) -> tuple[Argument, ...]:

@@ -194,11 +194,11 @@ class ExportSubscriptionsOperator(TracedTask, StoppableTask, BaseOperator):
     :param require_complete: whether the task fails with an ``InvalidReplyError`` if the service cuts the listing short.
         The listed records stay saved; a cleared task starts over at the first page and adds new ones. Otherwise the
         log warns.
-    :param multiple_outputs: whether each value of the summary is an XCom of its own, too, under its name: then
-        ``task.output["path"]`` is that value in another task. An argument of Airflow's.
     :param deferrable: whether to work in the triggerer, which holds no worker slot. There the export also waits for the
         reset of a quota that is used up, and for as long as the service asks; a worker's attempt ends instead. The
         default is that of ``[operators] default_deferrable``.
+    :param multiple_outputs: whether each value of the summary is an XCom of its own, too, under its name: then
+        ``task.output["path"]`` is that value in another task. An argument of Airflow's.
     :param video_conn_id: the connection's id.
     :raises ValueError: for arguments that cannot be used: here, unless they are templated.
     """
@@ -236,8 +236,8 @@ class ExportSubscriptionsOperator(TracedTask, StoppableTask, BaseOperator):
         csv_formulas: CsvFormulas = "keep",
         if_changed: bool | str = False,
         require_complete: bool | str = False,
-        multiple_outputs: bool = True,
         deferrable: bool | None = None,
+        multiple_outputs: bool = True,
         video_conn_id: str = "mediaops_video_default",
         **kwargs: Any,
     ) -> None:

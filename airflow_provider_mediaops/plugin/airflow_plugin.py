@@ -1,7 +1,7 @@
 """
 Register the pages with Airflow: a tab of each task instance, a list in the navigation, and the app that serves both.
 
-Every process of Airflow imports this module, so it imports next to nothing: the app is built at its first request.
+Every process of Airflow imports this module, so it imports next to nothing; the app is built at its first request.
 """
 
 from __future__ import annotations
@@ -9,14 +9,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from airflow import __version__ as airflow_version
 from airflow.configuration import conf
-from airflow.plugins_manager import AirflowPlugin
 
 from airflow_provider_mediaops.report_urls import LIST_PATH, LIST_ROUTE, REPORT_PATH, TAB_ROUTE, URL_PREFIX
-from airflow_provider_mediaops.version_compat import has_session_cookies
+
+# Not through version_compat or common.compat, whose imports take longer than this module. Airflow has the first one
+# loaded in every process; Airflow 3.1 has the second one only.
+try:
+    from airflow.sdk.plugins_manager import AirflowPlugin
+except ImportError:
+    from airflow.plugins_manager import AirflowPlugin  # type: ignore[assignment]
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, MutableMapping
@@ -24,6 +30,10 @@ if TYPE_CHECKING:
     Message = MutableMapping[str, Any]
 
 _log = logging.getLogger(__name__)
+
+#: Whether the API server knows a reader by the cookie that the browser sends with each request. That of Airflow 3.1.0
+#: knows requests of its own scripts only, which send a header. This can go with 3.1.0.
+HAS_SESSION_COOKIES = not airflow_version.startswith("3.1.0")
 
 
 class PagesApp:
@@ -54,11 +64,11 @@ class PagesApp:
 
 
 def _fastapi_apps() -> list[dict[str, Any]]:
-    return [{"app": PagesApp(), "url_prefix": URL_PREFIX, "name": "Hot threads"}] if has_session_cookies() else []
+    return [{"app": PagesApp(), "url_prefix": URL_PREFIX, "name": "Hot threads"}] if HAS_SESSION_COOKIES else []
 
 
 def _external_views() -> list[dict[str, Any]]:
-    if not has_session_cookies():
+    if not HAS_SESSION_COOKIES:
         return []
     base = urlsplit(conf.get("api", "base_url", fallback="")).path.rstrip("/")
     return [
@@ -83,13 +93,13 @@ class MediaOpsPlugin(AirflowPlugin):
     """The pages of this provider in Airflow."""
 
     name = "mediaops"
-    fastapi_apps: ClassVar[list[dict[str, Any]]] = _fastapi_apps()
-    external_views: ClassVar[list[dict[str, Any]]] = _external_views()
+    fastapi_apps = _fastapi_apps()
+    external_views = _external_views()
 
     @classmethod
     def on_load(cls, *_: Any, **__: Any) -> None:
         """Say so if this version of Airflow cannot have the pages."""
-        if not has_session_cookies():
+        if not HAS_SESSION_COOKIES:
             _log.info(
                 "The pages about hot threads need Airflow 3.1.1 or newer: before, a page within Airflow's own does not "
                 "learn who reads it. Everything else of airflow-provider-mediaops works."

@@ -9,8 +9,7 @@ from urllib.parse import urlencode
 
 from airflow_provider_mediaops.plugin.rendered_fields import NothingToShowError, read_fields
 from airflow_provider_mediaops.plugin.report import origin_remark
-from airflow_provider_mediaops.plugin.strip import LEVELS
-from airflow_provider_mediaops.plugin.task_instances import CaptureFilter, Position
+from airflow_provider_mediaops.plugin.task_instances import CaptureFilter, ListPosition
 from airflow_provider_mediaops.plugin.templates import render
 from airflow_provider_mediaops.report_urls import NOT_MAPPED, report_url
 
@@ -130,7 +129,7 @@ def row_of(facts: TaskInstanceFacts, cluster: str, summary: CaptureSummary, *, i
     return Row(facts, cluster, summary)
 
 
-def read_position(text: str) -> Position | None:
+def read_position(text: str) -> ListPosition | None:
     """
     Read a position in the list from an address.
 
@@ -139,13 +138,13 @@ def read_position(text: str) -> Position | None:
     """
     moment, _, skipped = text.partition("~")
     try:
-        position = Position(datetime.fromisoformat(moment), int(skipped))
+        position = ListPosition(datetime.fromisoformat(moment), int(skipped))
     except ValueError:
         return None
     return position if position.ended.tzinfo and 0 <= position.skipped <= _LONGEST_ASKED else None
 
 
-def position_text(position: Position) -> str:
+def position_text(position: ListPosition) -> str:
     """
     Write a position in the list for an address.
 
@@ -159,7 +158,7 @@ def list_page(
     asked: Asked,
     *,
     notices: Sequence[str],
-    older: Position | None,
+    older: ListPosition | None,
     is_newest: bool,
     list_url: str,
     base_url: str,
@@ -185,7 +184,6 @@ def list_page(
         is_filtered=bool(asked.values),
         notices=notices,
         rows=[_shown(row, base_url) for row in rows],
-        levels=LEVELS,
         nothing="There is no such capture." if asked.values or not is_newest else "There is no capture yet.",
         list_url=list_url,
         newest_url="" if is_newest else list_url + newest_query,
@@ -209,6 +207,7 @@ def _shown(row: Row, base_url: str) -> dict[str, Any]:
         "frame": summary.frame if summary else "",
         "amount": summary.frame_amount if summary else "",
         "strip": summary.strip if summary else (),
+        "levels": 1 + max((bar.level for bar in summary.strip), default=0) if summary else 1,
     }
 
 

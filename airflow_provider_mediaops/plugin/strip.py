@@ -14,9 +14,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport
 
-#: How many levels of bars a strip has.
-LEVELS = 6
-
+_MOST_LEVELS = 6
 _MOST_BARS = 150
 # In percent of the strip.
 _NARROWEST = 0.4
@@ -83,7 +81,7 @@ def _bars(root: _Branch, whole: float) -> Iterator[StripBar]:
             width = 100 * child.amount / whole
             if width >= _NARROWEST:
                 yield StripBar(level, round(left, 2), round(width, 2), "place" if is_pool else _kind(name))
-                if level + 1 < LEVELS:
+                if level + 1 < _MOST_LEVELS:
                     rest.append((_fork(child), left, level + 1, False))
             left += width
 

@@ -228,6 +228,15 @@ class LockedJournal:
         self._end = len(content)
         self._long_bytes = max(_LONG_BYTES, 4 * self._end)
 
+    def remove(self) -> None:
+        """
+        Remove the file; the lock stays until it is closed. An attempt that begins makes another journal.
+
+        :raises DestinationInUseError: if the journal was removed or replaced by another process.
+        """
+        self.check()
+        self.file.unlink()
+
     def close(self) -> None:
         """Release the lock."""
         os.close(self._descriptor)

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.json_text import parse_json
-from airflow_provider_mediaops.storage.errors import unknown_version_error
+from airflow_provider_mediaops.storage.errors import lease_unreadable_error, unknown_version_error
 from airflow_provider_mediaops.storage.formats import json_line
 from airflow_provider_mediaops.storage.ownership import Owner, Receipt
 
@@ -116,3 +116,22 @@ class Lease:
             written = {segment.token for segment in staged}
             earlier = (*(each for each in self.earlier if each in written), self.token)
         return Lease(owner, since, token=token, epoch=epoch, earlier=earlier, last_receipt=self.last_receipt)
+
+
+def parse_lease(content: bytes | None, name: str, destination: object) -> Lease:
+    """
+    Parse the object that holds the lease of a destination.
+
+    :param content: its content; None if there is none.
+    :param name: its path, for messages.
+    :param destination: the destination, for messages.
+    :returns: the lease; one without an owner if there is no object.
+    :raises DestinationInUseError: if it cannot be understood.
+    :raises PermanentError: if another version of this package has written it.
+    """
+    if content is None:
+        return Lease()
+    try:
+        return Lease.from_bytes(content, name)
+    except ValueError as error:
+        raise lease_unreadable_error(destination, name, str(error)) from error

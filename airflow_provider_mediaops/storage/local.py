@@ -59,7 +59,7 @@ from airflow_provider_mediaops.storage.ownership import Owner, Receipt
 from airflow_provider_mediaops.storage.records import Extent, read_lines, resume_hint, verified, write_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from airflow.sdk import ObjectStoragePath
@@ -273,6 +273,35 @@ def published_locally(path: ObjectStoragePath, owner: Owner) -> dict[str, Any] |
                 journal.close()
         receipt = _current(files, receipt)
         return dict(receipt.summary) if receipt and receipt.owner == owner else None
+
+
+def discard_locally(path: ObjectStoragePath, is_abandoned: Callable[[], bool]) -> bool:
+    """
+    Remove what is staged for a destination. A published file and its receipt stay.
+
+    :param path: the destination.
+    :param is_abandoned: asked once no attempt can begin: whether nothing has been written since it was looked at.
+    :returns: whether it was removed.
+    :raises DestinationInUseError: if a task is writing the destination.
+    :raises PermanentError: if another version of this package has staged something there.
+    :raises OSError: if a file cannot be removed; the message names the destination.
+    """
+    with naming_path(path, "written"):
+        files = _Files.of(path)
+        journal = _lock(path, files)
+        try:
+            if not is_abandoned():
+                return False
+            content = journal.read()
+            receipt = _current(files, content.receipt) or _current(files, content.last)
+            if receipt:
+                files.settle(journal, receipt)
+            else:
+                files.drop_staged()
+                journal.remove()
+        finally:
+            journal.close()
+    return True
 
 
 def _finish(files: _Files, journal: LockedJournal) -> Receipt | None:

@@ -75,12 +75,11 @@ from airflow_provider_mediaops.exceptions import DestinationInUseError, MediaOps
 from airflow_provider_mediaops.storage.errors import (
     in_use_error,
     lease_removed_error,
-    lease_unreadable_error,
     newer_replaced_error,
 )
 from airflow_provider_mediaops.storage.files import naming_path
 from airflow_provider_mediaops.storage.formats import json_line
-from airflow_provider_mediaops.storage.lease import STALE_AFTER_SECONDS, Lease
+from airflow_provider_mediaops.storage.lease import STALE_AFTER_SECONDS, Lease, parse_lease
 from airflow_provider_mediaops.storage.object_info import content_tag, modified_time
 from airflow_provider_mediaops.storage.ownership import Owner, Receipt
 from airflow_provider_mediaops.storage.records import Extent, read_lines, resume_hint, write_at
@@ -296,6 +295,11 @@ class ObjectStage:
         self._settle(Receipt(self._owner, final, receipt.digest, receipt.identity))
         return final
 
+    def discard(self) -> None:
+        """Remove what is staged. What is published and its receipt stay."""
+        self._verify_lease()
+        self._settle(self.last_receipt)
+
     def close(self) -> None:
         """Release the destination (step 15); what is committed stays for the next attempt."""
         self._spool.close()
@@ -305,7 +309,7 @@ class ObjectStage:
                 self._verify_lease()
                 self._objects.write(self._objects.lease, replace(self._lease, released=True).to_bytes(), self._version)
 
-    def _settle(self, receipt: Receipt) -> None:
+    def _settle(self, receipt: Receipt | None) -> None:
         settled = Lease(token=self._lease.token, epoch=self._lease.epoch, last_receipt=receipt)
         try:
             self._objects.write(self._objects.lease, settled.to_bytes(), self._version, self._hint())
@@ -341,7 +345,7 @@ class ObjectStage:
         self._verified = self._clock()
 
     def _parse(self, found: Found) -> Lease:
-        return _parse(self._objects, found)
+        return parse_lease(found.content, self._objects.lease, self._objects.path)
 
     def _still_published(self, receipt: Receipt | None) -> Receipt | None:
         return receipt if receipt and self._objects.identity() == receipt.identity else None
@@ -370,7 +374,7 @@ def published_in_store(path: ObjectStoragePath, owner: Owner) -> dict[str, Any] 
     :raises OSError: if the store refuses or cannot be reached; the message names the destination.
     """
     objects = StoreObjects(path, _BLOCK_BYTES)
-    lease = _parse(objects, objects.read(objects.lease))
+    lease = parse_lease(objects.read(objects.lease).content, objects.lease, objects.path)
     receipt = lease.last_receipt
     if receipt is None or receipt.owner != owner or objects.identity() != receipt.identity:
         return None
@@ -388,12 +392,3 @@ def _remove_settled(objects: StoreObjects, lease: Lease) -> None:
         for name, staged_by in found
         if staged_by and (staged_by[0] < lease.epoch or staged_by == (lease.epoch, lease.token))
     )
-
-
-def _parse(objects: StoreObjects, found: Found) -> Lease:
-    if found.content is None:
-        return Lease()
-    try:
-        return Lease.from_bytes(found.content, objects.lease)
-    except ValueError as error:
-        raise lease_unreadable_error(objects.path, objects.lease, str(error)) from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import zlib
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
@@ -46,11 +46,13 @@ class SourceRow:
     :param text: the text in the column; empty if it cannot be read.
     :param error: why the row cannot be read, with its line number; None if it can.
     :param columns: the values of the other columns that are kept, by name; None if none are.
+    :param line: the number of its line, the last one if it has several; None in a format without lines.
     """
 
     text: str
     error: str | None = None
     columns: Mapping[str, Any] | None = None
+    line: int | None = field(default=None, compare=False)
 
 
 class SourceLines:
@@ -122,7 +124,7 @@ class SourceLines:
         """Return a row of the last line."""
         if not text.isascii():
             error, text = error or no_utf8(text), readable(text)
-        return SourceRow(text, f"Line {self.number}: {error}." if error else None, columns)
+        return SourceRow(text, f"Line {self.number}: {error}." if error else None, columns, self.number)
 
 
 def _unzipped(read: Callable[[int], bytes]) -> Iterator[bytes]:

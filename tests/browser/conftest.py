@@ -1,32 +1,43 @@
-"""Debian's Chromium, driven by Playwright: a page is opened, and all that it asks for and complains of is noted.
+"""Debian's Chromium, driven by Playwright, for files and for one real Airflow of the whole suite.
 
-It needs the program `chromium` (`scripts/install-system-packages` brings it). Nothing is downloaded.
+A page is opened, and all that it asks for and complains of is noted. It needs the program `chromium`
+(`scripts/install-system-packages` brings it). Nothing is downloaded.
 """
 
 from __future__ import annotations
 
+import io
 import shutil
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from rich.console import Console
+
+from airflow_provider_mediaops.sandbox.server import SandboxServer
+from scripts.demo import EXAMPLES, Demo, Run
+from tests.browser import flame_graph, pictures
+from tests.browser.airflow_pages import PASSWORD, TerminalAirflow, sign_in, with_accounts
+from tests.browser.connections_page import ConnectionsPage
+from tests.browser.form_values import NAMES, Entry, in_sandbox
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Page, StorageState
 
     Open = Callable[..., AbstractContextManager["Opened"]]
+    SignIn = Callable[..., Page]
 
 FLAGS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 )
 LAPTOP = (1366, 768)
-_MOST_SECONDS = 120
+_MOST_SECONDS = 240
 
 # Runs before the page's own scripts, outside of its policy.
 _WITNESS = """
@@ -60,23 +71,7 @@ class Opened:
 
     def bars(self) -> dict[str, float]:
         """The bars of the flame graph, by what they say first: their width once nothing moves any more."""
-        self.page.wait_for_function(
-            """() => {
-                const bars = [...document.querySelectorAll("g.frame rect")];
-                const now = bars.map((bar) => bar.getAttribute("width") ?? "none yet").join();
-                const still = now !== "" && !now.includes("none yet") && now === window.lastWidths;
-                window.lastWidths = now;
-                return still;
-            }""",
-            polling=self.still_for,
-        )
-        found: dict[str, float] = self.page.evaluate(
-            """() => Object.fromEntries([...document.querySelectorAll("g.frame")].map((bar) => [
-                bar.querySelector("title").textContent.split(": ")[0],
-                Number(bar.querySelector("rect").getAttribute("width")),
-            ]))"""
-        )
-        return found
+        return flame_graph.bars(self.page, still_for=self.still_for)
 
     def width(self, selector: str) -> float:
         """How wide an element is."""
@@ -144,3 +139,116 @@ def open_page(chromium: Browser, tmp_path: Path) -> Open:
             context.close()
 
     return open_page
+
+
+@pytest.fixture(scope="session")
+def sandbox() -> Iterator[SandboxServer]:
+    with SandboxServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder for what Airflow and the DAGs write; its name is that of the demo's."""
+    return tmp_path_factory.mktemp("checkout") / ".demo"
+
+
+@pytest.fixture(scope="session")
+def airflow(scratch: Path) -> Iterator[TerminalAirflow]:
+    """Start Airflow with accounts, the example DAGs, and no connection at all."""
+    home = scratch / "airflow"
+    with TerminalAirflow(home, dags=EXAMPLES, env=with_accounts(home), account=("admin", PASSWORD)) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def sessions() -> dict[str, StorageState]:
+    """The cookies of the accounts that have signed in."""
+    return {}
+
+
+@pytest.fixture
+def sign_in_as(chromium: Browser, airflow: TerminalAirflow, sessions: dict[str, StorageState]) -> Iterator[SignIn]:
+    """Give a function that opens a page of somebody with an account; it signs in the first time."""
+    contexts = []
+
+    def sign_in_as(name: str, *, size: tuple[int, int] = LAPTOP, **options: Any) -> Page:
+        context = chromium.new_context(
+            viewport={"width": size[0], "height": size[1]},
+            storage_state=sessions.get(name),
+            reduced_motion="reduce",
+            **options,
+        )
+        contexts.append(context)
+        context.set_default_timeout(_MOST_SECONDS * 1000)
+        page = context.new_page()
+        if name not in sessions:
+            sign_in(page, airflow.url, name)
+            sessions[name] = context.storage_state()
+        return page
+
+    yield sign_in_as
+    for context in contexts:
+        context.close()
+
+
+@pytest.fixture(scope="session")
+def connected() -> set[str]:
+    """The connection types whose default connection is there."""
+    return set()
+
+
+@pytest.fixture
+def default_connections(
+    sign_in_as: SignIn, airflow: TerminalAirflow, sandbox: SandboxServer, connected: set[str]
+) -> dict[str, str]:
+    """Make the connections that the example DAGs use, by the form: the ids by their types."""
+    conn_ids = {kind: f"{kind}_default" for kind in NAMES}
+    if missing := conn_ids.keys() - connected:
+        page = ConnectionsPage(sign_in_as("admin"), airflow.url)
+        page.open()
+        for kind in missing:
+            Entry(page, conn_ids[kind], kind).add(in_sandbox(sandbox, kind))
+            connected.add(kind)
+    return conn_ids
+
+
+@dataclass
+class ExamplesRun:
+    """
+    The runs of the example DAGs.
+
+    :param printed: what the demo printed of them, as a terminal gets it.
+    :param runs: the last run of each DAG.
+    """
+
+    printed: str
+    runs: dict[str, Run]
+
+
+@pytest.fixture(scope="session")
+def done() -> list[ExamplesRun]:
+    """The runs of the example DAGs, once they have ended."""
+    return []
+
+
+@pytest.fixture
+def examples(
+    default_connections: dict[str, str],  # noqa: ARG001 - the examples use them
+    airflow: TerminalAirflow,
+    scratch: Path,
+    done: list[ExamplesRun],
+    monkeypatch: pytest.MonkeyPatch,
+) -> ExamplesRun:
+    """Run the example DAGs as the demo does, once, with connections that were made by the form."""
+    if not done:
+        console = Console(
+            file=io.StringIO(), force_terminal=True, width=pictures.TERMINAL_COLUMNS, highlight=False, record=True
+        )
+        with monkeypatch.context() as here:
+            here.chdir(scratch.parent)
+            runs = Demo(console, scratch).run_examples(airflow)
+        printed = console.export_text(styles=True)
+        assert {run.state for run in runs} == {"success"}, printed
+        done.append(ExamplesRun(printed, {run.dag_id: run for run in runs}))
+    return done[0]

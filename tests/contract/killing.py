@@ -43,6 +43,8 @@ _FILE_CALLS = {"write", "pwrite", "truncate", "ftruncate", "fsync", "fdatasync",
 # How many requests the forks have sent; they share it.
 _SENT = RawValue("Q", 0)
 _SOCKET_CALLS = {"connect", "send", "sendall", "sendmsg"}
+# One of these sends a request: the first from a thread, the other from an event loop.
+_REQUEST_CALLS = {"sendall", "send"}
 
 
 @dataclass(frozen=True)
@@ -217,7 +219,7 @@ class _Steps:
                 self._done += self._begun
                 if self._begun and self._done == self._last:
                     os.kill(os.getpid(), signal.SIGKILL)
-                _SENT.value += call.__name__ == "sendall"
+                _SENT.value += call.__name__ in _REQUEST_CALLS
 
 
 def _is_step(call: Any) -> bool:

@@ -117,6 +117,11 @@ async def run(watch: Watch, kind: type[Any], arguments: dict[str, Any]) -> Any:
     return event.payload
 
 
+def read_connections_from_environment() -> None:
+    """Let triggers read their connections from the environment, without Airflow's secrets backends and threads."""
+    compat.get_async_connection = _connection_of_the_environment
+
+
 async def _connection_of_the_environment(conn_id: str, hook: object = None) -> Connection:  # noqa: ARG001
     return Connection.from_json(os.environ[f"AIRFLOW_CONN_{conn_id.upper()}"], conn_id=conn_id)
 
@@ -126,7 +131,7 @@ def main() -> None:
     classpath = sys.argv[1]
     if Version(airflow.__version__) < Version("3.2"):
         # It asks the triggerer's supervisor for connections, and there is none here.
-        compat.get_async_connection = _connection_of_the_environment
+        read_connections_from_environment()
     # All that a triggerer has loaded before it runs its first trigger.
     import_module("airflow.jobs.triggerer_job_runner")
     logging.disable(logging.CRITICAL)

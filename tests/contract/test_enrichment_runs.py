@@ -38,7 +38,7 @@ def test_what_another_task_returned_is_enriched(sandbox: SandboxServer, tmp_path
         given = GiveIsbns(task_id="give")
         EnrichIsbnsOperator(
             task_id="enrich",
-            isbns=given.output,  # type: ignore[arg-type]
+            isbns=given.output,
             destination=f"{tmp_path.as_uri()}/{{{{ dag.dag_id }}}}.jsonl",
             deferrable=deferrable,
         )

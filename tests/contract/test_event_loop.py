@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator
+from airflow_provider_mediaops.sandbox.faults import StatusFault
 from airflow_provider_mediaops.triggers.cluster import HighCpuTrigger
 from tests.contract.loop_watch import SECONDS
-from tests.contract.tasks import DEFERRING, SENSORS, name_of
+from tests.contract.tasks import DEFERRING, OPERATORS, SENSORS, name_of
 from tests.contract.test_triggers import trigger_of
 from tests.unit.loopback import Loopback, answering, make_certificate
 from tests.unit.search_cluster import connection, http, replied, stats
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 
     from airflow.triggers.base import BaseTrigger
 
+    from airflow_provider_mediaops.sandbox.server import SandboxServer
     from tests.contract.tasks import Task
 
 # The sandbox's second node runs hot at times; what is waited for has to come at once.
@@ -65,6 +69,20 @@ def test_a_trigger_blocks_the_loop_with_nothing(task: Task, tmp_path: Path) -> N
     assert found["payload"]["status"] == "done", found["payload"]
     assert found["steps"] == []
     assert not {name.partition(".")[0] for name in found["loaded"]} & {"requests", "urllib3"}
+
+
+def test_nor_does_an_export_that_waits_for_longer_than_a_call(
+    sandbox: SandboxServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (export,) = (task for task in OPERATORS if task.kind is ExportSubscriptionsOperator)
+    variable = "AIRFLOW_CONN_MEDIAOPS_VIDEO_DEFAULT"
+    patient = json.loads(os.environ[variable])
+    monkeypatch.setenv(variable, json.dumps({**patient, "extra": {**patient["extra"], "max_wait": 0.5}}))
+    sandbox.state.faults.arm(StatusFault(service="video", status=429, retry_after=1, after=1))
+    found = watched(made(export, tmp_path))
+    assert [request.status for request in sandbox.state.requests] == [200, 429, 200, 200]
+    assert found["payload"]["status"] == "done", found["payload"]
+    assert found["steps"] == []
 
 
 @pytest.mark.usefixtures("sandbox")

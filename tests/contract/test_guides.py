@@ -6,12 +6,14 @@ import inspect
 import json
 import re
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin
 
 import pytest
 from airflow.providers.common.compat import sdk
+from typing_extensions import get_type_hints, is_typeddict
 
-from airflow_provider_mediaops import exceptions
+from airflow_provider_mediaops import exceptions, results
 from airflow_provider_mediaops.books.isbn import InvalidIsbnError
 from airflow_provider_mediaops.enrichment.checkpoint import ENRICHED
 from airflow_provider_mediaops.notifications import CaptureHotThreadsNotifier, PostBulletinNotifier
@@ -56,12 +58,16 @@ SHOWN: dict[tuple[str, str], tuple[str, tuple[str | int, ...]]] = {
     ("book_sensor", FIELDS): ("book_sensor_result", ()),
     ("high_cpu_trigger", FIELDS): ("hot_nodes_event", ()),
 }
-#: Fields that are not in every result.
-SOMETIMES = {
-    ("export_subscriptions", "changed"),
-    ("capture_hot_threads", "other_percent"),
-    ("capture_hot_threads", "idle_percent"),
-    ("capture_hot_threads", "bytes"),
+#: The types of these values; the other services' own records have none.
+RESULTS: dict[tuple[str, str], Any] = {
+    ("export_subscriptions", FIELDS): results.ExportSummary,
+    ("capture_hot_threads", FIELDS): results.CaptureSummary,
+    ("capture_hot_threads", "| field of `cpu` | type | meaning |"): results.NodeReading,
+    ("capture_hot_threads", "| field of `hottest` | type | meaning |"): results.HotThreadSummary,
+    ("enrich_isbns", FIELDS): results.EnrichmentSummary,
+    ("subscription_sensor", FIELDS): results.FoundSubscription,
+    ("cpu_sensor", FIELDS): results.HotNodeReading,
+    ("high_cpu_trigger", FIELDS): results.HotNodesEvent,
 }
 TYPES: dict[str, tuple[type, ...]] = {
     "text": (str,),
@@ -163,19 +169,38 @@ def test_the_table_of_fields_is_that_of_the_result(name: str, head: str) -> None
     shown = {field: row[1] for row in rows(name, head) for field in named(row[0])}
 
     assert result.keys() <= shown.keys()
-    assert {(name, field) for field in shown.keys() - result.keys()} <= SOMETIMES
+    # What the types of results know, and no other.
+    assert (name, head) in RESULTS or result.keys() == shown.keys()
     for field, value in result.items():
         types = tuple(kind for word in shown[field].split(" or ") for kind in TYPES[word])
         assert isinstance(value, types), (field, shown[field], value)
         assert not isinstance(value, bool) or bool in types
 
 
+@pytest.mark.parametrize(("name", "head"), RESULTS)
+def test_the_table_of_fields_is_that_of_the_type_of_the_result(name: str, head: str) -> None:
+    shown = {field: row[1] for row in rows(name, head) for field in named(row[0])}
+
+    assert shown == {field: words(hint) for field, hint in get_type_hints(RESULTS[name, head]).items()}
+
+
+def words(hint: Any) -> str:
+    """Return how the guides write a type."""
+    kind = get_origin(hint) or hint
+    if kind in (Union, UnionType):
+        return " or ".join(map(words, get_args(hint)))
+    if kind is Literal:
+        return "text"
+    if is_typeddict(kind):
+        return "object"
+    return next(word for word, kinds in TYPES.items() if kind is kinds[0])
+
+
 @pytest.mark.parametrize(("name", "view"), [("export_subscriptions", SUBSCRIPTIONS), ("enrich_isbns", ENRICHED)])
 def test_the_table_of_columns_is_that_of_the_files(name: str, view: Any) -> None:
     shown = {column: row[1] for row in rows(name, COLUMNS) for column in named(row[0]) if "<" not in column}
 
-    words = {str: "text", int: "integer", float: "number"}
-    assert shown == {column: words[kind] for column, kind in view.columns.items()}
+    assert shown == {column: words(kind) for column, kind in view.columns.items()}
 
 
 @pytest.mark.parametrize("name", WITH_ERRORS)

@@ -1,4 +1,4 @@
-"""SIGKILL at chosen steps of an export: nothing is lost or there twice, and at most one page a kill is asked again."""
+"""SIGKILL at chosen steps of an export, in a worker and a triggerer: nothing is lost, and a page is asked for again."""
 
 from __future__ import annotations
 
@@ -33,12 +33,13 @@ def practice() -> Iterator[Pages]:
         yield pages
 
 
+@pytest.mark.parametrize("program", ["exporting", "exporting_in_triggerer"])
 def test_an_export_that_is_killed_again_and_again_is_that_of_an_undisturbed_run(
-    practice: Pages, server: Pages, tmp_path: Path
+    practice: Pages, server: Pages, tmp_path: Path, program: str
 ) -> None:
     folder, name = tmp_path / "out", "subs.csv"
     server.forget()
-    ended = carry_out("tests.contract.exporting", practice.base, server.base, folder, name)
+    ended = carry_out(f"tests.contract.{program}", practice.base, server.base, folder, name)
     # Each page once for the undisturbed run, then those of the attempts.
     whole, asked = server.requests()[:PAGES], Counter(server.requests()[PAGES:])
 

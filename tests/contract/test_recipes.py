@@ -109,10 +109,10 @@ def test_a_long_list_takes_several_days_of_quota(recipes: Recipes, connect: Conn
     recipe.folder.mkdir()
     source = recipe.folder / "isbns.csv"
     source.write_text("isbn,shelf\n" + "".join(f"{isbn},{row}\n" for row, isbn in enumerate(isbns)))
-    params = {"source": source.as_uri(), "destination": (recipe.folder / "books.jsonl").as_uri()}
+    params: dict[str, Any] = {"source": source.as_uri(), "destination": (recipe.folder / "books.jsonl").as_uri()}
     with SandboxServer(settings=Settings(books_daily_requests=6)) as server:
         connect(server)
-        states = []
+        states: list[str] = []
         while not states or states[-1] != "success":
             run = recipe.run(**params)
             states.append(run.state)

@@ -48,7 +48,7 @@ class Terminal:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._shell.kill()
-        self._shell.wait(60)
+        self._shell.communicate(timeout=60)  # closes its input as well
         self._output.close()
 
     def type(self, line: str) -> str:

@@ -26,7 +26,9 @@ SHOWN = {
     "capture_result": CaptureSummary,
     "cpu_sensor_result": list[HotNodeReading],
     "enrichment_result": EnrichmentSummary,
+    "export_result": ExportSummary,
     "hot_nodes_event": HotNodesEvent,
+    "subscription_sensor_result": FoundSubscription,
 }
 
 

@@ -194,10 +194,10 @@ def _read(captures: Sequence[ShownCapture]) -> tuple[list[dict[str, Any]], Compa
         sums.add(report)
         flame.add(report)
     # Times of day name captures of one day only.
-    if len({capture["day"] for capture in shown} - {None}) > 1:
-        for number, capture in enumerate(shown, 1):
-            if capture["day"]:
-                capture["label"] = f"{number} · {capture['day']} {capture['time']}"
+    if len({facts["day"] for facts in shown} - {None}) > 1:
+        for number, facts in enumerate(shown, 1):
+            if facts["day"]:
+                facts["label"] = f"{number} · {facts['day']} {facts['time']}"
     return shown, sums.comparison(), flame
 
 

@@ -23,7 +23,7 @@ def give_isbns() -> list[str]:
 with DAG(dag_id="system_enrichment", schedule=None):
     EnrichIsbnsOperator(
         task_id="enrich",
-        isbns=give_isbns(),  # type: ignore[arg-type] # the list, when the task runs
+        isbns=give_isbns(),
         destination=f"{OUTPUT}/enrichment/books.jsonl",
         deferrable=True,
     )

@@ -116,6 +116,10 @@ class FakeStore(MemoryFileSystem):  # type: ignore[misc]  # fsspec publishes no 
         found = super().ls(path, detail=True, **options)
         return [self._described(info["name"]) if info["name"] in self.store else info for info in found]
 
+    def find(self, path: str, maxdepth: int | None = None, detail: bool = False, **options: Any) -> Any:  # noqa: FBT001, FBT002
+        found = super().find(path, maxdepth=maxdepth, detail=True, **options)
+        return {name: self._described(name) for name in found} if detail else list(found)
+
     def _described(self, path: str) -> dict[str, Any]:
         file = self.store[path]
         described = {"name": path, "size": file.size, "type": "file", "ETag": file.version}

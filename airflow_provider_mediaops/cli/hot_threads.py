@@ -1,0 +1,172 @@
+"""``hot-threads``: summarize and compare reports of hot threads, and write pages, stacks and JSON of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from airflow_provider_mediaops.cli.report_summary import comparison_document, comparison_parts, report_facts
+from airflow_provider_mediaops.cli.result import Result, Verbatim
+from airflow_provider_mediaops.cli.standard_input import STANDARD_INPUT, STANDARD_OUTPUT, input_bytes
+from airflow_provider_mediaops.cluster.capture.model import Capture
+from airflow_provider_mediaops.cluster.capture.spool import CaptureSpool
+from airflow_provider_mediaops.cluster.report_files import MAX_REPORT_BYTES, NoReportError, read_report
+from airflow_provider_mediaops.exceptions import InvalidArgumentError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Sequence
+
+    from airflow_provider_mediaops.cli.terminal import Terminal
+
+_FORMATS = ("html", "folded", "json")
+
+
+class _Reports(NamedTuple):
+    """
+    The reports that could be read.
+
+    :param names: the name of the file of each.
+    :param captures: the reports, on the disk.
+    :param files: what is known of each file, the unusable ones included.
+    """
+
+    names: list[str]
+    captures: CaptureSpool
+    files: list[dict[str, Any]]
+
+
+def run(options: argparse.Namespace, terminal: Terminal) -> Result:
+    """
+    Summarize reports.
+
+    :param options: ``files``, ``html``, ``folded``, ``json`` and ``output``.
+    :param terminal: has the standard input; shows which files are no reports, and what was written.
+    :returns: the summary, or what was asked for on the standard output; a file that is no report is a problem.
+    :raises InvalidArgumentError: if two things are to go to the standard output, or a file would replace a report.
+    :raises OSError: if a file cannot be written; the message names it.
+    """
+    targets = _targets(options)
+    reports = _read(options.files, terminal)
+    try:
+        problem = any("error" in file for file in reports.files)
+        if not reports.names:
+            return Result({"files": reports.files}, problem=True)
+        verbatim = _write(reports, targets, terminal)
+        if verbatim is not None:
+            return Result(None, [Verbatim(verbatim)], problem=problem)
+        found = comparison_document(reports.captures)
+        document = {"files": reports.files, **found.document}
+        return Result(document, comparison_parts(reports.files, found), problem=problem)
+    finally:
+        reports.captures.close()
+
+
+def _targets(options: argparse.Namespace) -> dict[str, str]:
+    """Return the file to write for each format that was asked for."""
+    targets = {name: path for name in _FORMATS if (path := getattr(options, name)) is not None}
+    to_output = [f"--{name}" for name, path in targets.items() if path == STANDARD_OUTPUT]
+    if to_output and options.output != "text":
+        to_output.append("--output")
+    if len(to_output) > 1:
+        raise InvalidArgumentError(f"{' and '.join(to_output)} cannot both go to the standard output: name a file.")
+    if options.files.count(STANDARD_INPUT) > 1:
+        raise InvalidArgumentError("The standard input, -, can be read only once.")
+    written = [path for path in targets.values() if path != STANDARD_OUTPUT]
+    for path in written:
+        _refuse_replacing(path, options.files)
+    if len(set(written)) < len(written):
+        raise InvalidArgumentError("--html, --folded and --json need a file each.")
+    return targets
+
+
+def _refuse_replacing(path: str, files: Sequence[str]) -> None:
+    from airflow_provider_mediaops.storage.path_checks import is_same_file
+
+    for file in files:
+        if file != STANDARD_INPUT and is_same_file(file, path):
+            raise InvalidArgumentError(f"{path} is one of the reports, which would be replaced: choose another file.")
+
+
+def _read(files: Sequence[str], terminal: Terminal) -> _Reports:
+    reports = _Reports([], CaptureSpool(), [])
+    for file in files:
+        name = "standard input" if file == STANDARD_INPUT else file
+        try:
+            capture = read_report(_content(file, terminal))
+        except (NoReportError, OSError) as error:
+            reason = _reason(error, file)
+            terminal.say(f"hot-threads: {name}: {reason}", "bad")
+            reports.files.append({"file": name, "error": reason})
+        else:
+            reports.names.append(name)
+            reports.files.append({"file": name, **report_facts(capture)})
+            reports.captures.add(capture, name)
+    return reports
+
+
+def _content(file: str, terminal: Terminal) -> bytes:
+    # One byte more than a report may have shows that there are more.
+    most = MAX_REPORT_BYTES + 1
+    if file == STANDARD_INPUT:
+        return input_bytes(terminal).read(most)
+    if "://" not in file:
+        with Path(file).open("rb") as local:
+            return local.read(most)
+    from airflow_provider_mediaops.storage.files import naming_path, path_of
+    from airflow_provider_mediaops.storage.path_checks import check_store
+
+    path = path_of(file)
+    check_store(path, "FILE")
+    with naming_path(path, "read"), path.open("rb") as remote:
+        data: bytes = remote.read(most)
+        return data
+
+
+def _reason(error: Exception, file: str) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "there is no such file"
+    if isinstance(error, IsADirectoryError):
+        return "it is a folder"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error).removeprefix(f"{file} ")
+
+
+def _write(reports: _Reports, targets: dict[str, str], terminal: Terminal) -> str | None:
+    """Write the files that were asked for; return the one for the standard output, if there is one."""
+    verbatim = None
+    for format, path in targets.items():
+        content = _CONTENT[format](reports)
+        if path == STANDARD_OUTPUT:
+            verbatim = content
+        else:
+            from airflow_provider_mediaops.storage.files import path_of, write_whole
+
+            write_whole(path_of(path), content.encode())
+            terminal.say(f"Wrote {path}.")
+    return verbatim
+
+
+def _page(reports: _Reports) -> str:
+    from airflow_provider_mediaops.cluster.page.document import page
+
+    number = len(reports.names)
+    return page(
+        reports.captures, title=f"Hot threads of {reports.names[0]}" if number == 1 else f"{number} hot-threads reports"
+    )
+
+
+def _folded(reports: _Reports) -> str:
+    from airflow_provider_mediaops.cluster.folded import folded
+
+    return folded(capture.report for capture in reports.captures)
+
+
+def _json(reports: _Reports) -> str:
+    """Return the report as a capture writes it; several in a list."""
+    written = [Capture(capture.text).content("json").decode() for capture in reports.captures]
+    return written[0] if len(written) == 1 else f"[{','.join(written)}]"
+
+
+_CONTENT: dict[str, Callable[[_Reports], str]] = {"html": _page, "folded": _folded, "json": _json}

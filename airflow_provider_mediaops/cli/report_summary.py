@@ -1,0 +1,185 @@
+"""The summary of hot-threads reports: for people, in the words and tables of the page, and as a document."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import timezone
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from airflow_provider_mediaops.cli.result import Line, Table
+from airflow_provider_mediaops.cluster.comparison import ComparisonSums
+from airflow_provider_mediaops.cluster.folded import measures_of, node_label
+from airflow_provider_mediaops.cluster.page.change_tables import change_tables
+from airflow_provider_mediaops.cluster.page.tables import method_table, node_table, pool_table, thread_table
+from airflow_provider_mediaops.cluster.page.text import count, figure, readable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from airflow_provider_mediaops.cli.result import Part
+    from airflow_provider_mediaops.cluster.capture.model import Capture
+    from airflow_provider_mediaops.cluster.capture.spool import CaptureSpool
+    from airflow_provider_mediaops.cluster.comparison import Comparison, Heat, HotOne
+    from airflow_provider_mediaops.cluster.page import tables as page_tables
+
+_MOST_LISTED = 100
+_MOST_WARNINGS = 5
+
+
+class Summary(NamedTuple):
+    """
+    What several reports say together.
+
+    :param found: the comparison of the reports.
+    :param document: the same in plain values, at most 100 of each.
+    """
+
+    found: Comparison
+    document: dict[str, Any]
+
+
+def report_facts(capture: Capture) -> dict[str, Any]:
+    """
+    Return when and where a report was taken, and what of it was not understood, in plain values.
+
+    :param capture: the report.
+    """
+    report = capture.report
+    sampled = next((node for node in report.nodes if node.interval), None)
+    taken = min((node.timestamp for node in report.nodes if node.timestamp), default=None)
+    failures = [(node_label(node), node.failure) for node in report.nodes if node.failure]
+    return {
+        "taken": taken and _iso(taken),
+        "interval": sampled and sampled.interval,
+        "nodes": len(report.nodes),
+        "threads": sum(len(node.threads) for node in report.nodes),
+        "failures": [{"node": node, "failure": failure} for node, failure in failures[:_MOST_LISTED]],
+        "unparsed": len(report.unparsed),
+        "first_unparsed": [{"line": piece.line, "reason": piece.reason} for piece in report.unparsed[:_MOST_WARNINGS]],
+    }
+
+
+def _iso(moment: datetime) -> str:
+    return moment.astimezone(timezone.utc).isoformat(timespec="milliseconds")
+
+
+def comparison_document(captures: CaptureSpool) -> Summary:
+    """
+    Compare reports, one after the other; none is kept.
+
+    :param captures: one or more.
+    """
+    measure = measures_of(capture.tally for capture in captures)[0]
+    sums = ComparisonSums(measure, len(captures))
+    for capture in captures:
+        sums.add(capture.report)
+    found = sums.comparison()
+    lists = {"pools": found.pools, "methods": found.methods, "nodes": found.nodes}
+    return Summary(
+        found,
+        {
+            "measure": asdict(measure),
+            **{name: [_heat(heat) for heat in heats[:_MOST_LISTED]] for name, heats in lists.items()},
+            "threads": [_thread(one) for one in found.threads[:_MOST_LISTED]],
+            "left_out": {
+                name: len(entries) - _MOST_LISTED
+                for name, entries in {**lists, "threads": found.threads}.items()
+                if len(entries) > _MOST_LISTED
+            },
+        },
+    )
+
+
+def _heat(heat: Heat) -> dict[str, Any]:
+    return {
+        "name": heat.name,
+        "amounts": list(heat.amounts),
+        "threads": heat.threads,
+        "nodes": list(heat.nodes[:_MOST_LISTED]),
+    }
+
+
+def _thread(one: HotOne) -> dict[str, Any]:
+    return {
+        "name": one.heat.name,
+        "node": one.heat.nodes[0],
+        "pool": one.pool,
+        "amounts": list(one.heat.amounts),
+        "method": one.method,
+        "other_percent": one.other_percent,
+        "idle_percent": one.idle_percent,
+    }
+
+
+def comparison_parts(files: Sequence[Mapping[str, Any]], summary: Summary) -> list[Part]:
+    """
+    Return the summary for people.
+
+    :param files: the facts of each file.
+    :param summary: what the reports say together.
+    """
+    found, readable_files = summary.found, [file for file in files if "error" not in file]
+    parts: list[Part] = []
+    for number, file in enumerate(readable_files, 1):
+        parts += _file_lines(file, f"{number}: " if len(readable_files) > 1 else "")
+    parts.append(_headline(found))
+    if found.left_out:
+        what = "of another kind of sampling, which do not add up with these; compare reports of one type"
+        parts.append(Line(f"Left out: {count(found.left_out, 'thread')} {what}.", "warning"))
+    if found.without_figure:
+        parts.append(Line(f"Counted as 1: {count(found.without_figure, 'thread')} whose use is unknown.", "warning"))
+    labels = [_label(number, file) for number, file in enumerate(readable_files, 1)]
+    changes = change_tables(found, labels) if len(labels) > 1 else ()
+    tables = [
+        *((f"Changes: {table.caption.lower()}", table) for table in changes),
+        *((table.caption, table) for table in (thread_table(found), pool_table(found), method_table(found))),
+        ("By node", node_table(found, {}, {})),
+    ]
+    for title, table in tables:
+        if table.rows:
+            parts += [Line(""), _table(table, title)]
+            if table.beyond:
+                parts.append(Line(f"and {table.beyond:,} more"))
+    return parts
+
+
+def _file_lines(file: Mapping[str, Any], number: str) -> list[Part]:
+    words = [count(file["nodes"], "node"), count(file["threads"], "thread")]
+    if file["taken"]:
+        words.append(f"taken {file['taken'][:19].replace('T', ' ')} UTC")
+    if file["interval"]:
+        words.append(f"over {file['interval']}")
+    lines: list[Part] = [Line(f"{number}{file['file']}: {', '.join(words)}", "title")]
+    lines += [Line(f"  {each['node']}: {each['failure']}", "warning") for each in file["failures"][:_MOST_WARNINGS]]
+    if file["unparsed"]:
+        pieces = "; ".join(f"line {piece['line']}, {piece['reason']}" for piece in file["first_unparsed"])
+        lines.append(Line(f"  {count(file['unparsed'], 'piece')} not understood: {pieces}", "warning"))
+    return lines
+
+
+def _headline(found: Comparison) -> Line:
+    if not found.threads or not found.threads[0].heat.peak:
+        return Line("No thread was hot.", "good")
+    pool, thread = found.pools[0], found.threads[0]
+    where = f"{count(pool.threads, 'thread')} on {count(len(pool.nodes), 'node')}"
+    return Line(
+        f"Hottest pool: {readable(pool.name)}, {figure(pool.peak, found.measure)} in {where}. "
+        f"Hottest thread: {readable(thread.heat.name)}, {figure(thread.heat.peak, found.measure)}."
+    )
+
+
+def _label(number: int, file: Mapping[str, Any]) -> str:
+    return f"{number} · {file['taken'][11:19]}" if file["taken"] else str(number)
+
+
+def _table(table: page_tables.Table, title: str) -> Table:
+    """Return a table of the page for the terminal, with numbers on the right of their columns."""
+    columns = []
+    for at, heading in enumerate(table.columns):
+        cells = [(f"{row[at].before}{row[at].text}", row[at]) for row in table.rows]
+        # The number of some nodes is that by which the page sorts them; a single node is shown by its name.
+        is_number = heading != "Nodes" and all(cell.number is not None for _, cell in cells)
+        width = max(len(text) for text, _ in cells) if is_number else 0
+        columns.append([f"{text.rjust(width)}{f' ({cell.after})' if cell.after else ''}" for text, cell in cells])
+    return Table(table.columns, list(zip(*columns, strict=True)), title)

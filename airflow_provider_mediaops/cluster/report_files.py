@@ -1,0 +1,58 @@
+"""Read hot-threads reports that somebody has kept: recognize what is none, and say what it is instead."""
+
+from __future__ import annotations
+
+from airflow_provider_mediaops.cluster.capture.model import Capture
+from airflow_provider_mediaops.exceptions import StorageError
+from airflow_provider_mediaops.http.transport_settings import MAX_LARGE_REPLY_BYTES
+
+#: The size of the largest report that is read; a task takes no larger one either.
+MAX_REPORT_BYTES = MAX_LARGE_REPLY_BYTES
+
+_HEAD_BYTES = 4096
+_LONGEST_LINE = 80
+_STARTS = {
+    b"\xff\xfe": "it is UTF-16; save it as UTF-8",
+    b"\xfe\xff": "it is UTF-16; save it as UTF-8",
+    b"\x1f\x8b": "it is compressed with gzip; unpack it first",
+    b"PK\x03\x04": "it is a ZIP archive; unpack it first",
+}
+_UTF8_MARK = b"\xef\xbb\xbf"
+
+
+class NoReportError(StorageError):
+    """A file that holds no hot-threads report."""
+
+
+def read_report(data: bytes) -> Capture:
+    """
+    Read a report.
+
+    :param data: the file; bytes that are no UTF-8 are kept.
+    :returns: the report with its text.
+    :raises NoReportError: if nothing of it is a report; the message says what it is.
+    """
+    if not data.strip():
+        raise NoReportError("it is empty")
+    if len(data) > MAX_REPORT_BYTES:
+        raise NoReportError(f"it is larger than {MAX_REPORT_BYTES >> 20} MB, which no report is")
+    for start, kind in _STARTS.items():
+        if data.startswith(start):
+            raise NoReportError(kind)
+    if b"\0" in data[:_HEAD_BYTES]:
+        raise NoReportError("it is no text (it holds NUL bytes)")
+    capture = Capture(data.removeprefix(_UTF8_MARK).decode("utf-8", "surrogateescape"))
+    if not capture.report.understood:
+        raise NoReportError(_other(capture.text))
+    return capture
+
+
+def _other(text: str) -> str:
+    first = text.lstrip().partition("\n")[0].strip()
+    start = first[:15].lower()
+    if first.startswith(("{", "[")):
+        return "it is JSON, not the text of a report; a capture keeps the text in its .txt file"
+    if start.startswith(("<!doctype html", "<html")):
+        return "it is a web page, not the text of a report; a capture keeps the text in its .txt file"
+    shown = first if len(first) <= _LONGEST_LINE else f"{first[: _LONGEST_LINE - 1]}…"
+    return f"it holds no report of hot threads; its first line is {shown!r}"

@@ -1,0 +1,153 @@
+"""Airflow with accounts that have passwords, as a browser meets it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from scripts.local_airflow import LocalAirflow
+from tests.browser.one_dag import READER, OneDagAuthManager
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from playwright.sync_api import Frame, Page
+
+#: Each account with its role. Who has none may sign in, and nothing else.
+ROLES = {"admin": "admin", "author": "user", READER: "viewer", "guest": ""}
+PASSWORD = "let-me-in-to-airflow"
+_RUN_SECONDS = 600
+
+
+def with_accounts(home: Path) -> dict[str, str]:
+    """Write the passwords of the accounts into Airflow's home, and return the settings that make it ask for them."""
+    home.mkdir(parents=True)
+    passwords = home / "passwords.json"
+    passwords.write_text(json.dumps(dict.fromkeys(ROLES, PASSWORD)))
+    settings = {
+        "AUTH_MANAGER": f"{OneDagAuthManager.__module__}.{OneDagAuthManager.__name__}",
+        "SIMPLE_AUTH_MANAGER_ALL_ADMINS": "False",
+        "SIMPLE_AUTH_MANAGER_USERS": ",".join(f"{name}:{role}" for name, role in ROLES.items()),
+        "SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(passwords),
+    }
+    return {f"AIRFLOW__CORE__{name}": value for name, value in settings.items()}
+
+
+class TerminalAirflow(LocalAirflow):
+    """A local Airflow with a terminal."""
+
+    def in_terminal(self, *arguments: str, columns: int) -> str:
+        """
+        Run a command of Airflow's command line in a terminal.
+
+        :param arguments: the arguments of `airflow`.
+        :param columns: how wide the terminal is.
+        :returns: what it prints, with its colors.
+        """
+        leader, follower = pty.openpty()
+        env = {**self._env, "COLUMNS": str(columns), "TERM": "xterm-256color"}
+        command = [sys.executable, "-m", "airflow", *arguments]
+        with (self.home / "terminal.log").open("wb") as log, os.fdopen(leader, "rb", buffering=0) as screen:
+            process = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=follower, stderr=log)
+            os.close(follower)
+            printed = b""
+            # A terminal ends with an error, once nobody has it open any more.
+            with contextlib.suppress(OSError):
+                while part := screen.read(65536):
+                    printed += part
+            process.wait()
+        return printed.decode().replace("\r\n", "\n")
+
+
+def sign_in(page: Page, url: str, name: str) -> None:
+    """Sign in by the form, as somebody does who opens Airflow for the first time."""
+    page.goto(f"{url}/auth/login")
+    page.get_by_label("Username").fill(name)
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url(lambda address: "/auth/login" not in address)
+
+
+def trigger(page: Page, url: str, dag_id: str, params: dict[str, str]) -> str:
+    """
+    Start a run by the form of a DAG.
+
+    :param params: what to write into the fields of its parameters.
+    :returns: the id of the run.
+    """
+    page.goto(f"{url}/dags/{dag_id}")
+    page.get_by_role("button", name="Trigger Dag").click()
+    form = page.get_by_role("dialog")
+    for name, value in params.items():
+        form.locator(f"[name=element_{name}]").fill(value)
+    with page.expect_response(lambda reply: reply.request.method == "POST" and reply.url.endswith("/dagRuns")) as reply:
+        form.get_by_role("button", name="Trigger", exact=True).click()
+    run: str = reply.value.json()["dag_run_id"]
+    page.wait_for_url(lambda address: "/runs/" in address)
+    return run
+
+
+def show_graph(page: Page, url: str, dag_id: str, run_id: str) -> None:
+    """Open the graph of a run, and wait until it is drawn and stands still."""
+    page.goto(f"{url}/dags/{dag_id}/runs/{quote(run_id)}")
+    page.get_by_role("button", name="Show Graph").click()
+    page.locator(".react-flow__node").first.wait_for()
+    wait_until_still(page, ".react-flow__node")
+
+
+def wait_until_still(page: Page, selector: str) -> None:
+    """Wait until the elements of a selector neither move nor grow."""
+    page.wait_for_function(
+        """(selector) => {
+            const boxes = [...document.querySelectorAll(selector)].map((element) => element.getBoundingClientRect());
+            const now = boxes.map((box) => [box.x, box.y, box.width, box.height].map(Math.round)).join();
+            const still = now !== "" && now === window.lastBoxes;
+            window.lastBoxes = now;
+            return still;
+        }""",
+        arg=selector,
+        polling=500,
+    )
+
+
+def follow(page: Page, run_id: str) -> None:
+    """Stay on the page of a run until it says that the run has succeeded."""
+    page.get_by_role("heading", name=run_id).wait_for()
+    # The page asks for the state every few seconds; that of each task is in a list below.
+    state = page.locator("div:has(> h2) > [data-testid=state-badge]").filter(has_text=re.compile("Success|Failed"))
+    state.wait_for(timeout=_RUN_SECONDS * 1000)
+    assert state.inner_text() == "Success"
+
+
+def page_within(page: Page) -> Frame:
+    """Return the page that Airflow shows within its own, once it is there."""
+    page.locator("iframe").wait_for()
+    frame = page.locator("iframe").element_handle().content_frame()
+    assert frame
+    frame.wait_for_url(lambda address: address != "about:blank")
+    return frame
+
+
+def task_url(url: str, dag_id: str, run_id: str, task_id: str) -> str:
+    """Return the address of Airflow's page of a task instance."""
+    return f"{url}/dags/{dag_id}/runs/{quote(run_id)}/tasks/{task_id}"
+
+
+def edit_xcom(page: Page, task: str, value: dict[str, object]) -> None:
+    """Replace what a task has returned, as people do below the page of the task."""
+    page.goto(f"{task}/xcom")
+    page.get_by_role("button", name="Edit XCom").click()
+    form = page.get_by_role("dialog")
+    form.locator(".monaco-editor textarea").focus()
+    page.keyboard.press("ControlOrMeta+a")
+    page.keyboard.insert_text(json.dumps(value))
+    with page.expect_response(lambda reply: reply.request.method == "PATCH") as reply:
+        form.get_by_role("button", name="Save").click()
+    assert reply.value.ok

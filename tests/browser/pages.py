@@ -1,0 +1,58 @@
+"""Pages of captures: recorded ones, ones of which all figures are known, and one of hostile texts."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from pathlib import Path
+
+from airflow_provider_mediaops.cluster.hot_threads.parser import parse
+from airflow_provider_mediaops.cluster.models import NodeCpu
+from airflow_provider_mediaops.cluster.page.document import PageCapture, page
+from tests.unit.hot_threads_text import ATTACKS, cpu, hostile, section, stack, thread, unique
+
+RECORDED = Path(__file__).parents[1] / "data" / "hot_threads"
+TAKEN = datetime(2026, 11, 20, 22, 48, 37, tzinfo=timezone.utc)
+NODES = [
+    NodeCpu("1", "Node 1", percent=97.0, source="os", load_average={"1m": 12.3}),
+    NodeCpu("2", "Node 2", percent=91.0, source="os"),
+]
+
+
+def capture(name: str) -> PageCapture:
+    text = (RECORDED / f"{name}.txt").read_text(encoding="utf-8")
+    return PageCapture(text, parse(text), cpu=NODES)
+
+
+def made(*texts: str) -> str:
+    return page([PageCapture(text, parse(text)) for text in texts], title="Hot threads")
+
+
+def one() -> str:
+    return page([capture("opensearch-3.8.0-cpu-with-idle-threads")], title="Hot threads of search-prod")
+
+
+def several() -> str:
+    names = ("cpu-with-idle-threads", "cpu", "cpu-with-idle-threads")
+    return page([capture(f"opensearch-2.19.1-{name}") for name in names], title="Hot threads of search-prod")
+
+
+def attacked() -> str:
+    everything = "".join(ATTACKS)
+    text = hostile()
+    broken = f"::: {{{everything}}}{{id}}\n   hot threads is not supported on {everything}\n"
+    nodes = [NodeCpu(everything, everything, percent=50.0)]
+    one = PageCapture(text, parse(text), cpu=nodes, remarks=ATTACKS, path=everything)
+    return page([one, PageCapture(broken, parse(broken)), one], title=everything)
+
+
+# Two captures of which all figures are known.
+BEFORE = section(
+    "n1",
+    thread("opensearch[n1][search][T#1]", cpu(60.0), stack(10, "a.B.same(B.java:1)", "a.B.run(B.java:1)")),
+    thread("opensearch[n1][write][T#1]", cpu(20.0), stack(10, "a.B.gone(B.java:1)", "a.B.run(B.java:1)")),
+)
+AFTER = section(
+    "n1",
+    thread("opensearch[n1][search][T#1]", cpu(90.0), stack(10, "a.B.same(B.java:1)", "a.B.run(B.java:1)")),
+    thread("opensearch[n1][flush][T#1]", cpu(10.0), unique("a.B.fresh(B.java:1)", "a.B.run(B.java:1)")),
+)

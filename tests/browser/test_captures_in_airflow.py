@@ -1,0 +1,204 @@
+"""The pages about hot threads in Airflow: the tab of a task instance, and the list of captures."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_provider_mediaops.report_urls import LIST_PATH, LIST_ROUTE, URL_PREFIX, report_url, tab_url
+from tests.browser import airflow_pages, flame_graph
+from tests.browser.one_dag import READABLE, READER
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from playwright.sync_api import Frame, Page
+
+    from scripts.local_airflow import LocalAirflow
+    from tests.browser.conftest import ExamplesRun, Open, SignIn
+
+DAG = "mediaops_capture_hot_threads"
+TABS = 20
+
+
+@pytest.fixture(scope="module")
+def started() -> list[str]:
+    """The ids of the runs that were started by the form."""
+    return []
+
+
+@pytest.fixture
+def later_run(
+    sign_in_as: SignIn, airflow: LocalAirflow, examples: ExamplesRun, scratch: Path, started: list[str]
+) -> str:
+    """Start a run by the form, once, and follow it in the browser to its success; an earlier one has ended by then."""
+    if not started:
+        assert examples.runs[DAG].state == "success"
+        page = sign_in_as("author")
+        params = {"folder": (scratch / "output" / "by_hand").as_uri(), "sustained_for": "2"}
+        run_id = airflow_pages.trigger(page, airflow.url, DAG, params)
+        airflow_pages.follow(page, run_id)
+        started.append(run_id)
+    return started[0]
+
+
+def open_tab(page: Page, airflow: LocalAirflow, dag_id: str, run_id: str, task_id: str) -> Frame:
+    """Open the tab of a task instance as people do: from the page of the task."""
+    page.goto(airflow_pages.task_url(airflow.url, dag_id, run_id, task_id))
+    page.get_by_role("link", name="Hot threads").click()
+    page.wait_for_url(tab_url(dag_id, run_id, task_id, base_url=airflow.url))
+    return airflow_pages.page_within(page)
+
+
+class TestTab:
+    def test_it_shows_the_report_of_a_run_that_was_started_by_the_form(
+        self, sign_in_as: SignIn, airflow: LocalAirflow, later_run: str
+    ) -> None:
+        page = sign_in_as("author")
+        report = open_tab(page, airflow, DAG, later_run, "capture")
+        assert report.get_by_role("heading", level=1).inner_text() == "Hot threads of mediaops_cluster_default"
+        assert "node sandbox-2" in flame_graph.bars(report)
+
+    def test_a_click_into_the_flame_graph_shows_a_part_alone(
+        self, sign_in_as: SignIn, airflow: LocalAirflow, later_run: str
+    ) -> None:
+        report = open_tab(sign_in_as("author"), airflow, DAG, later_run, "capture")
+        bars = flame_graph.bars(report)
+        whole = bars["Everything"]
+        name = min((name for name in bars if name.startswith("pool ")), key=bars.__getitem__)
+        assert bars[name] < whole
+        report.locator("g.frame", has=report.locator("title", has_text=name)).first.click()
+        assert flame_graph.bars(report)[name] == whole
+        report.locator("#flame-reset").click()
+        assert flame_graph.bars(report) == bars
+
+    def test_the_reader_compares_with_an_earlier_run(
+        self, sign_in_as: SignIn, airflow: LocalAirflow, later_run: str, examples: ExamplesRun
+    ) -> None:
+        page = sign_in_as("author")
+        report = open_tab(page, airflow, DAG, later_run, "capture")
+        before = report.get_by_label("Compare with an earlier capture")
+        before.select_option(examples.runs[DAG].run_id)
+        with page.expect_response(lambda reply: "before=" in reply.url):
+            report.get_by_role("button", name="Show").click()
+        remark = f"This capture is that of the earlier run {examples.runs[DAG].run_id}, for comparison."
+        report.get_by_text(remark).first.wait_for(state="attached")
+        assert flame_graph.bars(report)
+        assert before.input_value() == examples.runs[DAG].run_id
+
+    def test_it_says_that_another_task_has_no_report(
+        self, sign_in_as: SignIn, airflow: LocalAirflow, examples: ExamplesRun
+    ) -> None:
+        run = examples.runs["mediaops_cpu_bulletin"]
+        report = open_tab(sign_in_as("author"), airflow, run.dag_id, run.run_id, "post")
+        report.get_by_role("heading", name="There is no report to show").wait_for()
+        assert report.get_by_text("This task captures no hot threads").is_visible()
+
+    def test_an_edited_xcom_leads_nowhere(self, sign_in_as: SignIn, airflow: LocalAirflow, later_run: str) -> None:
+        page = sign_in_as("author")
+        address = report_url(DAG, later_run, "capture", base_url=airflow.url)
+        before = page.request.get(address).text()
+        forged: dict[str, object] = {"paths": {"txt": "/etc/passwd", "html": "file:///etc/passwd"}}
+        airflow_pages.edit_xcom(page, airflow_pages.task_url(airflow.url, DAG, later_run, "capture"), forged)
+        assert airflow.xcom(DAG, later_run, "capture") == forged
+        report = open_tab(page, airflow, DAG, later_run, "capture")
+        assert "node sandbox-2" in flame_graph.bars(report)
+        after = page.request.get(address).text()
+        assert after == before
+        assert "/etc/passwd" not in after
+        assert "root:" not in after
+
+    def test_twenty_at_once_are_served(self, sign_in_as: SignIn, airflow: LocalAirflow, later_run: str) -> None:
+        page = sign_in_as("author")
+        pages = [page.context.new_page() for _ in range(TABS)]
+        address = tab_url(DAG, later_run, "capture", base_url=airflow.url)
+        for each in pages:
+            each.goto(address, wait_until="commit")
+        # Airflow's other pages are served beside them.
+        assert page.request.get(f"{airflow.url}/api/v2/monitor/health").ok
+        graphs = [flame_graph.bars(airflow_pages.page_within(each)) for each in pages]
+        assert len(graphs) == TABS
+        assert all(graph.keys() == graphs[0].keys() for graph in graphs)
+
+    @pytest.mark.parametrize("theme", ["light", "dark"])
+    def test_it_is_as_dark_as_airflow(
+        self, sign_in_as: SignIn, airflow: LocalAirflow, later_run: str, theme: str
+    ) -> None:
+        page = sign_in_as("author", color_scheme="light" if theme == "dark" else "dark")
+        page.goto(airflow.url)
+        page.evaluate("(theme) => localStorage.setItem('theme', theme)", theme)
+        report = open_tab(page, airflow, DAG, later_run, "capture")
+        page.locator(f"html.{theme}").wait_for(state="attached")
+        report.locator(f"html[data-theme={theme}]").wait_for(state="attached")
+
+
+class TestList:
+    def test_it_is_in_the_navigation(self, sign_in_as: SignIn, airflow: LocalAirflow, later_run: str) -> None:
+        page = sign_in_as("author")
+        page.goto(airflow.url)
+        page.get_by_role("button", name="Browse").click()
+        page.get_by_role("menuitem", name="Hot threads").click()
+        page.wait_for_url(f"{airflow.url}/plugin/{LIST_ROUTE}")
+        captures = airflow_pages.page_within(page)
+        rows = captures.locator("tbody tr")
+        rows.first.wait_for()
+        assert later_run in rows.first.inner_text()
+        assert {cell.partition("\n")[0] for cell in captures.locator("[data-column=DAG]").all_inner_texts()} == {
+            DAG,
+            "mediaops_cpu_bulletin",
+            "mediaops_hot_nodes",
+        }
+        assert captures.locator("svg.strip rect").count()
+
+    def test_a_row_leads_to_its_report(self, sign_in_as: SignIn, airflow: LocalAirflow, later_run: str) -> None:
+        page = sign_in_as("author")
+        page.goto(f"{airflow.url}{URL_PREFIX}{LIST_PATH}")
+        page.get_by_role("row").filter(has_text=later_run).get_by_role("link").first.click()
+        page.wait_for_url(report_url(DAG, later_run, "capture", base_url=airflow.url))
+        assert flame_graph.bars(page.main_frame)
+
+    def test_it_is_filtered_by_dag(self, sign_in_as: SignIn, airflow: LocalAirflow, examples: ExamplesRun) -> None:
+        page = sign_in_as("author")
+        page.goto(f"{airflow.url}{URL_PREFIX}{LIST_PATH}")
+        page.get_by_label("DAG").fill("hot_nodes")
+        page.get_by_role("button", name="Filter").click()
+        page.get_by_role("link", name="Show all").wait_for()
+        [cell] = page.locator("[data-column=DAG]").all_inner_texts()
+        assert examples.runs["mediaops_hot_nodes"].run_id in cell
+
+
+class TestWithoutRights:
+    def test_who_may_not_read_the_dag_sees_nothing_of_it(
+        self, sign_in_as: SignIn, airflow: LocalAirflow, examples: ExamplesRun
+    ) -> None:
+        run = examples.runs[DAG]
+        page = sign_in_as(READER)
+        reply = page.goto(report_url(DAG, run.run_id, "capture", base_url=airflow.url))
+        assert reply
+        assert reply.status == HTTPStatus.FORBIDDEN
+        assert page.get_by_role("heading", name="Not allowed").is_visible()
+        assert DAG not in page.content()
+        assert page.locator("g.frame").count() == 0
+        page.goto(f"{airflow.url}{URL_PREFIX}{LIST_PATH}")
+        page.get_by_role("heading", level=1).wait_for()
+        assert page.locator("tbody tr").count() == 0
+        assert DAG not in page.content()
+
+    def test_who_may_read_another_dag_gets_its_page(
+        self, sign_in_as: SignIn, airflow: LocalAirflow, examples: ExamplesRun
+    ) -> None:
+        [task] = airflow.task_instances(READABLE, examples.runs[READABLE].run_id)
+        reply = sign_in_as(READER).goto(
+            report_url(READABLE, examples.runs[READABLE].run_id, task.task_id, base_url=airflow.url)
+        )
+        assert reply
+        assert reply.status == HTTPStatus.OK
+
+    @pytest.mark.parametrize("path", [LIST_PATH, "/docs", "/openapi.json", "/redoc"])
+    def test_nobody_is_served_anonymously(self, open_page: Open, airflow: LocalAirflow, path: str) -> None:
+        with open_page("", address=f"{airflow.url}{URL_PREFIX}{path}") as opened:
+            reply = opened.page.request.get(f"{airflow.url}{URL_PREFIX}{path}")
+            assert reply.status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.NOT_FOUND}
+            assert opened.page.locator("tbody tr").count() == 0

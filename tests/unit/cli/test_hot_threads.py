@@ -1,0 +1,292 @@
+"""The command `hot-threads`: a summary in words, pages, stacks and JSON, and what is no report."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_provider_mediaops.cluster import report_files
+from airflow_provider_mediaops.cluster.capture.model import Capture
+from airflow_provider_mediaops.cluster.folded import folded
+from airflow_provider_mediaops.cluster.hot_threads import parse
+from tests.unit.cli.file_commands import command
+from tests.unit.hot_threads_text import ATTACKS, cpu, section, thread
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+STACK = (
+    "     10/10 snapshots sharing following 2 elements\n       app//org.x.Search.score(Search.java:1)\n"
+    "       java.base@21/java.lang.Thread.run(Thread.java:2)\n"
+)
+FIRST = section(
+    "node-1",
+    thread("opensearch[node-1][search][T#1]", cpu(80.0), STACK),
+    thread("opensearch[node-1][write][T#2]", cpu(5.5), STACK),
+)
+LATER = section("node-1", thread("opensearch[node-1][search][T#1]", cpu(20.0), STACK), at="2026-03-14T20:05:00.000Z")
+
+
+@pytest.fixture
+def first(tmp_path: Path) -> Path:
+    file = tmp_path / "first.txt"
+    file.write_text(FIRST)
+    return file
+
+
+@pytest.fixture
+def later(tmp_path: Path) -> Path:
+    file = tmp_path / "later.txt"
+    file.write_text(LATER)
+    return file
+
+
+def test_a_report_is_summarized(first: Path) -> None:
+    ended = command("hot-threads", first)
+
+    assert (ended.code, ended.messages) == (0, "")
+    assert ended.output.splitlines()[:2] == [
+        f"{first}: 1 node, 2 threads, taken 2026-03-14 20:00:00 UTC, over 500ms",
+        "Hottest pool: search, 80.0 % in 1 thread on 1 node. Hottest thread: opensearch[node-1][search][T#1], 80.0 %.",
+    ]
+    assert ended.row("opensearch[node-1][search][T#1]", "opensearch[node-1][write][T#2]") == [
+        ["opensearch[node-1][search][T#1]", "80.0 %", "node-1", "org.x.Search.score"],
+        ["opensearch[node-1][write][T#2]", "5.5 %", "node-1", "org.x.Search.score"],
+    ]
+    assert "Changes" not in ended.output
+
+
+def test_numbers_stand_on_the_right(first: Path) -> None:
+    output = command("hot-threads", first).output
+
+    ends = {line.index(" %") for line in output.splitlines() if line.startswith("opensearch[node-1]")}
+    assert len(ends) == 1
+
+
+def test_several_are_compared_in_their_order(first: Path, later: Path) -> None:
+    ended = command("hot-threads", first, later)
+
+    assert ended.code == 0
+    assert ended.output.splitlines()[0].startswith(f"1: {first}: ")
+    assert ended.row("search", "write")[:2] == [
+        ["search", "80.0 %", "20.0 %", "−60.0 %"],  # noqa: RUF001 - the sign
+        ["write", "5.5 %", "–", "−5.5 % (gone)"],  # noqa: RUF001
+    ]
+    assert "Changes: thread pools" in ended.output
+    assert "1 · 20:00:00  2 · 20:05:00" in ended.output
+    backwards = command("hot-threads", later, first)
+    assert backwards.row("search")[0] == ["search", "20.0 %", "80.0 %", "+60.0 %"]
+
+
+def test_the_document_has_the_same(first: Path, later: Path) -> None:
+    found = command("hot-threads", first, later, "--output", "json").document
+
+    assert found["files"][0] == {
+        "file": str(first),
+        "taken": "2026-03-14T20:00:00.000+00:00",
+        "interval": "500ms",
+        "nodes": 1,
+        "threads": 2,
+        "failures": [],
+        "unparsed": 0,
+        "first_unparsed": [],
+    }
+    assert found["measure"] == {"kind": "cpu", "unit": "percent"}
+    assert found["pools"][0] == {"name": "search", "amounts": [80.0, 20.0], "threads": 1, "nodes": ["node-1"]}
+    assert found["threads"][0]["method"] == "org.x.Search.score"
+    assert found["left_out"] == {}
+
+
+def test_a_page_of_all_is_written(first: Path, later: Path, tmp_path: Path) -> None:
+    page = tmp_path / "new" / "page.html"
+
+    ended = command("hot-threads", first, later, "--html", page)
+
+    assert (ended.code, ended.messages) == (0, f"Wrote {page}.\n")
+    # The summary is shown all the same.
+    assert ended.output.startswith("1: ")
+    html = page.read_text(encoding="utf-8")
+    assert "<title>2 hot-threads reports</title>" in html
+    assert "What changed" in html
+
+
+def test_stacks_and_json_are_those_of_a_capture(first: Path, tmp_path: Path) -> None:
+    stacks, data = tmp_path / "out.folded", tmp_path / "out.json"
+
+    command("hot-threads", first, "--folded", stacks, "--json", data)
+
+    assert stacks.read_text() == folded([parse(FIRST)])
+    assert data.read_bytes() == Capture(FIRST).content("json")
+
+
+def test_the_standard_output_takes_one_of_them(first: Path) -> None:
+    """A pipe gets the stacks and nothing else."""
+    assert command("hot-threads", first, "--folded", "-").output == folded([parse(FIRST)])
+
+
+def test_several_reports_are_a_list_in_json(first: Path, later: Path) -> None:
+    written = json.loads(command("hot-threads", first, later, "--json", "-").output)
+
+    assert [report["nodes"][0]["threads"][0]["percent"] for report in written] == [80.0, 20.0]
+
+
+def test_the_standard_input_is_a_report(first: Path) -> None:
+    ended = command("hot-threads", "-", stdin=FIRST.encode())
+
+    assert ended.code == 0
+    assert ended.output == command("hot-threads", first).output.replace(str(first), "standard input")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "it is empty"),
+        (b" \n\n", "it is empty"),
+        (b"\x7fELF\x02\x00\x00", "it is no text (it holds NUL bytes)"),
+        ("::: {n}".encode("utf-16"), "it is UTF-16; save it as UTF-8"),
+        (b"\x1f\x8b\x08", "it is compressed with gzip; unpack it first"),
+        (b"PK\x03\x04", "it is a ZIP archive; unpack it first"),
+        (b'{"nodes": []}', "it is JSON, not the text of a report; a capture keeps the text in its .txt file"),
+        (b"<!DOCTYPE html>", "it is a web page, not the text of a report; a capture keeps the text in its .txt file"),
+        (b"# Read me\nmore", "it holds no report of hot threads; its first line is '# Read me'"),
+    ],
+)
+def test_what_is_no_report_is_told_in_words(tmp_path: Path, content: bytes, said: str) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(content)
+
+    ended = command("hot-threads", file)
+
+    assert (ended.code, ended.output, ended.messages) == (1, "", f"hot-threads: {file}: {said}\n")
+
+
+def test_a_missing_file_and_a_folder_are_told_in_words(tmp_path: Path) -> None:
+    ended = command("hot-threads", tmp_path / "none.txt", tmp_path, "--output", "json")
+
+    assert ended.code == 1
+    assert ended.document == {
+        "files": [
+            {"file": f"{tmp_path}/none.txt", "error": "there is no such file"},
+            {"file": str(tmp_path), "error": "it is a folder"},
+        ]
+    }
+    assert "Traceback" not in ended.messages
+
+
+def test_the_other_files_are_summarized(first: Path, tmp_path: Path) -> None:
+    ended = command("hot-threads", tmp_path / "none.txt", first)
+
+    assert ended.code == 1
+    assert ended.output == command("hot-threads", first).output
+    assert ended.messages == f"hot-threads: {tmp_path}/none.txt: there is no such file\n"
+
+
+def test_a_file_that_is_too_large_is_no_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report_files, "MAX_REPORT_BYTES", 1 << 20)
+    file = tmp_path / "large.txt"
+    file.write_bytes(b"::: {n}\n" + bytes(1 << 20))
+
+    assert "it is larger than 1 MB, which no report is" in command("hot-threads", file).messages
+
+
+def test_a_report_of_another_store(first: Path) -> None:
+    """Paths are those of tasks."""
+    ended = command("hot-threads", first.as_uri())
+
+    assert ended.code == 0
+    assert ended.output.startswith(f"{first.as_uri()}: 1 node")
+    missing = command("hot-threads", f"{first.as_uri()}.none")
+    assert (missing.code, missing.messages) == (1, f"hot-threads: {first.as_uri()}.none: there is no such file\n")
+
+
+def test_pieces_that_are_not_understood_are_warnings(tmp_path: Path) -> None:
+    file = tmp_path / "report.txt"
+    file.write_text(FIRST + "what is this?\n")
+
+    ended = command("hot-threads", file)
+
+    assert ended.code == 0
+    assert "1 piece not understood: line " in ended.output
+
+
+def test_other_kinds_are_left_out_and_said(first: Path, tmp_path: Path) -> None:
+    block = tmp_path / "block.txt"
+    block.write_text(section("node-1", thread("t", "3.0% (15ms out of 500ms) block usage", STACK)))
+
+    assert "Left out: 1 thread of another kind of sampling" in command("hot-threads", first, block).output
+
+
+def test_nothing_hot_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "idle.txt"
+    file.write_text(section("node-1"))
+
+    ended = command("hot-threads", file)
+
+    assert ended.code == 0
+    assert "No thread was hot." in ended.output
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--html", "-", "--json", "-"], "--html and --json cannot both go to the standard output"),
+        (["--html", "-", "--output", "json"], "--html and --output cannot both go to the standard output"),
+        (["--html", "same", "--folded", "same"], "need a file each"),
+        (["-", "-"], "can be read only once"),
+    ],
+)
+def test_wrong_use_is_refused(first: Path, more: list[str], said: str) -> None:
+    ended = command("hot-threads", first, *more)
+
+    assert (ended.code, ended.output) == (2, "")
+    assert said in ended.messages
+
+
+def test_a_report_is_not_replaced(first: Path) -> None:
+    ended = command("hot-threads", first, "--html", first)
+
+    assert ended.code == 2
+    assert "is one of the reports, which would be replaced" in ended.messages
+    assert first.read_text() == FIRST
+
+
+def test_a_file_that_cannot_be_written_is_told_in_words(first: Path, tmp_path: Path) -> None:
+    ended = command("hot-threads", first, "--html", tmp_path)
+
+    assert ended.code == 1
+    assert f"{tmp_path} cannot be written: it is a folder" in ended.messages
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=range(len(ATTACKS)))
+def test_names_do_not_steer_the_terminal(tmp_path: Path, attack: str) -> None:
+    file = tmp_path / "report.txt"
+    file.write_bytes(section(attack, thread(attack, cpu(9.0), STACK)).encode("utf-8", "surrogatepass"))
+
+    ended = command("hot-threads", file)
+
+    assert all(sign.isprintable() or sign == "\n" for sign in ended.output)
+    assert not {"\x1b", "\u202e"} & set(ended.output)
+
+
+def test_memory_holds_one_report_at_a_time(tmp_path: Path) -> None:
+    """Twenty reports take as much memory as two."""
+    names = (f"opensearch[node-1][search][T#{number}]" for number in range(200))
+    text = section("node-1", *(thread(name, cpu(9.0), STACK) for name in names))
+    files = []
+    for number in range(20):
+        files.append(tmp_path / f"{number}.txt")
+        files[-1].write_text(text)
+
+    def peak(*given: Path) -> int:
+        tracemalloc.start()
+        try:
+            assert command("hot-threads", *given, "--output", "json").code == 0
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    peak(files[0])
+    assert peak(*files) < 2 * peak(*files[:2])

@@ -1,0 +1,284 @@
+"""The command `isbn`: what is wrong on which line, what is there twice, and what it costs."""
+
+from __future__ import annotations
+
+import gzip
+import tracemalloc
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_provider_mediaops.books.isbn import normalise
+from airflow_provider_mediaops.books.list_check import ListedText, check_list, lookup_cost
+from airflow_provider_mediaops.cli.isbn import duration
+from tests.unit.cli.file_commands import command
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+GOOD = ["978-0-14-044913-6", "0-306-40615-2", "9780306406157"]
+
+
+@pytest.fixture
+def listed(tmp_path: Path) -> Path:
+    file = tmp_path / "list.txt"
+    file.write_text("978-0-14-044913-6\n\n0-306-40615-2\nno ISBN\n9780140449137\n978-0-306-40615-7\n0306406152\n")
+    return file
+
+
+def test_a_list_is_checked(listed: Path) -> None:
+    ended = command("isbn", listed, "--plan", "pro")
+
+    assert ended.code == 1
+    assert ended.messages == ""
+    assert ended.output.splitlines()[0] == f"{listed}: 6 rows, 2 invalid, 2 repeated; books to look up: 2"
+    # The empty line counts as a line.
+    assert ended.row("4", "5") == [
+        ["4", "no ISBN", "'N' does not belong in one"],
+        ["5", "9780140449137", "its check digit does not fit the other digits, so one of them is wrong"],
+    ]
+    assert ended.row("9780306406157") == [["9780306406157", "3", "3", "6"]]
+    assert ended.row("pro", "default") == [
+        ["pro", "5.0", "no", "2", "2", "1 s"],
+        ["pro", "5.0", "yes", "1", "2", "1 s"],
+    ]
+
+
+def test_the_document_has_the_same(listed: Path) -> None:
+    ended = command("isbn", listed, "--plan", "premium", "--quota", "1", "--output", "json")
+
+    assert ended.code == 1
+    assert ended.document == {
+        "file": str(listed),
+        "rows": 6,
+        "invalid": 2,
+        "books": 2,
+        "first_invalid": [
+            {"line": 4, "text": "no ISBN", "reason": "'N' does not belong in one"},
+            {
+                "line": 5,
+                "text": "9780140449137",
+                "reason": "its check digit does not fit the other digits, so one of them is wrong",
+            },
+        ],
+        "repeated": 1,
+        "first_repeated": [{"isbn13": "9780306406157", "times": 3, "first_line": 3, "next_line": 6}],
+        "costs": [
+            {
+                "plan": "premium",
+                "requests_per_second": 3.0,
+                "bulk": bulk,
+                "requests": requests,
+                "quota": 2,
+                "seconds": 86_400 + 1 / 3,
+                "days": 2,
+            }
+            for bulk, requests in ((False, 2), (True, 1))
+        ],
+    }
+
+
+def test_a_good_list_is_no_problem(tmp_path: Path) -> None:
+    file = tmp_path / "list.txt"
+    file.write_text("\n".join(GOOD))
+
+    ended = command("isbn", file)
+
+    assert ended.code == 0
+    assert [row[0] for row in ended.row("default", "premium", "pro")] == [
+        *["default"] * 2,
+        *["premium"] * 2,
+        *["pro"] * 2,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "more"),
+    [
+        ("list.csv", b"ean,title\n9780306406157,A\nx,B\n", ["--column", "ean"]),
+        ("list.csv.gz", gzip.compress(b"isbn\n9780306406157\nx\n", mtime=0), []),
+        ("list.jsonl", b'{"isbn": "9780306406157"}\n{"isbn": "x"}\n', []),
+    ],
+    ids=["csv", "csv.gz", "jsonl"],
+)
+def test_formats_with_columns(tmp_path: Path, name: str, content: bytes, more: list[str]) -> None:
+    file = tmp_path / name
+    file.write_bytes(content)
+
+    found = command("isbn", file, *more, "--output", "json").document
+
+    # The header of a CSV is a line.
+    line = 2 if "jsonl" in name else 3
+    assert (found["rows"], found["books"]) == (2, 1)
+    assert [(each["line"], each["text"]) for each in found["first_invalid"]] == [(line, "x")]
+
+
+def test_a_row_that_cannot_be_read_names_its_line_once(tmp_path: Path) -> None:
+    file = tmp_path / "list.csv"
+    file.write_text("title,isbn\nA,9780306406157\nB\n")
+
+    found = command("isbn", file, "--output", "json").document
+
+    assert found["first_invalid"] == [
+        {"line": 3, "text": "", "reason": "it has 1 of 2 columns, and 'isbn' is not among them"}
+    ]
+
+
+def test_parquet_has_rows(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    file = tmp_path / "list.parquet"
+    parquet.write_table(pa.table({"isbn": ["9780306406157", "x"]}), file)
+
+    found = command("isbn", file, "--output", "json").document
+
+    assert [each["line"] for each in found["first_invalid"]] == [2]
+
+
+@pytest.mark.parametrize(("format", "content"), [("txt", b"9780306406157\nx\n"), ("csv", b"isbn\n9780306406157\nx\n")])
+def test_the_standard_input_has_a_format(format: str, content: bytes) -> None:
+    ended = command("isbn", "-", "--format", format, stdin=content)
+
+    assert ended.code == 1
+    assert ended.output.startswith("the standard input: 2 rows, 1 invalid, 0 repeated; books to look up: 1")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("list.txt", b"\xff\xfe9\x007\x00", "it is no UTF-8 text but UTF-16; save it as UTF-8"),
+        ("list.txt", b"\x00\x01\x02", "it is no text (it holds NUL bytes)"),
+        ("list.csv", b"", "it is empty, without even a first line that names the columns"),
+        ("list.csv", b"ean\n1\n", "there is no column 'isbn', but 'ean'"),
+        ("list.xlsx", b"PK\x03\x04", "ends in none of .txt, .csv, .jsonl"),
+    ],
+)
+def test_what_is_no_list_is_told_in_words(tmp_path: Path, name: str, content: bytes, said: str) -> None:
+    file = tmp_path / name
+    file.write_bytes(content)
+
+    ended = command("isbn", file)
+
+    assert (ended.code, ended.output) == (1, "")
+    assert said in ended.messages
+    assert str(file) in ended.messages
+    assert "Traceback" not in ended.messages
+
+
+def test_the_standard_input_is_named_in_words() -> None:
+    ended = command("isbn", "-", stdin=b"\x00")
+
+    assert ended.messages == "isbn: source the standard input, line 1: it is no text (it holds NUL bytes).\n"
+
+
+def test_a_missing_file_is_told_in_words(tmp_path: Path) -> None:
+    ended = command("isbn", tmp_path / "none.txt")
+
+    assert (ended.code, ended.output) == (1, "")
+    assert "none.txt cannot be read: No such file or directory" in ended.messages
+
+
+@pytest.mark.parametrize("content", [b"", b"\n\n"])
+def test_an_empty_list_is_a_problem(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "list.txt"
+    file.write_bytes(content)
+
+    ended = command("isbn", file)
+
+    assert (ended.code, ended.output) == (1, f"{file} holds no rows.\n")
+
+
+@pytest.mark.parametrize(("option", "value"), [("--limit", "-1"), ("--quota", "0")])
+def test_numbers_have_a_range(listed: Path, option: str, value: str) -> None:
+    ended = command("isbn", listed, option, value)
+
+    assert (ended.code, ended.output) == (2, "")
+    assert option in ended.messages
+
+
+def test_a_long_list_of_mistakes_is_cut(tmp_path: Path) -> None:
+    file = tmp_path / "list.txt"
+    file.write_text("".join(f"{word}\n" for word in ["q"] * 5 + GOOD[:2] * 2))
+
+    ended = command("isbn", file, "--limit", "1")
+
+    assert ended.output.count("does not belong in one") == 1
+    assert "4 more; --limit lists them, too" in ended.output
+    assert "1 more; --limit lists them, too" in ended.output
+
+
+def some_isbns() -> Iterator[str]:
+    """Different ISBNs, in no order."""
+    for number in range(1_000_000_000):
+        body = f"978{(number * 7_919_777) % 1_000_000_000:09}"
+        total = sum(int(digit) * (3 if place % 2 else 1) for place, digit in enumerate(body))
+        yield f"{body}{-total % 10}"
+
+
+def test_memory_does_not_grow_with_the_list() -> None:
+    def peak(rows: int) -> int:
+        tracemalloc.start()
+        try:
+            check = check_list((ListedText(line, text) for line, text in enumerate(islice(some_isbns(), rows), 1)), 20)
+            assert (check.rows, check.books, check.invalid) == (rows, rows, 0)
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    # A set of 40,000 numbers takes 4 MB more than one of 10,000.
+    peak(100)
+    assert peak(40_000) < peak(10_000) + 500_000
+
+
+def test_the_texts_of_the_test_above_are_isbns() -> None:
+    first = list(islice(some_isbns(), 1_000))
+    assert len(set(first)) == 1_000
+    assert [normalise(text) for text in first] == first
+
+
+@pytest.mark.parametrize(
+    ("books", "plan", "bulk", "quota", "expected"),
+    [
+        (0, "default", False, None, (0, 0.0, None)),
+        (10, "default", False, None, (10, 10.0, None)),
+        (11, "default", True, None, (2, 2.0, None)),
+        (1_000_000, "pro", False, None, (1_000_000, 200_000.0, None)),
+        # 200 days, the last of which asks for the last 5,000.
+        (1_000_000, "default", False, 5_000, (1_000_000, 199 * 86_400 + 5_000.0, 200)),
+        (1_000_000, "pro", True, 5_000, (1_000, 199 * 86_400 + 1.0, 200)),
+        # One request a second is less than the quota allows.
+        (100_000, "default", False, 90_000, (100_000, 100_000.0, 2)),
+        (5_000, "default", False, 5_000, (5_000, 5_000.0, 1)),
+        (5_001, "default", False, 5_000, (5_001, 86_400 + 1.0, 2)),
+    ],
+)
+def test_the_cost(
+    books: int,
+    plan: str,
+    bulk: bool,  # noqa: FBT001 - a parameter of the test
+    quota: int | None,
+    expected: tuple[int, float, int | None],
+) -> None:
+    cost = lookup_cost(books, plan, bulk=bulk, daily_quota=quota)
+
+    assert (cost.requests, cost.seconds, cost.days) == expected
+    assert cost.quota == books
+
+
+@pytest.mark.parametrize(
+    ("seconds", "written"),
+    [
+        (0, "0 s"),
+        (0.2, "1 s"),
+        (59.5, "1 min"),
+        (310, "5 min 10 s"),
+        (3_600, "1 h"),
+        (86_400 + 59, "1 d"),
+        (199 * 86_400 + 5_000, "199 d 1 h"),
+    ],
+)
+def test_a_duration_has_two_units(seconds: float, written: str) -> None:
+    assert duration(seconds) == written

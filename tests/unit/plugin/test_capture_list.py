@@ -1,0 +1,263 @@
+"""The list of recent captures: whose, which, in which order, and what a row says."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_provider_mediaops.plugin import summaries
+from airflow_provider_mediaops.plugin.reading import read_text
+from tests.unit.plugin.airflow_world import LIST_URL, START, runs_in, text
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from httpx import Response
+
+    from airflow_provider_mediaops.plugin.reading import CaptureText
+    from tests.unit.plugin.airflow_world import World
+
+
+def rows(response: Response) -> list[str]:
+    """Return the rows of the list."""
+    assert response.status_code == 200
+    body = response.text.partition("<tbody>")[2].partition("</tbody>")[0]
+    return re.findall(r"<tr>(.*?)</tr>", body, re.DOTALL)
+
+
+def older(response: Response) -> str:
+    """Return the address of the next page; empty if there is none."""
+    found = re.search(r'<a href="([^"]*)" rel="next"', response.text)
+    return found[1].replace("&amp;", "&") if found else ""
+
+
+def add_runs(world: World, number: int, *, minutes: float = 10) -> list[str]:
+    """Add so many runs with captures; return them, the newest first."""
+    for each in range(number):
+        ended = START + timedelta(minutes=minutes * each)
+        world.add(run_id=f"run-{each:03}-", ended=ended, written=text(at=ended))
+    return [f"run-{each:03}-" for each in reversed(range(number))]
+
+
+class TestRows:
+    def test_a_row_names_the_capture_and_draws_it(self, world: World) -> None:
+        url = world.add(run_id="r", written=text("org.opensearch.search.Work.step"), cluster_conn_id="search_prod")
+        (row,) = rows(world.get(LIST_URL))
+        assert "2026-11-22 12:00:00" in row
+        assert "search_prod" in row
+        assert "Work.step" in row
+        assert "88.0 %" in row
+        assert f'href="{url}"' in row
+        assert '<rect class="place" x="0.0" y="0" width="100.0" height="1"/>' in row
+        assert '<rect class="server"' in row
+
+    def test_the_newest_capture_comes_first(self, world: World) -> None:
+        runs = add_runs(world, 3)
+        assert runs_in(world.get(LIST_URL).text, runs) == runs
+
+    def test_only_captures_that_succeeded_are_listed(self, world: World) -> None:
+        world.add(run_id="the-capture", written=text())
+        world.add(run_id="failed-one", state="failed", written=text())
+        world.add(run_id="waiting-one", state="deferred", ended=None)
+        world.add(run_id="another-task", fields={"bash_command": "echo '\"when_cpu_above\"'"})
+        world.add(run_id="no-fields", fields={})
+        page = world.get(LIST_URL)
+        assert len(rows(page)) == 1
+        assert "the-capture" in page.text
+
+    def test_a_row_whose_text_is_gone_says_so(self, world: World) -> None:
+        world.add(run_id="gone")
+        (row,) = rows(world.get(LIST_URL))
+        assert "There is no file" in row
+        assert "<svg" not in row
+
+    def test_a_file_of_another_text_is_neither_shown_nor_drawn(self, world: World) -> None:
+        world.add(written="a secret")
+        (row,) = rows(world.get(LIST_URL))
+        assert "is no report of hot threads" in row
+        assert "a secret" not in row
+
+    def test_of_two_captures_in_one_destination_only_the_newer_is_drawn(self, world: World) -> None:
+        shared = str(world.folder / "shared.txt")
+        for each, run in enumerate(("older", "newer")):
+            ended = START + timedelta(minutes=each)
+            world.add(run_id=run, destination=shared, written=text(at=ended), ended=ended, minutes=0.5)
+        newer, former = rows(world.get(LIST_URL))
+        assert "<svg" in newer
+        assert "<svg" not in former
+        assert "Its file is another capture by now" in former
+
+    def test_a_destination_that_was_written_again_later_is_not_drawn_as_the_first_capture(self, world: World) -> None:
+        world.add(written=text(at=START + timedelta(hours=2)))
+        (row,) = rows(world.get(LIST_URL))
+        assert "Its file is another capture by now" in row
+
+    def test_mapped_tasks_are_listed_by_their_index(self, world: World) -> None:
+        for index in range(2):
+            path = str(world.folder / f"{index}.txt")
+            world.add(run_id="r", map_index=index, destination=path, written=text())
+        page = world.get(LIST_URL).text
+        assert "capture[0]" in page
+        assert "capture[1]" in page
+
+    def test_what_the_cluster_sent_is_text_and_never_markup(self, world: World) -> None:
+        world.add(written=text("org.x.<script>window.ran=1</script>"))
+        assert "<script>window.ran" not in world.get(LIST_URL).text
+
+    def test_nothing_was_captured_yet(self, world: World) -> None:
+        assert "There is no capture yet." in world.get(LIST_URL).text
+
+
+class TestReaders:
+    def test_only_dags_that_the_reader_may_read_are_listed(self, world: World) -> None:
+        world.add("mine", run_id="of-mine", written=text())
+        world.add("theirs", run_id="of-theirs", written=text())
+        page = world.get(LIST_URL, "mine").text
+        assert "of-mine" in page
+        assert "theirs" not in page
+
+    @pytest.mark.parametrize("name", ["dag", "cluster", "frame"])
+    def test_no_filter_finds_the_others(self, world: World, name: str) -> None:
+        world.add("theirs", cluster_conn_id="theirs", written=text("org.x.theirs.run"))
+        page = world.get(LIST_URL, "mine", **{name: "theirs"})
+        assert not rows(page)
+        assert "org.x" not in page.text
+
+    def test_a_reader_of_no_dag_sees_none(self, world: World) -> None:
+        world.add(written=text())
+        assert not rows(world.get(LIST_URL, "none"))
+
+
+class TestFilters:
+    @pytest.fixture(autouse=True)
+    def _captures(self, world: World) -> None:
+        for day, dag in enumerate(("hot_search", "hot_write")):
+            ended = START + timedelta(days=day)
+            world.add(
+                dag,
+                run_id=f"of-{dag}",
+                cluster_conn_id=f"cluster_{dag}",
+                ended=ended,
+                written=text(f"org.x.{dag.title()}.step", at=ended),
+            )
+
+    @pytest.mark.parametrize(
+        "asked",
+        [
+            {"dag": "SEARCH"},
+            {"cluster": "cluster_hot_search"},
+            {"cluster": "hot_se"},
+            {"frame": "hot_search.STEP"},
+            {"until": "2026-11-23T00:00"},
+            {"dag": "hot", "frame": "search"},
+        ],
+    )
+    def test_by_dag_cluster_top_frame_and_time(self, world: World, asked: dict[str, str]) -> None:
+        (row,) = rows(world.get(LIST_URL, **asked))
+        assert "of-hot_search" in row
+
+    def test_from_a_time_on(self, world: World) -> None:
+        (row,) = rows(world.get(LIST_URL, since="2026-11-23T00:00"))
+        assert "of-hot_write" in row
+
+    @pytest.mark.parametrize(
+        "asked", [{"dag": "x"}, {"cluster": "ü%"}, {"cluster": "%"}, {"frame": "x"}, {"dag": "_h"}]
+    )
+    def test_nothing_fits(self, world: World, asked: dict[str, str]) -> None:
+        page = world.get(LIST_URL, **asked)
+        assert not rows(page)
+        assert "There is no such capture." in page.text
+
+    def test_what_is_no_time_is_left_out_and_said(self, world: World) -> None:
+        page = world.get(LIST_URL, since="yesterday", until="<b>")
+        assert len(rows(page)) == 2
+        assert "“From” is no time, and was left out" in page.text
+        assert "“To” is no time" in page.text
+        assert "<b>" not in page.text
+
+    def test_the_form_keeps_what_was_asked_for(self, world: World) -> None:
+        page = world.get(LIST_URL, dag='"><script>', cluster="hot").text
+        assert 'value="&#34;&gt;&lt;script&gt;"' in page
+        assert 'name="cluster" value="hot"' in page
+
+
+class TestPaging:
+    def pages(self, world: World, **asked: str) -> list[list[str]]:
+        found, url = [], LIST_URL
+        with world.reader("*") as browser:
+            while url:
+                response = browser.get(url, params=asked if url == LIST_URL else None)
+                page = rows(response)
+                found.append([run[0] for row in page if (run := re.findall(r"run-\d{3}-", row))])
+                url = older(response)
+                assert len(found) < 20
+        return found
+
+    def test_each_capture_is_on_one_page(self, world: World) -> None:
+        runs = add_runs(world, 45)
+        pages = self.pages(world)
+        assert [len(page) for page in pages] == [20, 20, 5]
+        assert [run for page in pages for run in page] == runs
+
+    def test_captures_that_ended_at_the_same_moment_are_each_on_one_page(self, world: World) -> None:
+        runs = add_runs(world, 45, minutes=0)
+        pages = self.pages(world)
+        assert sorted(run for page in pages for run in page) == sorted(runs)
+
+    def test_a_page_that_is_just_full_is_the_last(self, world: World) -> None:
+        add_runs(world, 20)
+        assert [len(page) for page in self.pages(world)] in ([20], [20, 0])
+
+    def test_a_rare_top_frame_is_found_among_many(self, world: World) -> None:
+        add_runs(world, 45)
+        ended = START - timedelta(days=1)
+        world.add(run_id="run-999-", ended=ended, written=text("org.x.Rare.frame", at=ended))
+        pages = self.pages(world, frame="rare")
+        assert [run for page in pages for run in page] == ["run-999-"]
+
+    def test_what_is_searched_for_one_page_is_bounded_and_said(self, world: World) -> None:
+        add_runs(world, 101)
+        page = world.get(LIST_URL, frame="rare")
+        assert not rows(page)
+        assert "Of 100 captures, these have such a top frame." in page.text
+        assert older(page)
+
+    @pytest.mark.parametrize("after", ["x", "2026-11-22T12:00:00~0", "2026-11-22T12:00:00+00:00~-1", "~", "9" * 400])
+    def test_a_position_that_is_none_is_the_beginning(self, world: World, after: str) -> None:
+        add_runs(world, 1)
+        assert len(rows(world.get(LIST_URL, after=after))) == 1
+
+
+class TestSummaries:
+    @pytest.fixture
+    def read(self, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+        """Return the paths of the texts that are read."""
+        paths: list[str] = []
+
+        def noting(path: str, *, max_bytes: int) -> CaptureText:
+            paths.append(path)
+            return read_text(path, max_bytes=max_bytes)
+
+        monkeypatch.setattr(summaries, "read_text", noting)
+        return paths
+
+    def test_a_text_is_read_again_only_when_it_has_changed(self, tmp_path: Path, read: list[str]) -> None:
+        file = tmp_path / "a.txt"
+        file.write_text(text("org.x.One.step"))
+        kept = summaries.Summaries(10)
+        assert kept.of(str(file)) == kept.of(str(file))
+        assert len(read) == 1
+        file.write_text(text("org.x.Another.step"))
+        assert kept.of(str(file)).frame == "Another.step"
+
+    def test_only_so_many_are_kept(self, tmp_path: Path, read: list[str]) -> None:
+        files = [tmp_path / f"{number}.txt" for number in range(3)]
+        for file in files:
+            file.write_text(text())
+        kept = summaries.Summaries(2)
+        for file in (*files, files[2], files[0]):
+            kept.of(str(file))
+        assert read == [*map(str, files), str(files[0])]

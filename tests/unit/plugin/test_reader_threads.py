@@ -1,0 +1,130 @@
+"""A store that hangs holds a few threads, and nobody else."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_provider_mediaops.plugin.reader_threads import NoAnswerError, ReaderThreads
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+MOST_SECONDS = 120
+
+
+@pytest.fixture
+def gate() -> Iterator[threading.Event]:
+    """Return what hanging work waits for; it is opened when the test is over."""
+    gate = threading.Event()
+    yield gate
+    gate.set()
+
+
+def threads(*, threads: int = 8, per_store: int = 2, waiting: int = 10, stuck_after: float = 0) -> ReaderThreads:
+    return ReaderThreads(max_threads=threads, max_per_store=per_store, max_waiting=waiting, stuck_after=stuck_after)
+
+
+async def hang(pool: ReaderThreads, gate: threading.Event, store: str, number: int) -> list[asyncio.Task[None]]:
+    """Give a store so much work that hangs; return once all of it has begun."""
+    begun = threading.Semaphore(0)
+
+    def work() -> None:
+        begun.release()
+        gate.wait(MOST_SECONDS)
+
+    tasks = [asyncio.create_task(pool.run(store, work, seconds=MOST_SECONDS)) for _ in range(number)]
+    for _ in range(number):
+        assert await asyncio.to_thread(begun.acquire, timeout=MOST_SECONDS)
+    return tasks
+
+
+async def test_the_result_or_the_error_of_the_work_comes_back() -> None:
+    pool = threads()
+    assert await pool.run("a", lambda: 42, seconds=MOST_SECONDS) == 42
+    with pytest.raises(ZeroDivisionError):
+        await pool.run("a", lambda: 1 // 0, seconds=MOST_SECONDS)
+
+
+async def test_work_that_hangs_is_left_at_its_deadline(gate: threading.Event) -> None:
+    with pytest.raises(NoAnswerError, match=r"a did not answer within 0.05 s"):
+        await threads().run("a", lambda: gate.wait(MOST_SECONDS), seconds=0.05)
+
+
+async def test_a_store_that_hangs_does_not_hold_up_another(gate: threading.Event) -> None:
+    pool = threads()
+    hanging = await hang(pool, gate, "a", 2)
+    assert await pool.run("b", lambda: "answer", seconds=MOST_SECONDS) == "answer"
+    gate.set()
+    await asyncio.gather(*hanging)
+
+
+async def test_a_store_that_is_stuck_is_not_asked_again_until_it_answers(gate: threading.Event) -> None:
+    pool = threads()
+    hanging = await hang(pool, gate, "a", 2)
+    asked: list[str] = []
+    with pytest.raises(NoAnswerError, match="a has not answered the last requests, and was not asked again"):
+        await pool.run("a", lambda: asked.append("too early"), seconds=MOST_SECONDS)
+    gate.set()
+    await asyncio.gather(*hanging)
+    await pool.run("a", lambda: asked.append("now"), seconds=MOST_SECONDS)
+    assert asked == ["now"]
+
+
+async def test_a_store_that_is_only_slow_is_waited_for(gate: threading.Event) -> None:
+    pool = threads(stuck_after=MOST_SECONDS)
+    hanging = await hang(pool, gate, "a", 2)
+    third = asyncio.create_task(pool.run("a", lambda: "answer", seconds=MOST_SECONDS))
+    await asyncio.sleep(0)
+    assert not third.done()
+    gate.set()
+    assert await third == "answer"
+    await asyncio.gather(*hanging)
+
+
+async def test_too_much_waiting_work_is_refused_at_once(gate: threading.Event) -> None:
+    pool = threads(waiting=1, stuck_after=MOST_SECONDS)
+    hanging = await hang(pool, gate, "a", 2)
+    waiting = asyncio.create_task(pool.run("a", lambda: None, seconds=MOST_SECONDS))
+    await asyncio.sleep(0)
+    with pytest.raises(NoAnswerError, match="was not asked: too many pages are waiting"):
+        await pool.run("a", lambda: None, seconds=MOST_SECONDS)
+    gate.set()
+    await asyncio.gather(*hanging, waiting)
+
+
+async def test_there_are_never_more_threads(gate: threading.Event) -> None:
+    pool = threads(threads=3, per_store=2, stuck_after=MOST_SECONDS)
+    hanging = [*await hang(pool, gate, "a", 2), *await hang(pool, gate, "b", 1)]
+    fourth = asyncio.create_task(pool.run("c", lambda: "answer", seconds=MOST_SECONDS))
+    await asyncio.sleep(0)
+    names = [thread.name for thread in threading.enumerate()]
+    assert names.count("mediaops-page") == 3
+    gate.set()
+    assert await fourth == "answer"
+    await asyncio.gather(*hanging)
+
+
+async def test_work_whose_reader_has_gone_is_not_begun(gate: threading.Event) -> None:
+    pool = threads(stuck_after=MOST_SECONDS)
+    hanging = await hang(pool, gate, "a", 2)
+    begun: list[int] = []
+    with pytest.raises(NoAnswerError):
+        await pool.run("a", lambda: begun.append(1), seconds=0.01)
+    gate.set()
+    await asyncio.gather(*hanging)
+    await pool.run("a", lambda: None, seconds=MOST_SECONDS)
+    assert not begun
+
+
+async def test_the_event_loop_goes_on_meanwhile(gate: threading.Event) -> None:
+    work: Callable[[], bool] = lambda: gate.wait(MOST_SECONDS)  # noqa: E731
+    task = asyncio.create_task(threads().run("a", work, seconds=MOST_SECONDS))
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert not task.done()
+    gate.set()
+    assert await task
