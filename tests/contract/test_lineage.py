@@ -20,19 +20,17 @@ class Ended:
     """A run that has ended.
 
     :param folder: where its tasks wrote.
-    :param output: what it printed, the events of OpenLineage included.
+    :param known: what it printed.
+    :param log: its log, the events of OpenLineage included.
     """
 
-    def __init__(self, folder: Path, output: str) -> None:
+    def __init__(self, folder: Path, known: dict[str, Any], log: str) -> None:
         self.folder = folder
-        lines = output.splitlines()
-        known = json.loads(lines[-1])
         self.run_id: str = known["run_id"]
         self.tasks: dict[str, str] = known["tasks"]
         self.events: list[tuple[str, int, str, dict[str, Any]]] = known["events"]
         self.links: dict[str, str] = known["links"]
-        found = (re.search(r'\{"eventTime".*\}', line) for line in lines)
-        self.lineage: list[dict[str, Any]] = [json.loads(match[0]) for match in found if match]
+        self.lineage: list[dict[str, Any]] = [json.loads(text) for text in re.findall(r'\{"eventTime".*\}', log)]
 
     def extra_of(self, task: str, uri: str) -> Any:
         """Give the extra of the event that a task has made of an asset."""
@@ -60,7 +58,8 @@ def ended(tmp_path_factory: pytest.TempPathFactory, airflow_db: Path) -> Ended:
         }
         done = fresh_python.run("-m", "tests.contract.lineage_run", str(folder), env=env)
     assert done.returncode == 0, done.stdout + done.stderr
-    return Ended(folder, done.stdout)
+    # Airflow 3.1 has the log in the one, later versions in the other.
+    return Ended(folder, json.loads(done.stdout.splitlines()[-1]), done.stdout + done.stderr)
 
 
 def names(datasets: list[dict[str, Any]]) -> list[tuple[str, str]]:
