@@ -33,8 +33,7 @@ html_js_files = ["tables.js"]
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
-# A page includes the second.
-exclude_patterns = ["_build", "command_line_files.md"]
+exclude_patterns = ["_build"]
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "description"

@@ -159,8 +159,7 @@ RATE = Command(
         Argument(("conn_ids",), "ids of connections of this provider", {"metavar": "CONN_ID", "nargs": "*"}),
         Argument(
             ("--reset",),
-            "forget what is kept of the keys of these connections: reservations, pauses, and a quota that is used up. "
-            "Tasks that wait go on",
+            "forget what is kept of the keys of these connections: reservations, pauses, and a quota that is used up",
             {"action": "store_true"},
         ),
         YES,

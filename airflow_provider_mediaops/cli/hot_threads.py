@@ -66,7 +66,7 @@ def _targets(options: argparse.Namespace) -> dict[str, str]:
     """Return the file to write for each format that was asked for."""
     targets = {name: path for name in _FORMATS if (path := getattr(options, name)) is not None}
     to_output = [f"--{name}" for name, path in targets.items() if path == STANDARD_OUTPUT]
-    if to_output and options.output != "text":
+    if to_output and options.output in {"json", "yaml"}:
         to_output.append("--output")
     if len(to_output) > 1:
         raise InvalidArgumentError(f"{' and '.join(to_output)} cannot both go to the standard output: name a file.")

@@ -155,7 +155,7 @@ def _parts(search: _Search, older_than: str) -> list[Part]:
                 leftover.task,
                 leftover.rows,
                 _size(leftover.size),
-                leftover.written and f"{duration(max(0.0, search.now - leftover.written))} ago",
+                leftover.written and _ago(max(0.0, search.now - leftover.written)),
                 "deleted" if leftover in search.deleted else _state(leftover),
             )
             for leftover in search.found
@@ -182,6 +182,11 @@ def _state(leftover: Leftover) -> str:
     if not leftover.note:
         return words
     return f"kept: {leftover.note}"
+
+
+def _ago(seconds: float) -> str:
+    days = int(seconds // _UNIT_SECONDS["d"])
+    return f"{days:,} days ago" if days > 1 else f"{duration(seconds)} ago"
 
 
 def _count(many: int) -> str:

@@ -28,6 +28,6 @@ def test_an_output_is_shown(name: str, code: int, tmp_path: Path, monkeypatch: p
 
 
 def test_the_page_shows_all_of_them() -> None:
-    page = (ROOT / "docs" / "command_line_files.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "command_line.md").read_text(encoding="utf-8")
 
     assert set(shown_code.files_of(page)) == {f"docs/snippets/command_line/{path.name}" for path in SNIPPETS.iterdir()}

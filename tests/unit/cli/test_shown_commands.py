@@ -1,0 +1,128 @@
+"""The outputs of `check`, `rate` and `leftovers` that the documentation shows are real ones."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_provider_mediaops.http.rate_limit import stores
+from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for
+from airflow_provider_mediaops.http.rate_limit.operations import ExhaustQuota, Reserve, RestoreQuota
+from airflow_provider_mediaops.http.rate_limit.sqlite_store import SqliteStore
+from airflow_provider_mediaops.storage.dataset import Dataset
+from airflow_provider_mediaops.storage.formats import FlatView
+from airflow_provider_mediaops.storage.ownership import Owner
+from tests.unit.cli.conftest import Ended, command
+from tests.unit.conversations import FakeClock
+from tests.unit.http.rate_limit.rate_stores import sqlite_store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import requests_mock
+
+SNIPPETS = Path(__file__).parents[3] / "docs" / "snippets" / "command_line"
+STORE = "sqlite:////opt/airflow/mediaops_rate_limits.db"
+BOOKS = "https://books.example.com/pro"
+KEY = "key-of-the-tests"
+# Of a key with five requests a second.
+SLOT = Reserve(1.014 / 5, 5, 1.011, 3_600.0)
+DAY = 86_400
+
+
+@pytest.fixture
+def use_store(monkeypatch: pytest.MonkeyPatch) -> Callable[[SqliteStore], None]:
+    """Have a store of the test as that of Airflow's configuration."""
+
+    def use(store: SqliteStore) -> None:
+        store.where = STORE
+        monkeypatch.setitem(stores._stores, STORE, store)  # noqa: SLF001 - the address is not this machine's
+        monkeypatch.setenv("AIRFLOW__MEDIAOPS__RATE_LIMIT_STORE", STORE)
+        monkeypatch.setattr("airflow_provider_mediaops.cli.connections._stored_ids", set)
+
+    return use
+
+
+@pytest.fixture
+def used(use_store: Callable[[SqliteStore], None], tmp_path: Path) -> None:
+    """A store that knows the key, so that no request has to wait."""
+    store = SqliteStore(tmp_path / "rates.db")
+    use_store(store)
+    store.apply(limiter_for("book database", KEY, 5.0, store).name, RestoreQuota(), 0.0)
+
+
+def books(plan: str = "pro", key: str = KEY, **extra: object) -> str:
+    described = {"conn_type": "mediaops_books", "host": BOOKS, "password": key, "extra": {"plan": plan, **extra}}
+    return json.dumps(described)
+
+
+def check_shown(name: str, code: int, hide: Callable[[str], str] = str) -> None:
+    typed, _, shown = (SNIPPETS / f"{name}.txt").read_text(encoding="utf-8").partition("\n")
+    ended: Ended = command(*map(hide, typed.removeprefix("$ airflow mediaops ").split()))
+    assert (ended.code, _aligned(hide(shown)), ended.messages) == (code, _aligned(ended.output), "")
+
+
+def _aligned(text: str) -> str:
+    # A column is as wide as its longest path, which is another in a test.
+    return re.sub(r" {2,}", "  ", text)
+
+
+@pytest.mark.usefixtures("used")
+def test_a_check(requests_mock: requests_mock.Mocker, connect: Callable[[str, str], None]) -> None:
+    connect("mediaops_books_default", books())
+    requests_mock.get(f"{BOOKS}/key", json={"plan_limit": {"total": 15_000, "left": 12_345}})
+    check_shown("check", 0)
+
+
+@pytest.mark.usefixtures("used")
+def test_a_check_that_fails(requests_mock: requests_mock.Mocker, connect: Callable[[str, str], None]) -> None:
+    connect("mediaops_books_default", books())
+    requests_mock.get(f"{BOOKS}/key", status_code=403, json={"message": "Forbidden"})
+    requests_mock.get(f"{BOOKS}/book/9780140449136", status_code=403, json={"message": "Forbidden"})
+    check_shown("check_failed", 1)
+
+
+def test_rates(use_store: Callable[[SqliteStore], None], tmp_path: Path, connect: Callable[[str, str], None]) -> None:
+    connect("mediaops_books_default", books())
+    connect("books_nightly", books())
+    connect("books_premium", books("premium", "another-key"))
+    cluster = {"conn_type": "mediaops_cluster", "host": "https://search.example.com:9200"}
+    connect("mediaops_cluster_default", json.dumps(cluster))
+    clock = FakeClock(seconds=1_000_000.0)
+    store = sqlite_store(tmp_path / "rates.db", clock)
+    use_store(store)
+    shared, spent, other = (limiter_for("book database", key, 5.0, store).name for key in (KEY, "another-key", "third"))
+    for name in (shared, spent, other):
+        store.apply(name, SLOT, 0.0)
+    store.apply(spent, ExhaustQuota(9_600.0), 0.0)
+    clock.wait(600.0)
+    for _ in range(41):
+        store.apply(shared, SLOT, 0.0)
+    clock.wait(0.01)
+    check_shown("rate", 0)
+
+
+def test_leftovers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class GivenUpError(Exception):
+        pass
+
+    view = FlatView(columns={"n": int}, flatten=lambda record: record)
+    states = {"exports/scheduled__2026-11-01T00:00:00+00:00/export/-1": "deferred"}
+    monkeypatch.setattr("airflow_provider_mediaops.cli.leftovers.unfinished_state", states.get)
+    runs = {"isbns.csv": ("enrichment", 10), "subscriptions.jsonl": ("exports", 21), "today.jsonl": ("daily", 0)}
+    for name, (dag, days) in runs.items():
+        task = f"{dag}/scheduled__2026-11-01T00:00:00+00:00/{'enrich' if dag == 'enrichment' else 'export'}/-1"
+        with suppress(GivenUpError), Dataset(f"{tmp_path}/{name}", view=view).staging(Owner(task, "p")) as staging:
+            staging.commit([{"n": number, "of": "a thousand"} for number in range(1000)], None)
+            raise GivenUpError
+        written = time.time() - days * DAY - 3 * 60
+        for file in tmp_path.glob(f".{name}.*"):
+            os.utime(file, (written, written))
+    check_shown("leftovers", 0, lambda text: text.replace("/data/exports", str(tmp_path)))
