@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from airflow_provider_mediaops.cli.files import STANDARD_INPUT, STANDARD_OUTPUT, absolute_path, input_bytes
 from airflow_provider_mediaops.cli.report_summary import comparison_document, comparison_parts, report_facts
 from airflow_provider_mediaops.cli.result import Result, Verbatim
-from airflow_provider_mediaops.cli.standard_input import STANDARD_INPUT, STANDARD_OUTPUT, input_bytes
 from airflow_provider_mediaops.cluster.capture.model import Capture
 from airflow_provider_mediaops.cluster.capture.spool import CaptureSpool
 from airflow_provider_mediaops.cluster.report_files import MAX_REPORT_BYTES, NoReportError, read_report
@@ -66,7 +66,7 @@ def _targets(options: argparse.Namespace) -> dict[str, str]:
     """Return the file to write for each format that was asked for."""
     targets = {name: path for name in _FORMATS if (path := getattr(options, name)) is not None}
     to_output = [f"--{name}" for name, path in targets.items() if path == STANDARD_OUTPUT]
-    if to_output and options.output != "text":
+    if to_output and options.output in {"json", "yaml"}:
         to_output.append("--output")
     if len(to_output) > 1:
         raise InvalidArgumentError(f"{' and '.join(to_output)} cannot both go to the standard output: name a file.")
@@ -84,7 +84,7 @@ def _refuse_replacing(path: str, files: Sequence[str]) -> None:
     from airflow_provider_mediaops.storage.path_checks import is_same_file
 
     for file in files:
-        if file != STANDARD_INPUT and is_same_file(file, path):
+        if file != STANDARD_INPUT and is_same_file(absolute_path(file), absolute_path(path)):
             raise InvalidArgumentError(f"{path} is one of the reports, which would be replaced: choose another file.")
 
 
@@ -143,7 +143,7 @@ def _write(reports: _Reports, targets: dict[str, str], terminal: Terminal) -> st
         else:
             from airflow_provider_mediaops.storage.files import path_of, write_whole
 
-            write_whole(path_of(path), content.encode())
+            write_whole(path_of(absolute_path(path)), content.encode())
             terminal.say(f"Wrote {path}.")
     return verbatim
 

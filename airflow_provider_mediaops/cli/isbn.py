@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.books.api import PLAN_RATES
 from airflow_provider_mediaops.books.list_check import ListedText, check_list, lookup_cost
+from airflow_provider_mediaops.cli.files import STANDARD_INPUT, absolute_path, input_bytes
 from airflow_provider_mediaops.cli.result import Line, Result, Table
-from airflow_provider_mediaops.cli.standard_input import STANDARD_INPUT, input_bytes
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, StorageError
 from airflow_provider_mediaops.storage.source_lines import InvalidSourceError
 from airflow_provider_mediaops.storage.sources import read_rows
@@ -64,7 +64,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Result:
 def _source(options: argparse.Namespace, terminal: Terminal) -> Iterator[str]:
     """Yield the path of the list; the standard input is copied to a file, for Parquet is not read from a pipe."""
     if options.file != STANDARD_INPUT:
-        yield options.file
+        yield absolute_path(options.file)
         return
     with tempfile.TemporaryDirectory(prefix="mediaops-") as folder:
         path = Path(folder) / f"list.{options.format}"
@@ -74,7 +74,7 @@ def _source(options: argparse.Namespace, terminal: Terminal) -> Iterator[str]:
 
 
 def _named(message: str, source: str, file: str) -> str:
-    return message.replace(source, "the standard input") if file == STANDARD_INPUT else message
+    return message.replace(source, "the standard input" if file == STANDARD_INPUT else file)
 
 
 def _texts(source: str, column: str, terminal: Terminal) -> Iterator[ListedText]:

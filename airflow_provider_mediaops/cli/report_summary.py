@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _MOST_LISTED = 100
 _MOST_WARNINGS = 5
+_MOST_ROWS = 15
 
 
 class Summary(NamedTuple):
@@ -139,8 +140,8 @@ def comparison_parts(files: Sequence[Mapping[str, Any]], summary: Summary) -> li
     for title, table in tables:
         if table.rows:
             parts += [Line(""), _table(table, title)]
-            if table.beyond:
-                parts.append(Line(f"and {table.beyond:,} more"))
+            if beyond := table.beyond + len(table.rows[_MOST_ROWS:]):
+                parts.append(Line(f"and {beyond:,} more"))
     return parts
 
 
@@ -177,9 +178,14 @@ def _table(table: page_tables.Table, title: str) -> Table:
     """Return a table of the page for the terminal, with numbers on the right of their columns."""
     columns = []
     for at, heading in enumerate(table.columns):
-        cells = [(f"{row[at].before}{row[at].text}", row[at]) for row in table.rows]
+        cells = [(f"{_abbreviated(row[at].before)}{row[at].text}", row[at]) for row in table.rows[:_MOST_ROWS]]
         # The number of some nodes is that by which the page sorts them; a single node is shown by its name.
         is_number = heading != "Nodes" and all(cell.number is not None for _, cell in cells)
         width = max(len(text) for text, _ in cells) if is_number else 0
         columns.append([f"{text.rjust(width)}{f' ({cell.after})' if cell.after else ''}" for text, cell in cells])
     return Table(table.columns, list(zip(*columns, strict=True)), title)
+
+
+def _abbreviated(before: str) -> str:
+    """Return a package by its initials, as log files have it, for a terminal is narrow; a node by its name."""
+    return "".join(f"{part[0]}." for part in before.split(".") if part) if before.endswith(".") else before

@@ -20,8 +20,8 @@ def ordered() -> list[str]:
 def by_publisher(path: str) -> dict[str, int]:
     """Count the books of each publisher."""
     # The path of a dataset leads back to it, with its connection: s3://aws_default@books/….jsonl
-    with ObjectStoragePath(path).open(encoding="utf-8") as lines:
-        rows = [json.loads(line) for line in lines]
+    lines = ObjectStoragePath(path).read_text(encoding="utf-8").split("\n")
+    rows = [json.loads(line) for line in lines if line]
     return Counter(row["book"]["publisher"] for row in rows if row["status"] == "found")
 
 

@@ -53,8 +53,8 @@ def test_a_report_is_summarized(first: Path) -> None:
         "Hottest pool: search, 80.0 % in 1 thread on 1 node. Hottest thread: opensearch[node-1][search][T#1], 80.0 %.",
     ]
     assert ended.row("opensearch[node-1][search][T#1]", "opensearch[node-1][write][T#2]") == [
-        ["opensearch[node-1][search][T#1]", "80.0 %", "node-1", "org.x.Search.score"],
-        ["opensearch[node-1][write][T#2]", "5.5 %", "node-1", "org.x.Search.score"],
+        ["opensearch[node-1][search][T#1]", "80.0 %", "node-1", "o.x.Search.score"],
+        ["opensearch[node-1][write][T#2]", "5.5 %", "node-1", "o.x.Search.score"],
     ]
     assert "Changes" not in ended.output
 
@@ -111,6 +111,16 @@ def test_a_page_of_all_is_written(first: Path, later: Path, tmp_path: Path) -> N
     html = page.read_text(encoding="utf-8")
     assert "<title>2 hot-threads reports</title>" in html
     assert "What changed" in html
+
+
+def test_a_relative_path_begins_in_the_current_folder(
+    first: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Airflow 3.1 takes it for one in the root folder."""
+    monkeypatch.chdir(tmp_path)
+
+    assert command("hot-threads", first.name, "--html", "page.html").messages == "Wrote page.html.\n"
+    assert (tmp_path / "page.html").is_file()
 
 
 def test_stacks_and_json_are_those_of_a_capture(first: Path, tmp_path: Path) -> None:
@@ -217,6 +227,17 @@ def test_other_kinds_are_left_out_and_said(first: Path, tmp_path: Path) -> None:
     block.write_text(section("node-1", thread("t", "3.0% (15ms out of 500ms) block usage", STACK)))
 
     assert "Left out: 1 thread of another kind of sampling" in command("hot-threads", first, block).output
+
+
+def test_long_tables_are_cut(tmp_path: Path) -> None:
+    file = tmp_path / "report.txt"
+    file.write_text("".join(section(f"node-{number}", thread("t", cpu(9.0), STACK)) for number in range(40)))
+
+    ended = command("hot-threads", file)
+
+    assert len(ended.output.splitlines()) < 60
+    # Threads and nodes; there is one pool and one top frame.
+    assert ended.output.splitlines().count("and 25 more") == 2
 
 
 def test_nothing_hot_is_told(tmp_path: Path) -> None:

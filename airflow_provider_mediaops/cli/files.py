@@ -1,8 +1,9 @@
-"""Read the standard input of a command, which ``-`` stands for, as bytes."""
+"""The files that a command is given: local paths, addresses on object stores, and ``-`` for the standard input."""
 
 from __future__ import annotations
 
 import io
+from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 if TYPE_CHECKING:
@@ -22,3 +23,12 @@ def input_bytes(terminal: Terminal) -> BinaryIO:
         terminal.say("Reading the standard input: Ctrl-D at the beginning of a line ends it.")
     stream: BinaryIO | None = getattr(terminal.answers, "buffer", None)
     return stream or io.BytesIO(terminal.answers.read().encode("utf-8", "surrogateescape"))
+
+
+def absolute_path(file: str) -> str:
+    """
+    Return the path of a file as tasks take it: Airflow 3.1 takes a relative one for one in the root folder.
+
+    :param file: a local path, or an address on an object store.
+    """
+    return file if "://" in file else str(Path(file).expanduser().absolute())
