@@ -51,7 +51,7 @@ from airflow_provider_mediaops.report_urls import LIST_PATH, NOT_MAPPED, REPORT_
 if TYPE_CHECKING:
     from airflow_provider_mediaops.plugin.rendered_fields import CaptureFields
     from airflow_provider_mediaops.plugin.report import ReadCapture, ReadCaptures
-    from airflow_provider_mediaops.plugin.summaries import CaptureSummary
+    from airflow_provider_mediaops.plugin.summaries import TextSummary
     from airflow_provider_mediaops.plugin.task_instances import TaskInstanceFacts
 
 _log = logging.getLogger(__name__)
@@ -180,7 +180,7 @@ class Pages:
         is_replaced = path in seen
         seen.add(path)
         try:
-            summary: CaptureSummary = await self._threads.run(
+            summary: TextSummary = await self._threads.run(
                 store_of(path), lambda: self._summaries.of(path), seconds=max(0.0, deadline - time.monotonic())
             )
         except NothingToShowError as error:

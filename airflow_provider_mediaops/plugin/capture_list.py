@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from airflow_provider_mediaops.plugin.rendered_fields import CaptureFields
-    from airflow_provider_mediaops.plugin.summaries import CaptureSummary
+    from airflow_provider_mediaops.plugin.summaries import TextSummary
     from airflow_provider_mediaops.plugin.task_instances import TaskInstanceFacts
 
 _LONGEST_ASKED = 250
@@ -98,7 +98,7 @@ class Row:
 
     facts: TaskInstanceFacts
     cluster: str
-    summary: CaptureSummary | None
+    summary: TextSummary | None
     note: str = ""
 
 
@@ -114,7 +114,7 @@ def own_fields(facts: TaskInstanceFacts) -> CaptureFields | str:
         return error.sentence
 
 
-def row_of(facts: TaskInstanceFacts, cluster: str, summary: CaptureSummary, *, is_replaced: bool) -> Row:
+def row_of(facts: TaskInstanceFacts, cluster: str, summary: TextSummary, *, is_replaced: bool) -> Row:
     """
     Return the row of a task instance.
 

@@ -27,7 +27,7 @@ MOST_BYTES = 4_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class CaptureSummary:
+class TextSummary:
     """
     A capture in a row of the list.
 
@@ -47,7 +47,7 @@ class CaptureSummary:
     strip: tuple[StripBar, ...]
 
 
-def summarize(report: HotThreadsReport) -> CaptureSummary:
+def summarize(report: HotThreadsReport) -> TextSummary:
     """
     Summarize a report.
 
@@ -57,7 +57,7 @@ def summarize(report: HotThreadsReport) -> CaptureSummary:
     found = compare([report])
     working = next((method for method in found.methods if method.peak and method.name not in WAITING), None)
     thread = found.threads[0].heat if found.threads and found.threads[0].heat.peak else None
-    return CaptureSummary(
+    return TextSummary(
         taken=taken_at(report),
         frame=method_cell(working.name).text if working else "",
         frame_amount=figure(working.peak, found.measure) if working else "",
@@ -102,10 +102,10 @@ class Summaries:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._kept: OrderedDict[TextVersion, CaptureSummary] = OrderedDict()
+        self._kept: OrderedDict[TextVersion, TextSummary] = OrderedDict()
         self._lock = threading.Lock()
 
-    def of(self, path: str) -> CaptureSummary:
+    def of(self, path: str) -> TextSummary:
         """
         Return the summary of a text; read it if it was not, or has changed since. May block.
 
