@@ -72,11 +72,10 @@ class WatchedAirflow(LocalAirflow):
         self._wait_until(lambda: self._knows(dag_id), DAG_SECONDS, f"the DAG {dag_id} is there")
         self._call("PATCH", f"api/v2/dags/{dag_id}", json={"is_paused": False})
 
-    def asked_people(self, dag_id: str, run_id: str) -> list[str]:
-        """Give the tasks of a run that wait for a person's answer."""
-        path = f"api/v2/dags/{dag_id}/dagRuns/{run_id}/hitlDetails"
-        details = self._call("GET", path, params={"response_received": False})["hitl_details"]
-        return [detail["task_instance"]["task_id"] for detail in details]
+    def waits_for_a_person(self, dag_id: str, run_id: str, task_id: str) -> bool:
+        """Tell whether a task waits for a person's answer: parked from Airflow 3.3 on, deferred before."""
+        states = {task.task_id: task.state for task in self.task_instances(dag_id, run_id)}
+        return states.get(task_id) in {"awaiting_input", "deferred"}
 
     def answer(self, dag_id: str, run_id: str, task_id: str, option: str) -> None:
         """Answer a task that waits for a person, as one does in the user interface."""
