@@ -102,7 +102,7 @@ class Pages:
             return _message(request, HTTPStatus.OK, "There is no report to show", sentences, key=key)
         except NoAnswerError as error:
             sentences = [f"{str(error)[:1].upper()}{str(error)[1:]}.", "Try again later."]
-            return _message(request, HTTPStatus.SERVICE_UNAVAILABLE, "The store does not answer", sentences, key=key)
+            return _message(request, HTTPStatus.SERVICE_UNAVAILABLE, "No answer in time", sentences, key=key)
 
     async def _report(self, request: Request, facts: TaskInstanceFacts, before: str) -> str:
         fields = _fields_of(facts)
@@ -185,8 +185,8 @@ class Pages:
             )
         except NothingToShowError as error:
             return Row(facts, fields.cluster, None, error.sentence)
-        except NoAnswerError as error:
-            return Row(facts, fields.cluster, None, f"{error}.")
+        except NoAnswerError:
+            return Row(facts, fields.cluster, None, f"{store_of(path)} did not answer in time. Load the list again.")
         return row_of(facts, fields.cluster, summary, is_replaced=is_replaced)
 
 

@@ -90,8 +90,11 @@ class ReaderThreads:
                 begun = self._running.setdefault(job.store, [])
                 if len(begun) < self._max_per_store:
                     self._waiting.remove(job)
-                    begun.append(began := time.monotonic())
-                    threading.Thread(target=self._work, args=(job, began), name="mediaops-page", daemon=True).start()
+                    began = time.monotonic()
+                    thread = threading.Thread(target=self._work, args=(job, began), name="mediaops-page", daemon=True)
+                    # If there can be no further thread, none is counted.
+                    thread.start()
+                    begun.append(began)
 
     def _work(self, job: _Job, began: float) -> None:
         try:

@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from scripts.local_airflow import LocalAirflow
 from tests.browser.one_dag import READER, OneDagAuthManager
@@ -124,6 +124,11 @@ def follow(page: Page, run_id: str) -> None:
     state = page.locator("div:has(> h2) > [data-testid=state-badge]").filter(has_text=re.compile("Success|Failed"))
     state.wait_for(timeout=_RUN_SECONDS * 1000)
     assert state.inner_text() == "Success"
+
+
+def arrive(page: Page, url: str) -> None:
+    """Wait until the browser is at an address. Airflow quotes fewer characters of a run's id than it need."""
+    page.wait_for_url(lambda address: unquote(address) == unquote(url))
 
 
 def page_within(page: Page) -> Frame:

@@ -48,7 +48,7 @@ def open_tab(page: Page, airflow: LocalAirflow, dag_id: str, run_id: str, task_i
     """Open the tab of a task instance as people do: from the page of the task."""
     page.goto(airflow_pages.task_url(airflow.url, dag_id, run_id, task_id))
     page.get_by_role("link", name="Hot threads").click()
-    page.wait_for_url(tab_url(dag_id, run_id, task_id, base_url=airflow.url))
+    airflow_pages.arrive(page, tab_url(dag_id, run_id, task_id, base_url=airflow.url))
     return airflow_pages.page_within(page)
 
 
@@ -140,7 +140,7 @@ class TestList:
         page.goto(airflow.url)
         page.get_by_role("button", name="Browse").click()
         page.get_by_role("menuitem", name="Hot threads").click()
-        page.wait_for_url(f"{airflow.url}/plugin/{LIST_ROUTE}")
+        airflow_pages.arrive(page, f"{airflow.url}/plugin/{LIST_ROUTE}")
         captures = airflow_pages.page_within(page)
         rows = captures.locator("tbody tr")
         rows.first.wait_for()
@@ -156,7 +156,7 @@ class TestList:
         page = sign_in_as("author")
         page.goto(f"{airflow.url}{URL_PREFIX}{LIST_PATH}")
         page.get_by_role("row").filter(has_text=later_run).get_by_role("link").first.click()
-        page.wait_for_url(report_url(DAG, later_run, "capture", base_url=airflow.url))
+        airflow_pages.arrive(page, report_url(DAG, later_run, "capture", base_url=airflow.url))
         assert flame_graph.bars(page.main_frame)
 
     def test_it_is_filtered_by_dag(self, sign_in_as: SignIn, airflow: LocalAirflow, examples: ExamplesRun) -> None:

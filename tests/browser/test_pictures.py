@@ -83,8 +83,10 @@ def test_the_tab_and_the_page_of_a_capture(sign_in_as: SignIn, airflow: LocalAir
     around = page.get_by_role("heading", name="capture").first.locator("xpath=../../..")
     pictures.keep("report_tab", page.screenshot(), f"{around.inner_text()}\n{_of_report(tab)}")
 
+    page = sign_in_as("admin", size=(1200, 800), device_scale_factor=0.8)
     page.goto(report_url(run.dag_id, run.run_id, "capture", base_url=airflow.url))
     flame_graph.bars(page.main_frame)
+    page.locator("#flame-graph").evaluate("(graph) => graph.scrollIntoView({ block: 'end' })")
     pictures.keep("report_page", page.screenshot(), _of_report(page.main_frame))
 
 

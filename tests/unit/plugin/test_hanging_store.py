@@ -77,5 +77,5 @@ def test_the_list_has_rows_for_what_does_not_answer(world: World, hanging: Hangi
         world.add(run_id=f"stuck-{number}", destination=f"memory://hung@bucket/{number}.txt")
     response = world.get(LIST_URL)
     assert response.status_code == 200
-    assert response.text.count("memory://hung@bucket did not answer within") == 6
+    assert response.text.count("memory://hung@bucket did not answer in time") == 6
     assert hanging.asked.is_set()
