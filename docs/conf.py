@@ -46,17 +46,14 @@ _ENTRY = re.compile(r"^[a-z_/*]+$\n", re.MULTILINE)
 # An item of its lists, with the pages that it links to.
 _ITEM = re.compile(r"^- .*(?:\n  .*)*\n", re.MULTILINE)
 _PAGE = re.compile(r"\]\((?P<page>[a-z_/]+)\.md[)#]")
-_PICTURE = re.compile(r"^!\[.*\]\((?P<file>\S+)\)$", re.MULTILINE)
 
 
 def _leave_out_missing_parts(app: Sphinx, name: str, source: list[str]) -> None:
-    """Remove pictures that are not there, and the entries of such pages from the lists on the first page."""
+    """Remove the entries of pages that are not there from the lists on the first page."""
     if name == "index":
         pages = app.env.found_docs
         source[0] = _ITEM.sub(lambda item: item[0] if set(_PAGE.findall(item[0])) <= pages else "", source[0])
         source[0] = _ENTRY.sub(lambda entry: entry[0] if patfilter(pages, entry[0].strip()) else "", source[0])
-    folder = (app.srcdir / name).parent
-    source[0] = _PICTURE.sub(lambda picture: picture[0] if (folder / picture["file"]).exists() else "", source[0])
 
 
 def setup(app: Sphinx) -> None:
