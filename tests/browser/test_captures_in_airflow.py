@@ -82,7 +82,7 @@ class TestTab:
         before = report.get_by_label("Compare with an earlier capture")
         before.select_option(examples.runs[DAG].run_id)
         with page.expect_response(lambda reply: "before=" in reply.url):
-            report.get_by_role("button", name="Show").click()
+            report.get_by_role("button", name="Show", exact=True).click()
         remark = f"This capture is that of the earlier run {examples.runs[DAG].run_id}, for comparison."
         report.get_by_text(remark).first.wait_for(state="attached")
         assert flame_graph.bars(report)
