@@ -59,8 +59,8 @@ EPILOG = "Exit codes: 0 fine, 1 a problem was found or the command failed, 2 wro
 
 OUTPUT = Argument(
     ("-o", "--output"),
-    "text for people, or one JSON document on the standard output",
-    {"choices": ("text", "json"), "default": "text"},
+    "text or table, for people, with colours in a terminal; plain, without them; json or yaml, for programs",
+    {"choices": ("text", "table", "plain", "json", "yaml"), "default": "text", "metavar": "FORMAT"},
 )
 
 SANDBOX = Command(

@@ -7,6 +7,7 @@ from typing import NamedTuple
 _UNFINISHED = frozenset(
     {"scheduled", "queued", "running", "restarting", "deferred", "up_for_retry", "up_for_reschedule"}
 )
+_LEAST_SLASHES = 3
 
 
 class TaskInstanceId(NamedTuple):
@@ -25,9 +26,10 @@ class TaskInstanceId(NamedTuple):
         :param task: DAG, run, task and map index with slashes between; the run's id may hold slashes, too.
         :returns: the task instance; None if it is none.
         """
-        dag_id, _, rest = task.partition("/")
-        *run, task_id, index = rest.split("/")
-        if not (dag_id and task_id and any(run) and index.removeprefix("-").isdecimal()):
+        if task.count("/") < _LEAST_SLASHES:
+            return None
+        dag_id, *run, task_id, index = task.split("/")
+        if not index.removeprefix("-").isdecimal():
             return None
         return cls(dag_id, "/".join(run), task_id, int(index))
 

@@ -80,13 +80,13 @@ class Terminal:
         Write the result to the standard output.
 
         :param result: the result.
-        :param form: ``text`` or ``json``.
+        :param form: ``json`` or ``yaml`` for the document, ``plain`` for text without colours; any other for text.
         """
-        if form == "json":
-            self.output.write(json.dumps(self._without_secrets(result.document), indent=2, ensure_ascii=False) + "\n")
+        if form in _DOCUMENTS:
+            self.output.write(_DOCUMENTS[form](self._without_secrets(result.document)))
         else:
             for part in result.parts:
-                _write(self.output, self._shown_part(part))
+                _write(self.output, self._shown_part(part), coloured=form != "plain")
         self.output.flush()
 
     def _shown(self, text: str) -> str:
@@ -114,6 +114,20 @@ class Terminal:
         return value
 
 
+def _json(document: Any) -> str:
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def _yaml(document: Any) -> str:
+    import yaml
+
+    text: str = yaml.safe_dump(document, allow_unicode=True, sort_keys=False)
+    return text
+
+
+_DOCUMENTS = {"json": _json, "yaml": _yaml}
+
+
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
@@ -124,10 +138,10 @@ def _cell(value: object) -> str:
     return "-" if value is None else str(value)
 
 
-def _write(stream: TextIO, part: Part) -> None:
+def _write(stream: TextIO, part: Part, *, coloured: bool = True) -> None:
     if isinstance(part, Verbatim):
         stream.write(part.text)
-    elif stream.isatty():
+    elif coloured and stream.isatty():
         _write_rich(stream, part)
     else:
         stream.writelines(f"{line.rstrip()}\n" for line in plain_lines(part))

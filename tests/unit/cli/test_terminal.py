@@ -6,6 +6,7 @@ import io
 import json
 
 import pytest
+import yaml
 
 from airflow_provider_mediaops.cli.result import Fields, Line, Result, Table, Verbatim
 from airflow_provider_mediaops.cli.terminal import Terminal
@@ -69,6 +70,18 @@ def test_a_program_gets_one_document() -> None:
     assert json.loads(shown(RESULT, "json")) == RESULT.document
 
 
+def test_a_program_that_reads_yaml_gets_one_document() -> None:
+    assert yaml.safe_load(shown(RESULT, "yaml")) == RESULT.document
+    assert list(yaml.safe_load(shown(RESULT, "yaml"))) == list(RESULT.document)
+
+
+def test_plain_is_plain_in_a_terminal_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    screen = Screen()
+    Terminal(screen, io.StringIO()).show(RESULT, "plain")
+    assert screen.getvalue() == shown(RESULT, "table") == PLAIN
+
+
 def test_a_terminal_gets_colours(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\x1b[32mThe connection works." in on_screen(RESULT, monkeypatch)
 
@@ -102,7 +115,7 @@ def test_what_a_service_sent_does_not_steer_the_terminal(steering: str) -> None:
     assert output.count("name\ufffd") == 5
 
 
-@pytest.mark.parametrize("form", ["text", "json"])
+@pytest.mark.parametrize("form", ["text", "plain", "json", "yaml"])
 def test_secrets_are_hidden(form: str) -> None:
     secret = 's3cr3t-"of\\the/connection'
     text = f"before {secret} after"

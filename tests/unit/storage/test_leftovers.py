@@ -25,6 +25,10 @@ WEEK = 7 * 86_400.0
 TASK = "dag/run/task/-1"
 
 
+def unexpected(error: OSError) -> None:
+    raise AssertionError from error
+
+
 def give_up(place: Place, name: str = "d.jsonl", task: str = TASK) -> None:
     """Commit two records, and fail without another try."""
     with stopped(), place.dataset(name).staging(owner(task)) as staging:
@@ -288,7 +292,7 @@ def test_a_link_to_the_destination_leads_to_what_is_left(tmp_path: Path) -> None
 
 def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="cannot be read"):
-        list(find_leftovers(f"{tmp_path}/nowhere/d.jsonl", 0.0, WEEK, pytest.fail))
+        list(find_leftovers(f"{tmp_path}/nowhere/d.jsonl", 0.0, WEEK, unexpected))
 
 
 def test_a_store_that_refuses_is_named(bucket: Place, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -303,7 +307,7 @@ def test_a_store_that_refuses_is_named(bucket: Place, store: Store, monkeypatch:
 @pytest.mark.parametrize("path", [" ", "a\0b"])
 def test_a_path_that_is_none_is_refused(path: str) -> None:
     with pytest.raises(InvalidArgumentError):
-        list(find_leftovers(path, 0.0, WEEK, pytest.fail))
+        list(find_leftovers(path, 0.0, WEEK, unexpected))
 
 
 @pytest.mark.parametrize(
