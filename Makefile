@@ -4,6 +4,7 @@
 #                     and the demo
 #   make test-all     make test, then the suites that start real clusters, object stores, a browser, several workers
 #                     and the oldest Airflow; REQUIRE=all (or a list such as unit,cluster) turns their skips into failures
+#   make pictures     take the pictures of the documentation anew, with Chromium
 #   make lint, make docs, make links, make unit, make benchmarks, make lock, make clean
 
 PYTHON ?= python3
@@ -26,7 +27,7 @@ OLDEST_PYTHON = $(shell PYENV_VERSION=3.10 python3.10 -c 'import sys; print(sys.
 # Coverage slows the tests down, so only the run of all suites measures it.
 COVERAGE = $(if $(filter test-all,$(MAKECMDGOALS)),--cov --cov-report= --cov-fail-under=0)
 
-.PHONY: help demo test test-all lint docs links unit floor benchmarks lock clean
+.PHONY: help demo test test-all lint docs links unit floor pictures benchmarks lock clean
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -77,6 +78,12 @@ test-all: test floor
 	@.venv/bin/$(PYTEST) tests/newcomer
 	@.venv/bin/$(PYTEST) tests/distributed
 	@.venv/bin/coverage report
+
+# Look at each before you commit it. Every run of the browser suite compares the words that they show.
+pictures: .venv/ready
+	@REQUIRE=browser scripts/install-system-packages
+	@REQUIRE=browser WRITE_PICTURES=1 .venv/bin/$(PYTEST) tests/browser/test_pictures.py
+	@git status --short docs/images
 
 # One after the other: each wants the machine for itself. BENCHMARKS=import_time,export runs only those.
 BENCHMARKS ?= import_time hot_threads detection event_loop triggers rate_limit export enrichment

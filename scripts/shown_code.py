@@ -2,7 +2,7 @@
 Copy the files that the guides show into their code blocks: `python -m scripts.shown_code`.
 
 A comment before a block names its file. The code stands in the page itself, so that it can be read wherever Markdown is
-shown, and in a file, so that tests run it.
+shown, and in a file, so that tests run it. A block after `<!-- layers -->` gets the layers of `pyproject.toml`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
-_BLOCK = re.compile(r"(?P<head><!-- (?P<file>\S+) -->\n```\w+\n).*?^```$", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"(?P<head><!-- (?P<file>\S+\.\w+) -->\n```\w+\n).*?^```$", re.MULTILINE | re.DOTALL)
+_LAYERS_BLOCK = re.compile(r"(?P<head><!-- layers -->\n```text\n).*?^```$", re.MULTILINE | re.DOTALL)
 _DOCSTRING = re.compile(r'\A""".*?"""\n+', re.DOTALL)
 
 
@@ -25,7 +26,8 @@ def with_code(page: str) -> str:
     :param page: the page, with a comment such as `<!-- docs/snippets/capture.py -->` before the block of each file.
     :returns: the page with these files in its blocks, without their module docstrings.
     """
-    return _BLOCK.sub(lambda block: f"{block['head']}{_code(ROOT / block['file'])}\n```", page)
+    filled = _BLOCK.sub(lambda block: f"{block['head']}{_code(ROOT / block['file'])}\n```", page)
+    return _LAYERS_BLOCK.sub(lambda block: f"{block['head']}{_layers()}\n```", filled)
 
 
 def files_of(page: str) -> list[str]:
@@ -40,6 +42,13 @@ def files_of(page: str) -> list[str]:
 
 def _code(file: Path) -> str:
     return _DOCSTRING.sub("", file.read_text(encoding="utf-8")).strip()
+
+
+def _layers() -> str:
+    """Return the layers that import-linter checks, from the top down, one a line."""
+    listed = re.search(r"^layers = \[\n(.*?)^\]", (ROOT / "pyproject.toml").read_text(), re.MULTILINE | re.DOTALL)
+    layers = re.findall(r'"([^"]+)"', listed[1]) if listed else []
+    return "\n".join(layer.replace(" | ", "  ") for layer in layers)
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from airflow_provider_mediaops.plugin.rendered_fields import NothingToShowError, read_fields
 from airflow_provider_mediaops.plugin.report import origin_remark
-from airflow_provider_mediaops.plugin.task_instances import CaptureFilter, Position
+from airflow_provider_mediaops.plugin.task_instances import CaptureFilter, ListPosition
 from airflow_provider_mediaops.plugin.templates import render
 from airflow_provider_mediaops.report_urls import NOT_MAPPED, report_url
 
@@ -129,7 +129,7 @@ def row_of(facts: TaskInstanceFacts, cluster: str, summary: CaptureSummary, *, i
     return Row(facts, cluster, summary)
 
 
-def read_position(text: str) -> Position | None:
+def read_position(text: str) -> ListPosition | None:
     """
     Read a position in the list from an address.
 
@@ -138,13 +138,13 @@ def read_position(text: str) -> Position | None:
     """
     moment, _, skipped = text.partition("~")
     try:
-        position = Position(datetime.fromisoformat(moment), int(skipped))
+        position = ListPosition(datetime.fromisoformat(moment), int(skipped))
     except ValueError:
         return None
     return position if position.ended.tzinfo and 0 <= position.skipped <= _LONGEST_ASKED else None
 
 
-def position_text(position: Position) -> str:
+def position_text(position: ListPosition) -> str:
     """
     Write a position in the list for an address.
 
@@ -158,7 +158,7 @@ def list_page(
     asked: Asked,
     *,
     notices: Sequence[str],
-    older: Position | None,
+    older: ListPosition | None,
     is_newest: bool,
     list_url: str,
     base_url: str,

@@ -56,7 +56,7 @@ class TaskInstanceFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class ListPosition:
     """
     A position in the list of captures, newest first.
 
@@ -122,7 +122,7 @@ def others_of(key: TaskInstanceKey) -> list[TaskInstanceFacts]:
     return _read(wanted.order_by(TaskInstance.end_date.desc()).limit(_MOST_OTHERS))
 
 
-def recent(wanted: CaptureFilter, after: Position | None, most: int) -> list[TaskInstanceFacts]:
+def recent(wanted: CaptureFilter, after: ListPosition | None, most: int) -> list[TaskInstanceFacts]:
     """
     List the task instances that took captures, newest first.
 
@@ -153,7 +153,7 @@ def recent(wanted: CaptureFilter, after: Position | None, most: int) -> list[Tas
     return _read(query.order_by(*order).limit(most))
 
 
-def position_after(rows: Collection[TaskInstanceFacts], before: Position | None) -> Position | None:
+def position_after(rows: Collection[TaskInstanceFacts], before: ListPosition | None) -> ListPosition | None:
     """
     Return the position after rows of the list.
 
@@ -167,7 +167,7 @@ def position_after(rows: Collection[TaskInstanceFacts], before: Position | None)
     skipped = ended.count(ended[-1])
     if before is not None and before.ended == ended[-1]:
         skipped += before.skipped
-    return Position(ended[-1], skipped)
+    return ListPosition(ended[-1], skipped)
 
 
 def _select(*, outer: bool = False) -> Select[Any]:

@@ -17,7 +17,7 @@ from rich.console import Console
 
 from airflow_provider_mediaops.sandbox.server import SandboxServer
 from scripts.demo import EXAMPLES, Demo, Run
-from tests.browser import flame_graph
+from tests.browser import flame_graph, pictures
 from tests.browser.airflow_pages import PASSWORD, TerminalAirflow, sign_in, with_accounts
 from tests.browser.connections_page import ConnectionsPage
 from tests.browser.form_values import NAMES, Entry, in_sandbox
@@ -37,8 +37,7 @@ FLAGS = (
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 )
 LAPTOP = (1366, 768)
-TERMINAL_COLUMNS = 110
-_MOST_SECONDS = 120
+_MOST_SECONDS = 240
 
 # Runs before the page's own scripts, outside of its policy.
 _WITNESS = """
@@ -243,7 +242,9 @@ def examples(
 ) -> ExamplesRun:
     """Run the example DAGs as the demo does, once, with connections that were made by the form."""
     if not done:
-        console = Console(file=io.StringIO(), force_terminal=True, width=TERMINAL_COLUMNS, highlight=False, record=True)
+        console = Console(
+            file=io.StringIO(), force_terminal=True, width=pictures.TERMINAL_COLUMNS, highlight=False, record=True
+        )
         with monkeypatch.context() as here:
             here.chdir(scratch.parent)
             runs = Demo(console, scratch).run_examples(airflow)

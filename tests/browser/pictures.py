@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).parents[2] / "docs" / "images"
 MAX_BYTES = 150_000
+TERMINAL_COLUMNS = 110
 IS_WRITING = bool(os.environ.get("WRITE_PICTURES"))
 _TEXT_WIDTH = 110
 
@@ -68,19 +69,18 @@ def stacked(page: Page, pictures: Sequence[bytes]) -> bytes:
     return page.locator("#all").screenshot()
 
 
-def of_terminal(page: Page, printed: str, *, title: str, columns: int) -> tuple[bytes, str]:
+def of_terminal(page: Page, printed: str, *, title: str) -> tuple[bytes, str]:
     """
     Draw a terminal.
 
     :param page: an empty page, to draw on.
     :param printed: what was printed, with its colors as ANSI escape codes.
     :param title: the title of the window.
-    :param columns: how wide the terminal is.
     :returns: the picture as PNG, and the text in it.
     """
     text = Text.from_ansi(printed)
     with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
-        console = Console(record=True, width=columns, file=nowhere, force_terminal=True, legacy_windows=False)
+        console = Console(record=True, width=TERMINAL_COLUMNS, file=nowhere, force_terminal=True, legacy_windows=False)
         console.print(text, soft_wrap=False)
         drawn = console.export_svg(title=title, theme=MONOKAI)
     page.route("**/*", lambda route: route.abort())  # it would ask for a font: the machine's own will do

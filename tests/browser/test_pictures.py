@@ -8,7 +8,6 @@ import pytest
 
 from airflow_provider_mediaops.report_urls import LIST_ROUTE, report_url, tab_url
 from tests.browser import airflow_pages, flame_graph, pictures
-from tests.browser.conftest import TERMINAL_COLUMNS
 from tests.browser.connections_page import ConnectionsPage
 from tests.browser.form_values import NAMES
 
@@ -60,16 +59,18 @@ def test_the_terminal_of_the_demo(examples: ExamplesRun, easel: Page) -> None:
     """The states that a task goes through depend on when they are looked at: the picture shows the end."""
     title = "What ran"
     table = examples.printed.partition(title)[2].partition("What the tasks returned")[0]
-    picture, text = pictures.of_terminal(easel, f"{title}{table.rstrip()}", title="make demo", columns=TERMINAL_COLUMNS)
+    picture, text = pictures.of_terminal(easel, f"{title}{table.rstrip()}", title="make demo")
     pictures.keep("demo_terminal", picture, text)
 
 
 def test_the_terminal_of_a_check(airflow: TerminalAirflow, default_connections: dict[str, str], easel: Page) -> None:
     command = ["mediaops", "check", default_connections["mediaops_books"]]
     # A scratch folder means nothing to readers.
-    printed = airflow.in_terminal(*command, columns=2 * TERMINAL_COLUMNS).replace(str(airflow.home), "/opt/airflow")
+    printed = airflow.in_terminal(*command, columns=2 * pictures.TERMINAL_COLUMNS).replace(
+        str(airflow.home), "/opt/airflow"
+    )
     title = " ".join(["airflow", *command])
-    picture, text = pictures.of_terminal(easel, printed.strip(), title=title, columns=TERMINAL_COLUMNS)
+    picture, text = pictures.of_terminal(easel, printed.strip(), title=title)
     pictures.keep("check_terminal", picture, text)
 
 

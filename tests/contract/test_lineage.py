@@ -14,8 +14,6 @@ from tests.contract import fresh_python, lineage_run
 
 ROOT = Path(__file__).parents[2]
 SECRET = lineage_run.USERINFO.partition(":")[2]
-# The suites on older versions run without the OpenLineage provider.
-with_openlineage = pytest.mark.airflow(">=3.3")
 
 
 class Ended:
@@ -122,7 +120,6 @@ class TestLinks:
         assert "post[-1]" not in ended.links
 
 
-@with_openlineage
 class TestOpenLineage:
     def test_the_console_shows_what_an_export_has_read_and_written(self, ended: Ended) -> None:
         event = ended.told("export", "COMPLETE")

@@ -98,9 +98,10 @@ def test_a_good_list_is_no_problem(tmp_path: Path) -> None:
     ("name", "content", "more"),
     [
         ("list.csv", b"ean,title\n9780306406157,A\nx,B\n", ["--column", "ean"]),
-        ("list.csv.gz", gzip.compress(b"isbn\n9780306406157\nx\n"), []),
+        ("list.csv.gz", gzip.compress(b"isbn\n9780306406157\nx\n", mtime=0), []),
         ("list.jsonl", b'{"isbn": "9780306406157"}\n{"isbn": "x"}\n', []),
     ],
+    ids=["csv", "csv.gz", "jsonl"],
 )
 def test_formats_with_columns(tmp_path: Path, name: str, content: bytes, more: list[str]) -> None:
     file = tmp_path / name

@@ -8,7 +8,7 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowSkipException, Asset, TaskDeferred
 from airflow.sdk.execution_time.context import OutletEventAccessors
 
-from airflow_provider_mediaops.exceptions import MediaOpsError, TemporaryError
+from airflow_provider_mediaops.exceptions import MediaOpsError, PermissionDeniedError, TemporaryError
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator, PostBulletinOperator
@@ -16,6 +16,7 @@ from airflow_provider_mediaops.triggers.event import done_event, error_event
 from tests.unit import search_cluster, video_platform
 from tests.unit.book_database import CRIME
 from tests.unit.operators.enrichment import database as database  # noqa: PLC0414 a fixture
+from tests.unit.permanent import permanent
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -135,7 +136,7 @@ class TestDeferred:
         assert len(events) == 0
         summary = {"path": str(file), "rows": 1, "bytes": 99, "found": 1, "failed": 0}
         operator = enrich(file, **arguments)
-        operator.execute_complete({"outlet_events": events}, done_event(summary), **deferred.value.kwargs)
+        operator.execute_complete({"outlet_events": events}, done_event(summary), **(deferred.value.kwargs or {}))
         assert events[ASSET].extra == {**summary, "complete": True}
         assert told(operator)[1] == [(file.as_uri(), 1, 99)]
         assert list(columns_of(operator).items())[-1] == ("source_price", "string")
@@ -159,7 +160,7 @@ class TestNotDone:
     def test_a_failed_task_has_written_nothing(self, tmp_path: Path, database: requests_mock.Mocker) -> None:
         database.get(SUBSCRIPTIONS, status_code=403, json=video_platform.error(403, "forbidden"))
         operator, events = export(tmp_path / "subs.csv"), OutletEventAccessors()
-        with pytest.raises(MediaOpsError):
+        with pytest.raises(permanent(PermissionDeniedError)):
             operator.execute({"outlet_events": events})
         assert told(operator, "failure") == ([MINE], [])
         assert events[ASSET].extra == {}

@@ -65,7 +65,7 @@ class World:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._readers = Readers()
+        self._readers = Readers()  # type: ignore[no-untyped-call]
         self._run_number = 0
         self._dags: set[str] = set()
 
@@ -103,9 +103,7 @@ class World:
         started = ended - timedelta(minutes=minutes) if ended else None
         values = {**key, "pool": "default_pool", "state": state, "try_number": 1}
         with create_session() as session:
-            session.execute(
-                insert(TaskInstance.__table__).values(**values, start_date=started, end_date=ended)  # type: ignore[arg-type]
-            )
+            session.execute(insert(TaskInstance.__table__).values(**values, start_date=started, end_date=ended))
             if fields:
                 table: Any = RenderedTaskInstanceFields.__table__
                 session.execute(insert(table).values(**key, rendered_fields=fields))
@@ -123,11 +121,11 @@ class World:
                 self._dags.add(dag_id)
                 limits = {"max_active_tasks": 1, "max_consecutive_failed_dag_runs": 0}
                 dag = {"dag_id": dag_id, "bundle_name": BUNDLE, "has_task_concurrency_limits": False, **limits}
-                session.execute(insert(DagModel.__table__).values(**dag))  # type: ignore[arg-type]
+                session.execute(insert(DagModel.__table__).values(**dag))
             known = session.query(DagRun.id).filter_by(dag_id=dag_id, run_id=run_id).first()
             if known is None:
                 run = {"dag_id": dag_id, "run_id": run_id, "run_type": "manual", "run_after": START}
-                session.execute(insert(DagRun.__table__).values(**run, state="success"))  # type: ignore[arg-type]
+                session.execute(insert(DagRun.__table__).values(**run, state="success"))
 
     def reader(self, *dags: str) -> TestClient:
         """Return the browser of a reader who may read these DAGs; ``*`` for all."""

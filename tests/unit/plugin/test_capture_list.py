@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_provider_mediaops.plugin.summaries import Summaries
+from airflow_provider_mediaops.plugin import summaries
+from airflow_provider_mediaops.plugin.reading import read_text
 from tests.unit.plugin.airflow_world import LIST_URL, START, runs_in, text
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from httpx import Response
 
+    from airflow_provider_mediaops.plugin.reading import CaptureText
     from tests.unit.plugin.airflow_world import World
 
 
@@ -161,7 +163,9 @@ class TestFilters:
         (row,) = rows(world.get(LIST_URL, since="2026-11-23T00:00"))
         assert "of-hot_write" in row
 
-    @pytest.mark.parametrize("asked", [{"dag": "x"}, {"cluster": "ü%"}, {"cluster": "%"}, {"frame": "x"}, {"dag": "_h"}])
+    @pytest.mark.parametrize(
+        "asked", [{"dag": "x"}, {"cluster": "ü%"}, {"cluster": "%"}, {"frame": "x"}, {"dag": "_h"}]
+    )
     def test_nothing_fits(self, world: World, asked: dict[str, str]) -> None:
         page = world.get(LIST_URL, **asked)
         assert not rows(page)
@@ -228,26 +232,32 @@ class TestPaging:
 
 
 class TestSummaries:
-    def test_a_text_is_read_again_only_when_it_has_changed(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    @pytest.fixture
+    def read(self, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+        """Return the paths of the texts that are read."""
+        paths: list[str] = []
+
+        def noting(path: str, *, max_bytes: int) -> CaptureText:
+            paths.append(path)
+            return read_text(path, max_bytes=max_bytes)
+
+        monkeypatch.setattr(summaries, "read_text", noting)
+        return paths
+
+    def test_a_text_is_read_again_only_when_it_has_changed(self, tmp_path: Path, read: list[str]) -> None:
         file = tmp_path / "a.txt"
         file.write_text(text("org.x.One.step"))
-        summaries, read = Summaries(10), []
-        module = "airflow_provider_mediaops.plugin.summaries"
-        original = __import__(module, fromlist=["read_text"]).read_text
-        monkeypatch.setattr(f"{module}.read_text", lambda *a, **k: read.append(a) or original(*a, **k))
-        assert summaries.of(str(file)) == summaries.of(str(file))
+        kept = summaries.Summaries(10)
+        assert kept.of(str(file)) == kept.of(str(file))
         assert len(read) == 1
         file.write_text(text("org.x.Another.step"))
-        assert summaries.of(str(file)).frame == "Another.step"
+        assert kept.of(str(file)).frame == "Another.step"
 
-    def test_only_so_many_are_kept(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_only_so_many_are_kept(self, tmp_path: Path, read: list[str]) -> None:
         files = [tmp_path / f"{number}.txt" for number in range(3)]
         for file in files:
             file.write_text(text())
-        summaries, read = Summaries(2), []
-        module = "airflow_provider_mediaops.plugin.summaries"
-        original = __import__(module, fromlist=["read_text"]).read_text
-        monkeypatch.setattr(f"{module}.read_text", lambda *a, **k: read.append(a[0]) or original(*a, **k))
+        kept = summaries.Summaries(2)
         for file in (*files, files[2], files[0]):
-            summaries.of(str(file))
+            kept.of(str(file))
         assert read == [*map(str, files), str(files[0])]

@@ -25,9 +25,7 @@ def gate() -> Iterator[threading.Event]:
 
 
 def threads(*, threads: int = 8, per_store: int = 2, waiting: int = 10, stuck_after: float = 0) -> ReaderThreads:
-    return ReaderThreads(
-        max_threads=threads, max_per_store=per_store, max_waiting=waiting, stuck_after=stuck_after
-    )
+    return ReaderThreads(max_threads=threads, max_per_store=per_store, max_waiting=waiting, stuck_after=stuck_after)
 
 
 async def hang(pool: ReaderThreads, gate: threading.Event, store: str, number: int) -> list[asyncio.Task[None]]:

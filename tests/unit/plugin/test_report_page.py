@@ -211,7 +211,7 @@ class TestWhatIsRead:
         url = world.add(run_id="r", written=text())
         paths = {"txt": str(other), "html": "/etc/passwd"}
         with create_session() as session:
-            names = {"dag_id": "hot", "run_id": "r", "task_id": "capture", "map_index": -1}
+            names: dict[str, Any] = {"dag_id": "hot", "run_id": "r", "task_id": "capture", "map_index": -1}
             XComModel.set(
                 key="return_value", value={"paths": paths, "captures": [{"paths": paths}]}, session=session, **names
             )
@@ -330,6 +330,7 @@ class TestNothingToShow:
 
     def test_fields_of_any_shape(self, world: World) -> None:
         names = ("destination", "formats", "captures", "cluster_conn_id", "when_cpu_above", "sustained_for", "require")
-        values: tuple[Any, ...] = (None, [], {}, 0, -1, 1e308, "", "x" * 5000, ["a", None], {"b": []}, True):
+        values: tuple[Any, ...] = (None, [], {}, 0, -1, 1e308, "", "x" * 5000, ["a", None], {"b": []}, True)
+        for value in values:
             fields = {**rendered(destination="/a.txt"), **json.loads(json.dumps(dict.fromkeys(names, value)))}
             assert world.get(world.add(fields=fields)).status_code == 200
