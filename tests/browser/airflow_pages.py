@@ -148,7 +148,9 @@ def task_url(url: str, dag_id: str, run_id: str, task_id: str) -> str:
 def edit_xcom(page: Page, task: str, value: dict[str, object]) -> None:
     """Replace what a task has returned, as people do below the page of the task."""
     page.goto(f"{task}/xcom")
-    page.get_by_role("button", name="Edit XCom").click()
+    # Each key of the value may have an XCom of its own beside it.
+    row = page.get_by_role("row").filter(has=page.get_by_role("cell", name="return_value", exact=True))
+    row.get_by_role("button", name="Edit XCom").click()
     form = page.get_by_role("dialog")
     form.locator(".monaco-editor textarea").focus()
     page.keyboard.press("ControlOrMeta+a")
