@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from airflow_provider_mediaops.books.api import PLAN_RATES
 from airflow_provider_mediaops.books.list_check import ListedText, check_list, lookup_cost
 from airflow_provider_mediaops.cli.files import STANDARD_INPUT, absolute_path, input_bytes
-from airflow_provider_mediaops.cli.result import Line, Result, Table
+from airflow_provider_mediaops.cli.result import Line, Result, TextTable
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, StorageError
 from airflow_provider_mediaops.storage.source_lines import InvalidSourceError
 from airflow_provider_mediaops.storage.sources import read_rows
@@ -95,12 +95,12 @@ def _parts(file: str, check: ListCheck, costs: list[LookupCost]) -> list[Part]:
     parts: list[Part] = [Line(f"{name}: {counts}", "bad" if check.invalid else "good")]
     if check.first_invalid:
         rows = [[each.line, _shortened(each.text), each.reason] for each in check.first_invalid]
-        invalid = Table(("Line", "Text", "What is wrong"), rows, "Invalid")
+        invalid = TextTable(("Line", "Text", "What is wrong"), rows, "Invalid")
         parts += [Line(""), invalid, *_more(check.invalid - len(rows))]
     if check.first_repeated:
         again = [[each.isbn13, each.times, each.first_line, each.next_line] for each in check.first_repeated]
         columns = ("ISBN", "Times", "First line", "Next line")
-        parts += [Line(""), Table(columns, again, "More than once"), *_more(check.repeated - len(again))]
+        parts += [Line(""), TextTable(columns, again, "More than once"), *_more(check.repeated - len(again))]
     return [*parts, Line(""), _cost_table(costs)]
 
 
@@ -108,7 +108,7 @@ def _more(number: int) -> list[Part]:
     return [Line(f"{number:,} more; --limit lists them, too")] if number else []
 
 
-def _cost_table(costs: list[LookupCost]) -> Table:
+def _cost_table(costs: list[LookupCost]) -> TextTable:
     knows_days = costs[0].days is not None
     columns = ("Plan", "Requests a second", "Bulk", "Requests", "Quota", "Time at least")
     rows = [
@@ -123,7 +123,7 @@ def _cost_table(costs: list[LookupCost]) -> Table:
         ]
         for cost in costs
     ]
-    return Table((*columns, "Days of quota") if knows_days else columns, rows, "Cost")
+    return TextTable((*columns, "Days of quota") if knows_days else columns, rows, "Cost")
 
 
 def _shortened(text: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.cli.result import Line, Result, Table
+from airflow_provider_mediaops.cli.result import Line, Result, TextTable
 from airflow_provider_mediaops.cli.task_states import unfinished_state
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, MediaOpsError
 from airflow_provider_mediaops.progress import duration
@@ -160,7 +160,7 @@ def _parts(search: _Search, older_than: str) -> list[Part]:
             )
             for leftover in search.found
         ]
-        parts.append(Table(("destination", "task", "rows", "size", "last written", "state"), rows))
+        parts.append(TextTable(("destination", "task", "rows", "size", "last written", "state"), rows))
     left = len(search.to_delete) - len(search.deleted)
     if search.deleted:
         parts.append(Line(f"Deleted what was staged for {_count(len(search.deleted))}.", "good"))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.cli.connections import hook_of, listed_connections, service_of
 from airflow_provider_mediaops.cli.key_rate import PER_PROCESS, figures_of, fingerprint, state_document, state_in_words
-from airflow_provider_mediaops.cli.result import Line, Result, Table
+from airflow_provider_mediaops.cli.result import Line, Result, TextTable
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, MediaOpsError, RateStoreError
 from airflow_provider_mediaops.http.rate_limit.key_state import KeyState
 from airflow_provider_mediaops.progress import duration
@@ -152,7 +152,7 @@ def _parts(document: Mapping[str, Any]) -> list[Part]:
     stores = dict.fromkeys(key["store"] for key in document["keys"])
     for store in stores:
         rows = [_row(key) for key in document["keys"] if key["store"] == store]
-        parts.append(Table(("key", "connections", "rate", "now", "last request"), rows, store))
+        parts.append(TextTable(("key", "connections", "rate", "now", "last request"), rows, store))
     if not stores:
         parts.append(Line("No connection has a rate, and no store holds a key."))
     if document["reset"]:

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from datetime import timezone
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from airflow_provider_mediaops.cli.result import Line, Table
+from airflow_provider_mediaops.cli.result import Line, TextTable
 from airflow_provider_mediaops.cluster.comparison import ComparisonSums
 from airflow_provider_mediaops.cluster.folded import measures_of, node_label
 from airflow_provider_mediaops.cluster.page.change_tables import change_tables
@@ -174,7 +174,7 @@ def _label(number: int, file: Mapping[str, Any]) -> str:
     return f"{number} · {file['taken'][11:19]}" if file["taken"] else str(number)
 
 
-def _table(table: page_tables.Table, title: str) -> Table:
+def _table(table: page_tables.Table, title: str) -> TextTable:
     """Return a table of the page for the terminal, with numbers on the right of their columns."""
     columns = []
     for at, heading in enumerate(table.columns):
@@ -183,7 +183,7 @@ def _table(table: page_tables.Table, title: str) -> Table:
         is_number = heading != "Nodes" and all(cell.number is not None for _, cell in cells)
         width = max(len(text) for text, _ in cells) if is_number else 0
         columns.append([f"{text.rjust(width)}{f' ({cell.after})' if cell.after else ''}" for text, cell in cells])
-    return Table(table.columns, list(zip(*columns, strict=True)), title)
+    return TextTable(table.columns, list(zip(*columns, strict=True)), title)
 
 
 def _abbreviated(before: str) -> str:

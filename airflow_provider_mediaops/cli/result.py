@@ -40,7 +40,7 @@ class Fields:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TextTable:
     """
     A table. Numbers stand on the right of their column.
 
@@ -65,7 +65,7 @@ class Verbatim:
     text: str
 
 
-Part: TypeAlias = Line | Fields | Table | Verbatim
+Part: TypeAlias = Line | Fields | TextTable | Verbatim
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import re
 import sys
 from typing import TYPE_CHECKING, Any, TextIO
 
-from airflow_provider_mediaops.cli.result import Fields, Line, Result, Table, Verbatim
+from airflow_provider_mediaops.cli.result import Fields, Line, Result, TextTable, Verbatim
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.http.redaction import redacted
 
@@ -102,7 +102,7 @@ class Terminal:
             values = {name: self._shown(str(value)) for name, value in part.values.items() if value is not None}
             return Fields(dict[str, object](values), self._shown(part.title), part.style)
         rows = [[value if _is_number(value) else self._shown(_cell(value)) for value in row] for row in part.rows]
-        return Table(part.columns, rows, self._shown(part.title))
+        return TextTable(part.columns, rows, self._shown(part.title))
 
     def _without_secrets(self, value: Any) -> Any:
         if isinstance(value, str):
@@ -147,7 +147,7 @@ def _write(stream: TextIO, part: Part, *, coloured: bool = True) -> None:
         stream.writelines(f"{line.rstrip()}\n" for line in plain_lines(part))
 
 
-def plain_lines(part: Line | Fields | Table) -> list[str]:
+def plain_lines(part: Line | Fields | TextTable) -> list[str]:
     """
     Return a part as plain text, for a pipe or a file: of any width, without colours.
 
@@ -174,7 +174,7 @@ def plain_lines(part: Line | Fields | Table) -> list[str]:
     ]
 
 
-def _numeric_columns(table: Table) -> list[bool]:
+def _numeric_columns(table: TextTable) -> list[bool]:
     return [
         any(_is_number(row[at]) for row in table.rows)
         and all(_is_number(row[at]) or row[at] in {None, "-"} for row in table.rows)
@@ -182,7 +182,7 @@ def _numeric_columns(table: Table) -> list[bool]:
     ]
 
 
-def _write_rich(stream: TextIO, part: Line | Fields | Table) -> None:
+def _write_rich(stream: TextIO, part: Line | Fields | TextTable) -> None:
     from rich.console import Console
 
     # rich itself heeds NO_COLOR, TERM and the terminal's width.
@@ -191,7 +191,7 @@ def _write_rich(stream: TextIO, part: Line | Fields | Table) -> None:
         console.print(renderable, soft_wrap=isinstance(part, Line))
 
 
-def _rich_forms(part: Line | Fields | Table) -> list[RenderableType]:
+def _rich_forms(part: Line | Fields | TextTable) -> list[RenderableType]:
     from rich.table import Table as RichTable
     from rich.text import Text
 

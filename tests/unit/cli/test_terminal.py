@@ -8,7 +8,7 @@ import json
 import pytest
 import yaml
 
-from airflow_provider_mediaops.cli.result import Fields, Line, Result, Table, Verbatim
+from airflow_provider_mediaops.cli.result import Fields, Line, Result, TextTable, Verbatim
 from airflow_provider_mediaops.cli.terminal import Terminal
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 
@@ -17,7 +17,7 @@ RESULT = Result(
     [
         Line("The connection works.", "good"),
         Fields({"plan": "pro", "quota left": 12, "unknown": None}, title="books"),
-        Table(["name", "requests", "open"], [["é", 7, True], ["a longer name", 1200, None]], title="Keys"),
+        TextTable(["name", "requests", "open"], [["é", 7, True], ["a longer name", 1200, None]], title="Keys"),
     ],
 )
 PLAIN = """\
@@ -63,7 +63,7 @@ def test_a_pipe_gets_plain_text() -> None:
 
 def test_a_pipe_gets_whole_lines_however_long() -> None:
     name = "n" * 5_000
-    assert name in shown(Result(None, [Table(["name"], [[name]]), Fields({"name": name})])).splitlines()
+    assert name in shown(Result(None, [TextTable(["name"], [[name]]), Fields({"name": name})])).splitlines()
 
 
 def test_a_program_gets_one_document() -> None:
@@ -95,7 +95,7 @@ def test_a_dumb_terminal_gets_no_escapes(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_table_fits_the_width_and_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    table = Table(["name", "path"], [["x" * 30, "y" * 30]])
+    table = TextTable(["name", "path"], [["x" * 30, "y" * 30]])
     lines = on_screen(Result(None, [table]), monkeypatch, COLUMNS="40", TERM="dumb").splitlines()
     assert max(map(len, lines)) <= 40
     assert sum(line.count("x") for line in lines) == 30
@@ -110,7 +110,7 @@ def test_brackets_and_colons_are_no_markup(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize("steering", ["\x1b[2J", "\x9b2J", "\u202e", "\r", "\x08"])
 def test_what_a_service_sent_does_not_steer_the_terminal(steering: str) -> None:
     text = f"name{steering}!"
-    output = shown(Result(None, [Line(text), Fields({"name": text}, text), Table(["name"], [[text]], text)]))
+    output = shown(Result(None, [Line(text), Fields({"name": text}, text), TextTable(["name"], [[text]], text)]))
     assert steering[0] not in output
     assert output.count("name\ufffd") == 5
 
@@ -121,7 +121,7 @@ def test_secrets_are_hidden(form: str) -> None:
     text = f"before {secret} after"
     result = Result(
         {text: [text, {"deep": (text,)}]},
-        [Line(text), Fields({"value": text}, text), Table(["column"], [[text]], text), Verbatim(text)],
+        [Line(text), Fields({"value": text}, text), TextTable(["column"], [[text]], text), Verbatim(text)],
     )
     output = shown(result, form, secrets=(secret,))
     assert "before *** after" in output
