@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import codecs
 import hashlib
-import threading
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cache
 from importlib.resources import files
 from importlib.util import find_spec
@@ -14,6 +13,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from airflow_provider_mediaops.exceptions import RateStoreError
 from airflow_provider_mediaops.http.rate_limit import schedule
+from airflow_provider_mediaops.http.rate_limit.releases import Releases
 from airflow_provider_mediaops.http.rate_limit.schedule import (
     CONSTANTS,
     FURTHEST_SECONDS,
@@ -102,7 +102,7 @@ class RedisStore(RateStore):
         self._address = address
         self._clock = clock
         self._client = PerProcess(self._connect)
-        self._releases = PerProcess(lambda: _Releases(self))
+        self._releases = PerProcess(lambda: Releases(self))
 
     def apply(self, name: str, operation: Operation[A], cooldown: float) -> A:
         """Apply an operation, in one round trip."""
@@ -193,48 +193,6 @@ class RedisStore(RateStore):
 
     def _cause(self, error: Exception) -> str:
         return plain_text(str(error), self.secrets).rstrip(".")
-
-
-class _Releases:
-    """
-    The slots of cancelled callers of one process, which a thread returns one after the other.
-
-    The thread ends with the last of them, or with the first that fails: the rest pass unused then. So it holds up the
-    end of the process for no longer than the server's time limit.
-
-    :param store: the store that they are returned to.
-    """
-
-    def __init__(self, store: RateStore) -> None:
-        self._store = store
-        self._lock = threading.Lock()
-        self._waiting: list[tuple[str, Release, float]] = []
-        self._is_running = False
-
-    def add(self, name: str, operation: Release, cooldown: float) -> None:
-        """Queue a slot to be returned; the parameters are those of :meth:`RateStore.release`."""
-        with self._lock:
-            if len(self._waiting) < schedule.MOST_VACANT:
-                self._waiting.append((name, operation, cooldown))
-            if self._is_running:
-                return
-            # An interpreter that is shutting down refuses to start a thread.
-            with suppress(RuntimeError):
-                threading.Thread(target=self._run, name="mediaops-rate-release").start()
-                self._is_running = True
-
-    def _run(self) -> None:
-        while True:
-            with self._lock:
-                if not self._waiting:
-                    self._is_running = False
-                    return
-                release = self._waiting.pop(0)
-            try:
-                self._store.apply(*release)
-            except (RateStoreError, ValueError):
-                with self._lock:
-                    self._waiting.clear()
 
 
 @cache

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from airflow_provider_mediaops.exceptions import RateStoreError
 from airflow_provider_mediaops.http.rate_limit import machine
 from airflow_provider_mediaops.http.rate_limit.operations import applied
+from airflow_provider_mediaops.http.rate_limit.releases import Releases
 from airflow_provider_mediaops.http.rate_limit.schedule import Schedule
 from airflow_provider_mediaops.http.rate_limit.stores import PerProcess, RateStore, Reading
 
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _BUSY_SECONDS = 5.0
-# The maximum wait for the file when a cancelled caller returns its slot: this may happen on an event loop.
-_RELEASE_SECONDS = 0.02
 # A machine does not boot this fast after it wrote the file. So another boot id within this time is another machine.
 _BOOT_SECONDS = 3.0
 # The number stands for the meaning of the columns: a version of this package that changes it uses another table.
@@ -69,23 +68,24 @@ class SqliteStore(RateStore):
         super().__init__(f"sqlite:///{path}")
         self._path = Path(path)
         self._file = PerProcess(lambda: _File(self._path))
+        self._releases = PerProcess(lambda: Releases(self))
         self._clock, self._wall, self._boot_id = clock, wall, boot_id
         self._busy_seconds = busy_seconds
 
     def apply(self, name: str, operation: Operation[A], cooldown: float) -> A:
         """Apply an operation, in a transaction that excludes other processes."""
-        return self._apply_within(self._busy_seconds, name, operation, cooldown)
+        with self._connected() as connection:
+            return self._apply(connection, name, operation, cooldown)
 
     def release(self, name: str, operation: Release, cooldown: float) -> None:
-        """Return a slot, unless others are using the file."""
-        with suppress(RateStoreError):
-            self._apply_within(min(self._busy_seconds, _RELEASE_SECONDS), name, operation, cooldown)
+        """Return a slot from a thread of its own, so that the caller does not wait for others that use the file."""
+        self._releases.get().add(name, operation, cooldown)
 
     def read(self, name: str) -> Reading | None:
         """Read a schedule; a file that is missing is not made."""
         if not self._path.exists():
             return None
-        with self._connected(self._busy_seconds) as connection:
+        with self._connected() as connection:
             row = connection.execute(_READ, (name,)).fetchone()
             now = self._clock()
             schedule = self._read(row, now, self._wall() - now, cooldown=0.0) if row else None
@@ -95,27 +95,23 @@ class SqliteStore(RateStore):
         """Return the names of all schedules; a file that is missing is not made."""
         if not self._path.exists():
             return []
-        with self._connected(self._busy_seconds) as connection:
+        with self._connected() as connection:
             return [name for (name,) in connection.execute(_NAMES)]
 
     def forget(self, name: str) -> None:
         """Remove a schedule."""
         if self._path.exists():
-            with self._connected(self._busy_seconds) as connection:
+            with self._connected() as connection:
                 connection.execute(_FORGET, (name,))
 
-    def _apply_within(self, seconds: float, name: str, operation: Operation[A], cooldown: float) -> A:
-        with self._connected(seconds) as connection:
-            return self._apply(connection, name, operation, cooldown)
-
     @contextmanager
-    def _connected(self, seconds: float) -> Iterator[sqlite3.Connection]:
+    def _connected(self) -> Iterator[sqlite3.Connection]:
         file = self._file.get()
         # Another thread holds the lock for no longer than it may wait for the file itself.
-        if not file.lock.acquire(timeout=2 * seconds):
+        if not file.lock.acquire(timeout=2 * self._busy_seconds):
             raise self._error("other threads of this process use it")
         try:
-            yield file.connect(seconds)
+            yield file.connect(self._busy_seconds)
         except (sqlite3.Error, OSError) as error:
             file.close()
             raise self._error(str(error)) from None
@@ -226,7 +222,6 @@ class _File:
             )
             _prepare(self._connection, busy_seconds)
             self._opened = self._identity()
-        self._connection.execute(f"PRAGMA busy_timeout = {busy_seconds * 1000:.0f}")
         return self._connection
 
     def close(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import struct
+import threading
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import count
@@ -47,6 +48,14 @@ def memory_store(fake: FakeClock) -> MemoryStore:
 def sqlite_store(path: Path, fake: FakeClock) -> SqliteStore:
     """Return a store in a file, by the clock of the test."""
     return SqliteStore(path, clock=lambda: fake.seconds, wall=lambda: fake.seconds, boot_id=lambda: "one boot")
+
+
+def wait_for_returned_slots() -> None:
+    """Wait until the threads that return the slots of cancelled callers have ended."""
+    for thread in threading.enumerate():
+        if thread.name == "mediaops-rate-release":
+            thread.join(240)
+            assert not thread.is_alive()
 
 
 @dataclass

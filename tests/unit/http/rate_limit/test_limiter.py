@@ -19,7 +19,7 @@ from airflow_provider_mediaops.http.rate_limit.sqlite_store import SqliteStore
 from airflow_provider_mediaops.http.rate_limit.stores import MemoryStore, RateStore, store_at
 from tests.unit.conversations import FakeClock, pauses_of, replay
 from tests.unit.http.rate_limit.limiters import limiter_of, take, tell
-from tests.unit.http.rate_limit.rate_stores import memory_store, sqlite_store
+from tests.unit.http.rate_limit.rate_stores import memory_store, sqlite_store, wait_for_returned_slots
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -110,6 +110,7 @@ class TestCancelledCallers:
             callers.append(caller)
         for caller in callers:
             caller.close()
+        wait_for_returned_slots()
         replay(limiter.acquire(), [], steps=steps, clock=fake)
         assert pauses_of(steps) == pytest.approx([1.014])
         limiter.store.close()
@@ -128,6 +129,7 @@ class TestCancelledCallers:
         caller.close()
         if not ends_first:
             asked.action()
+        wait_for_returned_slots()
         replay(limiter.acquire(), [], steps=steps, clock=fake)
         assert pauses_of(steps) == pytest.approx([1.014])
         limiter.store.close()

@@ -21,6 +21,7 @@ from airflow_provider_mediaops.http.rate_limit.redis_store import RedisStore
 from airflow_provider_mediaops.http.rate_limit.schedule import QuotaExhausted, Slot
 from tests.redis_server import running_redis
 from tests.unit.conversations import on_a_loop
+from tests.unit.http.rate_limit.rate_stores import wait_for_returned_slots
 from tests.unit.http.rate_limit.redis_errors import NEXT, error_of
 
 if TYPE_CHECKING:
@@ -75,9 +76,7 @@ class TestCancelledCallers:
         for slot in slots:
             assert isinstance(slot, Slot)
             store.release("key", Release(1_000.0, slot), 0.0)
-        for thread in threading.enumerate():
-            if thread.name == "mediaops-rate-release":
-                thread.join(240)
+        wait_for_returned_slots()
         assert wait_of(store.apply("key", NEXT, 0.0)) == pytest.approx(1_000.0, abs=400.0)
 
     def test_a_server_that_hangs_holds_up_nobody_but_the_thread_and_that_only_once(self) -> None:
@@ -93,9 +92,7 @@ class TestCancelledCallers:
         for number in range(200):
             store.release(f"key-{number}", Release(1_000.0, Slot(1.0, 2.0, 3.0, 4.0)), 0.0)
         answers.set()
-        for thread in threading.enumerate():
-            if thread.name == "mediaops-rate-release":
-                thread.join(240)
+        wait_for_returned_slots()
         # The time limit of one call, not of 200.
         assert calls == ["key-0"]
 

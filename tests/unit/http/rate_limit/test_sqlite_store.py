@@ -18,11 +18,11 @@ import pytest
 from airflow_provider_mediaops.exceptions import RateStoreError
 from airflow_provider_mediaops.http.rate_limit import machine
 from airflow_provider_mediaops.http.rate_limit.machine import network_file_system
-from airflow_provider_mediaops.http.rate_limit.operations import ExhaustQuota, Reserve
+from airflow_provider_mediaops.http.rate_limit.operations import ExhaustQuota, Release, Reserve
 from airflow_provider_mediaops.http.rate_limit.schedule import Granted, QuotaExhausted, Slot
 from airflow_provider_mediaops.http.rate_limit.sqlite_store import SqliteStore
 from tests.unit.conversations import FakeClock
-from tests.unit.http.rate_limit.rate_stores import Key, sqlite_store
+from tests.unit.http.rate_limit.rate_stores import Key, sqlite_store, wait_for_returned_slots
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -140,6 +140,24 @@ class TestFilesThatCannotBeUsed:
         assert isinstance(store.apply("key", NEXT, 0.0), Granted)
         ending.join()
         other.close()
+        store.close()
+
+    def test_a_cancelled_caller_does_not_wait_for_it(self, path: Path) -> None:
+        """It may be on an event loop; its slot is returned from a thread."""
+        store = SqliteStore(path, busy_seconds=240.0)
+        store.apply("key", NEXT, 0.0)
+        slot = store.apply("key", NEXT, 0.0)
+        assert isinstance(slot, Slot)
+        other = sqlite3.connect(path, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        store.release("key", Release(1_000.0, slot), 0.0)
+        # Had the caller waited, it would have failed here: the file is free only now.
+        other.execute("COMMIT")
+        other.close()
+        wait_for_returned_slots()
+        again = store.apply("key", NEXT, 0.0)
+        assert isinstance(again, Slot)
+        assert again.position == slot.position
         store.close()
 
     @pytest.mark.parametrize(("times", "busy_seconds"), [(2, 240.0), (1_000_000, 0.05)])
@@ -307,7 +325,7 @@ class TestTheMachine:
 
 _TAKE_ONE_ON_A_FULL_DISK = """
 import resource, sys
-from airflow_provider_mediaops.http.rate_limit.operations import ExhaustQuota, Reserve
+from airflow_provider_mediaops.http.rate_limit.operations import ExhaustQuota, Release, Reserve
 from airflow_provider_mediaops.http.rate_limit.sqlite_store import SqliteStore
 resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 SqliteStore(sys.argv[1]).apply("key", Reserve(1.0, 1, 0.9, 1e9), 0.0)
@@ -315,7 +333,7 @@ SqliteStore(sys.argv[1]).apply("key", Reserve(1.0, 1, 0.9, 1e9), 0.0)
 
 _FORK = """
 import os, sys
-from airflow_provider_mediaops.http.rate_limit.operations import ExhaustQuota, Reserve
+from airflow_provider_mediaops.http.rate_limit.operations import ExhaustQuota, Release, Reserve
 from airflow_provider_mediaops.http.rate_limit.sqlite_store import SqliteStore
 store = SqliteStore(sys.argv[1])
 take = lambda: store.apply("key", Reserve(1000.0, 1, 900.0, 1e9), 1.0).wait
