@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from airflow_provider_mediaops.cluster.capture.model import Capture
-from airflow_provider_mediaops.exceptions import StorageError
 from airflow_provider_mediaops.http.transport_settings import MAX_LARGE_REPLY_BYTES
 
 #: The size of the largest report that is read; a task takes no larger one either.
@@ -20,7 +19,7 @@ _STARTS = {
 _UTF8_MARK = b"\xef\xbb\xbf"
 
 
-class NoReportError(StorageError):
+class NoReportError(ValueError):
     """A file that holds no hot-threads report."""
 
 

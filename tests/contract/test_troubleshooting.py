@@ -27,7 +27,7 @@ MESSAGES = {title: text for title, text in sections(PAGE).items() if "| error | 
 def error_classes() -> dict[str, type[BaseException]]:
     """Return all errors of the provider, those of a room of its own included."""
     for module in pkgutil.walk_packages(airflow_provider_mediaops.__path__, "airflow_provider_mediaops."):
-        if module.name.endswith(("exceptions", "isbn", "sources", "not_found", "source_errors")):
+        if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
     found: dict[str, type[BaseException]] = {}
     todo: list[type[BaseException]] = [MediaOpsError, InvalidArgumentError, TaskStoppedError]
