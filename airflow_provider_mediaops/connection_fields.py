@@ -109,7 +109,7 @@ _CLUSTER_FIELDS: dict[str, Any] = {
     },
     "max_report_mb": {
         "label": "Largest report (MB)",
-        "description": "The largest report of hot threads that is read, in MB. A capture may take three times of it in "
+        "description": "The largest report of hot threads that is read, in MB. A capture may take five times of it in "
         "memory. Default: 256.",
         "schema": {"type": ["integer", "null"], "minimum": 1, "maximum": 4096},
     },

@@ -1,7 +1,8 @@
 """
 What differs between the versions of Airflow that the provider runs on: 3.1, 3.2 and 3.3.
 
-No other module tries an import of Airflow's to find out its version. Each name here says with which minimum version it
+No other module tries an import of Airflow's to find out its version, but ``plugin/airflow_plugin.py``: every process of
+Airflow loads it, so it imports next to nothing. Each name here says with which minimum version it
 can go. Some differences of Airflow 3.1 are handled in their place, and can go with the minimum version 3.2:
 
 - ``hooks/connection/form.py``: it asks the hook class for the connection form; later versions read the metadata.
