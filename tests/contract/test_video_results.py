@@ -39,7 +39,7 @@ def test_the_results_of_the_tasks_are_those_that_are_shown(sandbox: SandboxServe
 
     assert run.state == "success"
     with create_session() as session:
-        (event,) = session.scalars(select(AssetEvent))
+        (event,) = session.scalars(select(AssetEvent).where(AssetEvent.source_run_id == run.run_id))
         assert event.extra == {name: value for name, value in run.values["export"].items() if name in event.extra}
         assert {"path", "rows", "bytes", "complete"} <= set(event.extra)
     assert shape(run.values["wait"]) == shape(shown("subscription_sensor_result"))
