@@ -18,7 +18,7 @@ from tests.browser.one_dag import READER, OneDagAuthManager
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from playwright.sync_api import Frame, Page
+    from playwright.sync_api import Frame, Locator, Page
 
 #: Each account with its role. Who has none may sign in, and nothing else.
 ROLES = {"admin": "admin", "author": "user", READER: "viewer", "guest": ""}
@@ -145,6 +145,23 @@ def task_url(url: str, dag_id: str, run_id: str, task_id: str) -> str:
     return f"{url}/dags/{dag_id}/runs/{quote(run_id)}/tasks/{task_id}"
 
 
+def write_in_editor(page: Page, within: Locator, text: str) -> None:
+    """
+    Replace the text of an editor of Airflow's.
+
+    :param page: the page that it is on.
+    :param within: the part of the page that has this editor only.
+    :param text: the text.
+    """
+    # Newer versions of the editor take what is typed in an element of their own, and keep the other one for some keys.
+    within.locator(".monaco-editor").locator(".native-edit-context, textarea.inputarea").first.focus()
+    page.keyboard.press("ControlOrMeta+a")
+    page.keyboard.insert_text(text)
+    # It has closed each bracket and quotation mark itself, too.
+    page.keyboard.press("ControlOrMeta+Shift+End")
+    page.keyboard.press("Delete")
+
+
 def edit_xcom(page: Page, task: str, value: dict[str, object]) -> None:
     """Replace what a task has returned, as people do below the page of the task."""
     page.goto(f"{task}/xcom")
@@ -152,9 +169,7 @@ def edit_xcom(page: Page, task: str, value: dict[str, object]) -> None:
     row = page.get_by_role("row").filter(has=page.get_by_role("cell", name="return_value", exact=True))
     row.get_by_role("button", name="Edit XCom").click()
     form = page.get_by_role("dialog")
-    form.locator(".monaco-editor textarea").focus()
-    page.keyboard.press("ControlOrMeta+a")
-    page.keyboard.insert_text(json.dumps(value))
+    write_in_editor(page, form, json.dumps(value))
     with page.expect_response(lambda reply: reply.request.method == "PATCH") as reply:
         form.get_by_role("button", name="Save").click()
     assert reply.value.ok

@@ -6,6 +6,8 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from tests.browser.airflow_pages import write_in_editor
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from contextlib import AbstractContextManager
@@ -62,9 +64,7 @@ class ConnectionsPage:
     def fill_json(self, extra: Mapping[str, Any]) -> None:
         """Replace the JSON of all extra fields, as somebody does who has it in another file."""
         self.unfold("Extra Fields JSON")
-        self.form.locator(".monaco-editor textarea").focus()
-        self._page.keyboard.press("ControlOrMeta+a")
-        self._page.keyboard.insert_text(json.dumps(extra))
+        write_in_editor(self._page, self.form, json.dumps(extra))
         # The editor hands its text on when it loses the focus.
         self.form.get_by_role("button", name="Save").focus()
 

@@ -32,6 +32,7 @@ class Entry:
         self._labels = {**_STANDARD, **CONNECTION_TYPES[kind]["ui-field-behaviour"]["relabeling"]}
         self._fields: dict[str, Any] = CONNECTION_TYPES[kind]["conn-fields"]
         self._saved: dict[str, Any] = {"extra": {}}
+        self._is_there = False
 
     def add(self, connection: dict[str, Any]) -> None:
         """Make the connection."""
@@ -50,16 +51,15 @@ class Entry:
     def _write(self, connection: dict[str, Any]) -> None:
         before, self._saved = self._saved, connection
         extra = _changes(before["extra"], connection["extra"])
-        if any(
-            not self._takes(name, value) or not self._takes(name, before["extra"].get(name))
-            for name, value in extra.items()
-        ):
+        # Of a connection that is there, the form shows those extra fields only that it has a value for.
+        if extra and (self._is_there or not all(self._takes(name, value) for name, value in extra.items())):
             self._page.fill_json(connection["extra"])
             extra = {}
         standard = {name: value for name, value in _changes(before, connection).items() if name in self._labels}
         self._page.fill({self._labels[name]: _text(value) for name, value in standard.items()})
         self._page.fill({self._fields[name]["label"]: _text(value) for name, value in extra.items()})
         self._page.save()
+        self._is_there = True
 
     def _takes(self, name: str, value: object) -> bool:
         """Whether the form has a field that takes this value: any other has to be written as JSON."""

@@ -189,7 +189,7 @@ class TestWithoutRights:
     def test_who_may_read_another_dag_gets_its_page(
         self, sign_in_as: SignIn, airflow: LocalAirflow, examples: ExamplesRun
     ) -> None:
-        [task] = airflow.task_instances(READABLE, examples.runs[READABLE].run_id)
+        task, *_ = airflow.task_instances(READABLE, examples.runs[READABLE].run_id)
         reply = sign_in_as(READER).goto(
             report_url(READABLE, examples.runs[READABLE].run_id, task.task_id, base_url=airflow.url)
         )

@@ -23,7 +23,7 @@ DAG_ID = "system_deferred_export"
 PAGES = 5
 # Seconds that a call would wait, and those that the service asks for: a worker's attempt would end.
 MAX_WAIT, SOON, LATER = 2, 20, 3_000
-REFUSED = {"refused": SOON, "restarted": LATER}
+REFUSED = {"put_off": SOON, "restarted": LATER}
 PAGES_BEFORE = 2
 NAMES = ("in_worker", *REFUSED)
 
@@ -56,7 +56,7 @@ def exported(airflow: WatchedAirflow, platforms: dict[str, SandboxServer]) -> Ex
     def states() -> dict[str, str | None]:
         return {task.name: task.state for task in airflow.task_instances(DAG_ID, run_id)}
 
-    wait_for(lambda: states()["refused"] == "success", "the shorter wait is over")
+    wait_for(lambda: states()["put_off"] == "success", "the shorter wait is over")
     wait_for(lambda: 429 in statuses(platforms["restarted"]), "the longer one has begun")
     arguments = [text for text in airflow.trigger_arguments() if "/restarted.csv" in text]
     before = states()
@@ -94,7 +94,7 @@ def test_a_refusal_costs_one_request_and_no_try(
 
 @pytest.mark.usefixtures("exported")
 def test_the_service_is_given_the_time_that_it_asked_for(platforms: dict[str, SandboxServer]) -> None:
-    times = [request.at for request in platforms["refused"].state.requests]
+    times = [request.at for request in platforms["put_off"].state.requests]
     waits = [(later - earlier).total_seconds() for earlier, later in itertools.pairwise(times)]
     assert waits[PAGES_BEFORE] >= SOON
 

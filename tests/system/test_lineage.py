@@ -85,7 +85,7 @@ def test_asset_events_say_what_was_written(run: Ended, airflow: WatchedAirflow, 
 
 def test_the_web_interface_has_the_links(run: Ended, airflow: WatchedAirflow) -> None:
     links = {task: airflow.links(run.dag_id, run.run_id, task) for task in ("enrich", "export", "capture", "fail")}
-    task = f"/dags/system_lineage/runs/{quote(run.run_id, safe='')}/tasks"
+    task = f"{airflow.url}/dags/system_lineage/runs/{quote(run.run_id, safe='')}/tasks"
     assert links == {
         "enrich": {"Dataset": f"{task}/enrich/asset_events"},
         "export": {"Dataset": f"{task}/export/asset_events"},

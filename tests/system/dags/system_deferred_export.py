@@ -11,7 +11,7 @@ from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperato
 OUTPUT = os.environ["MEDIAOPS_OUTPUT"]
 
 with DAG(dag_id="system_deferred_export", schedule=None):
-    for name in ("in_worker", "refused", "restarted"):
+    for name in ("in_worker", "put_off", "restarted"):
         ExportSubscriptionsOperator(
             task_id=name,
             destination=f"{OUTPUT}/deferred_export/{name}.csv",
