@@ -1,4 +1,4 @@
-"""What the operators tell the events of their outlets and OpenLineage, in each way in which a task may go."""
+"""What the operators put into the events of their outlets and give to OpenLineage, however a task ends."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     import requests_mock
 
-    from airflow_provider_mediaops.lineage.trace import Trace
+    from airflow_provider_mediaops.lineage.task_lineage import TaskLineage
     from tests.unit.conftest import Supervisor
 
 VIDEO, CLUSTER = "https://video.example", "http://cluster.example:9200"
@@ -44,8 +44,8 @@ def _services(supervisor: Supervisor, database: requests_mock.Mocker) -> None:
 
 @pytest.fixture(autouse=True)
 def _plain(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Look at what OpenLineage would be told, also where it is not installed."""
-    monkeypatch.setattr("airflow_provider_mediaops.lineage.openlineage.operator_lineage", lambda trace: trace)
+    """Look at what OpenLineage would get, also if it is not installed."""
+    monkeypatch.setattr("airflow_provider_mediaops.lineage.openlineage.operator_lineage", lambda lineage: lineage)
 
 
 def export(destination: object, **arguments: Any) -> ExportSubscriptionsOperator:
@@ -71,13 +71,15 @@ def run(operator: Any) -> dict[str, Any]:
 def told(operator: Any, when: str = "complete") -> tuple[list[str], list[tuple[str, int | None, int | None]]]:
     """Give what OpenLineage is told: the URIs that are read, and those that are written with their rows and bytes."""
     ask = getattr(operator, f"get_openlineage_facets_on_{when}")
-    trace: Trace = ask() if when == "start" else ask(None)
-    return [place.uri for place in trace.reads], [(place.uri, place.rows, place.bytes) for place in trace.writes]
+    lineage: TaskLineage = ask() if when == "start" else ask(None)
+    return [dataset.uri for dataset in lineage.inputs], [
+        (dataset.uri, dataset.rows, dataset.bytes) for dataset in lineage.outputs
+    ]
 
 
 def columns_of(operator: Any) -> Any:
     """Give the columns of what was written, as OpenLineage is told."""
-    return operator.get_openlineage_facets_on_complete(None).writes[0].columns
+    return operator.get_openlineage_facets_on_complete(None).outputs[0].columns
 
 
 MINE = "mediaops-video://mediaops_video_default/subscriptions/mine"
@@ -120,7 +122,7 @@ class TestDone:
     def test_the_columns_of_a_list_are_known_once_it_is_read(self, tmp_path: Path) -> None:
         (tmp_path / "list.csv").write_text(f"isbn,price\n{CRIME},9.5\n")
         operator = enrich(tmp_path / "books.csv", source=str(tmp_path / "list.csv"))
-        assert operator.get_openlineage_facets_on_start().writes[0].columns is None  # type: ignore[union-attr]
+        assert operator.get_openlineage_facets_on_start().outputs[0].columns is None  # type: ignore[union-attr]
         run(operator)
         assert columns_of(operator)["source_price"] == "string"
         assert told(operator)[0] == [(tmp_path / "list.csv").as_uri(), BOOKS]
