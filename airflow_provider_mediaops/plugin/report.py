@@ -10,7 +10,7 @@ from airflow_provider_mediaops.cluster.capture.reason import TakenFor
 from airflow_provider_mediaops.cluster.page.document import PageCapture, page
 from airflow_provider_mediaops.plugin.reading import NoFileError, read_text
 from airflow_provider_mediaops.plugin.rendered_fields import NothingToShowError, is_capture, read_fields
-from airflow_provider_mediaops.plugin.summaries import parsed, taken_at
+from airflow_provider_mediaops.plugin.summaries import parsed
 from airflow_provider_mediaops.plugin.templates import around_report
 from airflow_provider_mediaops.report_urls import NOT_MAPPED
 
@@ -44,8 +44,8 @@ class ReadCapture:
     @property
     def taken(self) -> datetime | None:
         """When it was taken: as its nodes say, else when the file was written; None if neither is known."""
-        if taken := taken_at(self.report):
-            return taken
+        if self.report.taken:
+            return self.report.taken
         written = self.text.version.modified
         return None if written is None else datetime.fromtimestamp(written, timezone.utc)
 
@@ -141,11 +141,11 @@ def report_page(
 
 def origin_remark(taken: datetime | None, facts: TaskInstanceFacts) -> str:
     """
-    Return whether a capture cannot be that of a task instance, because it was taken outside of its time.
+    Return a remark on a capture that cannot be that of a task instance, because it was taken outside of its time.
 
     :param taken: when the capture was taken; None if it is unknown.
     :param facts: the task instance.
-    :returns: a sentence; empty if the capture can be its own.
+    :returns: a sentence; empty if the capture may be its own.
     """
     if taken is None:
         return ""
@@ -164,7 +164,7 @@ def origin_remark(taken: datetime | None, facts: TaskInstanceFacts) -> str:
 
 def replaced_remark(facts: TaskInstanceFacts, others: Iterable[TaskInstanceFacts]) -> str:
     """
-    Return whether a later instance of the same task has written to the same destination.
+    Return a remark on a later instance of the same task that has written to the same destination.
 
     :param facts: the task instance.
     :param others: other instances of the task.

@@ -58,23 +58,13 @@ def summarize(report: HotThreadsReport) -> TextSummary:
     working = next((method for method in found.methods if method.peak and method.name not in WAITING), None)
     thread = found.threads[0].heat if found.threads and found.threads[0].heat.peak else None
     return TextSummary(
-        taken=taken_at(report),
+        taken=report.taken,
         frame=method_cell(working.name).text if working else "",
         frame_amount=figure(working.peak, found.measure) if working else "",
         thread=readable(thread.name) if thread else "",
         nodes=len(found.nodes),
         strip=strip_of(report),
     )
-
-
-def taken_at(report: HotThreadsReport) -> datetime | None:
-    """
-    Return when a report was taken.
-
-    :param report: the report.
-    :returns: the earliest time that a node prints, in UTC; None if none does.
-    """
-    return min((node.timestamp for node in report.nodes if node.timestamp), default=None)
 
 
 def parsed(text: str, path: str) -> HotThreadsReport:

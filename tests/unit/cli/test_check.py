@@ -10,7 +10,7 @@ import pytest
 from airflow_provider_mediaops.http.rate_limit.operations import ExhaustQuota
 from airflow_provider_mediaops.http.rate_limit.sqlite_store import SqliteStore
 from tests.unit import book_database, search_cluster, video_platform
-from tests.unit.cli.conftest import command
+from tests.unit.cli.commands import command
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,7 +12,7 @@ from airflow_provider_mediaops.cluster import report_files
 from airflow_provider_mediaops.cluster.capture.model import Capture
 from airflow_provider_mediaops.cluster.folded import folded
 from airflow_provider_mediaops.cluster.hot_threads import parse
-from tests.unit.cli.file_commands import command
+from tests.unit.cli.commands import command
 from tests.unit.hot_threads_text import ATTACKS, cpu, section, thread
 
 if TYPE_CHECKING:

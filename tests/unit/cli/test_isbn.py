@@ -11,8 +11,8 @@ import pytest
 
 from airflow_provider_mediaops.books.isbn import normalise
 from airflow_provider_mediaops.books.list_check import ListedText, check_list, lookup_cost
-from airflow_provider_mediaops.cli.isbn import duration
-from tests.unit.cli.file_commands import command
+from airflow_provider_mediaops.cli.isbn import at_least
+from tests.unit.cli.commands import command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -280,5 +280,5 @@ def test_the_cost(
         (199 * 86_400 + 5_000, "199 d 1 h"),
     ],
 )
-def test_a_duration_has_two_units(seconds: float, written: str) -> None:
-    assert duration(seconds) == written
+def test_a_minimum_duration_has_two_units(seconds: float, written: str) -> None:
+    assert at_least(seconds) == written

@@ -15,7 +15,7 @@ from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.storage.dataset import Dataset
 from airflow_provider_mediaops.storage.formats import FlatView
 from airflow_provider_mediaops.storage.ownership import Owner
-from tests.unit.cli.conftest import command
+from tests.unit.cli.commands import command
 
 if TYPE_CHECKING:
     from collections.abc import Callable
