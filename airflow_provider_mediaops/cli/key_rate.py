@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 #: The store that other processes do not share, so that this one cannot see what theirs holds.
 PER_PROCESS = "memory://"
-# The digits of a digest that tell the keys of one store apart.
+# So many digits of a digest distinguish the keys of one store.
 _FINGERPRINT_LENGTH = 12
 _STATES = {
     "unseen": "cannot be seen from here: each process keeps its own",

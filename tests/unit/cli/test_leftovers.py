@@ -153,7 +153,7 @@ def test_a_task_that_was_cleared_while_somebody_was_asked_is_kept(
     assert len(hidden(tmp_path)) == 2
 
 
-def test_without_airflows_database_it_is_told(
+def test_without_airflows_database_it_is_reported(
     left: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(_: str) -> None:

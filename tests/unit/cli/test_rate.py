@@ -140,7 +140,7 @@ def test_a_store_that_cannot_be_used_is_a_problem(books: Callable[..., str], tmp
 
 
 @pytest.mark.usefixtures("store")
-def test_a_database_that_cannot_be_read_is_told(books: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_database_that_cannot_be_read_is_reported(books: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
     def fail() -> set[str]:
         raise ConnectionError("postgresql://airflow:d4tabase-s3cr3t@db")
 

@@ -1,4 +1,4 @@
-"""What OpenLineage is told, with Airflow's OpenLineage provider and without it."""
+"""What OpenLineage gets, with Airflow's OpenLineage provider and without it."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_an_asset_has_the_name_that_the_operators_give() -> None:
     assert (found.namespace, found.name) == (dataset.namespace, dataset.name)
 
 
-def test_without_the_provider_nothing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_provider_nothing_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("openlineage", "airflow.providers.openlineage", "airflow.providers.openlineage.extractors"):
         monkeypatch.setitem(sys.modules, module, None)
     assert operator_lineage(LINEAGE) is None
