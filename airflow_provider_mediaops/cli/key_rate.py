@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.http.rate_limit.key_state import KeyState
     from airflow_provider_mediaops.http.rate_limit.limiter import RateLimiter
 
-#: The store that other processes do not share, so that this one cannot see what theirs holds.
+#: The address of the store in memory. Each process has its own, which this process cannot read.
 PER_PROCESS = "memory://"
 # So many digits of a digest distinguish the keys of one store.
 _FINGERPRINT_LENGTH = 12

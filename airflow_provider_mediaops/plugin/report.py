@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.plugin.task_instances import TaskInstanceFacts
 
 #: The most bytes of text that are read for a page.
-MOST_BYTES = 12_000_000
+MAX_PAGE_BYTES = 12_000_000
 
 # The clocks of the cluster and of Airflow may differ by this much.
 _SLACK = timedelta(minutes=5)
@@ -43,7 +43,7 @@ class ReadCapture:
 
     @property
     def taken(self) -> datetime | None:
-        """When it was taken: as its nodes say, else when the file was written; None if neither is known."""
+        """Return when it was taken, as its nodes say, else when the file was written; None if neither is known."""
         if self.report.taken:
             return self.report.taken
         written = self.text.version.modified
@@ -73,12 +73,12 @@ class ReadCaptures:
     missing: tuple[str, ...]
 
 
-def read_captures(fields: CaptureFields, *, most_bytes: int = MOST_BYTES) -> ReadCaptures:
+def read_captures(fields: CaptureFields, *, max_bytes: int = MAX_PAGE_BYTES) -> ReadCaptures:
     """
     Read the captures of a task instance. May block.
 
     :param fields: its rendered template fields.
-    :param most_bytes: the most bytes to read, over all texts.
+    :param max_bytes: the most bytes to read, over all texts.
     :returns: the captures, at least one.
     :raises NothingToShowError: if there is none, or one cannot be read or is no report.
     """
@@ -86,12 +86,12 @@ def read_captures(fields: CaptureFields, *, most_bytes: int = MOST_BYTES) -> Rea
     missing: list[NoFileError] = []
     for path in fields.texts:
         try:
-            text = read_text(path, max_bytes=most_bytes)
+            text = read_text(path, max_bytes=max_bytes)
         except NoFileError as error:
             missing.append(error)
         else:
             found.append(ReadCapture(text, parsed(text.text, text.version.path)))
-            most_bytes = max(1, most_bytes - text.version.size)
+            max_bytes = max(1, max_bytes - text.version.size)
     if not found:
         raise missing[0]
     return ReadCaptures(tuple(found), tuple(error.sentence for error in missing))
