@@ -101,7 +101,7 @@ class Pages:
             sentences = [error.sentence, *_about_state(facts)]
             return _message(request, HTTPStatus.OK, "There is no report to show", sentences, key=key)
         except NoAnswerError as error:
-            sentences = [f"{str(error)[:1].upper()}{str(error)[1:]}.", "Try again later."]
+            sentences = [f"{error}.", "Try again later."]
             return _message(request, HTTPStatus.SERVICE_UNAVAILABLE, "No answer in time", sentences, key=key)
 
     async def _report(self, request: Request, facts: TaskInstanceFacts, before: str) -> str:
