@@ -23,7 +23,7 @@ class NoAnswerError(Exception):
     """
     The work did not end in time, or was not begun.
 
-    :param store: the store, as at the beginning of a sentence.
+    :param store: the store.
     :param reason: what happened, in words that follow its name.
     """
 

@@ -135,11 +135,11 @@ def store_of(path: str) -> str:
     Return the store of a file. If it hangs, all its files do.
 
     :param path: a path of :class:`CaptureFields`.
-    :returns: scheme, connection and bucket; ``The local disk`` for files of this machine.
+    :returns: scheme, connection and bucket; ``local disk`` for files of this machine.
     """
     scheme = _SCHEME.match(path)
     if scheme is None or scheme[1] in _LOCAL:
-        return "The local disk"
+        return "local disk"
     return scheme[0] + path[scheme.end() :].partition("/")[0]
 
 
