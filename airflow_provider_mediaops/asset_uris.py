@@ -1,5 +1,5 @@
 """
-The URIs of assets for what the operators read from the three services and post to them.
+Check and make the URIs of assets: what the operators read from the three services, and post to them.
 
 The part after the scheme is the id of the connection, so that no address of a service stands in an asset. Files and
 objects have the URIs of their own stores; Airflow and its providers check those.
@@ -58,11 +58,11 @@ def sanitize_uri(uri: SplitResult) -> SplitResult:
     pattern, known = _PATHS[uri.scheme]
     conn_id = uri.netloc.rpartition("@")[2]
     if not conn_id:
-        raise ValueError(f"An asset {uri.scheme}:// names a connection first: {uri.scheme}://<conn_id>{known}.")
+        raise ValueError(f"The asset URI {uri.scheme}:// has no connection: write {uri.scheme}://<conn_id>{known}.")
     if uri.query:
-        raise ValueError(f"An asset {uri.scheme}:// has no query: remove what follows the question mark.")
+        raise ValueError(f"An asset URI {uri.scheme}:// takes no query: remove what follows the question mark.")
     if not pattern.fullmatch(uri.path):
-        raise ValueError(f"An asset {uri.scheme}://{conn_id} goes on with {known}; not {uri.path!r}.")
+        raise ValueError(f"The path of the asset URI {uri.scheme}://{conn_id} is {known}; not {uri.path!r}.")
     return uri._replace(netloc=conn_id, fragment="")
 
 

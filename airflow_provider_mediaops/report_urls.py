@@ -1,7 +1,7 @@
 """
-Name the addresses of the pages in Airflow that show captures.
+Return the addresses of the pages in Airflow: those of this provider, and Airflow's own of a task instance.
 
-Operators import this module while DAG files are parsed, so it imports next to nothing.
+Every process of Airflow imports this module with the plugin, so it imports next to nothing.
 """
 
 from __future__ import annotations
@@ -47,8 +47,25 @@ def tab_url(dag_id: str, run_id: str, task_id: str, map_index: int = NOT_MAPPED,
     :param map_index: the index of a mapped task; -1 if the task is not mapped.
     :param base_url: Airflow's own address or its path, such as ``[api] base_url``; empty for a path from the root.
     """
+    tab = f"plugin/{TAB_ROUTE}"
+    return task_instance_url(dag_id, run_id, task_id, map_index, tab=tab, base_url=base_url)
+
+
+def task_instance_url(
+    dag_id: str, run_id: str, task_id: str, map_index: int = NOT_MAPPED, *, tab: str, base_url: str = ""
+) -> str:
+    """
+    Return the address of a tab of a task instance in Airflow's web interface.
+
+    :param dag_id: the DAG.
+    :param run_id: its run.
+    :param task_id: the task.
+    :param map_index: the index of a mapped task; -1 if the task is not mapped.
+    :param tab: the tab, such as ``xcom``.
+    :param base_url: Airflow's own address or its path, such as ``[api] base_url``; empty for a path from the root.
+    """
     parts = ["dags", dag_id, "runs", run_id, "tasks", task_id]
     if map_index != NOT_MAPPED:
         parts += ["mapped", str(map_index)]
-    path = "/".join(quote(part, safe="") for part in [*parts, "plugin", TAB_ROUTE])
-    return f"{base_url.rstrip('/')}/{path}"
+    path = "/".join(quote(part, safe="") for part in parts)
+    return f"{base_url.rstrip('/')}/{path}/{tab}"

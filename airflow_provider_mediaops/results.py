@@ -1,5 +1,5 @@
 """
-Types of what operators and sensors return, and of what a trigger's event holds: for annotations in your own tasks.
+Types of the results of operators and sensors, and of the payload of a trigger's event, for annotations in your tasks.
 
 An editor then completes the keys, and a type checker knows their values::
 

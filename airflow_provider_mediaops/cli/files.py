@@ -15,7 +15,7 @@ STANDARD_INPUT = STANDARD_OUTPUT = "-"
 
 def input_bytes(terminal: Terminal) -> BinaryIO:
     """
-    Return the standard input. Whoever sits at a terminal is told how to end it.
+    Return the standard input. A person at a terminal is shown how to end it.
 
     :param terminal: the streams.
     """

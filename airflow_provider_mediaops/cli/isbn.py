@@ -118,7 +118,7 @@ def _cost_table(costs: list[LookupCost]) -> TextTable:
             cost.bulk,
             cost.requests,
             cost.quota,
-            duration(cost.seconds),
+            at_least(cost.seconds),
             *([cost.days] if knows_days else []),
         ]
         for cost in costs
@@ -130,9 +130,9 @@ def _shortened(text: str) -> str:
     return text if len(text) <= _LONGEST_TEXT else f"{text[: _LONGEST_TEXT - 1]}…"
 
 
-def duration(seconds: float) -> str:
+def at_least(seconds: float) -> str:
     """
-    Write a time in its two largest units, rounded up to a second.
+    Return a minimum duration in its two largest units, rounded up to a second.
 
     :param seconds: the time in seconds.
     :returns: such as ``2 d 3 h``, ``5 min 10 s`` or ``0 s``.

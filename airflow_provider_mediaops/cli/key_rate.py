@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.http.rate_limit.key_state import KeyState
     from airflow_provider_mediaops.http.rate_limit.limiter import RateLimiter
 
-#: The store that other processes do not share, so that this one cannot see what theirs holds.
+#: The address of the store in memory. Each process has its own, which this process cannot read.
 PER_PROCESS = "memory://"
-# The digits of a digest that tell the keys of one store apart.
+# So many digits of a digest distinguish the keys of one store.
 _FINGERPRINT_LENGTH = 12
 _STATES = {
     "unseen": "cannot be seen from here: each process keeps its own",

@@ -48,10 +48,9 @@ def report_facts(capture: Capture) -> dict[str, Any]:
     """
     report = capture.report
     sampled = next((node for node in report.nodes if node.interval), None)
-    taken = min((node.timestamp for node in report.nodes if node.timestamp), default=None)
     failures = [(node_label(node), node.failure) for node in report.nodes if node.failure]
     return {
-        "taken": taken and _iso(taken),
+        "taken": report.taken and _iso(report.taken),
         "interval": sampled and sampled.interval,
         "nodes": len(report.nodes),
         "threads": sum(len(node.threads) for node in report.nodes),

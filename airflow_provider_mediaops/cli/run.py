@@ -55,7 +55,7 @@ def run(command: Command, options: argparse.Namespace, terminal: Terminal | None
         except BrokenPipeError:
             raise
         except OSError as error:
-            terminal.say(f"{command.name}: {_told(error)}", "bad")
+            terminal.say(f"{command.name}: {_in_words(error)}", "bad")
             return PROBLEM
         except KeyboardInterrupt:
             terminal.say(f"{command.name}: stopped.", "warning")
@@ -72,7 +72,7 @@ def _function_of(command: Command) -> Callable[[argparse.Namespace, Terminal], R
     return function
 
 
-def _told(error: OSError) -> str:
+def _in_words(error: OSError) -> str:
     # The text of one from the system is "[Errno 2] No such file or directory: 'name'".
     if error.strerror is None:
         return str(error)

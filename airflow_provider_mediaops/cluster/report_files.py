@@ -1,4 +1,4 @@
-"""Read hot-threads reports that somebody has kept: recognize what is none, and say what it is instead."""
+"""Read hot-threads reports from files. A file of another kind is refused with the kind that it is."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What a task has read and written, for asset events, OpenLineage and links."""
+"""The inputs and outputs of tasks, for asset events, OpenLineage and links."""

@@ -1,4 +1,4 @@
-"""Choose what the event of an asset says about the result of a task: a few plain values."""
+"""Choose the values of a task's result that go into the event of an asset."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Write the paths of files and objects as others may see them: without connections, as URIs, as pages of consoles."""
+"""Turn the paths of files and objects into URIs and pages of consoles, without the ids of connections."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _AMAZON, _GOOGLE = ("s3", "s3a", "s3n"), ("gs", "gcs")
 
 def conn_id_in(path: str) -> str | None:
     """
-    Return the user information of a path, which Airflow reads as the id of a connection.
+    Return the id of the connection in a path: its user information.
 
     :param path: the path of a file or object, such as ``s3://conn_id@bucket/key``.
     :returns: the id; None if there is none.

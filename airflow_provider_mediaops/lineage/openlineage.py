@@ -1,4 +1,4 @@
-"""Tell Airflow's OpenLineage provider what a task reads and writes."""
+"""Translate the lineage of a task into the classes of Airflow's OpenLineage provider."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
     from openlineage.client.generated.base import InputDataset, OutputDataset
 
-    from airflow_provider_mediaops.lineage.trace import Place, Trace
+    from airflow_provider_mediaops.lineage.task_lineage import LineageDataset, TaskLineage
 
 
-def operator_lineage(trace: Trace) -> OperatorLineage[Any, Any] | None:
+def operator_lineage(lineage: TaskLineage) -> OperatorLineage[Any, Any] | None:
     """
-    Return what a task reads and writes in the classes of OpenLineage.
+    Return the lineage of a task in the classes of OpenLineage.
 
-    :param trace: what it reads and writes.
+    :param lineage: the lineage.
     :returns: the inputs and outputs, each output with its schema, rows and size as far as they are known; None without
         the OpenLineage provider.
     """
@@ -25,17 +25,19 @@ def operator_lineage(trace: Trace) -> OperatorLineage[Any, Any] | None:
         from airflow.providers.openlineage.extractors import OperatorLineage
     except ImportError:
         return None
-    return OperatorLineage(inputs=[_input(place) for place in trace.reads], outputs=list(map(_output, trace.writes)))
+    return OperatorLineage(
+        inputs=[_input(dataset) for dataset in lineage.inputs], outputs=list(map(_output, lineage.outputs))
+    )
 
 
-def _input(place: Place) -> InputDataset:
+def _input(described: LineageDataset) -> InputDataset:
     from airflow.providers.common.compat.openlineage.facet import InputDataset
 
-    namespace, name = openlineage_name(place.uri)
+    namespace, name = openlineage_name(described.uri)
     return InputDataset(namespace=namespace, name=name)
 
 
-def _output(place: Place) -> OutputDataset:
+def _output(described: LineageDataset) -> OutputDataset:
     from airflow.providers.common.compat.openlineage.facet import (
         OutputDataset,
         OutputStatisticsOutputDatasetFacet,
@@ -43,12 +45,12 @@ def _output(place: Place) -> OutputDataset:
         SchemaDatasetFacetFields,
     )
 
-    namespace, name = openlineage_name(place.uri)
+    namespace, name = openlineage_name(described.uri)
     dataset = OutputDataset(namespace=namespace, name=name)
-    if place.columns is not None:
-        fields = [SchemaDatasetFacetFields(name=column, type=kind) for column, kind in place.columns.items()]
+    if described.columns is not None:
+        fields = [SchemaDatasetFacetFields(name=column, type=kind) for column, kind in described.columns.items()]
         dataset.facets = {"schema": SchemaDatasetFacet(fields=fields)}
-    if place.rows is not None or place.bytes is not None:
-        statistics = OutputStatisticsOutputDatasetFacet(rowCount=place.rows, size=place.bytes)
+    if described.rows is not None or described.bytes is not None:
+        statistics = OutputStatisticsOutputDatasetFacet(rowCount=described.rows, size=described.bytes)
         dataset.outputFacets = {"outputStatistics": statistics}
     return dataset

@@ -1,4 +1,4 @@
-"""Say in the events of a task's outlets what the task has written."""
+"""Put what a task has written into the events of its outlets."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ if TYPE_CHECKING:
 
     from airflow.sdk import Context
 
-    from airflow_provider_mediaops.lineage.trace import Trace
+    from airflow_provider_mediaops.lineage.task_lineage import TaskLineage
 
 
-def note_in_events(context: Context, outlets: Iterable[Any], trace: Trace, warn: Callable[..., None]) -> None:
+def note_in_events(context: Context, outlets: Iterable[Any], lineage: TaskLineage, warn: Callable[..., None]) -> None:
     """
     Put the facts of a task into the events of its outlets.
 
@@ -23,7 +23,7 @@ def note_in_events(context: Context, outlets: Iterable[Any], trace: Trace, warn:
 
     :param context: the task's context.
     :param outlets: the task's outlets; those that are no assets are left alone.
-    :param trace: what the task has written.
+    :param lineage: the task's lineage; of its outputs, the first is what the events are about.
     :param warn: logs a warning.
     """
     from airflow.providers.common.compat.sdk import Asset, AssetAlias
@@ -33,10 +33,10 @@ def note_in_events(context: Context, outlets: Iterable[Any], trace: Trace, warn:
     for outlet in outlets:
         try:
             if isinstance(outlet, AssetAlias):
-                for written in trace.writes[:1]:
-                    context["outlet_events"][outlet].add(Asset(uri=written.uri), extra=dict(trace.facts))
+                for written in lineage.outputs[:1]:
+                    context["outlet_events"][outlet].add(Asset(uri=written.uri), extra=dict(lineage.facts))
             elif isinstance(outlet, (Asset, AssetRef)):
-                context["outlet_events"][outlet].extra.update(trace.facts)
+                context["outlet_events"][outlet].extra.update(lineage.facts)
         except (AirflowRuntimeError, TypeError, ValueError) as error:
             warn("The event of the outlet %s says nothing about what was written: %s", _name_of(outlet), error)
 

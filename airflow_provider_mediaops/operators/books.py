@@ -19,8 +19,8 @@ from airflow_provider_mediaops.arguments import (
 )
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, StorageError
 from airflow_provider_mediaops.operators.dataset_owner import digest_of, owner_of
+from airflow_provider_mediaops.operators.lineage_task import LineageTask
 from airflow_provider_mediaops.operators.links import DatasetLink
-from airflow_provider_mediaops.operators.traced_task import TracedTask
 from airflow_provider_mediaops.task_failure import ending_task, is_end_templated, is_templated, use_retry_policy
 from airflow_provider_mediaops.task_stop import StoppableTask
 from airflow_provider_mediaops.triggers.deferral import deferral_timeout, ending_at_execution_timeout, read_deferrable
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.books.batch.rows import IsbnRow
     from airflow_provider_mediaops.enrichment.attempt import Enrichment
     from airflow_provider_mediaops.enrichment.options import EnrichmentOptions
-    from airflow_provider_mediaops.lineage.trace import Trace
+    from airflow_provider_mediaops.lineage.task_lineage import TaskLineage
     from airflow_provider_mediaops.storage.dataset import Dataset, Staging
     from airflow_provider_mediaops.storage.formats import CsvFormulas
     from airflow_provider_mediaops.storage.ownership import Owner
     from airflow_provider_mediaops.storage.source_columns import ColumnType
 
 
-class EnrichIsbnsOperator(TracedTask, StoppableTask, BaseOperator):
+class EnrichIsbnsOperator(LineageTask, StoppableTask, BaseOperator):
     """
     Look up a list of ISBNs, and write a dataset with one row per ISBN, in the order of the list.
 
@@ -222,11 +222,11 @@ class EnrichIsbnsOperator(TracedTask, StoppableTask, BaseOperator):
         self._note_in_events(context, summary)
         return summary
 
-    def _trace(self, outcome: Mapping[str, Any] | None) -> Trace:
-        from airflow_provider_mediaops.lineage.trace import enrichment_trace
+    def _lineage(self, outcome: Mapping[str, Any] | None) -> TaskLineage:
+        from airflow_provider_mediaops.lineage.task_lineage import enrichment_lineage
 
         lists: dict[str, Any] = {"source": self.source, "keep": self.keep_columns, "columns": self._columns}
-        return enrichment_trace(self.books_conn_id, str(self.destination), self.format, **lists, summary=outcome)
+        return enrichment_lineage(self.books_conn_id, str(self.destination), self.format, **lists, summary=outcome)
 
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
         """Resume after the triggerer, and end at ``execution_timeout`` as in a worker."""

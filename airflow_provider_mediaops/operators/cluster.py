@@ -23,8 +23,8 @@ from airflow_provider_mediaops.arguments import (
 )
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, StorageError, TemporaryError
 from airflow_provider_mediaops.operators.dataset_owner import owner_of
+from airflow_provider_mediaops.operators.lineage_task import LineageTask
 from airflow_provider_mediaops.operators.links import HotThreadsReportLink
-from airflow_provider_mediaops.operators.traced_task import TracedTask
 from airflow_provider_mediaops.task_failure import ending_task, is_templated, use_retry_policy
 from airflow_provider_mediaops.task_stop import StoppableTask
 from airflow_provider_mediaops.triggers.deferral import (
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.capture.files import CaptureFiles
     from airflow_provider_mediaops.cluster.capture.on_spike import CapturePlan
     from airflow_provider_mediaops.cluster.cpu import CpuWatch
-    from airflow_provider_mediaops.lineage.trace import Trace
+    from airflow_provider_mediaops.lineage.task_lineage import TaskLineage
 
 # The arguments about the wait, with their defaults.
 _WAIT = {"sustained_for": 0, "require": "any", "poll_interval": 30, "wait_timeout": None, "on_timeout": "skip"}
@@ -66,7 +66,7 @@ _WEEK_SECONDS = 7 * 86_400.0
 _LONGEST_SECONDS = 1e9
 
 
-class CaptureHotThreadsOperator(TracedTask, StoppableTask, BaseOperator):
+class CaptureHotThreadsOperator(LineageTask, StoppableTask, BaseOperator):
     """
     Capture the hot threads of a search cluster's nodes into files, at once or the moment nodes run hot.
 
@@ -322,10 +322,10 @@ class CaptureHotThreadsOperator(TracedTask, StoppableTask, BaseOperator):
             raise AirflowSkipException(f"{what}.")
         raise AirflowSensorTimeout(f"{what}.")
 
-    def _trace(self, outcome: Mapping[str, Any] | None) -> Trace:
-        from airflow_provider_mediaops.lineage.trace import capture_trace
+    def _lineage(self, outcome: Mapping[str, Any] | None) -> TaskLineage:
+        from airflow_provider_mediaops.lineage.task_lineage import capture_lineage
 
-        return capture_trace(self.cluster_conn_id, str(self.destination), self.formats, outcome)
+        return capture_lineage(self.cluster_conn_id, str(self.destination), self.formats, outcome)
 
     def _log_sentence(self, level: int, sentence: str) -> None:
         self.log.log(level, "%s", sentence)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 from airflow.providers.common.compat.sdk import BaseOperatorLink, conf
 
@@ -13,8 +12,6 @@ if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
     from airflow.sdk.types import TaskInstanceKey
 
-# The map index of a task that is not mapped.
-_NOT_MAPPED = -1
 _PLUGIN = "airflow_provider_mediaops.plugin"
 _ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3")
 
@@ -41,7 +38,7 @@ class HotThreadsReportLink(BaseOperatorLink):
 
         if not _has_succeeded(ti_key) or not _has_tab() or "txt" not in read_formats(getattr(operator, "formats", ())):
             return ""
-        return tab_url(ti_key.dag_id, ti_key.run_id, ti_key.task_id, _map_index(ti_key), base_url=_base_url())
+        return tab_url(*_names(ti_key), base_url=_base_url())
 
 
 class DatasetLink(BaseOperatorLink):
@@ -64,6 +61,7 @@ class DatasetLink(BaseOperatorLink):
         :returns: the address, which holds nothing of a connection; empty if the task has not succeeded.
         """
         from airflow_provider_mediaops.lineage.locations import console_url, uri_of
+        from airflow_provider_mediaops.report_urls import task_instance_url
 
         destination = getattr(operator, "destination", None)
         if not _has_succeeded(ti_key) or not isinstance(destination, str):
@@ -71,11 +69,12 @@ class DatasetLink(BaseOperatorLink):
         page = console_url(uri_of(destination))
         if page and not _has_own_endpoint(destination):
             return page
-        return _task_url(ti_key, "asset_events" if operator.outlets else "xcom")
+        tab = "asset_events" if operator.outlets else "xcom"
+        return task_instance_url(*_names(ti_key), tab=tab, base_url=_base_url())
 
 
 def _has_succeeded(ti_key: Any) -> bool:
-    # A key of a task instance, without a state, is given for what has ended.
+    # Airflow passes the running task instance, with its state; others pass a bare key of one that has ended.
     return getattr(ti_key, "state", None) in (None, "success")
 
 
@@ -88,7 +87,7 @@ def _has_tab() -> bool:
 
 
 def _has_own_endpoint(destination: str) -> bool:
-    """Return whether the store of a path is another one than the cloud's own, or that cannot be found out."""
+    """Return whether the store of a path may be another than the cloud's own, which has no page in its console."""
     from airflow.providers.common.compat.sdk import AirflowException, BaseHook
     from airflow.sdk.exceptions import AirflowRuntimeError
 
@@ -106,15 +105,11 @@ def _has_own_endpoint(destination: str) -> bool:
     return "endpoint_url" in extra or "service_config" in extra
 
 
-def _task_url(ti_key: Any, tab: str) -> str:
-    parts = ["dags", ti_key.dag_id, "runs", ti_key.run_id, "tasks", ti_key.task_id]
-    if (map_index := _map_index(ti_key)) != _NOT_MAPPED:
-        parts += ["mapped", str(map_index)]
-    return f"{_base_url().rstrip('/')}/{'/'.join(quote(part, safe='') for part in [*parts, tab])}"
+def _names(ti_key: Any) -> tuple[str, str, str, int]:
+    from airflow_provider_mediaops.report_urls import NOT_MAPPED
 
-
-def _map_index(ti_key: Any) -> int:
-    return _NOT_MAPPED if ti_key.map_index is None else ti_key.map_index
+    map_index = NOT_MAPPED if ti_key.map_index is None else ti_key.map_index
+    return ti_key.dag_id, ti_key.run_id, ti_key.task_id, map_index
 
 
 def _base_url() -> str:

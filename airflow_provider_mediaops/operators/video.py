@@ -10,8 +10,8 @@ from airflow.providers.common.compat.sdk import BaseOperator
 
 from airflow_provider_mediaops.arguments import path_text, read_choice, read_flag, read_identifier, read_path
 from airflow_provider_mediaops.exceptions import TemporaryError, UncertainDeliveryError
+from airflow_provider_mediaops.operators.lineage_task import LineageTask
 from airflow_provider_mediaops.operators.links import DatasetLink
-from airflow_provider_mediaops.operators.traced_task import TracedTask
 from airflow_provider_mediaops.task_failure import ending_task, is_end_templated, is_templated, use_retry_policy
 from airflow_provider_mediaops.task_stop import StoppableTask
 from airflow_provider_mediaops.triggers.deferral import (
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from airflow.sdk import Context, ObjectStoragePath
 
-    from airflow_provider_mediaops.lineage.trace import Trace
+    from airflow_provider_mediaops.lineage.task_lineage import TaskLineage
     from airflow_provider_mediaops.storage.dataset import Dataset, Staging
     from airflow_provider_mediaops.storage.formats import CsvFormulas
     from airflow_provider_mediaops.video.api import SubscriptionQuery
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.video.export import Export
 
 
-class PostBulletinOperator(TracedTask, StoppableTask, BaseOperator):
+class PostBulletinOperator(LineageTask, StoppableTask, BaseOperator):
     """
     Post a bulletin to the channel of the connection's user, and return the activity.
 
@@ -106,10 +106,10 @@ class PostBulletinOperator(TracedTask, StoppableTask, BaseOperator):
         self._note_in_events(context, activity)
         return activity
 
-    def _trace(self, outcome: Mapping[str, Any] | None) -> Trace:
-        from airflow_provider_mediaops.lineage.trace import bulletin_trace
+    def _lineage(self, outcome: Mapping[str, Any] | None) -> TaskLineage:
+        from airflow_provider_mediaops.lineage.task_lineage import bulletin_lineage
 
-        return bulletin_trace(self.video_conn_id, outcome)
+        return bulletin_lineage(self.video_conn_id, outcome)
 
     def _on_uncertain(self) -> OnUncertain:
         return cast("OnUncertain", read_choice("on_uncertain", self.on_uncertain, ("fail", "retry")))
@@ -157,7 +157,7 @@ class PostBulletinOperator(TracedTask, StoppableTask, BaseOperator):
         return activity.to_dict()
 
 
-class ExportSubscriptionsOperator(TracedTask, StoppableTask, BaseOperator):
+class ExportSubscriptionsOperator(LineageTask, StoppableTask, BaseOperator):
     """
     Write all subscriptions of a channel, or those of a list, to a dataset.
 
@@ -313,10 +313,10 @@ class ExportSubscriptionsOperator(TracedTask, StoppableTask, BaseOperator):
         with ending_at_execution_timeout(self):
             return super().resume_execution(next_method, next_kwargs, context)
 
-    def _trace(self, outcome: Mapping[str, Any] | None) -> Trace:
-        from airflow_provider_mediaops.lineage.trace import export_trace
+    def _lineage(self, outcome: Mapping[str, Any] | None) -> TaskLineage:
+        from airflow_provider_mediaops.lineage.task_lineage import export_lineage
 
-        return export_trace(self.video_conn_id, str(self.destination), self.format, self._filter(), outcome)
+        return export_lineage(self.video_conn_id, str(self.destination), self.format, self._filter(), outcome)
 
     def _parameters(self, query: SubscriptionQuery) -> dict[str, Any]:
         """Return all arguments that affect the dataset's content."""

@@ -98,7 +98,7 @@ class MediaOpsPlugin(AirflowPlugin):
 
     @classmethod
     def on_load(cls, *_: Any, **__: Any) -> None:
-        """Say so if this version of Airflow cannot have the pages."""
+        """Log if this version of Airflow cannot have the pages."""
         if not HAS_SESSION_COOKIES:
             _log.info(
                 "The pages about hot threads need Airflow 3.1.1 or newer: before, a page within Airflow's own does not "

@@ -101,7 +101,10 @@ class Pages:
             sentences = [error.sentence, *_about_state(facts)]
             return _message(request, HTTPStatus.OK, "There is no report to show", sentences, key=key)
         except NoAnswerError as error:
-            sentences = [f"{str(error)[:1].upper()}{str(error)[1:]}.", "Try again later."]
+            reason = str(error)
+            # An address keeps its small letters.
+            first = reason[:1] if "://" in reason else reason[:1].upper()
+            sentences = [f"{first}{reason[1:]}.", "Try again later."]
             return _message(request, HTTPStatus.SERVICE_UNAVAILABLE, "No answer in time", sentences, key=key)
 
     async def _report(self, request: Request, facts: TaskInstanceFacts, before: str) -> str:

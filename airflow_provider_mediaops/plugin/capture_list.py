@@ -53,7 +53,7 @@ class Asked:
 
     @property
     def values(self) -> dict[str, str]:
-        """The parameters that are given."""
+        """Return the parameters that are given."""
         every = {
             "dag": self.dag,
             "cluster": self.cluster,

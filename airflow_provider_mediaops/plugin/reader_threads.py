@@ -1,8 +1,8 @@
 """
-Run what may block in threads of its own, few and bounded: a store that hangs does not hold up the API server.
+Run blocking work in a bounded number of threads, so that a store that hangs does not hold up the API server.
 
-A thread that hangs cannot be stopped. It keeps its place, so that there are never more of them; other stores have
-places left. The threads are daemons: the API server does not wait for them when it stops.
+A thread that hangs cannot be stopped. It counts against the limits of its store and of all, and each store leaves
+threads for the others. The threads are daemons: the API server does not wait for them when it stops.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class ReaderThreads:
     :param max_threads: how many there are at the same time.
     :param max_per_store: how many of them may work for one store.
     :param max_waiting: how much work may wait for a thread; more is refused at once.
-    :param stuck_after: after how many seconds work counts as stuck: if all that a store may have is, no more is begun.
+    :param stuck_after: the seconds after which work counts as stuck. A store whose threads are all stuck gets no more.
     """
 
     def __init__(self, *, max_threads: int, max_per_store: int, max_waiting: int, stuck_after: float) -> None:

@@ -1,5 +1,5 @@
 """
-Find out from the rendered template fields of a task instance where its captures are.
+Read the paths of captures from the rendered template fields of their task instance.
 
 Airflow stores these fields when the task starts. Nobody can edit them later, unlike XComs. The files that the page
 reads follow from them alone.
@@ -132,7 +132,7 @@ def cause_in(fields: Mapping[str, object]) -> str:
 
 def store_of(path: str) -> str:
     """
-    Return the store of a file: files of one store hang together if it does not answer.
+    Return the store of a file. If it hangs, all its files do.
 
     :param path: a path of :class:`CaptureFields`.
     :returns: scheme, connection and bucket; ``local disk`` for files of this machine.

@@ -10,7 +10,7 @@ from airflow_provider_mediaops.cluster.capture.reason import TakenFor
 from airflow_provider_mediaops.cluster.page.document import PageCapture, page
 from airflow_provider_mediaops.plugin.reading import NoFileError, read_text
 from airflow_provider_mediaops.plugin.rendered_fields import NothingToShowError, is_capture, read_fields
-from airflow_provider_mediaops.plugin.summaries import parsed, taken_at
+from airflow_provider_mediaops.plugin.summaries import parsed
 from airflow_provider_mediaops.plugin.templates import around_report
 from airflow_provider_mediaops.report_urls import NOT_MAPPED
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.plugin.task_instances import TaskInstanceFacts
 
 #: The most bytes of text that are read for a page.
-MOST_BYTES = 12_000_000
+MAX_PAGE_BYTES = 12_000_000
 
 # The clocks of the cluster and of Airflow may differ by this much.
 _SLACK = timedelta(minutes=5)
@@ -43,9 +43,9 @@ class ReadCapture:
 
     @property
     def taken(self) -> datetime | None:
-        """When it was taken: as its nodes say, else when the file was written; None if neither is known."""
-        if taken := taken_at(self.report):
-            return taken
+        """Return when it was taken, as its nodes say, else when the file was written; None if neither is known."""
+        if self.report.taken:
+            return self.report.taken
         written = self.text.version.modified
         return None if written is None else datetime.fromtimestamp(written, timezone.utc)
 
@@ -73,12 +73,12 @@ class ReadCaptures:
     missing: tuple[str, ...]
 
 
-def read_captures(fields: CaptureFields, *, most_bytes: int = MOST_BYTES) -> ReadCaptures:
+def read_captures(fields: CaptureFields, *, max_bytes: int = MAX_PAGE_BYTES) -> ReadCaptures:
     """
     Read the captures of a task instance. May block.
 
     :param fields: its rendered template fields.
-    :param most_bytes: the most bytes to read, over all texts.
+    :param max_bytes: the most bytes to read, over all texts.
     :returns: the captures, at least one.
     :raises NothingToShowError: if there is none, or one cannot be read or is no report.
     """
@@ -86,12 +86,12 @@ def read_captures(fields: CaptureFields, *, most_bytes: int = MOST_BYTES) -> Rea
     missing: list[NoFileError] = []
     for path in fields.texts:
         try:
-            text = read_text(path, max_bytes=most_bytes)
+            text = read_text(path, max_bytes=max_bytes)
         except NoFileError as error:
             missing.append(error)
         else:
             found.append(ReadCapture(text, parsed(text.text, text.version.path)))
-            most_bytes = max(1, most_bytes - text.version.size)
+            max_bytes = max(1, max_bytes - text.version.size)
     if not found:
         raise missing[0]
     return ReadCaptures(tuple(found), tuple(error.sentence for error in missing))
@@ -141,11 +141,11 @@ def report_page(
 
 def origin_remark(taken: datetime | None, facts: TaskInstanceFacts) -> str:
     """
-    Return whether a capture cannot be that of a task instance, because it was taken outside of its time.
+    Return a remark on a capture that cannot be that of a task instance, because it was taken outside of its time.
 
     :param taken: when the capture was taken; None if it is unknown.
     :param facts: the task instance.
-    :returns: a sentence; empty if the capture can be its own.
+    :returns: a sentence; empty if the capture may be its own.
     """
     if taken is None:
         return ""
@@ -164,7 +164,7 @@ def origin_remark(taken: datetime | None, facts: TaskInstanceFacts) -> str:
 
 def replaced_remark(facts: TaskInstanceFacts, others: Iterable[TaskInstanceFacts]) -> str:
     """
-    Return whether a later instance of the same task has written to the same destination.
+    Return a remark on a later instance of the same task that has written to the same destination.
 
     :param facts: the task instance.
     :param others: other instances of the task.

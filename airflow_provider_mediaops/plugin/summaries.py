@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.plugin.strip import StripBar
 
 #: The largest text that is read for a row of the list, in bytes.
-MOST_BYTES = 4_000_000
+MAX_ROW_BYTES = 4_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,29 +52,19 @@ def summarize(report: HotThreadsReport) -> TextSummary:
     Summarize a report.
 
     :param report: the report.
-    :returns: its summary; what the cluster sent is fit to be shown.
+    :returns: its summary, without characters that a page cannot show.
     """
     found = compare([report])
     working = next((method for method in found.methods if method.peak and method.name not in WAITING), None)
     thread = found.threads[0].heat if found.threads and found.threads[0].heat.peak else None
     return TextSummary(
-        taken=taken_at(report),
+        taken=report.taken,
         frame=method_cell(working.name).text if working else "",
         frame_amount=figure(working.peak, found.measure) if working else "",
         thread=readable(thread.name) if thread else "",
         nodes=len(found.nodes),
         strip=strip_of(report),
     )
-
-
-def taken_at(report: HotThreadsReport) -> datetime | None:
-    """
-    Return when a report was taken.
-
-    :param report: the report.
-    :returns: the earliest time that a node prints, in UTC; None if none does.
-    """
-    return min((node.timestamp for node in report.nodes if node.timestamp), default=None)
 
 
 def parsed(text: str, path: str) -> HotThreadsReport:
@@ -95,7 +85,7 @@ def parsed(text: str, path: str) -> HotThreadsReport:
 
 class Summaries:
     """
-    The summaries of the captures that were listed last. Threads may share them.
+    Keep the summaries of the captures that were listed last. Threads may share one.
 
     :param most: how many to keep.
     """
@@ -107,7 +97,7 @@ class Summaries:
 
     def of(self, path: str) -> TextSummary:
         """
-        Return the summary of a text; read it if it was not, or has changed since. May block.
+        Return the summary of a text. It is read if it is new or has changed. May block.
 
         :param path: the path of the text.
         :returns: its summary.
@@ -118,7 +108,7 @@ class Summaries:
             if version in self._kept:
                 self._kept.move_to_end(version)
                 return self._kept[version]
-        read = read_text(path, max_bytes=MOST_BYTES)
+        read = read_text(path, max_bytes=MAX_ROW_BYTES)
         summary = summarize(parsed(read.text, read.version.path))
         if read.version.modified is None:
             # Another text of the same size would be taken for this one.

@@ -9,6 +9,7 @@ import pty
 import re
 import subprocess
 import sys
+import threading
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
@@ -57,12 +58,16 @@ class TerminalAirflow(LocalAirflow):
         with (self.home / "terminal.log").open("wb") as log, os.fdopen(leader, "rb", buffering=0) as screen:
             process = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=follower, stderr=log)
             os.close(follower)
+            # A command that hangs has no end that could be read.
+            limit = threading.Timer(_RUN_SECONDS, process.kill)
+            limit.start()
             printed = b""
             # A terminal ends with an error, once nobody has it open any more.
             with contextlib.suppress(OSError):
                 while part := screen.read(65536):
                     printed += part
             process.wait()
+            limit.cancel()
         return printed.decode().replace("\r\n", "\n")
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def easel(chromium: Browser) -> Iterator[Page]:
-    """Give an empty page to draw on."""
+    """Yield an empty page to draw on."""
     page = chromium.new_page(viewport={"width": 1100, "height": 800})
     yield page
     page.close()

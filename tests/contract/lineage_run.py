@@ -23,7 +23,7 @@ USERINFO = "key:hunter2-the-secret"
 
 
 def make(folder: Path) -> DAG:
-    """Give a DAG whose tasks end in each way."""
+    """Return a DAG whose tasks end in each way."""
     source = folder / "list.csv"
     source.write_text("isbn,price\n9780140449136,9.5\nnone,1\n")
     quick: dict[str, Any] = {"interval": "10ms", "snapshots": 2}

@@ -33,12 +33,12 @@ class Ended:
         self.lineage: list[dict[str, Any]] = [json.loads(text) for text in re.findall(r'\{"eventTime".*\}', log)]
 
     def extra_of(self, task: str, uri: str) -> Any:
-        """Give the extra of the event that a task has made of an asset."""
+        """Return the extra of the event that a task has made of an asset."""
         [extra] = [extra for task_id, _, asset, extra in self.events if (task_id, asset) == (task, uri)]
         return extra
 
-    def told(self, task: str, kind: str) -> dict[str, Any]:
-        """Give the event of a task that OpenLineage was told."""
+    def openlineage_event(self, task: str, kind: str) -> dict[str, Any]:
+        """Return the event of a task that OpenLineage got."""
         [event] = [e for e in self.lineage if (e["job"]["name"], e["eventType"]) == (f"lineage.{task}", kind)]
         return event
 
@@ -121,7 +121,7 @@ class TestLinks:
 
 class TestOpenLineage:
     def test_the_console_shows_what_an_export_has_read_and_written(self, ended: Ended) -> None:
-        event = ended.told("export", "COMPLETE")
+        event = ended.openlineage_event("export", "COMPLETE")
         assert names(event["inputs"]) == [("mediaops-video://mediaops_video_default", "subscriptions/mine")]
         assert names(event["outputs"]) == [("file", f"{ended.folder}/export.parquet")]
         (output,) = event["outputs"]
@@ -132,11 +132,11 @@ class TestOpenLineage:
         assert (fields[0], fields[-1]) == (("id", "string"), ("record", "string"))
 
     def test_the_start_says_what_is_meant_to_be_written(self, ended: Ended) -> None:
-        event = ended.told("export", "START")
+        event = ended.openlineage_event("export", "START")
         assert names(event["outputs"]) == [("file", f"{ended.folder}/export.parquet")]
         assert event["outputs"][0]["outputFacets"] == {}
 
-    def test_each_instance_of_a_mapped_task_that_was_deferred_is_told(self, ended: Ended) -> None:
+    def test_each_instance_of_a_mapped_task_that_was_deferred_is_reported(self, ended: Ended) -> None:
         events = [e for e in ended.lineage if (e["job"]["name"], e["eventType"]) == ("lineage.enrich", "COMPLETE")]
         assert sorted(name for event in events for name in names(event["outputs"])) == [
             ("file", f"{ended.folder}/{name}.csv") for name in "ab"
@@ -149,19 +149,19 @@ class TestOpenLineage:
             assert event["outputs"][0]["outputFacets"]["outputStatistics"]["rowCount"] == 2
 
     def test_a_capture_has_read_hot_threads_into_its_files(self, ended: Ended) -> None:
-        event = ended.told("capture", "COMPLETE")
+        event = ended.openlineage_event("capture", "COMPLETE")
         assert names(event["inputs"]) == [("mediaops-cluster://mediaops_cluster_default", "hot_threads")]
         assert names(event["outputs"]) == [
             ("file", f"{ended.folder}/hot.{suffix}") for suffix in ("txt", "json", "folded", "html")
         ]
 
     def test_a_failed_task_has_written_nothing(self, ended: Ended) -> None:
-        event = ended.told("fail", "FAIL")
+        event = ended.openlineage_event("fail", "FAIL")
         assert names(event["inputs"]) == [("mediaops-video://there_is_none", "subscriptions/mine")]
         assert event["outputs"] == []
 
     def test_a_bulletin_goes_to_the_platform(self, ended: Ended) -> None:
-        event = ended.told("post", "COMPLETE")
+        event = ended.openlineage_event("post", "COMPLETE")
         assert names(event["outputs"]) == [("mediaops-video://mediaops_video_default", "bulletins")]
 
 

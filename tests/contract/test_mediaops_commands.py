@@ -77,7 +77,7 @@ def test_the_version_is_shown() -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_wrong_use_is_told_with_its_exit_code(form: tuple[str, ...]) -> None:
+def test_wrong_use_is_reported_with_its_exit_code(form: tuple[str, ...]) -> None:
     done = fresh_python.run(*form, "sandbox", "--port", "99999999")
     assert done.returncode == 2
     assert "99999999 is no port" in done.stderr

@@ -61,7 +61,7 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def environment(
     sandbox: SandboxServer, wheel: Path, packages: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, str]:
-    """Give the environment of the newcomer's terminals; the values of their own are those of the sandbox."""
+    """Return the environment of the newcomer's terminals. The services in it are those of the sandbox."""
     machine = tmp_path_factory.mktemp("machine")
     home, programs = machine / "home", machine / "bin"
     home.mkdir()

@@ -1,4 +1,4 @@
-"""What docs/start.md tells a newcomer to type and to save, read from the page itself."""
+"""The lines to type and the files to save of docs/start.md, read from the page itself."""
 
 from __future__ import annotations
 
@@ -82,6 +82,6 @@ def steps(page: str) -> Iterator[Step]:
 
 
 def shows(output: str, line: str) -> bool:
-    """Tell whether an output has a line as the page shows it, however wide its columns are."""
+    """Return whether an output has a line as the page shows it, however wide its columns are."""
     words = [re.escape(word) if word != "…" else ".*" for word in line.split()]
     return re.search(r"\s*".join(words), output) is not None

@@ -80,7 +80,7 @@ class Newcomer:
 
 @pytest.fixture(scope="module")
 def home(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Do all of the page, and give the home that it leaves."""
+    """Do all of the page, and return the home that it leaves."""
     folder = tmp_path_factory.mktemp("terminals") / "empty"
     folder.mkdir()
     with Processes(grace=30) as processes, Terminal(folder, environment, folder.parent / "terminal.log") as terminal:

@@ -30,8 +30,8 @@ def folder(output: Path) -> Path:
     return output / "lineage"
 
 
-def told(run: Ended, task: str) -> dict[str, dict[str, Any]]:
-    """Give what OpenLineage's console transport wrote into a task's log: the last event of each kind."""
+def openlineage_events(run: Ended, task: str) -> dict[str, dict[str, Any]]:
+    """Return what OpenLineage's console transport wrote into a task's log: the last event of each kind."""
     events = [json.loads(text) for text in re.findall(r'\{"eventTime".*\}', run.log(task))]
     return {event["eventType"]: event for event in events}
 
@@ -40,7 +40,7 @@ def names(datasets: list[dict[str, Any]]) -> list[tuple[str, str]]:
     return [(dataset["namespace"], dataset["name"]) for dataset in datasets]
 
 
-def test_openlineage_is_told_of_an_enrichment_in_the_triggerer(run: Ended, folder: Path) -> None:
+def test_openlineage_learns_of_an_enrichment_in_the_triggerer(run: Ended, folder: Path) -> None:
     assert run.states == {
         "give_list": "success",
         "enrich": "success",
@@ -48,7 +48,7 @@ def test_openlineage_is_told_of_an_enrichment_in_the_triggerer(run: Ended, folde
         "capture": "success",
         "fail": "failed",
     }
-    event = told(run, "enrich")["COMPLETE"]
+    event = openlineage_events(run, "enrich")["COMPLETE"]
     assert names(event["inputs"]) == [
         ("file", f"{folder}/list.csv"),
         ("mediaops-books://mediaops_books_default", "books"),
@@ -62,16 +62,16 @@ def test_openlineage_is_told_of_an_enrichment_in_the_triggerer(run: Ended, folde
     assert fields[-1] == ("source_price", "string")
 
 
-def test_openlineage_is_told_of_an_export_and_a_capture(run: Ended, folder: Path) -> None:
-    export = told(run, "export")["COMPLETE"]
+def test_openlineage_learns_of_an_export_and_a_capture(run: Ended, folder: Path) -> None:
+    export = openlineage_events(run, "export")["COMPLETE"]
     assert names(export["inputs"]) == [("mediaops-video://mediaops_video_default", "subscriptions/mine")]
     assert names(export["outputs"]) == [("file", f"{folder}/export.csv")]
     rows = export["outputs"][0]["outputFacets"]["outputStatistics"]["rowCount"]
     assert rows == run.value("export")["rows"] > 0
-    capture = told(run, "capture")["COMPLETE"]
+    capture = openlineage_events(run, "capture")["COMPLETE"]
     assert names(capture["inputs"]) == [("mediaops-cluster://mediaops_cluster_default", "hot_threads")]
     assert ("file", f"{folder}/hot.txt") in names(capture["outputs"])
-    assert told(run, "fail")["FAIL"]["outputs"] == []
+    assert openlineage_events(run, "fail")["FAIL"]["outputs"] == []
 
 
 def test_asset_events_say_what_was_written(run: Ended, airflow: WatchedAirflow, folder: Path) -> None:
@@ -98,7 +98,7 @@ def test_no_secret_of_a_connection_is_in_any_of_it(run: Ended, airflow: WatchedA
     shown = [
         airflow.asset_events(run.dag_id, run.run_id),
         *(airflow.links(run.dag_id, run.run_id, task) for task in ("enrich", "export", "capture")),
-        *(told(run, task) for task in ("enrich", "export", "capture", "fail")),
+        *(openlineage_events(run, task) for task in ("enrich", "export", "capture", "fail")),
     ]
     text = json.dumps(shown)
     assert [secret for secret in (*SECRETS, USERINFO) if secret in text] == []

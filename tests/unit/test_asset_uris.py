@@ -39,13 +39,13 @@ def test_airflow_takes_the_uri_of_what_a_service_has(uri: str) -> None:
 @pytest.mark.parametrize(
     ("uri", "message"),
     [
-        ("mediaops-cluster:///hot_threads", "names a connection first: mediaops-cluster://<conn_id>/hot_threads"),
-        ("mediaops-cluster://search", "goes on with /hot_threads; not '/'"),
-        ("mediaops-cluster://search/_nodes", "goes on with /hot_threads; not '/_nodes'"),
-        ("mediaops-books://books/books/9780140449136", "goes on with /books"),
+        ("mediaops-cluster:///hot_threads", "has no connection: write mediaops-cluster://<conn_id>/hot_threads"),
+        ("mediaops-cluster://search", "is /hot_threads; not '/'"),
+        ("mediaops-cluster://search/_nodes", "is /hot_threads; not '/_nodes'"),
+        ("mediaops-books://books/books/9780140449136", "the asset URI mediaops-books://books is /books"),
         ("mediaops-video://videos/subscriptions/channels", "/subscriptions/channels/<channel_id>; not"),
-        ("mediaops-video://videos/hot_threads", "goes on with /bulletins, /subscriptions"),
-        (f"mediaops-books://books/books?api_key={SECRET}", "has no query"),
+        ("mediaops-video://videos/hot_threads", "is /bulletins, /subscriptions"),
+        (f"mediaops-books://books/books?api_key={SECRET}", "takes no query"),
     ],
 )
 def test_airflow_refuses_any_other_when_the_dag_file_is_read(uri: str, message: str) -> None:
@@ -55,7 +55,7 @@ def test_airflow_refuses_any_other_when_the_dag_file_is_read(uri: str, message: 
 
 
 def test_user_information_is_no_connection() -> None:
-    with pytest.raises(ValueError, match="names a connection first") as caught:
+    with pytest.raises(ValueError, match="has no connection") as caught:
         sanitize_uri(urlsplit(f"mediaops-books://{SECRET}@/books"))
     assert SECRET not in str(caught.value)
 
@@ -72,7 +72,7 @@ def test_the_factories_make_what_the_operators_read() -> None:
     assert create_cluster_asset(conn_id="search", extra={"team": "search"}).extra == {"team": "search"}
     assert create_cluster_asset().uri == "mediaops-cluster://mediaops_cluster_default/hot_threads"
     assert create_books_asset(conn_id="isbn").uri == "mediaops-books://isbn/books"
-    with pytest.raises(ValueError, match="goes on with"):
+    with pytest.raises(ValueError, match="The path of the asset URI"):
         create_video_asset(path="videos")
 
 

@@ -231,6 +231,11 @@ class HotThreadsReport(_Part):
         """Return whether the text holds a node's header, a sampling line or a thread that was understood."""
         return any(node.name or node.node_id or node.timestamp_text or node.threads for node in self.nodes)
 
+    @property
+    def taken(self) -> datetime | None:
+        """Return the earliest time that a node prints, in UTC; None if none does."""
+        return min((node.timestamp for node in self.nodes if node.timestamp), default=None)
+
     def render(self) -> str:
         """
         Return the text that was parsed, to the last character.

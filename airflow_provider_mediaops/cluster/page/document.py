@@ -297,7 +297,7 @@ def _facts(capture: ShownCapture, report: HotThreadsReport, number: int, room: i
 
 
 def _moment(taken: datetime | None, report: HotThreadsReport) -> datetime | None:
-    """Return when a capture was taken, in UTC: as its maker says, else as the first node says."""
+    """Return when a capture was taken, in UTC: as its maker says, else as its nodes say."""
     if taken is not None:
         return taken.astimezone(timezone.utc)
-    return min((node.timestamp for node in report.nodes if node.timestamp), default=None)
+    return report.taken

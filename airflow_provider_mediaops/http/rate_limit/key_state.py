@@ -1,4 +1,4 @@
-"""The state of a key by its schedule: how far it is booked; if it is paused, slowed down or exhausted. Pure."""
+"""Read the state of a key off its schedule: reserved slots, a pause, a lower rate, a quota that is used up. Pure."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class KeyState:
 
     @property
     def state(self) -> State:
-        """The state in a word; of several, the one that lets the next request wait the longest."""
+        """Return the state in a word: of several, the one that delays the next request the longest."""
         if self.exhausted_seconds:
             return "exhausted"
         if self.paused_seconds:

@@ -1,4 +1,4 @@
-"""The slots of cancelled callers, returned without holding up an event loop."""
+"""Return the slots of cancelled callers in a thread, without holding up an event loop."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import pytest
 from airflow_provider_mediaops.http.rate_limit.operations import ExhaustQuota
 from airflow_provider_mediaops.http.rate_limit.sqlite_store import SqliteStore
 from tests.unit import book_database, search_cluster, video_platform
-from tests.unit.cli.conftest import command
+from tests.unit.cli.commands import command
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -136,7 +136,7 @@ def test_the_video_platform(requests_mock: requests_mock.Mocker, connect: Callab
 
 @pytest.mark.parametrize("form", ["text", "json"])
 @pytest.mark.usefixtures("books")
-def test_a_wrong_key_is_told_without_the_key(requests_mock: requests_mock.Mocker, form: str) -> None:
+def test_a_wrong_key_is_reported_without_the_key(requests_mock: requests_mock.Mocker, form: str) -> None:
     refusal: dict[str, Any] = {"status_code": 401, "json": {"message": f"no key {book_database.KEY}"}}
     requests_mock.get(f"{BOOKS}/key", **refusal)
     requests_mock.get(f"{BOOKS}/book/{book_database.CRIME}", **refusal)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from scripts import shown_code
-from tests.unit.cli.file_commands import command
+from tests.unit.cli.commands import command
 
 ROOT = Path(__file__).parents[3]
 SNIPPETS = ROOT / "docs" / "snippets" / "command_line"

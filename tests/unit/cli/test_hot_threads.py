@@ -12,7 +12,7 @@ from airflow_provider_mediaops.cluster import report_files
 from airflow_provider_mediaops.cluster.capture.model import Capture
 from airflow_provider_mediaops.cluster.folded import folded
 from airflow_provider_mediaops.cluster.hot_threads import parse
-from tests.unit.cli.file_commands import command
+from tests.unit.cli.commands import command
 from tests.unit.hot_threads_text import ATTACKS, cpu, section, thread
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ def test_the_standard_input_is_a_report(first: Path) -> None:
         (b"# Read me\nmore", "it holds no report of hot threads; its first line is '# Read me'"),
     ],
 )
-def test_what_is_no_report_is_told_in_words(tmp_path: Path, content: bytes, said: str) -> None:
+def test_what_is_no_report_is_reported_in_words(tmp_path: Path, content: bytes, said: str) -> None:
     file = tmp_path / "file"
     file.write_bytes(content)
 
@@ -173,7 +173,7 @@ def test_what_is_no_report_is_told_in_words(tmp_path: Path, content: bytes, said
     assert (ended.code, ended.output, ended.messages) == (1, "", f"hot-threads: {file}: {said}\n")
 
 
-def test_a_missing_file_and_a_folder_are_told_in_words(tmp_path: Path) -> None:
+def test_a_missing_file_and_a_folder_are_reported_in_words(tmp_path: Path) -> None:
     ended = command("hot-threads", tmp_path / "none.txt", tmp_path, "--output", "json")
 
     assert ended.code == 1
@@ -240,7 +240,7 @@ def test_long_tables_are_cut(tmp_path: Path) -> None:
     assert ended.output.splitlines().count("and 25 more") == 2
 
 
-def test_nothing_hot_is_told(tmp_path: Path) -> None:
+def test_nothing_hot_is_reported(tmp_path: Path) -> None:
     file = tmp_path / "idle.txt"
     file.write_text(section("node-1"))
 
@@ -274,7 +274,7 @@ def test_a_report_is_not_replaced(first: Path) -> None:
     assert first.read_text() == FIRST
 
 
-def test_a_file_that_cannot_be_written_is_told_in_words(first: Path, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_is_reported_in_words(first: Path, tmp_path: Path) -> None:
     ended = command("hot-threads", first, "--html", tmp_path)
 
     assert ended.code == 1

@@ -11,8 +11,8 @@ import pytest
 
 from airflow_provider_mediaops.books.isbn import normalise
 from airflow_provider_mediaops.books.list_check import ListedText, check_list, lookup_cost
-from airflow_provider_mediaops.cli.isbn import duration
-from tests.unit.cli.file_commands import command
+from airflow_provider_mediaops.cli.isbn import at_least
+from tests.unit.cli.commands import command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -156,7 +156,7 @@ def test_the_standard_input_has_a_format(format: str, content: bytes) -> None:
         ("list.xlsx", b"PK\x03\x04", "ends in none of .txt, .csv, .jsonl"),
     ],
 )
-def test_what_is_no_list_is_told_in_words(tmp_path: Path, name: str, content: bytes, said: str) -> None:
+def test_what_is_no_list_is_reported_in_words(tmp_path: Path, name: str, content: bytes, said: str) -> None:
     file = tmp_path / name
     file.write_bytes(content)
 
@@ -174,7 +174,7 @@ def test_the_standard_input_is_named_in_words() -> None:
     assert ended.messages == "isbn: source the standard input, line 1: it is no text (it holds NUL bytes).\n"
 
 
-def test_a_missing_file_is_told_in_words(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported_in_words(tmp_path: Path) -> None:
     ended = command("isbn", tmp_path / "none.txt")
 
     assert (ended.code, ended.output) == (1, "")
@@ -280,5 +280,5 @@ def test_the_cost(
         (199 * 86_400 + 5_000, "199 d 1 h"),
     ],
 )
-def test_a_duration_has_two_units(seconds: float, written: str) -> None:
-    assert duration(seconds) == written
+def test_a_minimum_duration_has_two_units(seconds: float, written: str) -> None:
+    assert at_least(seconds) == written

@@ -15,7 +15,7 @@ from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.storage.dataset import Dataset
 from airflow_provider_mediaops.storage.formats import FlatView
 from airflow_provider_mediaops.storage.ownership import Owner
-from tests.unit.cli.conftest import command
+from tests.unit.cli.commands import command
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -153,7 +153,7 @@ def test_a_task_that_was_cleared_while_somebody_was_asked_is_kept(
     assert len(hidden(tmp_path)) == 2
 
 
-def test_without_airflows_database_it_is_told(
+def test_without_airflows_database_it_is_reported(
     left: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(_: str) -> None:

@@ -11,7 +11,7 @@ from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for
 from airflow_provider_mediaops.http.rate_limit.operations import ExhaustQuota, Reserve, SlowDown
 from airflow_provider_mediaops.http.rate_limit.sqlite_store import SqliteStore
 from tests.unit import book_database, search_cluster, video_platform
-from tests.unit.cli.conftest import command
+from tests.unit.cli.commands import command
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -140,7 +140,7 @@ def test_a_store_that_cannot_be_used_is_a_problem(books: Callable[..., str], tmp
 
 
 @pytest.mark.usefixtures("store")
-def test_a_database_that_cannot_be_read_is_told(books: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_database_that_cannot_be_read_is_reported(books: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
     def fail() -> set[str]:
         raise ConnectionError("postgresql://airflow:d4tabase-s3cr3t@db")
 

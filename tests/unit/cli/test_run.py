@@ -75,7 +75,7 @@ def test_a_problem_has_an_exit_code() -> None:
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else None,
 )
-def test_an_error_is_told_in_plain_words(error: BaseException, code: int, message: str) -> None:
+def test_an_error_is_reported_in_plain_words(error: BaseException, code: int, message: str) -> None:
     assert ran(raising(error)) == (code, "", message)
 
 

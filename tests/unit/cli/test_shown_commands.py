@@ -19,7 +19,7 @@ from airflow_provider_mediaops.http.rate_limit.sqlite_store import SqliteStore
 from airflow_provider_mediaops.storage.dataset import Dataset
 from airflow_provider_mediaops.storage.formats import FlatView
 from airflow_provider_mediaops.storage.ownership import Owner
-from tests.unit.cli.conftest import Ended, command
+from tests.unit.cli.commands import Ended, command
 from tests.unit.conversations import FakeClock
 from tests.unit.http.rate_limit.rate_stores import sqlite_store
 

@@ -12,7 +12,7 @@ SNIPPETS = Path(__file__).parents[3] / "docs" / "snippets"
 
 
 def shown(name: str) -> Any:
-    """Give a result as the documentation shows it."""
+    """Return a result as the documentation shows it."""
     return json.loads((SNIPPETS / name).read_text(encoding="utf-8"))
 
 

@@ -11,13 +11,15 @@ from airflow.sdk.execution_time.comms import AssetResult, ErrorResponse, GetAsse
 from airflow.sdk.execution_time.context import OutletEventAccessors
 
 from airflow_provider_mediaops.lineage.outlet_events import note_in_events
-from airflow_provider_mediaops.lineage.trace import Place, Trace
+from airflow_provider_mediaops.lineage.task_lineage import LineageDataset, TaskLineage
 
 if TYPE_CHECKING:
     from tests.unit.conftest import Supervisor
 
 FACTS = {"path": "/data/books.csv", "rows": 3}
-TRACE = Trace(writes=(Place("file:///data/books.csv"), Place("file:///data/other.csv")), facts=FACTS)
+LINEAGE = TaskLineage(
+    outputs=(LineageDataset("file:///data/books.csv"), LineageDataset("file:///data/other.csv")), facts=FACTS
+)
 
 
 class Events:
@@ -27,9 +29,9 @@ class Events:
         self.accessors = OutletEventAccessors()
         self.warnings: list[str] = []
 
-    def note(self, *outlets: Any, trace: Trace = TRACE) -> None:
+    def note(self, *outlets: Any, lineage: TaskLineage = LINEAGE) -> None:
         context = cast("Any", {"outlet_events": self.accessors})
-        note_in_events(context, outlets, trace, lambda text, *values: self.warnings.append(text % values))
+        note_in_events(context, outlets, lineage, lambda text, *values: self.warnings.append(text % values))
 
 
 @pytest.fixture
@@ -55,7 +57,7 @@ def test_two_assets_share_no_dictionary(events: Events) -> None:
     one, two = Asset("one"), Asset("two")
     events.note(one, two)
     events.accessors[one].extra["more"] = 1
-    assert events.accessors[two].extra == FACTS == TRACE.facts
+    assert events.accessors[two].extra == FACTS == LINEAGE.facts
 
 
 def test_an_alias_gets_an_event_of_what_was_written(events: Events) -> None:
@@ -67,7 +69,7 @@ def test_an_alias_gets_an_event_of_what_was_written(events: Events) -> None:
 
 def test_an_alias_gets_none_of_a_task_that_writes_nothing(events: Events) -> None:
     alias = AssetAlias("nothing")
-    events.note(alias, trace=Trace())
+    events.note(alias, lineage=TaskLineage())
     assert events.accessors[alias].asset_alias_events == []
 
 
@@ -88,8 +90,8 @@ def test_an_outlet_that_cannot_be_described_fails_nothing(
 ) -> None:
     gone = ErrorResponse(error=ErrorType.ASSET_NOT_FOUND, detail={"name": "gone"})
     monkeypatch.setattr(supervisor, "send", lambda _: gone)
-    asset, long = Asset("books"), Trace(writes=(Place(f"file:///{'x' * 1500}"),), facts=FACTS)
-    events.note(Asset.ref(name="gone"), AssetAlias("long"), asset, trace=long)
+    asset, long = Asset("books"), TaskLineage(outputs=(LineageDataset(f"file:///{'x' * 1500}"),), facts=FACTS)
+    events.note(Asset.ref(name="gone"), AssetAlias("long"), asset, lineage=long)
     assert events.accessors[asset].extra == FACTS
     assert [warning.partition(" says nothing")[0] for warning in events.warnings] == [
         "The event of the outlet gone",

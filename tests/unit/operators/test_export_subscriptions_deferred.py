@@ -143,7 +143,7 @@ class TestHandingOver:
         assert make(tmp_path / "subs.csv").execute(context()) == first
         assert tokens(platform) == []
 
-    def test_a_destination_that_cannot_be_written_is_told_at_once(self, tmp_path: Path) -> None:
+    def test_a_destination_that_cannot_be_written_is_reported_at_once(self, tmp_path: Path) -> None:
         (tmp_path / "file").touch()
         with pytest.raises(OSError, match=r"subs\.csv cannot be written"):
             make(tmp_path / "file" / "subs.csv").execute(context())

@@ -213,6 +213,13 @@ def test_timestamp_that_is_none(text: str) -> None:
     assert [found.reason for found in report.unparsed] == ["a 'Hot threads at' line with a time of unknown form"]
 
 
+def test_a_report_was_taken_when_its_first_node_was_sampled() -> None:
+    times = ("22:10:05Z", "22:10:03Z", "yesterday")
+    nodes = [f"::: [n{number}]\n   Hot threads at 2022-04-01T{time}:\n" for number, time in enumerate(times)]
+    assert parse("".join(nodes)).taken == datetime(2022, 4, 1, 22, 10, 3, tzinfo=timezone.utc)
+    assert parse(nodes[-1]).taken is None
+
+
 def test_header_broken_into_more_lines_than_a_person_would() -> None:
     text = "::: {n1}{qT7xH2b0Qm6UdXo5cVnK1w}{a=1,\nb=2,\nc=3,\nd=4,\ne=5}\n" + SAMPLING
     report = parse(text)

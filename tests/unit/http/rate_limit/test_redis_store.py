@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.http.rate_limit.operations import A, Operation
     from tests.redis_server import RedisServer
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 COOLDOWN = 10_000.0
 
 

@@ -1,4 +1,4 @@
-"""What each of the operators reads and writes, from its rendered arguments and its result."""
+"""The lineage of each operator's task: inputs and outputs, from its rendered arguments and its result."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _TYPES: dict[type[str | int | float], str] = {str: "string", int: "int64", float
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LineageDataset:
     """
-    A file, an object, or something that a service has.
+    An input or output of a task: a file, an object, or something that a service has.
 
     :param uri: the URI of its asset, without user information.
     :param columns: its columns or fields with their types; None if they are not known.
@@ -36,36 +36,36 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Trace:
+class TaskLineage:
     """
-    What a task reads and writes.
+    The lineage of a task.
 
-    :param reads: what it reads.
-    :param writes: what it writes; first what the events of its assets are about.
+    :param inputs: what it reads.
+    :param outputs: what it writes. The events of its assets are about the first.
     :param facts: what the events of its assets say; empty before the task is done.
     """
 
-    reads: tuple[Place, ...] = ()
-    writes: tuple[Place, ...] = ()
+    inputs: tuple[LineageDataset, ...] = ()
+    outputs: tuple[LineageDataset, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
-def bulletin_trace(conn_id: str, activity: Mapping[str, Any] | None) -> Trace:
+def bulletin_lineage(conn_id: str, activity: Mapping[str, Any] | None) -> TaskLineage:
     """
-    Return what a posted bulletin writes.
+    Return the lineage of a bulletin.
 
     :param conn_id: the id of the connection.
     :param activity: the task's result; None before it is done.
     """
-    written = Place(service_uri(VIDEO, conn_id, "bulletins"))
-    return Trace((), (written,), {} if activity is None else bulletin_facts(activity))
+    written = LineageDataset(service_uri(VIDEO, conn_id, "bulletins"))
+    return TaskLineage((), (written,), {} if activity is None else bulletin_facts(activity))
 
 
-def export_trace(
+def export_lineage(
     conn_id: str, destination: str, format: str | None, query: Mapping[str, Any], summary: Mapping[str, Any] | None
-) -> Trace:
+) -> TaskLineage:
     """
-    Return what an export of subscriptions reads and writes.
+    Return the lineage of an export of subscriptions.
 
     :param conn_id: the id of the connection.
     :param destination: the path of the dataset.
@@ -90,10 +90,10 @@ def export_trace(
         columns = _typed(SUBSCRIPTIONS.columns)
     written = _dataset(destination, columns, summary)
     facts = {} if summary is None else export_facts(summary)
-    return Trace((Place(service_uri(VIDEO, conn_id, what)),), (written,), facts)
+    return TaskLineage((LineageDataset(service_uri(VIDEO, conn_id, what)),), (written,), facts)
 
 
-def enrichment_trace(
+def enrichment_lineage(
     conn_id: str,
     destination: str,
     format: str | None,
@@ -102,9 +102,9 @@ def enrichment_trace(
     keep: object,
     columns: Mapping[str, ColumnType] | None,
     summary: Mapping[str, Any] | None,
-) -> Trace:
+) -> TaskLineage:
     """
-    Return what an enrichment reads and writes.
+    Return the lineage of an enrichment.
 
     :param conn_id: the id of the connection.
     :param destination: the path of the dataset.
@@ -120,10 +120,10 @@ def enrichment_trace(
     from airflow_provider_mediaops.storage.source_columns import read_keep
     from airflow_provider_mediaops.storage.sources import has_columns
 
-    reads = [Place(service_uri(BOOKS, conn_id, "books"))]
+    reads = [LineageDataset(service_uri(BOOKS, conn_id, "books"))]
     keeps = False
     if source is not None:
-        reads.insert(0, Place(uri_of(source)))
+        reads.insert(0, LineageDataset(uri_of(source)))
         keeps = has_columns(source) and read_keep(keep) is not False
     known: dict[str, str] | None = None
     if format_of(destination, format) == "jsonl":
@@ -132,14 +132,14 @@ def enrichment_trace(
     elif columns is not None or not keeps:
         known = _typed(enriched_view(columns or {}).columns)
     written = _dataset(destination, known, summary)
-    return Trace(tuple(reads), (written,), {} if summary is None else enrichment_facts(summary))
+    return TaskLineage(tuple(reads), (written,), {} if summary is None else enrichment_facts(summary))
 
 
-def capture_trace(
+def capture_lineage(
     conn_id: str, destination: str, formats: str | Sequence[str], result: Mapping[str, Any] | None
-) -> Trace:
+) -> TaskLineage:
     """
-    Return what a capture of hot threads reads and writes.
+    Return the lineage of a capture of hot threads.
 
     :param conn_id: the id of the connection.
     :param destination: the path of the text.
@@ -149,21 +149,23 @@ def capture_trace(
     """
     from airflow_provider_mediaops.cluster.capture.destination import capture_paths
 
-    read = (Place(service_uri(CLUSTER, conn_id, "hot_threads")),)
+    read = (LineageDataset(service_uri(CLUSTER, conn_id, "hot_threads")),)
     if result is None:
-        return Trace(read, tuple(Place(uri_of(path)) for path in capture_paths(destination, formats).values()))
+        return TaskLineage(
+            read, tuple(LineageDataset(uri_of(path)) for path in capture_paths(destination, formats).values())
+        )
     # By its URI, since all captures share one page.
-    written: dict[str, Place] = {}
+    written: dict[str, LineageDataset] = {}
     for capture in result.get("captures") or [result]:
         for name, path in capture.get("paths", {}).items():
             uri = uri_of(path)
-            written[uri] = Place(uri, bytes=capture.get("bytes") if name == "txt" else None)
-    return Trace(read, tuple(written.values()), capture_facts(result))
+            written[uri] = LineageDataset(uri, bytes=capture.get("bytes") if name == "txt" else None)
+    return TaskLineage(read, tuple(written.values()), capture_facts(result))
 
 
-def _dataset(destination: str, columns: Mapping[str, str] | None, summary: Mapping[str, Any] | None) -> Place:
+def _dataset(destination: str, columns: Mapping[str, str] | None, summary: Mapping[str, Any] | None) -> LineageDataset:
     done = summary or {}
-    return Place(uri_of(done.get("path", destination)), columns, done.get("rows"), done.get("bytes"))
+    return LineageDataset(uri_of(done.get("path", destination)), columns, done.get("rows"), done.get("bytes"))
 
 
 def _typed(columns: Mapping[str, type[str | int | float]]) -> dict[str, str]:

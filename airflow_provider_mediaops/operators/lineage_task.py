@@ -1,4 +1,4 @@
-"""Say what a task has read and written: in the events of its outlets, and to OpenLineage."""
+"""Publish the lineage of a task: in the events of its outlets, and for OpenLineage."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
     from airflow.sdk import Context
 
-    from airflow_provider_mediaops.lineage.trace import Trace
+    from airflow_provider_mediaops.lineage.task_lineage import TaskLineage
     from airflow_provider_mediaops.storage.source_columns import ColumnType
 
 
-class TracedTask:
+class LineageTask:
     """
-    Base of the operators, before Airflow's own: what the task reads and writes is known to Airflow.
+    Base class of the operators, before Airflow's own, for tasks whose inputs and outputs Airflow learns.
 
-    All of it follows from the rendered arguments and from what this attempt has done, and nothing from an XCom, which
-    may be missing, and which users can edit.
+    The lineage follows from the rendered arguments and from what this attempt has done. It never follows from an XCom,
+    which may be missing, and which users can edit.
     """
 
     # Of BaseOperator.
@@ -33,9 +33,9 @@ class TracedTask:
     _columns: Mapping[str, ColumnType] | None = None
 
     @abstractmethod
-    def _trace(self, outcome: Mapping[str, Any] | None) -> Trace:
+    def _lineage(self, outcome: Mapping[str, Any] | None) -> TaskLineage:
         """
-        Return what the task reads and writes.
+        Return the lineage of the task.
 
         :param outcome: the task's result; None before it is done.
         :raises ValueError: for rendered arguments that cannot be used.
@@ -43,47 +43,47 @@ class TracedTask:
         ...
 
     def _note_in_events(self, context: Context, outcome: Mapping[str, Any]) -> None:
-        """Remember the result, and say in the events of the outlets what was written."""
+        """Keep the result of this attempt, and put what was written into the events of the outlets."""
         from airflow_provider_mediaops.lineage.outlet_events import note_in_events
 
         self._outcome = outcome
         if self.outlets:
-            note_in_events(context, self.outlets, self._trace(outcome), self.log.warning)
+            note_in_events(context, self.outlets, self._lineage(outcome), self.log.warning)
 
     def get_openlineage_facets_on_start(self) -> OperatorLineage[Any, Any] | None:
-        """Return for OpenLineage what the task is going to read and write."""
-        return self._openlineage(self._known_trace())
+        """Return the inputs and outputs of a task that starts, for OpenLineage."""
+        return self._openlineage(self._known_lineage())
 
     def get_openlineage_facets_on_complete(self, task_instance: object) -> OperatorLineage[Any, Any] | None:
         """
-        Return for OpenLineage what the task has read and written.
+        Return the inputs and outputs of a task that has ended, for OpenLineage.
 
         :param task_instance: Airflow's; not used.
-        :returns: also how many rows and bytes; nothing is written by a task that was skipped.
+        :returns: the lineage, with the rows and bytes of the outputs; a task that was skipped has no outputs.
         """
         from dataclasses import replace
 
-        trace = self._known_trace()
-        return self._openlineage(trace if self._outcome is not None else replace(trace, writes=()))
+        lineage = self._known_lineage()
+        return self._openlineage(lineage if self._outcome is not None else replace(lineage, outputs=()))
 
     def get_openlineage_facets_on_failure(self, task_instance: object) -> OperatorLineage[Any, Any] | None:
         """
-        Return for OpenLineage what a failed task has read; a dataset appears whole or not at all.
+        Return the inputs of a task that failed, for OpenLineage. It has outputs only if they were published.
 
         :param task_instance: Airflow's; not used.
         """
         return self.get_openlineage_facets_on_complete(task_instance)
 
-    def _known_trace(self) -> Trace:
-        from airflow_provider_mediaops.lineage.trace import Trace
+    def _known_lineage(self) -> TaskLineage:
+        from airflow_provider_mediaops.lineage.task_lineage import TaskLineage
 
         try:
-            return self._trace(self._outcome)
+            return self._lineage(self._outcome)
         except ValueError:
             # The task itself refuses these arguments, with a message.
-            return Trace()
+            return TaskLineage()
 
-    def _openlineage(self, trace: Trace) -> OperatorLineage[Any, Any] | None:
+    def _openlineage(self, lineage: TaskLineage) -> OperatorLineage[Any, Any] | None:
         from airflow_provider_mediaops.lineage.openlineage import operator_lineage
 
-        return operator_lineage(trace)
+        return operator_lineage(lineage)

@@ -1,4 +1,4 @@
-"""Run the commands that read files, with a standard input of bytes."""
+"""Run a command as `python -m` does, with streams in memory."""
 
 from __future__ import annotations
 
@@ -38,10 +38,19 @@ class Ended:
         return [[cell.strip() for cell in line] for line in lines if line and line[0].strip() in starts]
 
 
-def command(*arguments: object, stdin: bytes = b"") -> Ended:
-    """Run a command as `python -m` does."""
+def command(*arguments: object, answer: str | None = None, stdin: bytes = b"") -> Ended:
+    """
+    Run a command.
+
+    :param arguments: its name, arguments and options.
+    :param answer: what somebody types at the terminal; None if nobody sits there.
+    :param stdin: the standard input, if nobody sits there.
+    """
     options = parser().parse_args(list(map(str, arguments)))
-    output, messages = io.StringIO(), io.StringIO()
+    typed = stdin if answer is None else answer.encode()
+    output, messages, answers = io.StringIO(), io.StringIO(), io.TextIOWrapper(io.BytesIO(typed), encoding="utf-8")
+    if answer is not None:
+        answers.isatty = lambda: True  # type: ignore[method-assign]
     declared = next(each for each in COMMANDS if each.name == options.command)
-    code = run(declared, options, Terminal(output, messages, io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8")))
+    code = run(declared, options, Terminal(output, messages, answers))
     return Ended(code, output.getvalue(), messages.getvalue())

@@ -1,4 +1,4 @@
-"""What the operators tell the events of their outlets and OpenLineage, in each way in which a task may go."""
+"""What the operators put into the events of their outlets and give to OpenLineage, however a task ends."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     import requests_mock
 
-    from airflow_provider_mediaops.lineage.trace import Trace
+    from airflow_provider_mediaops.lineage.task_lineage import TaskLineage
     from tests.unit.conftest import Supervisor
 
 VIDEO, CLUSTER = "https://video.example", "http://cluster.example:9200"
@@ -44,8 +44,8 @@ def _services(supervisor: Supervisor, database: requests_mock.Mocker) -> None:
 
 @pytest.fixture(autouse=True)
 def _plain(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Look at what OpenLineage would be told, also where it is not installed."""
-    monkeypatch.setattr("airflow_provider_mediaops.lineage.openlineage.operator_lineage", lambda trace: trace)
+    """Look at what OpenLineage would get, also if it is not installed."""
+    monkeypatch.setattr("airflow_provider_mediaops.lineage.openlineage.operator_lineage", lambda lineage: lineage)
 
 
 def export(destination: object, **arguments: Any) -> ExportSubscriptionsOperator:
@@ -68,16 +68,18 @@ def run(operator: Any) -> dict[str, Any]:
     return dict(events[ASSET].extra)
 
 
-def told(operator: Any, when: str = "complete") -> tuple[list[str], list[tuple[str, int | None, int | None]]]:
+def reported(operator: Any, when: str = "complete") -> tuple[list[str], list[tuple[str, int | None, int | None]]]:
     """Give what OpenLineage is told: the URIs that are read, and those that are written with their rows and bytes."""
     ask = getattr(operator, f"get_openlineage_facets_on_{when}")
-    trace: Trace = ask() if when == "start" else ask(None)
-    return [place.uri for place in trace.reads], [(place.uri, place.rows, place.bytes) for place in trace.writes]
+    lineage: TaskLineage = ask() if when == "start" else ask(None)
+    return [dataset.uri for dataset in lineage.inputs], [
+        (dataset.uri, dataset.rows, dataset.bytes) for dataset in lineage.outputs
+    ]
 
 
 def columns_of(operator: Any) -> Any:
     """Give the columns of what was written, as OpenLineage is told."""
-    return operator.get_openlineage_facets_on_complete(None).writes[0].columns
+    return operator.get_openlineage_facets_on_complete(None).outputs[0].columns
 
 
 MINE = "mediaops-video://mediaops_video_default/subscriptions/mine"
@@ -89,41 +91,41 @@ class TestDone:
     def test_an_export(self, tmp_path: Path) -> None:
         file = tmp_path / "subs.csv"
         operator = export(file)
-        assert told(operator, "start") == ([MINE], [(file.as_uri(), None, None)])
+        assert reported(operator, "start") == ([MINE], [(file.as_uri(), None, None)])
         extra = run(operator)
         assert (extra["path"], extra["rows"], extra["complete"]) == (str(file), 3, True)
-        assert told(operator) == ([MINE], [(file.as_uri(), 3, file.stat().st_size)])
+        assert reported(operator) == ([MINE], [(file.as_uri(), 3, file.stat().st_size)])
 
     def test_an_enrichment(self, tmp_path: Path) -> None:
         file = tmp_path / "books.jsonl"
         operator = enrich(file, isbns=[CRIME, "x"])
-        assert told(operator, "start") == ([BOOKS], [(file.as_uri(), None, None)])
+        assert reported(operator, "start") == ([BOOKS], [(file.as_uri(), None, None)])
         extra = run(operator)
         assert (extra["rows"], extra["found"], extra["invalid"], extra["complete"]) == (2, 1, 1, True)
-        assert told(operator) == ([BOOKS], [(file.as_uri(), 2, file.stat().st_size)])
+        assert reported(operator) == ([BOOKS], [(file.as_uri(), 2, file.stat().st_size)])
 
     def test_a_capture(self, tmp_path: Path) -> None:
         file = tmp_path / "hot.txt"
         operator = capture(file, formats="txt")
-        assert told(operator, "start") == ([HOT_THREADS], [(file.as_uri(), None, None)])
+        assert reported(operator, "start") == ([HOT_THREADS], [(file.as_uri(), None, None)])
         extra = run(operator)
         assert (extra["path"], extra["nodes"], extra["complete"]) == (str(file), 1, True)
         assert (extra["hottest"]["node"], extra["hottest"]["percent"]) == ("node-1", 97.5)
-        assert told(operator) == ([HOT_THREADS], [(file.as_uri(), None, file.stat().st_size)])
+        assert reported(operator) == ([HOT_THREADS], [(file.as_uri(), None, file.stat().st_size)])
 
     def test_a_bulletin(self, database: requests_mock.Mocker) -> None:
         database.post(f"{VIDEO}/v3/activities", json={"id": "act-1", "kind": "svc#activity"})
         operator = PostBulletinOperator(task_id="task", text="Hi", outlets=[ASSET])
         assert run(operator) == {"id": "act-1"}
-        assert told(operator) == ([], [("mediaops-video://mediaops_video_default/bulletins", None, None)])
+        assert reported(operator) == ([], [("mediaops-video://mediaops_video_default/bulletins", None, None)])
 
     def test_the_columns_of_a_list_are_known_once_it_is_read(self, tmp_path: Path) -> None:
         (tmp_path / "list.csv").write_text(f"isbn,price\n{CRIME},9.5\n")
         operator = enrich(tmp_path / "books.csv", source=str(tmp_path / "list.csv"))
-        assert operator.get_openlineage_facets_on_start().writes[0].columns is None  # type: ignore[union-attr]
+        assert operator.get_openlineage_facets_on_start().outputs[0].columns is None  # type: ignore[union-attr]
         run(operator)
         assert columns_of(operator)["source_price"] == "string"
-        assert told(operator)[0] == [(tmp_path / "list.csv").as_uri(), BOOKS]
+        assert reported(operator)[0] == [(tmp_path / "list.csv").as_uri(), BOOKS]
 
 
 class TestDeferred:
@@ -138,7 +140,7 @@ class TestDeferred:
         operator = enrich(file, **arguments)
         operator.execute_complete({"outlet_events": events}, done_event(summary), **(deferred.value.kwargs or {}))
         assert events[ASSET].extra == {**summary, "complete": True}
-        assert told(operator)[1] == [(file.as_uri(), 1, 99)]
+        assert reported(operator)[1] == [(file.as_uri(), 1, 99)]
         assert list(columns_of(operator).items())[-1] == ("source_price", "string")
 
     def test_a_task_that_an_older_version_has_deferred_is_taken_up(self, tmp_path: Path) -> None:
@@ -153,7 +155,7 @@ class TestDeferred:
         with pytest.raises(MediaOpsError):
             operator.execute_complete({"outlet_events": events}, error_event(TemporaryError("gone")))
         assert len(events) == 0
-        assert told(operator, "failure") == ([BOOKS], [])
+        assert reported(operator, "failure") == ([BOOKS], [])
 
 
 class TestNotDone:
@@ -162,7 +164,7 @@ class TestNotDone:
         operator, events = export(tmp_path / "subs.csv"), OutletEventAccessors()
         with pytest.raises(permanent(PermissionDeniedError)):
             operator.execute({"outlet_events": events})
-        assert told(operator, "failure") == ([MINE], [])
+        assert reported(operator, "failure") == ([MINE], [])
         assert events[ASSET].extra == {}
 
     def test_nor_has_one_that_was_skipped(self, tmp_path: Path, database: requests_mock.Mocker) -> None:
@@ -170,25 +172,25 @@ class TestNotDone:
         operator = capture(tmp_path / "hot.txt", when_cpu_above=99, wait_timeout=0.01, poll_interval=0.01)
         with pytest.raises(AirflowSkipException):
             run(operator)
-        assert told(operator) == ([HOT_THREADS], [])
+        assert reported(operator) == ([HOT_THREADS], [])
 
-    def test_a_dataset_that_was_published_before_the_task_failed_is_told(self, tmp_path: Path) -> None:
+    def test_a_dataset_that_was_published_before_the_task_failed_is_reported(self, tmp_path: Path) -> None:
         operator = export(tmp_path / "subs.csv")
         run(operator)
-        assert [uri for uri, _, _ in told(operator, "failure")[1]] == [(tmp_path / "subs.csv").as_uri()]
+        assert [uri for uri, _, _ in reported(operator, "failure")[1]] == [(tmp_path / "subs.csv").as_uri()]
 
     @pytest.mark.parametrize("rendered", [{"page_size": "many"}, {"mine": "perhaps"}, {"destination": "/no/suffix"}])
     def test_arguments_that_cannot_be_read_tell_nothing_and_raise_nothing(self, rendered: dict[str, Any]) -> None:
         operator = export("/data/subs.csv")
         for name, value in rendered.items():
             setattr(operator, name, value)
-        told(operator, "start")
-        told(operator, "failure")
+        reported(operator, "start")
+        reported(operator, "failure")
 
 
-def test_no_connection_is_in_what_is_told() -> None:
+def test_no_connection_is_in_what_is_reported() -> None:
     operator = enrich("s3://key:secret@bucket/books.csv", source="s3://key:secret@bucket/list.csv")
-    assert told(operator, "start") == (
+    assert reported(operator, "start") == (
         ["s3://bucket/list.csv", BOOKS],
         [("s3://bucket/books.csv", None, None)],
     )
@@ -197,4 +199,4 @@ def test_no_connection_is_in_what_is_told() -> None:
 def test_a_task_without_outlets_needs_no_events(tmp_path: Path) -> None:
     operator = export(tmp_path / "subs.csv", outlets=None)
     assert operator.execute({})["rows"] == 3
-    assert told(operator)[1][0][1] == 3
+    assert reported(operator)[1][0][1] == 3

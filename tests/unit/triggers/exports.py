@@ -1,0 +1,125 @@
+"""A video platform at the other end of the transport, and the trigger that exports its subscriptions."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_provider_mediaops.http import async_transport as transport
+from airflow_provider_mediaops.http.exchange import Request, Response
+from airflow_provider_mediaops.storage.dataset import Dataset
+from airflow_provider_mediaops.storage.ownership import Owner
+from airflow_provider_mediaops.triggers.event import value_of
+from airflow_provider_mediaops.triggers.video import ExportSubscriptionsTrigger
+from airflow_provider_mediaops.video.api import SubscriptionQuery
+from airflow_provider_mediaops.video.export import SUBSCRIPTIONS
+from tests.unit.log_lines import log_lines
+from tests.unit.sensor_forms import first_event, made_again
+from tests.unit.video_platform import connection, error, page
+from tests.unit.virtual_time import START, in_virtual_time
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.unit.conftest import Supervisor
+
+OWNER = Owner("dag/today/export/-1", "digest")
+DAY = 86_400
+
+
+def reply(*numbers: int, token: str | None = None) -> Response:
+    return Response(200, {}, json.dumps(page(*numbers, next_token=token)).encode())
+
+
+def refusal(status: int, reason: str, **headers: str) -> Response:
+    fields = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Response(status, fields, json.dumps(error(status, reason)).encode())
+
+
+SPENT = refusal(403, "quotaExceeded")
+REFUSED_TOKEN = refusal(400, "invalidPageToken")
+
+
+@dataclass
+class Platform:
+    """
+    A video platform at the other end of the transport.
+
+    :param replies: what it answers, in order; a function is called for its reply.
+    """
+
+    replies: list[Response | Callable[[], Response]] = field(default_factory=list)
+    asked: list[tuple[float, str | None]] = field(default_factory=list)
+    tokens: list[str] = field(default_factory=list)
+    open: int = 0
+
+    async def answer(self, request: Request) -> Response:
+        sent = dict(request.params)
+        self.asked.append((asyncio.get_running_loop().time() - START, sent.get("pageToken")))
+        self.tokens.append(request.headers.get("Authorization", ""))
+        # A reply takes a while, in which the trigger can be cancelled.
+        await asyncio.sleep(1)
+        assert self.replies, f"it is asked for more than was expected: {sent}"
+        answer = self.replies.pop(0)
+        return answer if isinstance(answer, Response) else answer()
+
+    @property
+    def pages(self) -> list[str | None]:
+        """The page token of each request."""
+        return [token for _, token in self.asked]
+
+
+@pytest.fixture
+def platform(monkeypatch: pytest.MonkeyPatch, supervisor: Supervisor) -> Platform:
+    platform = Platform()
+
+    class Transport:
+        def __init__(self, settings: object) -> None:
+            platform.open += 1
+
+        async def send(self, request: Request) -> Response:
+            return await platform.answer(request)
+
+        async def aclose(self) -> None:
+            platform.open -= 1
+
+    monkeypatch.setattr(transport, "AsyncTransport", Transport)
+    supervisor.connect("video_1", connection("https://video.example"))
+    return platform
+
+
+@pytest.fixture
+def lines(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    return log_lines(monkeypatch, ExportSubscriptionsTrigger)
+
+
+def trigger(folder: Path, name: str = "subs.jsonl", **fields: Any) -> ExportSubscriptionsTrigger:
+    query = SubscriptionQuery(mine=True, order="alphabetical", max_results=50)
+    usual = {"owner": asdict(OWNER), "destination": f"{folder}/{name}", "query": asdict(query)}
+    made = ExportSubscriptionsTrigger(conn_id="video_1", export={**usual, **fields}, settled_after=0)
+    again = made_again(made)
+    assert isinstance(again, ExportSubscriptionsTrigger)
+    return again
+
+
+def exported(made: ExportSubscriptionsTrigger) -> Any:
+    return value_of(in_virtual_time(first_event(made)))
+
+
+def dataset(folder: Path, name: str = "subs.jsonl") -> Dataset:
+    return Dataset(f"{folder}/{name}", view=SUBSCRIPTIONS)
+
+
+def ids(folder: Path) -> list[str]:
+    return [json.loads(line)["id"] for line in (folder / "subs.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+def is_free(folder: Path) -> bool:
+    """Return whether nobody holds the destination; nothing that is saved is lost by this."""
+    dataset(folder).check(OWNER)
+    return True

@@ -1,0 +1,202 @@
+"""Exports in the triggerer: long waits, their ends, and resuming after a restart."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_provider_mediaops.exceptions import (
+    DestinationInUseError,
+    QuotaExceededError,
+    RateLimitedError,
+)
+from airflow_provider_mediaops.storage.ownership import Owner
+from airflow_provider_mediaops.triggers.event import value_of
+from airflow_provider_mediaops.video.api import VIDEO_RULES
+from tests.unit.sensor_forms import first_event
+from tests.unit.triggers.exports import (
+    DAY,
+    OWNER,
+    REFUSED_TOKEN,
+    SPENT,
+    Platform,
+    dataset,
+    exported,
+    ids,
+    is_free,
+    refusal,
+    reply,
+    trigger,
+)
+from tests.unit.triggers.exports import lines as lines  # noqa: PLC0414 a fixture
+from tests.unit.triggers.exports import platform as platform  # noqa: PLC0414 a fixture
+from tests.unit.video_platform import connection, subscription
+from tests.unit.virtual_time import in_virtual_time
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from airflow_provider_mediaops.http.exchange import Request, Response
+    from tests.unit.conftest import Supervisor
+
+
+class TestLongWaits:
+    def test_a_quota_that_is_spent_is_waited_for_until_its_reset(
+        self, platform: Platform, lines: list[str], tmp_path: Path
+    ) -> None:
+        now = datetime.now(timezone.utc)
+        left = (VIDEO_RULES.quota_reset(now) - now).total_seconds()
+        platform.replies = [reply(1, 2, token="T2"), SPENT, reply(2, 3, token="T3"), reply(4)]
+        summary = exported(trigger(tmp_path))
+
+        assert platform.pages == [None, "T2", "T2", "T3"]
+        times = [at for at, _ in platform.asked]
+        # By the real clock the reset is a little nearer when the reply is read; at midnight itself it is a day away.
+        assert 0 <= times[2] - times[1] - 1 < DAY + 61
+        if left > 600:
+            assert left - 300 < times[2] - times[1] - 1 <= left + 60
+        assert ids(tmp_path) == ["sub-1", "sub-2", "sub-3", "sub-4"]
+        assert (summary["resumed"], summary["duplicates"], summary["pages"]) == (True, 1, 3)
+        waiting = next(line for line in lines if "Waiting in the triggerer until" in line)
+        assert waiting.endswith("(quotaExceeded).") or "quota" in waiting.partition("): ")[2]
+
+    @pytest.mark.parametrize("name", ["subs.jsonl", "subs.csv", "subs.parquet"])
+    def test_the_file_is_that_of_an_export_without_waits(self, platform: Platform, tmp_path: Path, name: str) -> None:
+        pages = [reply(1, 2, token="T2"), reply(2, 3, token="T3"), reply(4)]
+        platform.replies = [SPENT, pages[0], SPENT, pages[1], refusal(429, "rateLimitExceeded", retry_after="7200")]
+        platform.replies += [pages[2]]
+        waited = exported(trigger(tmp_path / "waited", name))
+        platform.replies = list(pages)
+        whole = exported(trigger(tmp_path / "whole", name))
+
+        assert (tmp_path / "waited" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+        same = {"path": "", "resumed": ""}
+        assert {**waited, **same} == {**whole, **same}
+
+    @pytest.mark.parametrize("status", [429, 503])
+    def test_a_long_retry_after_is_waited_out(self, platform: Platform, tmp_path: Path, status: int) -> None:
+        platform.replies = [refusal(status, "later", retry_after="5000"), reply(1)]
+        exported(trigger(tmp_path))
+        first, second = (at for at, _ in platform.asked)
+        assert 5_025 <= second - first - 1 <= 5_060
+
+    def test_nothing_is_held_during_a_wait(
+        self, platform: Platform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        platform.replies = [reply(1, token="T2"), SPENT, reply(2)]
+        sleep, held = asyncio.sleep, list[tuple[bool, int]]()
+
+        async def watching(seconds: float, *result: Any) -> Any:
+            if seconds > 10:
+                held.append((is_free(tmp_path), platform.open))
+            return await sleep(seconds, *result)
+
+        monkeypatch.setattr("airflow_provider_mediaops.triggers.dataset.asyncio.sleep", watching)
+        exported(trigger(tmp_path))
+        assert held == [(True, 0)]
+
+    def test_after_a_wait_the_connection_is_read_again(
+        self, platform: Platform, supervisor: Supervisor, tmp_path: Path
+    ) -> None:
+        def spent_and_replaced() -> Response:
+            supervisor.connect("video_1", connection("https://video.example", password="the-next-token"))
+            return SPENT
+
+        platform.replies = [spent_and_replaced, reply(1)]
+        exported(trigger(tmp_path))
+        assert platform.tokens == ["Bearer token-of-the-tests", "Bearer the-next-token"]
+
+    def test_a_page_token_that_expires_each_night_makes_the_listing_start_over_each_day(
+        self, platform: Platform, tmp_path: Path
+    ) -> None:
+        day = [reply(1, 2, token="T2"), SPENT]
+        platform.replies = [*day, *[REFUSED_TOKEN] * 4, *day, *[REFUSED_TOKEN] * 4, reply(1, 2, token="T3"), reply(3)]
+        summary = exported(trigger(tmp_path))
+        assert ids(tmp_path) == ["sub-1", "sub-2", "sub-3"]
+        assert (summary["restarts"], summary["complete"]) == (2, True)
+
+    def test_waits_that_lead_to_nothing_end_with_the_error(self, platform: Platform, tmp_path: Path) -> None:
+        platform.replies = [reply(1, token="T2"), *[SPENT] * 5]
+        with pytest.raises(QuotaExceededError) as caught:
+            exported(trigger(tmp_path))
+        assert caught.value.retry_after
+        assert platform.pages == [None, *["T2"] * 5]
+        # The last three looks come after 15 minutes, an hour and four hours.
+        assert platform.asked[-1][0] - platform.asked[2][0] < 6 * 3_600
+
+    def test_one_that_names_no_time_ends_the_attempt(self, platform: Platform, tmp_path: Path) -> None:
+        platform.replies = [refusal(429, "rateLimitExceeded")]
+        with pytest.raises(RateLimitedError):
+            exported(trigger(tmp_path))
+
+    def test_another_run_that_took_the_destination_meanwhile_is_not_mixed_in(
+        self, platform: Platform, tmp_path: Path
+    ) -> None:
+        def taken() -> Response:
+            # Right after this reply the export waits, and the other run begins and ends.
+            asyncio.get_running_loop().call_later(100, other_run)
+            return SPENT
+
+        def other_run() -> None:
+            with dataset(tmp_path).staging(Owner("dag/tomorrow/export/-1", "digest")) as staging:
+                staging.commit([subscription(9)], {})
+
+        platform.replies = [reply(1, token="T2"), taken, reply(1, token="T2"), reply(2)]
+        summary = exported(trigger(tmp_path))
+        assert platform.pages == [None, "T2", None, "T2"]
+        assert (ids(tmp_path), summary["resumed"]) == (["sub-1", "sub-2"], False)
+
+
+class TestRestart:
+    @pytest.mark.parametrize(
+        ("after", "requests"),
+        [(0.5, 5), (1.5, 5), (2.1, 4), (2.7, 5), (3.7, 5)],
+        ids=["first page", "refusal", "long wait", "second page", "third page"],
+    )
+    def test_a_restart_at_any_moment_costs_at_most_one_request(
+        self, platform: Platform, tmp_path: Path, after: float, requests: int
+    ) -> None:
+        refused = list[bool]()
+        pages = {None: reply(1, 2, token="T2"), "T2": reply(2, 3, token="T3"), "T3": reply(4)}
+
+        async def answer(request: Request) -> Response:
+            token = dict(request.params).get("pageToken")
+            platform.asked.append((0, token))
+            await asyncio.sleep(1)
+            if token == "T2" and not refused:
+                refused.append(True)
+                return refusal(429, "rateLimitExceeded", retry_after="0.2")
+            return pages[token]
+
+        async def restarted() -> Any:
+            running = asyncio.ensure_future(first_event(trigger(tmp_path)))
+            await asyncio.wait([running], timeout=after)
+            running.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await running
+            assert is_free(tmp_path)
+            return await first_event(trigger(tmp_path))
+
+        platform.answer = answer  # type: ignore[method-assign]
+        assert value_of(in_virtual_time(restarted()))["rows"] == 4
+        assert ids(tmp_path) == ["sub-1", "sub-2", "sub-3", "sub-4"]
+        assert len(platform.asked) == requests
+        assert platform.open == 0
+
+    def test_what_was_published_before_is_not_done_again(self, platform: Platform, tmp_path: Path) -> None:
+        platform.replies = [reply(1)]
+        summary = exported(trigger(tmp_path))
+        assert exported(trigger(tmp_path)) == summary
+        assert len(platform.asked) == 1
+
+    def test_a_triggerer_that_was_taken_for_dead_is_waited_for_but_not_for_ever(
+        self, platform: Platform, lines: list[str], tmp_path: Path
+    ) -> None:
+        with dataset(tmp_path).staging(OWNER), pytest.raises(DestinationInUseError):
+            exported(trigger(tmp_path))
+        assert "Waiting for the destination: " in lines[0]
+        assert len(lines) == 61
+        assert not platform.asked
