@@ -69,6 +69,8 @@ _MOST_READ = 100
 # In place of the index of a task that is not mapped, Airflow leaves its placeholder.
 _PLACEHOLDER = "{MAP_INDEX}"
 _SUMMARIES = 2000
+# The column in Airflow's database has four bytes.
+_HIGHEST_INDEX = 2**31 - 1
 
 
 class Pages:
@@ -251,13 +253,22 @@ def _router(pages: Pages) -> APIRouter:
     async def report(
         request: Request, *, dag_id: str, task_id: str, map_index: str, run_id: str, before: str = ""
     ) -> HTMLResponse:
-        try:
-            index = NOT_MAPPED if map_index == _PLACEHOLDER else int(map_index)
-        except ValueError:
-            raise HTTPException(HTTPStatus.NOT_FOUND, _UNKNOWN) from None
+        index = NOT_MAPPED if map_index == _PLACEHOLDER else _index(map_index)
+        # PostgreSQL takes no text with a NUL.
+        if index is None or "\0" in task_id + run_id:
+            raise HTTPException(HTTPStatus.NOT_FOUND, _UNKNOWN)
         return await pages.report(request, TaskInstanceKey(dag_id, run_id, task_id, index), before)
 
     return router
+
+
+def _index(text: str) -> int | None:
+    """Return the index of a mapped task, or -1; None if no database has such an index."""
+    try:
+        index = int(text)
+    except ValueError:
+        return None
+    return index if NOT_MAPPED <= index <= _HIGHEST_INDEX else None
 
 
 _REFUSALS = {

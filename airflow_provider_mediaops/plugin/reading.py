@@ -8,7 +8,7 @@ import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from airflow_provider_mediaops.exceptions import MediaOpsError
+from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.plugin.rendered_fields import NothingToShowError
 from airflow_provider_mediaops.storage.files import is_local, lasting, path_of
 from airflow_provider_mediaops.storage.object_info import modified_time
@@ -93,7 +93,8 @@ def read_text(path: str, *, max_bytes: int) -> CaptureText:
 def _path_of(path: str) -> ObjectStoragePath:
     try:
         return path_of(path)
-    except MediaOpsError as error:
+    except InvalidArgumentError as error:
+        # For example a scheme that this machine has no package for; the worker may have one.
         raise NothingToShowError(str(error)) from error
 
 

@@ -165,7 +165,9 @@ def _destination(value: object) -> str:
         raise NothingToShowError("The destination contains “..”, and is not followed. Write a path without it.")
     if name in _READ_ONLY or "::" in value:
         raise NothingToShowError("The destination is no place that a capture can be written to.")
-    if (not scheme or name in _LOCAL) and not local_path.startswith("/"):
+    # fsspec takes file:////a for a relative path.
+    is_absolute = local_path.startswith("/") and not (scheme and local_path.startswith("//"))
+    if (not scheme or name in _LOCAL) and not is_absolute:
         raise NothingToShowError(
             f"The destination {value} is relative to the folder of the worker, which only the worker knows. Write an "
             "absolute path, or that of an object store."

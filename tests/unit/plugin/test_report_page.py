@@ -11,7 +11,7 @@ import pytest
 from airflow.models.xcom import XComModel
 from airflow.utils.session import create_session
 
-from tests.unit.plugin.airflow_world import START, rendered, text
+from tests.unit.plugin.airflow_world import LIST_URL, START, rendered, text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -227,6 +227,7 @@ class TestWhatIsRead:
             ("file:///captures/%2e%2e/../etc/passwd", "contains “..”"),
             ("etc/passwd", "relative to the folder of the worker"),
             ("file://etc/passwd", "relative to the folder of the worker"),
+            ("file:////etc/passwd", "relative to the folder of the worker"),
             ("http://169.254.169.254/latest/meta-data.txt", "no place that a capture can be written to"),
             ("simplecache::file:///etc/passwd", "no place that a capture can be written to"),
             ("/a\nb.txt", "characters that no path of a capture has"),
@@ -323,9 +324,16 @@ class TestNothingToShow:
     def test_another_task(self, world: World) -> None:
         self.shows(world, world.add(fields={"bash_command": "date"}), "captures no hot threads")
 
+    @pytest.mark.parametrize("destination", ["s9://bucket/a.txt", "s3://[/a.txt", "gdrive://folder/a.txt"])
+    def test_a_store_that_only_the_worker_knows(self, world: World, destination: str) -> None:
+        fields = {**rendered(destination="/a.txt"), "destination": destination}
+        self.shows(world, world.add(fields=fields), "is no path of a file")
+        # One such row leaves the list readable.
+        assert "is no path of a file" in world.get(LIST_URL).text
+
     def test_a_task_instance_that_does_not_exist(self, world: World) -> None:
         url = world.add(run_id="r")
-        for strange in ("/capture/0/", "/capture/x/", "/elsewhere/-1/"):
+        for strange in ("/capture/0/", "/capture/x/", "/elsewhere/-1/", f"/capture/{2**63}/", "/capture/-1/%00"):
             assert world.get(url.replace("/capture/-1/", strange)).status_code == 404
 
     def test_fields_of_any_shape(self, world: World) -> None:
