@@ -33,6 +33,7 @@ from airflow_provider_mediaops.plugin.reader_threads import NoAnswerError, Reade
 from airflow_provider_mediaops.plugin.rendered_fields import NothingToShowError, is_capture, read_fields, store_of
 from airflow_provider_mediaops.plugin.report import (
     comparable,
+    origin_remark,
     read_captures,
     replaced_remark,
     report_page,
@@ -116,7 +117,7 @@ class Pages:
         compared: tuple[TaskInstanceFacts, ReadCapture] | None = None
         if chosen is not None:
             try:
-                compared = chosen, (await self._read(read_fields(chosen.fields or {}))).found[0]
+                compared = chosen, await self._read_earlier(chosen)
             except (NothingToShowError, NoAnswerError) as raised:
                 notices.append(f"The capture of {chosen.key.run_id} cannot be shown: {raised}")
         elif before:
@@ -128,6 +129,12 @@ class Pages:
             lambda: report_page(facts, fields, own, compared, notices=notices, choices=choices, list_url=list_url),
             seconds=self._seconds,
         )
+
+    async def _read_earlier(self, chosen: TaskInstanceFacts) -> ReadCapture:
+        capture = (await self._read(read_fields(chosen.fields or {}))).found[0]
+        if strange := origin_remark(capture.taken, chosen):
+            raise NothingToShowError(strange)
+        return capture
 
     async def _read(self, fields: CaptureFields) -> ReadCaptures:
         store = store_of(fields.texts[0])

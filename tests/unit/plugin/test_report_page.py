@@ -139,6 +139,24 @@ class TestComparison:
         assert "1 · 2026-11-21 12:00:00" in page
         assert '<option value="earlier" selected>' in page
 
+    def test_a_run_whose_file_a_later_run_has_replaced_cannot_be_chosen(self, world: World) -> None:
+        shared = str(world.folder / "day.txt")
+        for hours, run in ((3, "first"), (2, "second")):
+            ended = START - timedelta(hours=hours)
+            world.add(run_id=run, destination=shared, ended=ended, written=text(f"org.x.Of.{run}", at=ended))
+        page = world.get(world.add(run_id="third", written=text()), before="first").text
+        assert "There is no earlier capture of this task in that run." in page
+        assert '<option value="second">' in page
+        assert "Of.second" not in page
+
+    def test_the_capture_of_another_task_is_not_passed_off_as_that_of_the_earlier_run(
+        self, world: World, later: str
+    ) -> None:
+        (world.folder / "earlier" / "capture.txt").write_text(text("org.x.Not.its", at=START - timedelta(hours=1)))
+        page = world.get(later, before="earlier").text
+        assert "The capture of earlier cannot be shown: This capture was taken at 2026-11-22 11:00:00 UTC" in page
+        assert "Not.its" not in page
+
     @pytest.mark.parametrize("run", ["later", "unknown", "../earlier", "<script>"])
     def test_no_other_run_can_be_named(self, world: World, later: str, run: str) -> None:
         page = world.get(later, before=run).text
