@@ -245,6 +245,7 @@ class TestWhatIsRead:
             ("file:///captures/%2e%2e/../etc/passwd", "contains “..”"),
             ("etc/passwd", "relative to the folder of the worker"),
             ("file://etc/passwd", "relative to the folder of the worker"),
+            ("file://user:word@etc/passwd", "The destination file://user:***@etc/passwd is relative"),
             ("file:////etc/passwd", "relative to the folder of the worker"),
             ("http://169.254.169.254/latest/meta-data.txt", "no place that a capture can be written to"),
             ("simplecache::file:///etc/passwd", "no place that a capture can be written to"),
@@ -350,6 +351,15 @@ class TestNothingToShow:
         page = world.get(LIST_URL)
         assert page.status_code == 200
         assert "is no path of a file" in page.text or "cannot be read" in page.text
+
+    @pytest.mark.parametrize("path", ["s3://key:the-password@bucket/a.txt", "s9://key:the-p@ssword@bucket/a.txt"])
+    def test_a_password_in_a_path_is_not_shown(self, world: World, path: str) -> None:
+        fields = {**rendered(destination="/a.txt"), "destination": path}
+        for url in (world.add(fields=fields), LIST_URL):
+            page = world.get(url)
+            assert page.status_code == 200
+            assert "://key:***@bucket" in page.text
+            assert "ssword" not in page.text
 
     def test_a_task_instance_that_does_not_exist(self, world: World) -> None:
         url = world.add(run_id="r")
