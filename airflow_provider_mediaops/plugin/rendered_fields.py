@@ -179,7 +179,7 @@ def _destination(value: object) -> str:
     is_absolute = local_path.startswith("/") and not (scheme and local_path.startswith("//"))
     if (not scheme or name in _LOCAL) and not is_absolute:
         raise NothingToShowError(
-            f"The destination {without_password(value)} is relative to the folder of the worker, which only the worker knows. Write an "
-            "absolute path, or that of an object store."
+            f"The destination {without_password(value)} is relative to the folder of the worker, which only the worker "
+            "knows. Write an absolute path, or that of an object store."
         )
     return value
