@@ -100,7 +100,9 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Result:
     many = len(search.to_delete)
     if options.delete and many:
         size = _size(sum(leftover.size for leftover in search.to_delete))
-        if terminal.confirm(f"Delete what is staged for {_count(many)}, {size}?", yes=options.yes):
+        # Whoever answers has not seen the rest of the output yet.
+        question = " ".join([*_unknown_states(search), f"Delete what is staged for {_count(many)}, {size}?"])
+        if terminal.confirm(question, yes=options.yes):
             search.delete()
     document = _document(search)
     return Result(document, _parts(search, options.older_than), problem=bool(search.problems))
@@ -170,11 +172,14 @@ def _parts(search: _Search, older_than: str) -> list[Part]:
         )
     if not search.to_delete and not search.problems:
         parts.append(Line(f"Nothing is left behind that was not written for {older_than}.", "good"))
-    if search.note and search.found:
-        parts.append(
-            Line(f"{search.note}, so a task that is deferred or waits for its next try is not recognised.", "warning")
-        )
+    if search.found:
+        parts += [Line(sentence, "warning") for sentence in _unknown_states(search)]
     return [*parts, *(Line(problem, "bad") for problem in search.problems)]
+
+
+def _unknown_states(search: _Search) -> list[str]:
+    note = search.note
+    return [f"{note}, so a task that is deferred or waits for its next try is not recognised."] if note else []
 
 
 def _state(leftover: Leftover) -> str:

@@ -8,6 +8,8 @@ from urllib.parse import quote, unquote, urlsplit
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 _LOCAL = ("file", "local")
+_WEB = ("http", "https")
+_QUERY = re.compile(r"[?#].*", re.DOTALL)
 # What ends or encodes the path in a URI; the rest stays readable, as people write the URIs of assets.
 _ESCAPES = str.maketrans({"%": "%25", "?": "%3F", "#": "%23"})
 _AMAZON, _GOOGLE = ("s3", "s3a", "s3n"), ("gs", "gcs")
@@ -42,11 +44,14 @@ def uri_of(path: str) -> str:
     Return the URI of the asset that a path names.
 
     :param path: the path of a file or object, with or without a scheme.
-    :returns: the URI, without user information; that of a local file is absolute.
+    :returns: the URI, without user information, and without the query of a web address, which may be signed; that of a
+        local file is absolute.
     """
     parts = _SCHEME.fullmatch(without_userinfo(path))
     scheme = parts[1].lower() if parts else "file"
     rest = parts[2] if parts else path.removeprefix("file:")
+    if scheme in _WEB:
+        return f"{scheme}://{_QUERY.sub('', rest)}"
     if scheme in _LOCAL:
         return f"file://{_absolute(rest).translate(_ESCAPES)}"
     return f"{scheme}://{rest.translate(_ESCAPES)}"

@@ -33,6 +33,7 @@ from airflow_provider_mediaops.plugin.reader_threads import NoAnswerError, Reade
 from airflow_provider_mediaops.plugin.rendered_fields import NothingToShowError, is_capture, read_fields, store_of
 from airflow_provider_mediaops.plugin.report import (
     comparable,
+    origin_remark,
     read_captures,
     replaced_remark,
     report_page,
@@ -69,6 +70,8 @@ _MOST_READ = 100
 # In place of the index of a task that is not mapped, Airflow leaves its placeholder.
 _PLACEHOLDER = "{MAP_INDEX}"
 _SUMMARIES = 2000
+# The column in Airflow's database has four bytes.
+_HIGHEST_INDEX = 2**31 - 1
 
 
 class Pages:
@@ -117,7 +120,7 @@ class Pages:
         compared: tuple[TaskInstanceFacts, ReadCapture] | None = None
         if chosen is not None:
             try:
-                compared = chosen, (await self._read(read_fields(chosen.fields or {}))).found[0]
+                compared = chosen, await self._read_earlier(chosen)
             except (NothingToShowError, NoAnswerError) as raised:
                 notices.append(f"The capture of {chosen.key.run_id} cannot be shown: {raised}")
         elif before:
@@ -129,6 +132,12 @@ class Pages:
             lambda: report_page(facts, fields, own, compared, notices=notices, choices=choices, list_url=list_url),
             seconds=self._seconds,
         )
+
+    async def _read_earlier(self, chosen: TaskInstanceFacts) -> ReadCapture:
+        capture = (await self._read(read_fields(chosen.fields or {}))).found[0]
+        if strange := origin_remark(capture.taken, chosen):
+            raise NothingToShowError(strange)
+        return capture
 
     async def _read(self, fields: CaptureFields) -> ReadCaptures:
         store = store_of(fields.texts[0])
@@ -254,13 +263,22 @@ def _router(pages: Pages) -> APIRouter:
     async def report(
         request: Request, *, dag_id: str, task_id: str, map_index: str, run_id: str, before: str = ""
     ) -> HTMLResponse:
-        try:
-            index = NOT_MAPPED if map_index == _PLACEHOLDER else int(map_index)
-        except ValueError:
-            raise HTTPException(HTTPStatus.NOT_FOUND, _UNKNOWN) from None
+        index = NOT_MAPPED if map_index == _PLACEHOLDER else _index(map_index)
+        # PostgreSQL takes no text with a NUL.
+        if index is None or "\0" in task_id + run_id:
+            raise HTTPException(HTTPStatus.NOT_FOUND, _UNKNOWN)
         return await pages.report(request, TaskInstanceKey(dag_id, run_id, task_id, index), before)
 
     return router
+
+
+def _index(text: str) -> int | None:
+    """Return the index of a mapped task, or -1; None if no database has such an index."""
+    try:
+        index = int(text)
+    except ValueError:
+        return None
+    return index if NOT_MAPPED <= index <= _HIGHEST_INDEX else None
 
 
 _REFUSALS = {

@@ -138,10 +138,12 @@ def read_position(text: str) -> ListPosition | None:
     """
     moment, _, skipped = text.partition("~")
     try:
-        position = ListPosition(datetime.fromisoformat(moment), int(skipped))
-    except ValueError:
+        ended, skipped_rows = datetime.fromisoformat(moment), int(skipped)
+        # The database compares times in UTC, in which the first and the last day of the calendar may not exist.
+        position = ListPosition(ended.astimezone(timezone.utc), skipped_rows)
+    except (ValueError, OverflowError):
         return None
-    return position if position.ended.tzinfo and 0 <= position.skipped <= _LONGEST_ASKED else None
+    return position if ended.tzinfo and 0 <= skipped_rows <= _LONGEST_ASKED else None
 
 
 def position_text(position: ListPosition) -> str:
@@ -216,7 +218,7 @@ def _time(heading: str, text: str, notices: list[str]) -> datetime | None:
         return None
     try:
         moment = datetime.fromisoformat(text)
-    except ValueError:
+        return moment.astimezone(timezone.utc) if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
+    except (ValueError, OverflowError):
         notices.append(f"“{heading}” is no time, and was left out: write 2026-11-22T18:00.")
         return None
-    return moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)

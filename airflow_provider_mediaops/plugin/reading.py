@@ -8,8 +8,8 @@ import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from airflow_provider_mediaops.exceptions import MediaOpsError
-from airflow_provider_mediaops.plugin.rendered_fields import NothingToShowError
+from airflow_provider_mediaops.exceptions import InvalidArgumentError
+from airflow_provider_mediaops.plugin.rendered_fields import NothingToShowError, without_password
 from airflow_provider_mediaops.storage.files import is_local, lasting, path_of
 from airflow_provider_mediaops.storage.object_info import modified_time
 
@@ -93,8 +93,9 @@ def read_text(path: str, *, max_bytes: int) -> CaptureText:
 def _path_of(path: str) -> ObjectStoragePath:
     try:
         return path_of(path)
-    except MediaOpsError as error:
-        raise NothingToShowError(str(error)) from error
+    except InvalidArgumentError as error:
+        # For example a scheme that this machine has no package for; the worker may have one.
+        raise NothingToShowError(without_password(str(error))) from error
 
 
 def _read_local(path: str, max_bytes: int) -> CaptureText:
@@ -135,12 +136,15 @@ def _remote_version(path: ObjectStoragePath) -> TextVersion:
     try:
         info = path.fs.info(path.path)
     except FileNotFoundError as error:
-        raise NoFileError(f"There is no file {path}. It was not written, or it was deleted.") from error
+        raise NoFileError(
+            f"There is no file {without_password(str(path))}. It was not written, or it was deleted."
+        ) from error
     except Exception as error:
         raise _unreadable(str(path), error) from error
+    name = without_password(str(path))
     if info.get("type") == "directory":
-        raise NothingToShowError(f"{path} is no file, and is not read.")
-    return TextVersion(str(path), int(info.get("size") or 0), modified_time(info))
+        raise NothingToShowError(f"{name} is no file, and is not read.")
+    return TextVersion(name, int(info.get("size") or 0), modified_time(info))
 
 
 def _check_size(version: TextVersion, max_bytes: int) -> None:
@@ -159,6 +163,7 @@ def _decoded(data: bytes) -> str:
 
 def _unreadable(path: str, error: Exception) -> NothingToShowError:
     # A client's message may contain anything, a signed address for example; the page names the kind of error only.
+    path = without_password(path)
     _log.warning("The text of a capture, %s, cannot be read.", path, exc_info=error)
     reason = error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__
     return NothingToShowError(f"{path} cannot be read: {reason}. The log of the API server says more.")

@@ -28,6 +28,7 @@ _NEEDED = frozenset({"destination", "formats", "captures", "cluster_conn_id", OW
 _TRUNCATED = "Truncated. You can change this behaviour in [core]max_templated_field_length."
 _MASK = "***"
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://")
+_PASSWORD = re.compile(r"(://[^/:@\s]*:)[^/\s]*@")
 _LOCAL = ("file", "local")
 # No task writes there; reading there would be a request to any address.
 _READ_ONLY = ("http", "https", "ftp")
@@ -140,7 +141,16 @@ def store_of(path: str) -> str:
     scheme = _SCHEME.match(path)
     if scheme is None or scheme[1] in _LOCAL:
         return "local disk"
-    return scheme[0] + path[scheme.end() :].partition("/")[0]
+    return without_password(scheme[0] + path[scheme.end() :].partition("/")[0])
+
+
+def without_password(text: str) -> str:
+    """
+    Replace passwords in paths, which Airflow takes for a part of a connection's id, by ``***``.
+
+    :param text: a path, or a sentence with paths.
+    """
+    return _PASSWORD.sub(r"\1***@", text)
 
 
 def _destination(value: object) -> str:
@@ -165,9 +175,11 @@ def _destination(value: object) -> str:
         raise NothingToShowError("The destination contains “..”, and is not followed. Write a path without it.")
     if name in _READ_ONLY or "::" in value:
         raise NothingToShowError("The destination is no place that a capture can be written to.")
-    if (not scheme or name in _LOCAL) and not local_path.startswith("/"):
+    # fsspec takes file:////a for a relative path.
+    is_absolute = local_path.startswith("/") and not (scheme and local_path.startswith("//"))
+    if (not scheme or name in _LOCAL) and not is_absolute:
         raise NothingToShowError(
-            f"The destination {value} is relative to the folder of the worker, which only the worker knows. Write an "
-            "absolute path, or that of an object store."
+            f"The destination {without_password(value)} is relative to the folder of the worker, which only the worker "
+            "knows. Write an absolute path, or that of an object store."
         )
     return value

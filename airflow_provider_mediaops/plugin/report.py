@@ -187,18 +187,21 @@ def replaced_remark(facts: TaskInstanceFacts, others: Iterable[TaskInstanceFacts
 
 def comparable(facts: TaskInstanceFacts, others: Iterable[TaskInstanceFacts]) -> list[TaskInstanceFacts]:
     """
-    Return the earlier instances of a task that can be compared with one: those whose files are not the same.
+    Return the earlier instances of a task that can be compared with one: those whose files no later one has replaced.
 
     :param facts: the task instance.
-    :param others: other instances of the task.
+    :param others: other instances of the task, newest first.
     :returns: those of them that ended before it began, in the same order.
     """
-    texts = _texts_of(facts)
-    return [
-        other
-        for other in others
-        if facts.started and other.ended and other.ended <= facts.started and _texts_of(other) - texts
-    ]
+    found: list[TaskInstanceFacts] = []
+    written = set(_texts_of(facts))
+    for other in others:
+        texts = _texts_of(other)
+        is_earlier = facts.started and other.ended and other.ended <= facts.started
+        if is_earlier and texts and written.isdisjoint(texts):
+            found.append(other)
+        written |= texts
+    return found
 
 
 def _texts_of(facts: TaskInstanceFacts) -> frozenset[str]:

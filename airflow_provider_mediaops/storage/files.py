@@ -49,7 +49,8 @@ def path_of(text: object) -> ObjectStoragePath:
     try:
         # ObjectStoragePath cannot be constructed from a local one.
         path = ObjectStoragePath(str(text))
-    except ValueError as error:
+    except (ValueError, ImportError) as error:
+        # An ImportError names the package that a scheme needs.
         message = f"{str(text)!r} is no path of a file: {error}. Use file://, s3:// or another scheme of fsspec."
         raise InvalidArgumentError(message) from error
     if is_local(path):

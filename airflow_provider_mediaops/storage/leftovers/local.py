@@ -103,6 +103,9 @@ def delete_locally(leftover: Leftover, now: float, older_than: float) -> bool:
     target = Path(leftover.destination)
 
     def is_abandoned() -> bool:
+        # Tasks stage beside the file that a link leads to: the lock is that of other companions then.
+        if target.is_symlink():
+            return False
         found = _groups(target.parent, _names(target.parent)).get(key_of(target.name))
         return found is not None and now - found.written >= older_than
 
@@ -114,7 +117,9 @@ def delete_locally(leftover: Leftover, now: float, older_than: float) -> bool:
         if file.name.endswith(_ALONE):
             with suppress(FileNotFoundError):
                 check_own(file)
-                file.unlink()
+                # A task that has begun since may have written its own.
+                if now - file.lstat().st_mtime >= older_than:
+                    file.unlink()
     return True
 
 
@@ -141,6 +146,8 @@ def _look_at(group: _Group, now: float, older_than: float) -> Leftover | None:
     if not note and not staged and content.owner is None:
         # The receipt of a dataset that was published.
         return None
+    if group.target and group.target.is_symlink() and not note:
+        note = "the destination is a symbolic link by now, beside which nothing is staged"
     if group.target is None and not note:
         note = "the name of the destination was cut: name the destination itself"
     state = state_by_age(group.written, now, older_than)

@@ -99,9 +99,19 @@ def delete_in_store(leftover: Leftover, now: float, older_than: float) -> bool:
             stage.close()
     with translating_errors(target, "written"):
         for path, companion in kinds.items():
-            if companion.kind.endswith(_ALONE):
+            if companion.kind.endswith(_ALONE) and _is_old(target, path, now - older_than):
                 target.fs.rm_file(path)
     return True
+
+
+def _is_old(root: ObjectStoragePath, path: str, latest: float) -> bool:
+    """Return whether an object is there and was last written by a time: a task that has begun since writes its own."""
+    root.fs.invalidate_cache()
+    try:
+        written = modified_time(root.fs.info(path))
+    except FileNotFoundError:
+        return False
+    return written is not None and written <= latest
 
 
 def _found(path: ObjectStoragePath, folder: str, depth: int | None = None) -> dict[str, Mapping[str, Any]]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from airflow_provider_mediaops.cli import task_states
 from airflow_provider_mediaops.cli.leftovers import seconds_of
 from airflow_provider_mediaops.cli.task_states import TaskInstanceId
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
@@ -164,6 +165,29 @@ def test_without_airflows_database_it_is_reported(
     done = command("leftovers", str(tmp_path))
     assert "Airflow's database cannot be read (OperationalError), so a task that is deferred" in done.output
     assert done.code == 0
+
+
+def test_without_airflows_database_the_question_says_so(
+    left: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def fail(_: str) -> None:
+        raise OSError("Airflow's database cannot be read (OperationalError)")
+
+    monkeypatch.setattr("airflow_provider_mediaops.cli.leftovers.unfinished_state", fail)
+    left()
+    messages = command("leftovers", str(tmp_path), "--delete", answer="n\n").messages
+    assert messages.startswith("Airflow's database cannot be read (OperationalError), so a task that is deferred")
+    assert "Delete what is staged for 1 destination" in messages
+
+
+@pytest.mark.parametrize("error", [RuntimeError, ImportError, ValueError])
+def test_no_error_of_the_database_is_quoted(monkeypatch: pytest.MonkeyPatch, error: type[Exception]) -> None:
+    def fail(_: TaskInstanceId) -> None:
+        raise error("cannot parse postgresql://user:the-password@host")
+
+    monkeypatch.setattr(task_states, "_states_of", fail)
+    with pytest.raises(OSError, match=f"cannot be read .{error.__name__}.$"):
+        task_states.unfinished_state(TASK)
 
 
 def test_a_path_that_cannot_be_read_is_a_problem_and_the_others_are_searched(

@@ -40,6 +40,7 @@ def test_user_information_is_what_stands_before_the_bucket(path: str, conn_id: s
         ("S3://conn@Bucket/a.csv", "s3://Bucket/a.csv"),
         ("s3://bucket/a#1.csv", "s3://bucket/a%231.csv"),
         ("memory://contract/a.csv", "memory://contract/a.csv"),
+        ("https://user:pw@host/a%20b.csv?X-Amz-Signature=secret#part", "https://host/a%20b.csv"),
     ],
 )
 def test_a_path_has_the_uri_that_people_write_for_its_asset(path: str, uri: str) -> None:

@@ -178,6 +178,12 @@ class TestFilters:
         assert "“To” is no time" in page.text
         assert "<b>" not in page.text
 
+    @pytest.mark.parametrize("asked", [{"since": "0001-01-01T00:00+23:59"}, {"until": "9999-12-31T23:59-23:59"}])
+    def test_a_time_that_utc_does_not_have_is_left_out_too(self, world: World, asked: dict[str, str]) -> None:
+        page = world.get(LIST_URL, **asked)
+        assert len(rows(page)) == 2
+        assert "is no time, and was left out" in page.text
+
     def test_the_form_keeps_what_was_asked_for(self, world: World) -> None:
         page = world.get(LIST_URL, dag='"><script>', cluster="hot").text
         assert 'value="&#34;&gt;&lt;script&gt;"' in page
@@ -225,7 +231,13 @@ class TestPaging:
         assert "Of 100 captures, these have such a top frame." in page.text
         assert older(page)
 
-    @pytest.mark.parametrize("after", ["x", "2026-11-22T12:00:00~0", "2026-11-22T12:00:00+00:00~-1", "~", "9" * 400])
+    @pytest.mark.parametrize(
+        "after",
+        [
+            *("x", "2026-11-22T12:00:00~0", "2026-11-22T12:00:00+00:00~-1", "~", "9" * 400),
+            *("0001-01-01T00:00:00+23:59~0", "9999-12-31T23:59:00-23:59~0"),
+        ],
+    )
     def test_a_position_that_is_none_is_the_beginning(self, world: World, after: str) -> None:
         add_runs(world, 1)
         assert len(rows(world.get(LIST_URL, after=after))) == 1

@@ -11,7 +11,7 @@ import pytest
 from airflow.models.xcom import XComModel
 from airflow.utils.session import create_session
 
-from tests.unit.plugin.airflow_world import START, rendered, text
+from tests.unit.plugin.airflow_world import LIST_URL, START, rendered, text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -139,6 +139,24 @@ class TestComparison:
         assert "1 · 2026-11-21 12:00:00" in page
         assert '<option value="earlier" selected>' in page
 
+    def test_a_run_whose_file_a_later_run_has_replaced_cannot_be_chosen(self, world: World) -> None:
+        shared = str(world.folder / "day.txt")
+        for hours, run in ((3, "first"), (2, "second")):
+            ended = START - timedelta(hours=hours)
+            world.add(run_id=run, destination=shared, ended=ended, written=text(f"org.x.Of.{run}", at=ended))
+        page = world.get(world.add(run_id="third", written=text()), before="first").text
+        assert "There is no earlier capture of this task in that run." in page
+        assert '<option value="second">' in page
+        assert "Of.second" not in page
+
+    def test_the_capture_of_another_task_is_not_passed_off_as_that_of_the_earlier_run(
+        self, world: World, later: str
+    ) -> None:
+        (world.folder / "earlier" / "capture.txt").write_text(text("org.x.Not.its", at=START - timedelta(hours=1)))
+        page = world.get(later, before="earlier").text
+        assert "The capture of earlier cannot be shown: This capture was taken at 2026-11-22 11:00:00 UTC" in page
+        assert "Not.its" not in page
+
     @pytest.mark.parametrize("run", ["later", "unknown", "../earlier", "<script>"])
     def test_no_other_run_can_be_named(self, world: World, later: str, run: str) -> None:
         page = world.get(later, before=run).text
@@ -227,6 +245,8 @@ class TestWhatIsRead:
             ("file:///captures/%2e%2e/../etc/passwd", "contains “..”"),
             ("etc/passwd", "relative to the folder of the worker"),
             ("file://etc/passwd", "relative to the folder of the worker"),
+            ("file://user:word@etc/passwd", "The destination file://user:***@etc/passwd is relative"),
+            ("file:////etc/passwd", "relative to the folder of the worker"),
             ("http://169.254.169.254/latest/meta-data.txt", "no place that a capture can be written to"),
             ("simplecache::file:///etc/passwd", "no place that a capture can be written to"),
             ("/a\nb.txt", "characters that no path of a capture has"),
@@ -323,9 +343,27 @@ class TestNothingToShow:
     def test_another_task(self, world: World) -> None:
         self.shows(world, world.add(fields={"bash_command": "date"}), "captures no hot threads")
 
+    @pytest.mark.parametrize("destination", ["s9://bucket/a.txt", "s3://[/a.txt"])
+    def test_a_store_that_only_the_worker_knows(self, world: World, destination: str) -> None:
+        fields = {**rendered(destination="/a.txt"), "destination": destination}
+        self.shows(world, world.add(fields=fields), destination.rpartition("/")[2])
+        # One such row leaves the list readable. Older versions of fsspec's paths notice the scheme later.
+        page = world.get(LIST_URL)
+        assert page.status_code == 200
+        assert "is no path of a file" in page.text or "cannot be read" in page.text
+
+    @pytest.mark.parametrize("path", ["s3://key:the-password@bucket/a.txt", "s9://key:the-p@ssword@bucket/a.txt"])
+    def test_a_password_in_a_path_is_not_shown(self, world: World, path: str) -> None:
+        fields = {**rendered(destination="/a.txt"), "destination": path}
+        for url in (world.add(fields=fields), LIST_URL):
+            page = world.get(url)
+            assert page.status_code == 200
+            assert "://key:***@" in page.text
+            assert "ssword" not in page.text
+
     def test_a_task_instance_that_does_not_exist(self, world: World) -> None:
         url = world.add(run_id="r")
-        for strange in ("/capture/0/", "/capture/x/", "/elsewhere/-1/"):
+        for strange in ("/capture/0/", "/capture/x/", "/elsewhere/-1/", f"/capture/{2**63}/", "/capture/-1/%00"):
             assert world.get(url.replace("/capture/-1/", strange)).status_code == 404
 
     def test_fields_of_any_shape(self, world: World) -> None:

@@ -174,6 +174,12 @@ def test_an_unknown_scheme_is_refused_with_its_path() -> None:
         path_of("nosuchproto://x/c.txt")
 
 
+@SINCE_3_2
+def test_a_scheme_whose_package_is_missing_is_refused_with_its_path() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"'gdrive://folder/c.txt' is no path .*gdrive_fs"):
+        path_of("gdrive://folder/c.txt")
+
+
 def test_a_destination_below_a_file_is_refused_with_its_name(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
 

@@ -11,9 +11,13 @@ import pytest
 
 from airflow_provider_mediaops.exceptions import DestinationInUseError, InvalidArgumentError, PermanentError
 from airflow_provider_mediaops.storage.files import beside, path_of, write_whole
+from airflow_provider_mediaops.storage.leftovers import local
+from airflow_provider_mediaops.storage.leftovers import store as store_leftovers
 from airflow_provider_mediaops.storage.leftovers.local import delete_locally, leftover_of
 from airflow_provider_mediaops.storage.leftovers.model import Companion, key_of
 from airflow_provider_mediaops.storage.leftovers.search import delete_leftover, find_leftovers
+from airflow_provider_mediaops.storage.local import discard_locally
+from airflow_provider_mediaops.storage.object_store import ObjectStage
 from tests.unit.storage.attempts import begin, die
 from tests.unit.storage.places import Place, StoppedError, local_place, owner, rows, stopped, store_place
 
@@ -288,6 +292,52 @@ def test_a_link_to_the_destination_leads_to_what_is_left(tmp_path: Path) -> None
     leftover = leftover_of(tmp_path / "link.jsonl", place.now, WEEK)
     assert leftover
     assert leftover.destination == f"{tmp_path}/real/d.jsonl"
+
+
+def test_what_lies_beside_a_destination_that_became_a_link_is_left_alone(tmp_path: Path) -> None:
+    """A task stages beside the file that the link leads to; what it has staged there is young, and stays."""
+    for folder in ("old", "new"):
+        (tmp_path / folder).mkdir()
+    place, other = local_place(tmp_path / "old"), local_place(tmp_path / "new")
+    give_up(place)
+    let_pass(place, WEEK)
+    (before,) = found(place)
+    other.now = place.now
+    give_up(other)
+    age(other)
+    (tmp_path / "old" / "d.jsonl").symlink_to(tmp_path / "new" / "d.jsonl")
+    (leftover,) = found(place)
+    assert (leftover.state, leftover.note[:35]) == ("unclear", "the destination is a symbolic link ")
+    # Also if it became one since it was found.
+    assert not delete_leftover(before, place.now, WEEK)
+    assert (place.names(), other.names()) == (
+        [".d.jsonl.checkpoint", ".d.jsonl.records", "d.jsonl"],
+        [".d.jsonl.checkpoint", ".d.jsonl.records"],
+    )
+
+
+def test_the_list_of_a_task_that_has_begun_since_is_kept(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It writes its list when the lock under which the staged files were deleted is free again."""
+    file = path_of(f"{place.prefix}/{beside('d.jsonl', 'isbns.jsonl')}")
+    give_up(place)
+    write_whole(file, b"old")
+    let_pass(place, WEEK)
+
+    class Begins(ObjectStage):
+        def close(self) -> None:
+            super().close()
+            write_whole(file, b"new")
+
+    def discard(*arguments: Any) -> bool:
+        is_discarded = discard_locally(*arguments)
+        write_whole(file, b"new")
+        age(place)
+        return is_discarded
+
+    monkeypatch.setattr(local, "discard_locally", discard)
+    monkeypatch.setattr(store_leftovers, "ObjectStage", Begins)
+    deleted(place)
+    assert place.read(file.name) == b"new"
 
 
 def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
