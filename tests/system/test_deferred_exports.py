@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from airflow_provider_mediaops.sandbox.server import SandboxServer
-    from tests.system.running import Ended, WatchedAirflow
+    from tests.system.running import Ended, Runs, WatchedAirflow
 
 DAG_ID = "system_deferred_export"
 PAGES = 5
@@ -49,8 +49,9 @@ def platforms(airflow: WatchedAirflow) -> Iterator[dict[str, SandboxServer]]:
 
 
 @pytest.fixture(scope="module")
-def exported(airflow: WatchedAirflow, platforms: dict[str, SandboxServer]) -> Exported:
+def exported(airflow: WatchedAirflow, runs: Runs, platforms: dict[str, SandboxServer]) -> Exported:
     """Let all be exported; kill the triggerer while one of them waits for nearly an hour."""
+    runs.all_ended()  # so that nobody else loses the triggerer
     run_id = airflow.trigger(DAG_ID)
 
     def states() -> dict[str, str | None]:
