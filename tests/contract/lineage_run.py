@@ -61,12 +61,10 @@ def main(folder: Path) -> None:
     with create_session() as session:
         events = [
             [event.source_task_id, event.source_map_index, event.asset.uri, event.extra]
-            for event in session.scalars(select(AssetEvent))
+            for event in session.scalars(select(AssetEvent).where(AssetEvent.source_run_id == run.run_id))
         ]
-        links = {
-            f"{row.task_id}[{row.map_index}]": XComModel.deserialize_value(row)
-            for row in session.scalars(select(XComModel).where(XComModel.key.startswith("_link_")))
-        }
+        of_run = select(XComModel).where(XComModel.run_id == run.run_id, XComModel.key.startswith("_link_"))
+        links = {f"{row.task_id}[{row.map_index}]": XComModel.deserialize_value(row) for row in session.scalars(of_run)}
     print(f"\n{json.dumps({'run_id': run.run_id, 'tasks': run.tasks, 'events': events, 'links': links})}")  # noqa: T201
 
 

@@ -21,6 +21,7 @@ from airflow_provider_mediaops.http.rate_limit.sqlite_store import SqliteStore
 from airflow_provider_mediaops.http.stopping import Stop
 from airflow_provider_mediaops.http.sync_transport import SyncTransport
 from tests.unit.conversations import FakeClock, text_call
+from tests.unit.http.rate_limit.rate_stores import wait_for_returned_slots
 from tests.unit.http.sending import PATIENT, ask
 from tests.unit.loopback import Loopback, Peer, answering, deaf_port, http_reply
 from tests.unit.sigterm import sigterm_calls, terminate, terminated_after
@@ -254,6 +255,7 @@ class TestAConversation:
             stop.requested = False
             with pytest.raises(TaskStoppedError):
                 run(limiter.acquire(), lambda _: Response(200), sleep)
+            wait_for_returned_slots()
         store.close()
 
         assert waits[0] > 0

@@ -165,14 +165,19 @@ def rendered(**arguments: Any) -> dict[str, Any]:
 
 @contextmanager
 def empty_database() -> Iterator[None]:
-    """Remove what a test has put into the database."""
+    """Remove what other tests have left in the database, and what this one puts there."""
+    _remove_all()
     try:
         yield
     finally:
-        with create_session() as session:
-            for table in (RenderedTaskInstanceFields, XComModel, TaskInstance, DagRun, DagModel):
-                session.execute(delete(table))
-            session.execute(delete(DagBundleModel).where(DagBundleModel.name == BUNDLE))
+        _remove_all()
+
+
+def _remove_all() -> None:
+    with create_session() as session:
+        for table in (RenderedTaskInstanceFields, XComModel, TaskInstance, DagRun, DagModel):
+            session.execute(delete(table))
+        session.execute(delete(DagBundleModel).where(DagBundleModel.name == BUNDLE))
 
 
 def runs_in(html: str, runs: Collection[str]) -> list[str]:
