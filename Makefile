@@ -2,8 +2,8 @@
 #   make demo         run the example DAGs on a real Airflow; KEEP=1 leaves its pages up until Ctrl-C
 #   make test         prove the checkout within 5 minutes: linters, types, documentation, unit and contract tests,
 #                     and the demo
-#   make test-all     make test, then the suites that start real clusters, object stores, a browser, several workers
-#                     and the oldest Airflow; REQUIRE=all (or a list such as unit,cluster) turns their skips into failures
+#   make test-all     make test, then the long unit and contract tests, and the suites that start real clusters, object
+#                     stores, a browser, several workers and the oldest Airflow; REQUIRE=all (or a list such as unit,cluster) turns their skips into failures
 #   make pictures     take the pictures of the documentation anew, with Chromium
 #   make lint, make docs, make links, make unit, make benchmarks, make lock, make clean
 
@@ -63,7 +63,7 @@ unit: .venv/ready
 	@echo "== Unit and contract tests on the newest Airflow"
 	@$(if $(REQUIRE),scripts/install-system-packages)
 	@$(if $(COVERAGE),.venv/bin/coverage erase)
-	@.venv/bin/$(PYTEST) -n 3 --dist worksteal tests/unit tests/contract $(COVERAGE)
+	@.venv/bin/$(PYTEST) -n 3 --dist worksteal -m "not long" tests/unit tests/contract $(COVERAGE)
 
 floor: .venv-floor/ready
 	@echo "== Unit and contract tests on the oldest Airflow"
@@ -71,8 +71,9 @@ floor: .venv-floor/ready
 
 # Each of these suites starts real servers and gets the machine for itself.
 test-all: test floor
-	@echo "== Tests on real servers"
 	@$(if $(REQUIRE),scripts/install-system-packages)
+	@echo "== Long tests, and tests on real servers"
+	@.venv/bin/$(PYTEST) -n 3 --dist worksteal -m long tests/unit tests/contract $(COVERAGE) --cov-append
 	@.venv/bin/$(PYTEST) tests/cluster tests/stores $(COVERAGE) --cov-append
 	@.venv/bin/$(PYTEST) tests/system tests/browser $(COVERAGE) --cov-append
 	@.venv/bin/$(PYTEST) tests/newcomer

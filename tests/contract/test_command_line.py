@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.sandbox.server import SandboxServer
 
+pytestmark = pytest.mark.long
+
 NAME = "airflow-provider-mediaops"
 ENABLED = {"AIRFLOW__CORE__TEST_CONNECTION": "Enabled"}
 SECRETS = [tokens.BEARER_TOKEN, cluster.PASSWORD, plans.PRO.key]

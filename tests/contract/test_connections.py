@@ -138,7 +138,9 @@ def test_the_case_has_every_field(name: str) -> None:
 
 
 @pytest.mark.usefixtures("airflow_db")
-@pytest.mark.parametrize("make", [make_in_json, make_in_uri, make_with_the_command])
+@pytest.mark.parametrize(
+    "make", [make_in_json, make_in_uri, pytest.param(make_with_the_command, marks=pytest.mark.long)]
+)
 def test_all_fields_reach_the_hook(make: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
     make(monkeypatch)
     opened = opened_by_tasks()

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from tests.book_server import BookServer
 
+pytestmark = pytest.mark.long
+
 # A part takes more steps, and the whole more attempts, on any machine.
 LEAST_STEPS, LEAST_STEPS_OF_PUBLICATION, LEAST_KILLS = 10, 10, 20
 

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.sandbox.server import SandboxServer
     from tests.contract.tasks import Task
 
+pytestmark = pytest.mark.long
+
 # The sandbox's second node runs hot at times; what is waited for has to come at once.
 AT_ONCE: dict[str, dict[str, Any]] = {
     "SubscriptionSensor": {"for_channel_ids": None},

@@ -8,6 +8,8 @@ import pytest
 
 from tests.contract import fresh_python
 
+pytestmark = pytest.mark.long
+
 PROVIDER = "airflow_provider_mediaops"
 REPORT = Path(__file__).parents[1] / "data" / "hot_threads" / "opensearch-3.8.0-cpu.txt"
 FORMS = [

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from tests.page_server import Pages
 
+pytestmark = pytest.mark.long
+
 # A part takes a few more steps, and the whole a few more attempts, on any machine.
 LEAST_STEPS, LEAST_STEPS_OF_PUBLICATION, LEAST_KILLS = 10, 10, 20
 

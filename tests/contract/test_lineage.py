@@ -12,6 +12,8 @@ import pytest
 from airflow_provider_mediaops.sandbox.server import SandboxServer
 from tests.contract import fresh_python, lineage_run
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[2]
 SECRET = lineage_run.USERINFO.partition(":")[2]
 

@@ -15,6 +15,8 @@ from tests.contract import fresh_python
 if TYPE_CHECKING:
     from airflow_provider_mediaops.sandbox.server import SandboxServer
 
+pytestmark = pytest.mark.long
+
 PROVIDER = "airflow_provider_mediaops"
 in_airflow = pytest.mark.airflow(">=3.2")
 FORMS = [

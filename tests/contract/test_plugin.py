@@ -6,6 +6,8 @@ import pytest
 
 from tests.contract import fresh_python
 
+pytestmark = pytest.mark.long
+
 PROVIDER = "airflow_provider_mediaops"
 OURS = {PROVIDER, f"{PROVIDER}.plugin", f"{PROVIDER}.plugin.airflow_plugin", f"{PROVIDER}.report_urls"}
 IN_A_WORKER = "from airflow.sdk.execution_time import task_runner\n"

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.sandbox.state import RequestRecord
 
+pytestmark = pytest.mark.long
+
 PAGE = Path(__file__).parents[2] / "docs" / "guides" / "life_cycle.md"
 LONG_SECONDS = 60
 SLOW = 0.005

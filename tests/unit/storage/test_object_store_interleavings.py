@@ -62,6 +62,7 @@ def interleave(world: World, before: int, between: int, *, retry: bool) -> None:
         assert "receipt" in dict(world.events) or None not in (first.outcome, second.outcome)
 
 
+@pytest.mark.long
 @STORES
 @pytest.mark.parametrize("retry", [True, False], ids=["retry", "another task"])
 @pytest.mark.parametrize("sizes", [ROLLING, BLOCKS], ids=["one request", "blocks"])
