@@ -3,7 +3,8 @@
 #   make test         prove the checkout within 5 minutes: linters, types, documentation, unit and contract tests,
 #                     and the demo
 #   make test-all     make test, then the long unit and contract tests, and the suites that start real clusters, object
-#                     stores, a browser, several workers and the oldest Airflow; REQUIRE=all (or a list such as unit,cluster) turns their skips into failures
+#                     stores, a browser, several workers and the oldest Airflow; REQUIRE=all (or a list such as
+#                     unit,cluster) turns their skips into failures
 #   make pictures     take the pictures of the documentation anew, with Chromium
 #   make lint, make docs, make links, make unit, make benchmarks, make lock, make clean
 
