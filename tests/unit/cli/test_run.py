@@ -18,6 +18,7 @@ from airflow_provider_mediaops.exceptions import AuthenticationError, InvalidArg
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 COMMAND = Command("try", "", "", f"{__name__}:chosen")
 ended_by: Callable[[], Result]
@@ -84,9 +85,14 @@ def test_an_error_of_the_program_itself_keeps_its_traceback() -> None:
         ran(raising(ZeroDivisionError()))
 
 
-def test_a_reader_that_went_away_ends_the_command_in_silence() -> None:
-    code, _, messages = ran(lambda: Result(None, [Line("fine")]), Closed())
+def test_a_reader_that_went_away_ends_the_command_in_silence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with (tmp_path / "stdout").open("w") as stdout:
+        # What is written from now on goes nowhere; pytest needs its own standard output.
+        monkeypatch.setattr(sys, "stdout", stdout)
+        code, _, messages = ran(lambda: Result(None, [Line("fine")]), Closed())
+        stdout.write("written at the end of the process")
     assert (code, messages) == (141, "")
+    assert (tmp_path / "stdout").read_text() == ""
 
 
 def test_log_lines_and_prints_of_libraries_stay_out_of_the_result(capsys: pytest.CaptureFixture[str]) -> None:
