@@ -1,8 +1,7 @@
 from datetime import timedelta
 
 from airflow.sdk import DAG
-from airflow.sdk.definitions.callback import AsyncCallback
-from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
+from airflow.sdk.definitions.deadline import AsyncCallback, DeadlineAlert, DeadlineReference
 
 from airflow_provider_mediaops.notifications import PostBulletinNotifier
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator

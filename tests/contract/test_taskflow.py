@@ -135,11 +135,12 @@ def answer() -> Iterator[Callable[..., None]]:
     def wait(dag_id: str, option: str, inputs: dict[str, str]) -> None:
         while not stop.wait(0.2):
             with create_session() as session:
-                asked = session.scalar(
-                    select(TaskInstance)
+                # Not the whole instance: Airflow 3.1 would take its detail, which is not loaded with it, for missing.
+                asked = session.execute(
+                    select(TaskInstance.run_id, TaskInstance.task_id)
                     .join(HITLDetail, HITLDetail.ti_id == TaskInstance.id)
                     .where(TaskInstance.dag_id == dag_id, TaskInstance.state.in_(["awaiting_input", "deferred"]))
-                )
+                ).first()
                 if asked is not None:
                     update_hitl_detail(
                         dag_id=dag_id,
