@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import tempfile
 
@@ -9,6 +10,9 @@ import tempfile
 os.environ.setdefault("AIRFLOW_HOME", tempfile.mkdtemp(prefix="mediaops-docs-"))
 
 from airflow_provider_mediaops import __version__
+
+# The theme's a11y_pygments sets up logging at the level INFO when it is imported, unless it is set up already.
+logging.basicConfig(level=logging.WARNING)
 
 project = "airflow-provider-mediaops"
 author = "mediaops"

@@ -218,7 +218,7 @@ def decide(
     )
 
 
-_HOW_TO_POST = f"delete {RECORD_KEY} from the task's state store (tab Task State Store), and clear the task"
+_HOW_TO_POST = f"delete {RECORD_KEY} from the task's state store (tab Storage, Task State Store), and clear the task"
 
 
 def _found(record: Intended | Unreadable) -> str:

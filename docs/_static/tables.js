@@ -10,4 +10,8 @@ document.addEventListener("DOMContentLoaded", () => {
     }
     table.classList.add("stacked");
   }
+  // A message of several sentences is one line of a terminal's output: it is wrapped, as a terminal does.
+  for (const block of document.querySelectorAll("pre")) {
+    if (block.textContent.split("\n").some((line) => line.length > 180)) block.classList.add("wrapped");
+  }
 });

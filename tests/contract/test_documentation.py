@@ -165,6 +165,7 @@ def test_the_reference_has_every_module_under_its_name() -> None:
     entries = re.findall(r"^\.\. auto\w+:: airflow_provider_mediaops\.((?!sandbox)\S+)$", pages, flags=re.MULTILINE)
 
     assert defining - set(headings) == set()
+    assert [entry for entry in set(entries) if entries.count(entry) > 1] == []
     # HighCpuTrigger is the public part of a module that is internal otherwise.
     assert headings == [entry.removesuffix(".HighCpuTrigger") for entry in entries]
 
