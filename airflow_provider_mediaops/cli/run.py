@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import logging
 import os
+import re
 import sys
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,8 @@ WRONG_USE = 2
 INTERRUPTED = 130
 READER_GONE = 141
 
+_PASSWORD = re.compile(r"://[^/:@\s]*:([^/\s]+)@")
+
 
 def run(command: Command, options: argparse.Namespace, terminal: Terminal | None = None) -> int:
     """
@@ -40,6 +43,7 @@ def run(command: Command, options: argparse.Namespace, terminal: Terminal | None
     :returns: the exit code.
     """
     terminal = terminal or Terminal()
+    terminal.hide(_passwords_in(options))
     try:
         try:
             with _logs_apart():
@@ -64,6 +68,13 @@ def run(command: Command, options: argparse.Namespace, terminal: Terminal | None
         _drop_output()
         return READER_GONE
     return PROBLEM if result.problem else FINE
+
+
+def _passwords_in(options: argparse.Namespace) -> Iterator[str]:
+    """Yield the passwords of paths such as ``s3://key:password@bucket``, which messages would repeat."""
+    for value in vars(options).values():
+        for text in value if isinstance(value, list) else [value]:
+            yield from _PASSWORD.findall(str(text))
 
 
 def _function_of(command: Command) -> Callable[[argparse.Namespace, Terminal], Result]:

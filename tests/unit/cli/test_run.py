@@ -14,7 +14,7 @@ from airflow_provider_mediaops.cli.commands import Command
 from airflow_provider_mediaops.cli.result import Line, Result
 from airflow_provider_mediaops.cli.run import run
 from airflow_provider_mediaops.cli.terminal import Terminal
-from airflow_provider_mediaops.exceptions import AuthenticationError, InvalidArgumentError
+from airflow_provider_mediaops.exceptions import AuthenticationError, InvalidArgumentError, StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,6 +83,17 @@ def test_an_error_is_reported_in_plain_words(error: BaseException, code: int, me
 def test_an_error_of_the_program_itself_keeps_its_traceback() -> None:
     with pytest.raises(ZeroDivisionError):
         ran(raising(ZeroDivisionError()))
+
+
+def test_the_password_of_a_path_is_in_nothing_that_is_said() -> None:
+    global ended_by  # noqa: PLW0603 - a command is imported by its name
+    path = "s3://key:hunter2@bucket/books.jsonl"
+    ended_by = raising(StorageError(f"{path} cannot be read."))
+    messages = io.StringIO()
+    options = argparse.Namespace(output="text", paths=[path], delete=False)
+
+    assert run(COMMAND, options, Terminal(io.StringIO(), messages, io.StringIO())) == 1
+    assert "s3://key:***@bucket/books.jsonl cannot be read." in messages.getvalue()
 
 
 def test_a_reader_that_went_away_ends_the_command_in_silence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
