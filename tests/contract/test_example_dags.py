@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.sandbox.server import SandboxServer
     from tests.contract.dag_runs import Run
 
+pytestmark = pytest.mark.long
+
 SECRETS = (tokens.BEARER_TOKEN, cluster.PASSWORD, plans.PRO.key)
 TEXT_OF_THE_BULLETIN = r"The catalogue was refreshed on 20\d\d-\d\d-\d\d\."
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 SNIPPETS = Path(__file__).parents[2] / "docs" / "snippets"
 
-pytestmark = pytest.mark.usefixtures("airflow_db")
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("airflow_db")]
 
 
 @pytest.fixture(autouse=True)

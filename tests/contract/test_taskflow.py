@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 SNIPPETS = ROOT / "docs" / "snippets" / "taskflow"
-pytestmark = pytest.mark.usefixtures("airflow_db")
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("airflow_db")]
 
 
 @pytest.fixture

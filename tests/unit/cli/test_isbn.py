@@ -218,6 +218,7 @@ def some_isbns() -> Iterator[str]:
         yield f"{body}{-total % 10}"
 
 
+@pytest.mark.long
 def test_memory_does_not_grow_with_the_list() -> None:
     def peak(rows: int) -> int:
         tracemalloc.start()

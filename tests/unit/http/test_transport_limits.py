@@ -152,6 +152,7 @@ def test_other_compression_is_refused(opened: Open, encoding: str) -> None:
     assert error.failure is Failure.UNREADABLE
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("status", [200, 302, 500])
 def test_a_small_reply_of_any_status_that_inflates_costs_little_memory(opened: Open, status: int) -> None:
     compressor = zlib.compressobj(9)

@@ -7,6 +7,8 @@ import tracemalloc
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import pytest
+
 from airflow_provider_mediaops.cluster.capture.destination import FORMATS, CaptureDestination
 from airflow_provider_mediaops.cluster.capture.files import CaptureFiles
 from airflow_provider_mediaops.cluster.capture.model import Capture
@@ -20,9 +22,9 @@ from tests.unit.search_cluster import stats
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import pytest
-
     from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport
+
+pytestmark = pytest.mark.long
 
 LOG = logging.getLogger(__name__)
 

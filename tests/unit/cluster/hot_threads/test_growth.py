@@ -13,6 +13,8 @@ from airflow_provider_mediaops.cluster.hot_threads.parser import parse
 if TYPE_CHECKING:
     from types import FrameType
 
+pytestmark = pytest.mark.long
+
 HEADER = "::: {n1}{qT7xH2b0Qm6UdXo5cVnK1w}{Z3cR9pLkTgyW4vHs8uNeJA}{es1}{10.0.0.1:9300}{dimr}{a=b}\n"
 SAMPLING = "   Hot threads at 2022-04-01T15:15:27.658Z, interval=500ms, busiestThreads=3, ignoreIdleThreads=true:\n"
 THREAD = "   10.0% (50ms out of 500ms) cpu usage by thread 'opensearch[n1][search][T#1]'\n"
