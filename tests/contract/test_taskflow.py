@@ -164,6 +164,11 @@ def answer() -> Iterator[Callable[..., None]]:
         thread.join(240)
 
 
+# `dag.test()` of Airflow 3.1 does not know the request by which the trigger learns the answer.
+WITH_ANSWERS = pytest.mark.airflow(">=3.2")
+
+
+@WITH_ANSWERS
 def test_an_approved_bulletin_is_posted(sandbox: SandboxServer, run: Any, answer: Callable[..., None]) -> None:
     answer("approved_bulletin", "Approve", remark="Have a look!")
     ended = run("approval", "approved_bulletin")
@@ -175,6 +180,7 @@ def test_an_approved_bulletin_is_posted(sandbox: SandboxServer, run: Any, answer
     assert ended.values["draft"].startswith("New on our list: ")
 
 
+@WITH_ANSWERS
 def test_a_rejected_bulletin_is_not_posted(sandbox: SandboxServer, run: Any, answer: Callable[..., None]) -> None:
     answer("approved_bulletin", "Reject", remark="")
     ended = run("approval", "approved_bulletin")
