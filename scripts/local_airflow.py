@@ -308,11 +308,14 @@ class LocalAirflow:
             raise LocalAirflowError(f"{method} {path} was answered {reply.status_code}: {reply.text[:500]}")
         return reply.json()
 
-    def _send(self, method: str, path: str, request: Mapping[str, Any]) -> requests.Response:
+    def _send(self, method: str, path: str, request: Mapping[str, Any], tries: int = 2) -> requests.Response:
         self._processes.check()
         try:
             return self._session.request(method, f"{self.url}/{path}", timeout=REQUEST_SECONDS, **request)
         except requests.RequestException as error:
+            # Airflow 3.3.2 was seen to leave a GET of a log unanswered, and to answer the next one in milliseconds.
+            if method == "GET" and isinstance(error, requests.ReadTimeout) and tries > 1:
+                return self._send(method, path, request, tries - 1)
             raise LocalAirflowError(f"{method} {path} was not answered: {error}") from error
 
 
