@@ -1,4 +1,4 @@
-"""Run a DAG of operators that write, and print what Airflow knows afterwards; run as a program."""
+"""Run a DAG of operators that write, and write down what Airflow knows afterwards; run as a program."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperato
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator, PostBulletinOperator
 from tests.contract import dag_runs
 
+#: The file in which the program writes: what it prints is mixed with the log.
+KNOWN = "known.json"
 #: What stands between scheme and path of a destination: Airflow takes it for a connection.
 USERINFO = "key:hunter2-the-secret"
 
@@ -56,7 +58,7 @@ def make(folder: Path) -> DAG:
 
 
 def main(folder: Path) -> None:
-    """Run the DAG, and print the tasks' states, their assets' events and their links."""
+    """Run the DAG, and write down the tasks' states, their assets' events and their links."""
     run = dag_runs.run(make(folder))
     with create_session() as session:
         events = [
@@ -65,7 +67,8 @@ def main(folder: Path) -> None:
         ]
         of_run = select(XComModel).where(XComModel.run_id == run.run_id, XComModel.key.startswith("_link_"))
         links = {f"{row.task_id}[{row.map_index}]": XComModel.deserialize_value(row) for row in session.scalars(of_run)}
-    print(f"\n{json.dumps({'run_id': run.run_id, 'tasks': run.tasks, 'events': events, 'links': links})}")  # noqa: T201
+    known = {"run_id": run.run_id, "tasks": run.tasks, "events": events, "links": links}
+    (folder / KNOWN).write_text(json.dumps(known))
 
 
 if __name__ == "__main__":

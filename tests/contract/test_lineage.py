@@ -22,7 +22,7 @@ class Ended:
     """A run that has ended.
 
     :param folder: where its tasks wrote.
-    :param known: what it printed.
+    :param known: what it wrote down.
     :param log: its log, the events of OpenLineage included.
     """
 
@@ -61,7 +61,7 @@ def ended(tmp_path_factory: pytest.TempPathFactory, airflow_db: Path) -> Ended:
         done = fresh_python.run("-m", "tests.contract.lineage_run", str(folder), env=env)
     assert done.returncode == 0, done.stdout + done.stderr
     # Airflow 3.1 has the log in the one, later versions in the other.
-    return Ended(folder, json.loads(done.stdout.splitlines()[-1]), done.stdout + done.stderr)
+    return Ended(folder, json.loads((folder / lineage_run.KNOWN).read_text()), done.stdout + done.stderr)
 
 
 def names(datasets: list[dict[str, Any]]) -> list[tuple[str, str]]:
