@@ -345,8 +345,9 @@ def _environment(home: Path, dags: Path, port: int, parallelism: int) -> dict[st
         "CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "True",
         "CORE__EXECUTION_API_SERVER_URL": f"http://127.0.0.1:{port}/execution/",
         "CORE__TEST_CONNECTION": "Enabled",
-        # Seconds to wait for others: on a slow machine the scheduler may write for longer than the five it would be.
-        "DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home / 'airflow.db'}?timeout=60",
+        # Seconds to wait for others: on a slow machine the scheduler may write for longer than the five it would be. Two
+        # requests to Airflow's API server can wait for each other, which ends with this time; clients then try again.
+        "DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home / 'airflow.db'}?timeout=15",
         # A worker must wait for longer than its request may wait for the database, else it fails the task.
         "WORKERS__EXECUTION_API_TIMEOUT": "120",
         "LOGGING__BASE_LOG_FOLDER": str(home / "logs"),
