@@ -345,8 +345,8 @@ def _environment(home: Path, dags: Path, port: int, parallelism: int) -> dict[st
         "CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "True",
         "CORE__EXECUTION_API_SERVER_URL": f"http://127.0.0.1:{port}/execution/",
         "CORE__TEST_CONNECTION": "Enabled",
-        # Seconds to wait for others: on a slow machine the scheduler may write for longer than the five it would be. Two
-        # requests to Airflow's API server can wait for each other, which ends with this time; clients then try again.
+        # Seconds to wait for others: on a slow machine the scheduler may write for longer than the five it would be.
+        # Two requests to Airflow's API server can wait for each other; that ends with this time, and clients try again.
         "DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home / 'airflow.db'}?timeout=15",
         # A worker must wait for longer than its request may wait for the database, else it fails the task.
         "WORKERS__EXECUTION_API_TIMEOUT": "120",
