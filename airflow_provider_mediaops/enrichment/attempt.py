@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from airflow_provider_mediaops.exceptions import DestinationInUseError, InvalidA
 from airflow_provider_mediaops.json_text import text_of
 from airflow_provider_mediaops.storage.files import beside, is_local, path_of, write_whole
 from airflow_provider_mediaops.storage.formats import json_lines
-from airflow_provider_mediaops.storage.ownership import Owner
+from airflow_provider_mediaops.storage.ownership import DatasetWork
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -40,7 +40,7 @@ _MIN_ROWS_FOR_USAGE = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Enrichment:
+class Enrichment(DatasetWork):
     """
     The description of an enrichment, in plain values that may travel from a task to a triggerer.
 
@@ -59,8 +59,6 @@ class Enrichment:
     :param max_failures: the number of rows that may be ``failed``.
     """
 
-    owner: dict[str, Any]
-    destination: str
     total: int
     source: str | None = None
     version: str | None = None
@@ -73,20 +71,6 @@ class Enrichment:
     bulk_verify: bool = False
     max_failures: int = 0
 
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Enrichment:
-        """
-        Return the enrichment that :meth:`to_dict` described.
-
-        :param values: its fields, perhaps of another version of this package.
-        :raises TypeError: if one is missing.
-        """
-        return cls(**{field.name: values[field.name] for field in fields(cls) if field.name in values})
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the enrichment as plain values."""
-        return asdict(self)
-
     def dataset(self) -> Dataset:
         """Return the dataset that is written."""
         from airflow_provider_mediaops.enrichment.checkpoint import enriched_view
@@ -94,10 +78,6 @@ class Enrichment:
 
         view = enriched_view(self.columns)
         return Dataset(self.destination, view=view, format=self.format, csv_formulas=self.csv_formulas)
-
-    def owned_by(self) -> Owner:
-        """Return the owner of the dataset."""
-        return Owner(**self.owner)
 
 
 class Attempt:

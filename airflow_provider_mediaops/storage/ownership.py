@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from typing_extensions import Self
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,3 +78,34 @@ class Receipt:
     def from_dict(cls, fields: Mapping[str, Any] | None) -> Receipt | None:
         """Return the receipt of the values from :meth:`to_dict`, or None for None."""
         return cls(**{**fields, "owner": Owner(**fields["owner"])}) if fields else None
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetWork:
+    """
+    Base class of what a task is to write, in plain values that may travel from the task to a triggerer.
+
+    :param owner: the task instance that writes the dataset, and its parameters: the fields of :class:`Owner`.
+    :param destination: the path of the dataset.
+    """
+
+    owner: dict[str, Any]
+    destination: str
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """
+        Return what :meth:`to_dict` described.
+
+        :param values: its fields, perhaps of another version of this package.
+        :raises TypeError: if one is missing.
+        """
+        return cls(**{field.name: values[field.name] for field in fields(cls) if field.name in values})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as plain values."""
+        return asdict(self)
+
+    def owned_by(self) -> Owner:
+        """Return the owner of the dataset."""
+        return Owner(**self.owner)

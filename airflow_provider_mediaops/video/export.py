@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.progress import ProgressLog
 from airflow_provider_mediaops.storage.formats import FlatView, json_line
-from airflow_provider_mediaops.storage.ownership import Owner
+from airflow_provider_mediaops.storage.ownership import DatasetWork
 from airflow_provider_mediaops.video.api import SubscriptionQuery
 from airflow_provider_mediaops.video.paging import Listing, list_pages
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Export:
+class Export(DatasetWork):
     """
     The description of an export, in plain values that may travel from a task to a triggerer.
 
@@ -38,37 +38,17 @@ class Export:
     :param require_complete: whether a listing that the service cuts short ends with an error.
     """
 
-    owner: dict[str, Any]
-    destination: str
     query: dict[str, Any]
     format: str | None = None
     csv_formulas: CsvFormulas = "keep"
     if_changed: bool = False
     require_complete: bool = False
 
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Export:
-        """
-        Return the export that :meth:`to_dict` described.
-
-        :param values: its fields, perhaps of another version of this package.
-        :raises TypeError: if one is missing.
-        """
-        return cls(**{field.name: values[field.name] for field in fields(cls) if field.name in values})
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the export as plain values."""
-        return asdict(self)
-
     def dataset(self) -> Dataset:
         """Return the dataset that is written."""
         from airflow_provider_mediaops.storage.dataset import Dataset
 
         return Dataset(self.destination, view=SUBSCRIPTIONS, format=self.format, csv_formulas=self.csv_formulas)
-
-    def owned_by(self) -> Owner:
-        """Return the owner of the dataset."""
-        return Owner(**self.owner)
 
     def listed(self) -> SubscriptionQuery:
         """Return the query."""
