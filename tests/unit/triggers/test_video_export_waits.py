@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +16,8 @@ from airflow_provider_mediaops.exceptions import (
 )
 from airflow_provider_mediaops.storage.ownership import Owner
 from airflow_provider_mediaops.triggers.event import value_of
-from airflow_provider_mediaops.video.api import VIDEO_RULES
 from tests.unit.sensor_forms import first_event
 from tests.unit.triggers.exports import (
-    DAY,
     OWNER,
     REFUSED_TOKEN,
     SPENT,
@@ -37,31 +36,37 @@ from tests.unit.video_platform import connection, subscription
 from tests.unit.virtual_time import in_virtual_time
 
 if TYPE_CHECKING:
+    from datetime import tzinfo
     from pathlib import Path
 
     from airflow_provider_mediaops.http.exchange import Request, Response
     from tests.unit.conftest import Supervisor
 
 
+class _Noon(datetime):
+    """A clock at noon in California: the quota is reset at midnight there."""
+
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> _Noon:
+        assert tz is timezone.utc
+        return cls(2026, 11, 22, 20, tzinfo=tz)
+
+
 class TestLongWaits:
     def test_a_quota_that_is_spent_is_waited_for_until_its_reset(
-        self, platform: Platform, lines: list[str], tmp_path: Path
+        self, platform: Platform, lines: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        now = datetime.now(timezone.utc)
-        left = (VIDEO_RULES.quota_reset(now) - now).total_seconds()
+        monkeypatch.setattr("airflow_provider_mediaops.http.clock.datetime", _Noon)
         platform.replies = [reply(1, 2, token="T2"), SPENT, reply(2, 3, token="T3"), reply(4)]
         summary = exported(trigger(tmp_path))
 
         assert platform.pages == [None, "T2", "T2", "T3"]
         times = [at for at, _ in platform.asked]
-        # By the real clock the reset is a little nearer when the reply is read; at midnight itself it is a day away.
-        assert 0 <= times[2] - times[1] - 1 < DAY + 61
-        if left > 600:
-            assert left - 300 < times[2] - times[1] - 1 <= left + 60
+        assert 12 * 3600 <= times[2] - times[1] - 1 <= 12 * 3600 + 60
         assert ids(tmp_path) == ["sub-1", "sub-2", "sub-3", "sub-4"]
         assert (summary["resumed"], summary["duplicates"], summary["pages"]) == (True, 1, 3)
-        waiting = next(line for line in lines if "Waiting in the triggerer until" in line)
-        assert waiting.endswith("(quotaExceeded).") or "quota" in waiting.partition("): ")[2]
+        [waiting] = [line for line in lines if "Waiting in the triggerer until" in line]
+        assert re.search(r" UTC \(12 h [01] min\): .* with 403 quotaExceeded: ", waiting)
 
     @pytest.mark.parametrize("name", ["subs.jsonl", "subs.csv", "subs.parquet"])
     def test_the_file_is_that_of_an_export_without_waits(self, platform: Platform, tmp_path: Path, name: str) -> None:
