@@ -153,6 +153,9 @@ class ErrorRules:
         if mistake := mistake or self.advice_by_reply(response, details):
             return mistake
         own = self.advice.get((details.reason or "").lower()) or self.advice_by_class.get(cls)
+        if cls is ServiceUnavailableError and not request.idempotent:
+            # A write that the service may have carried out is not tried again.
+            return own or "The fault is on the service's side."
         return own or _ADVICE[cls]
 
     def no_reply(self, request: Request, error: TransportError) -> MediaOpsError:

@@ -38,6 +38,8 @@ class Request:
     :param read_timeout: the seconds to wait for the reply; the connection's limit applies if that is longer.
     :param max_bytes: the limit of the reply's size, in bytes after decompression.
     :param large_reply: whether the connection's limit for large replies applies instead of ``max_bytes``.
+    :param max_seconds: the longest that the whole exchange may take, if its reply is worth no longer wait; else the
+        connection's limits apply.
     """
 
     method: str
@@ -51,6 +53,7 @@ class Request:
     read_timeout: float = 0.0
     max_bytes: int = MAX_REPLY_BYTES
     large_reply: bool = False
+    max_seconds: float | None = None
     #: Parameters that carry a credential; kept apart so that they appear in no message.
     secret_params: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     #: Every credential that the reply may echo; see :mod:`airflow_provider_mediaops.http.redaction`.
@@ -126,6 +129,25 @@ class Blocking(Generic[T]):
     on_loop: Callable[[], Awaitable[T]] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Beside(Generic[T]):
+    """
+    A conversation with another one beside it, which is carried out at the same time and may be cut off.
+
+    The result is a pair: that of ``main``, and the exception that ended ``side``, or None. An exception of ``main``
+    cuts ``side`` off at once, and is raised by this step. Items that they emit are dropped.
+
+    :param main: the conversation whose result counts.
+    :param side: the conversation beside it; it keeps what it finds in an object of its own.
+    :param grace_seconds: how long the end of ``main`` waits for that of ``side``, which is then cut off: its next
+        request or wait raises, or the one under way is cancelled.
+    """
+
+    main: Conversation[T]
+    side: Conversation[None]
+    grace_seconds: float
+
+
 def awaiting(on_loop: Callable[[], Awaitable[T]]) -> Conversation[T]:
     """
     Return a conversation of a single step that only an event loop carries out.
@@ -197,9 +219,9 @@ class Call(Generic[T]):
     parse: Callable[[Response], T]
 
 
-Step = Request | Wait | Emit[object] | Blocking[Any]
+Step = Request | Wait | Emit[object] | Blocking[Any] | Beside[Any]
 #: A generator of steps that returns its result. It is sent the :class:`Response` to each request and the result of each
-#: :class:`Blocking`; after other steps it is sent None. The type cannot say so.
+#: :class:`Blocking` and :class:`Beside`; after other steps it is sent None. The type cannot say so.
 Conversation = Generator[Step, Any, T]
 
 

@@ -147,7 +147,8 @@ class SyncTransport:
         except (OSError, urllib3.exceptions.HTTPError, http.client.HTTPException, ValueError) as error:
             failure = _failure_of(error, deadline)
         except TaskStoppedError:
-            failure = TaskStoppedError(sent=deadline.may_have_sent)
+            # It may come before anything was done.
+            failure = TaskStoppedError(sent=deadline.may_have_sent is True)
         finally:
             current_deadline.reset(before)
         # Outside the handler, so that the library's error is not kept: its text holds the address with its query.
@@ -284,7 +285,8 @@ def _failure_of(error: Exception, deadline: Deadline) -> TransportError:
             return TransportError(cause.failure, cause.detail)
     if any(isinstance(cause, _UNUSABLE) for cause in causes):
         return TransportError(Failure.CONFIGURATION, type(error).__name__)
-    if not deadline.may_have_sent or any(isinstance(cause, _NO_CONNECTION) for cause in causes):
+    # Where nothing recorded it, the safe answer is yes.
+    if deadline.may_have_sent is False or any(isinstance(cause, _NO_CONNECTION) for cause in causes):
         if isinstance(error, UnicodeError):
             return TransportError(Failure.CONFIGURATION, "user or password of the proxy cannot be sent")
         return failure_before_sending(causes)

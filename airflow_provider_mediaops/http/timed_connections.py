@@ -67,8 +67,9 @@ class Deadline:
     def __init__(self, seconds: float, stop: Stop) -> None:
         self._ends = time.monotonic() + seconds
         self._stop = stop
-        # Stand-ins for the network, such as requests-mock, do not record it: the safe answer for them is yes.
-        self.may_have_sent = True
+        #: Whether anything of the request may have been sent; None before a connection is looked for, and with
+        #: stand-ins for the network, such as requests-mock, which do not record it.
+        self.may_have_sent: bool | None = None
         self.sent_at: float | None = None
 
     @property

@@ -65,7 +65,8 @@ class TransportSettings:
 
     def total_limit(self, request: Request) -> float:
         """Return the seconds that a whole exchange may take, from the connection to the last byte of the reply."""
-        return self.connect_timeout + self.read_limit(request)
+        limit = self.connect_timeout + self.read_limit(request)
+        return limit if request.max_seconds is None else min(limit, request.max_seconds)
 
     def max_bytes(self, request: Request) -> int:
         """Return the limit of the size of the reply to a request."""

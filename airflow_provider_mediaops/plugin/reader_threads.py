@@ -92,18 +92,26 @@ class ReaderThreads:
                     self._waiting.remove(job)
                     began = time.monotonic()
                     thread = threading.Thread(target=self._work, args=(job, began), name="mediaops-page", daemon=True)
-                    # If there can be no further thread, none is counted.
-                    thread.start()
-                    begun.append(began)
+                    try:
+                        thread.start()
+                    except RuntimeError as error:
+                        # There can be no further thread now. This reader is told, and the next one is tried.
+                        job.hand_over(None, error)
+                    else:
+                        begun.append(began)
 
     def _work(self, job: _Job, began: float) -> None:
+        outcome = None
         try:
-            job.run()
+            outcome = job.outcome()
         finally:
             with self._lock:
                 self._running[job.store].remove(began)
                 if not self._running[job.store]:
                     del self._running[job.store]
+            # Not earlier: whoever gets the result may ask the store again at once.
+            if outcome:
+                job.hand_over(*outcome)
             self._start_jobs()
 
 
@@ -122,12 +130,20 @@ class _Job:
         self._work = work
         self._loop = loop
 
-    def run(self) -> None:
-        """Do the work, and hand its result or error over to the event loop, if that still wants it."""
+    def outcome(self) -> tuple[Any, Exception | None]:
+        """Do the work; return its result and its error."""
         try:
-            result, error = self._work(), None
-        except Exception as raised:  # noqa: BLE001 - the waiting coroutine raises it
-            result, error = None, raised
+            return self._work(), None
+        except Exception as error:  # noqa: BLE001 - the waiting coroutine raises it
+            return None, error
+
+    def hand_over(self, result: Any, error: Exception | None) -> None:
+        """
+        Hand the outcome over to the event loop, if that still wants it.
+
+        :param result: the result of the work.
+        :param error: its error.
+        """
         # The loop is closed if the server stopped in the meantime.
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._end, result, error)

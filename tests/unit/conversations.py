@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_provider_mediaops.http.clock import Clock
 from airflow_provider_mediaops.http.exchange import (
+    Beside,
     Blocking,
     Call,
     Emit,
@@ -81,8 +82,15 @@ def replay(
     :param clock: moved on by the conversation's waits.
     :returns: what the conversation returns.
     """
-    steps = [] if steps is None else steps
     left = list(replies)
+    value = _replay(conversation, left, [] if steps is None else steps, clock)
+    assert not left, f"the conversation ended with {len(left)} replies left"
+    return value
+
+
+def _replay(
+    conversation: Conversation[T], left: list[Response | TransportError], steps: list[Step], clock: FakeClock | None
+) -> T:
     step = advance(conversation)
     while not isinstance(step, Returned):
         steps.append(step)
@@ -94,9 +102,9 @@ def replay(
             else:
                 step = advance(conversation, reply)
             continue
-        if isinstance(step, Blocking):
+        if isinstance(step, (Blocking, Beside)):
             try:
-                done = step.action()
+                done = step.action() if isinstance(step, Blocking) else _one_by_one(step, left, steps, clock)
             except Exception as error:  # noqa: BLE001 it is the conversation's
                 step = advance(conversation, error=error)
             else:
@@ -105,8 +113,15 @@ def replay(
         if isinstance(step, Wait) and clock:
             clock.wait(step.seconds)
         step = advance(conversation)
-    assert not left, f"the conversation ended with {len(left)} replies left"
     return step.value
+
+
+def _one_by_one(
+    both: Beside[T], left: list[Response | TransportError], steps: list[Step], clock: FakeClock | None
+) -> tuple[T, None]:
+    """Carry out two conversations, the one beside first and in a time that stands still."""
+    _replay(both.side, left, steps, None)
+    return _replay(both.main, left, steps, clock), None
 
 
 def requests_of(steps: list[Step]) -> list[Request]:

@@ -54,8 +54,8 @@ _ADVICE = {
     "LOADING": "It is reading its data after a start: wait until it has, " + _OR_ANOTHER_STORE,
     "NOREPLICAS": "It has fewer replicas than it must have to accept a write (min-replicas-to-write): bring them back, "
     + _OR_ANOTHER_STORE,
-    "NOPERM": "Let its user run EVAL, EVALSHA, TIME, INFO, HMGET, HSET and EXPIRE on mediaops:rate:*, and SCAN for the "
-    "command line, " + _OR_ANOTHER_STORE,
+    "NOPERM": "Let its user run SELECT, EVAL, EVALSHA, TIME, INFO, HMGET, HSET and EXPIRE on mediaops:rate:*, and SCAN "
+    "for the command line, " + _OR_ANOTHER_STORE,
     "WRONGTYPE": "Another program uses the keys mediaops:rate:* of this database: choose another database, "
     + _OR_ANOTHER_STORE,
 }
@@ -63,6 +63,8 @@ _ADVICE["ASK"] = _ADVICE["CLUSTERDOWN"] = _ADVICE["CROSSSLOT"] = _ADVICE["MOVED"
 _ADVICE["MASTERDOWN"] = _ADVICE["READONLY"]
 _DEFAULT_ADVICE = "Make sure that this Redis runs and accepts the credentials, " + _OR_ANOTHER_STORE
 _NOT_A_REDIS = "it does not answer as a Redis does"
+# Redis 7 says so, without the word, of a command that a script calls.
+_SCRIPT_NOT_PERMITTED = "The user executing the script can't"
 # redis-py removes the first word from some error replies, and raises an error of a class for it.
 _WORDS_BY_CLASS = {
     "MovedError": "MOVED",
@@ -238,6 +240,8 @@ def _advice(error: Exception) -> str:
     ]
     if "OOM" in words:
         found.append("OOM")
+    if str(error).startswith(_SCRIPT_NOT_PERMITTED):
+        found.append("NOPERM")
     return _ADVICE[found[0]] if found else _DEFAULT_ADVICE
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 import sqlite3
 import struct
 import threading
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _BUSY_SECONDS = 5.0
+# The umask takes away more. Tasks that run as other users (run_as_user) share the file by its group. SQLite gives the
+# files beside it the same mode.
+_MODE = 0o660
 # A machine does not boot this fast after it wrote the file. So another boot id within this time is another machine.
 _BOOT_SECONDS = 3.0
 # The number stands for the meaning of the columns: a version of this package that changes it uses another table.
@@ -217,12 +221,19 @@ class _File:
         if not self._connection:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._warn_of_network()
+            self._create()
             self._connection = sqlite3.connect(
                 self._path, timeout=busy_seconds, isolation_level=None, check_same_thread=False
             )
             _prepare(self._connection, busy_seconds)
             self._opened = self._identity()
         return self._connection
+
+    def _create(self) -> None:
+        """Create the file, closed to other users: whoever can read it can lock it, and so hold up every request."""
+        # An existing file is not opened here, because closing it would drop the locks that SQLite holds on it.
+        with suppress(FileExistsError):
+            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _MODE))
 
     def close(self) -> None:
         """Close the connection, if there is one."""

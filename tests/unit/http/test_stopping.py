@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
+import requests
 
 from airflow_provider_mediaops.exceptions import MediaOpsError, TaskStoppedError
 from airflow_provider_mediaops.http.client import Client
@@ -173,6 +174,23 @@ class TestATransport:
             assert server.accepted == 0
         assert not caught.value.sent
 
+    def test_knows_that_nothing_was_sent_before_it_looks_for_a_connection(
+        self, stop: Stop, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        find = requests.Session.get_adapter
+
+        def stopped(session: requests.Session, url: str) -> requests.adapters.BaseAdapter:
+            terminate()
+            return find(session, url)
+
+        monkeypatch.setattr(requests.Session, "get_adapter", stopped)
+        with Loopback(answering(http_reply())) as server, SyncTransport(PATIENT, stop) as transport:
+            with pytest.raises(TaskStoppedError) as caught:
+                transport.send(ask(server.base))
+
+            assert server.accepted == 0
+        assert not caught.value.sent
+
     def test_of_another_thread_sends_nothing_after_it_has_connected(self, stop: Stop, certificate: Path) -> None:
         """The connection is made, and the stop comes before the request is written."""
         seen: list[bytes] = []
@@ -304,32 +322,37 @@ class TestABatch:
 
     def test_sends_nothing_that_waits_for_a_thread(self, stop: Stop) -> None:
         sent: list[Request] = []
-        asked = threading.Event()
+        asked, over = threading.Event(), threading.Event()
 
-        def silent(peer: Peer) -> None:
-            peer.request()
+        def send(request: Request) -> Response:
+            sent.append(request)
             asked.set()
-            peer.pause()
+            # The only thread is free for another request when all is over, and not before.
+            over.wait(LONG_SECONDS)
+            raise TaskStoppedError
 
-        async def items(threads: SendingThreads, base: str) -> AsyncGenerator[Response, None]:
-            for reply in await asyncio.gather(*(threads.send(ask(base)) for _ in range(3))):
+        async def items(threads: SendingThreads) -> AsyncGenerator[Response, None]:
+            for reply in await asyncio.gather(*(threads.send(GET) for _ in range(3))):
                 yield reply
 
         with ExitStack() as stack:
-            server = stack.enter_context(Loopback(silent))
-            transport = stack.enter_context(SyncTransport(PATIENT, stop))
+            stack.callback(over.set)
             stack.enter_context(terminated_after(asked))
             stack.enter_context(pytest.raises(TaskStoppedError))
-
-            def send(request: Request) -> Response:
-                sent.append(request)
-                return transport.send(request)
-
             threads = stack.enter_context(SendingThreads(send, 1))
             loop = stack.enter_context(LoopThread(stop=stop))
-            list(loop.stream(items(threads, server.base)))
+            list(loop.stream(items(threads)))
 
+        wait_for_threads("mediaops-sending")
         assert len(sent) == 1
+
+
+def wait_for_threads(name: str) -> None:
+    """Wait for the end of threads."""
+    for thread in threading.enumerate():
+        if thread.name.startswith(name):
+            thread.join(LONG_SECONDS)
+            assert not thread.is_alive()
 
 
 def test_the_error_of_a_stop_is_none_of_the_service() -> None:

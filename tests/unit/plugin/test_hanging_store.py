@@ -6,10 +6,10 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from airflow.sdk.io.store import _STORE_CACHE, attach
 from fsspec.implementations.memory import MemoryFileSystem
 
 from tests.unit.plugin.airflow_world import LIST_URL, text
+from tests.unit.storage.attached import attached
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,11 +38,9 @@ class HangingStore(MemoryFileSystem):  # type: ignore[misc] # it has no types
 @pytest.fixture
 def hanging() -> Iterator[HangingStore]:
     """Attach a store that hangs as ``memory://hung@…``."""
-    store = HangingStore()
-    attach("memory", "hung", fs=store)
-    yield store
-    store.let_go.set()
-    del _STORE_CACHE["memory-hung"]
+    with attached(HangingStore(), "hung") as store:
+        yield store
+        store.let_go.set()
 
 
 def test_the_tab_says_that_the_store_does_not_answer(world: World, hanging: HangingStore) -> None:

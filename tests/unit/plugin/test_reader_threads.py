@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -74,6 +74,24 @@ async def test_a_store_that_is_stuck_is_not_asked_again_until_it_answers(gate: t
     assert asked == ["now"]
 
 
+async def test_a_store_that_has_just_answered_is_asked_again(
+    gate: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = asyncio.get_running_loop()
+    call = loop.call_soon_threadsafe
+
+    def and_stay(*args: Any) -> asyncio.Handle:
+        """Hand a result over, and do not let the thread end."""
+        handle = call(*args)
+        if threading.current_thread().name == "mediaops-page":
+            gate.wait(MOST_SECONDS)
+        return handle
+
+    monkeypatch.setattr(loop, "call_soon_threadsafe", and_stay)
+    pool = threads(per_store=1)
+    assert [await pool.run("a", lambda: 42, seconds=MOST_SECONDS) for _ in range(2)] == [42, 42]
+
+
 async def test_a_store_that_is_only_slow_is_waited_for(gate: threading.Event) -> None:
     pool = threads(stuck_after=MOST_SECONDS)
     hanging = await hang(pool, gate, "a", 2)
@@ -118,6 +136,30 @@ async def test_work_whose_reader_has_gone_is_not_begun(gate: threading.Event) ->
     await asyncio.gather(*hanging)
     await pool.run("a", lambda: None, seconds=MOST_SECONDS)
     assert not begun
+
+
+async def test_a_reader_whose_thread_cannot_start_is_told_and_the_next_one_is_served(
+    gate: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool = threads(threads=1, stuck_after=MOST_SECONDS)
+    hanging = await hang(pool, gate, "a", 1)
+    waiting = [asyncio.create_task(pool.run(store, lambda: 42, seconds=MOST_SECONDS)) for store in "bc"]
+    await asyncio.sleep(0)
+    start = threading.Thread.start
+    refused: list[str] = []
+
+    def fails_once(thread: threading.Thread) -> None:
+        if thread.name == "mediaops-page" and not refused:
+            refused.append(thread.name)
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", fails_once)
+    gate.set()
+    with pytest.raises(RuntimeError, match="can't start"):
+        await waiting[0]
+    assert await waiting[1] == 42
+    await asyncio.gather(*hanging)
 
 
 async def test_the_event_loop_goes_on_meanwhile(gate: threading.Event) -> None:

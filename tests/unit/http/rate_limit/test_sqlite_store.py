@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import struct
 import subprocess
@@ -10,6 +11,7 @@ import threading
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from stat import S_IMODE
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -80,6 +82,27 @@ def test_a_file_that_is_taken_away_is_made_anew_for_all(open_store: Callable[[],
     behind = second.apply("key", NEXT, 1_000.0)
     assert isinstance(behind, Slot)
     assert behind.wait == pytest.approx(2_000.0, abs=400.0)
+
+
+@pytest.mark.parametrize(("umask", "mode"), [(0o000, 0o660), (0o022, 0o640), (0o077, 0o600)])
+def test_other_users_can_neither_read_nor_lock_it(
+    open_store: Callable[[], SqliteStore], path: Path, umask: int, mode: int
+) -> None:
+    before = os.umask(umask)
+    try:
+        open_store().apply("key", NEXT, 0.0)
+        modes = {file.name: S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()}
+    finally:
+        os.umask(before)
+    assert modes == dict.fromkeys(["rates.db", "rates.db-shm", "rates.db-wal"], mode)
+
+
+def test_a_file_that_is_there_keeps_its_mode(open_store: Callable[[], SqliteStore], path: Path) -> None:
+    path.parent.mkdir()
+    path.touch()
+    path.chmod(0o664)
+    open_store().apply("key", NEXT, 0.0)
+    assert S_IMODE(path.stat().st_mode) == 0o664
 
 
 def test_what_is_written_survives_closing(open_store: Callable[[], SqliteStore], path: Path) -> None:
