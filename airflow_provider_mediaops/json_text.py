@@ -6,10 +6,11 @@ import json
 import math
 import re
 from decimal import Decimal
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 T = TypeVar("T")
 
@@ -24,11 +25,9 @@ def parse_json(data: bytes) -> Any:
     :returns: its value.
     :raises ValueError: if it is not valid JSON, or is nested too deep.
     """
-    from pydantic_core import from_json
-
     try:
         # To look for repeated values takes as long as to parse them; the keys of records do repeat.
-        return from_json(data, cache_strings="keys")
+        return _from_json()(data, cache_strings="keys")
     except ValueError:
         # pydantic_core also refuses lone surrogates, which truncated texts may end with, and more than 200 levels of
         # nesting. The standard library reads both.
@@ -36,6 +35,14 @@ def parse_json(data: bytes) -> Any:
             return json.loads(data.decode())
         except RecursionError:
             raise ValueError("it is nested too deep") from None
+
+
+@cache
+def _from_json() -> Callable[..., Any]:
+    # An import within a function takes as long as to parse a short record.
+    from pydantic_core import from_json
+
+    return from_json
 
 
 def text_of(value: object) -> str:

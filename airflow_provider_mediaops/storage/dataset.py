@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from airflow_provider_mediaops.json_text import parse_json
-from airflow_provider_mediaops.storage.errors import mapped_overwrite_error
+from airflow_provider_mediaops.storage.errors import mapped_overwrite_error, replaced_meanwhile_error
 from airflow_provider_mediaops.storage.files import is_local, lasting, path_of
 from airflow_provider_mediaops.storage.formats import (
     CsvFormulas,
@@ -24,16 +24,22 @@ from airflow_provider_mediaops.storage.formats import (
     write_table,
 )
 from airflow_provider_mediaops.storage.path_checks import check_store
+from airflow_provider_mediaops.storage.source_lines import InvalidSourceError
+from airflow_provider_mediaops.storage.sources import read_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from airflow.sdk import ObjectStoragePath
 
+    from airflow_provider_mediaops.storage.companion import CompanionFile
     from airflow_provider_mediaops.storage.ownership import Owner, Receipt
     from airflow_provider_mediaops.storage.records import Extent
 
-#: Writes the committed records to a file in the format of the dataset.
+# While the replaced dataset is read, its place is renewed once for this number of records.
+_RECORDS_PER_RENEWAL = 1_000
+
+#: Writes the file that is published, from the committed records.
 Convert = Callable[[Path], None]
 
 
@@ -49,16 +55,34 @@ class Stage(Protocol):
     #: The receipt of the file at the destination; None if its origin is unknown.
     last_receipt: Receipt | None
 
-    def lines(self) -> Iterator[bytes]:
-        """Yield the committed lines."""
+    def lines(self, start: int = 0) -> Iterator[bytes]:
+        """Yield the committed lines from a place on, in bytes, where a line begins."""
+        ...
+
+    def read(self, start: int, size: int) -> bytes:
+        """Return a part of the committed lines."""
+        ...
+
+    def identity(self) -> str:
+        """Return a text that differs once the file at the destination is replaced; empty if there is none."""
+        ...
+
+    def renew(self) -> None:
+        """Keep the destination while nothing is committed for long; raise if another task has it."""
         ...
 
     def append(self, data: bytes, rows: int, state: Any) -> None:
         """Commit lines and a state: both, or neither."""
         ...
 
-    def publish(self, convert: Convert | None, summary: Mapping[str, Any], digest: str | None) -> dict[str, Any]:
-        """Put the file at its destination in one step; return the summary with its size in bytes."""
+    def publish(
+        self,
+        convert: Convert | None,
+        summary: Mapping[str, Any],
+        digest: str | None,
+        companion: CompanionFile | None = None,
+    ) -> dict[str, Any]:
+        """Put the file at its destination in one step, then its companion; return the summary with its size."""
         ...
 
     def keep_published(self, receipt: Receipt, summary: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -76,12 +100,14 @@ class Staging:
 
     :param stage: the place where it is staged.
     :param reopen: removes what is staged there, and returns the place again.
+    :param read: yields the records of the file at the destination as JSON texts.
     """
 
-    def __init__(self, stage: Stage, reopen: Callable[[], Stage]) -> None:
+    def __init__(self, stage: Stage, reopen: Callable[[], Stage], read: Callable[[], Iterator[str]]) -> None:
         #: The place where it is staged.
         self.stage = stage
         self._reopen = reopen
+        self._read = read
         #: Whether an earlier attempt is resumed.
         self.resumed = stage.resumed
         #: The task's return value; ``path``, ``rows`` and ``bytes`` are added when the dataset is published.
@@ -89,6 +115,11 @@ class Staging:
         #: A digest of the content, or None. If it equals that of the published file, that file stays, and the summary
         #: says ``changed: False``.
         self.digest: str | None = None
+        #: Writes the file that is published, if that is not a table of the records.
+        self.convert: Convert | None = None
+        #: A file that is published together with the dataset, or None. If the published file stays, so does the
+        #: companion's.
+        self.companion: CompanionFile | None = None
 
     @property
     def rows(self) -> int:
@@ -104,6 +135,64 @@ class Staging:
         """Yield the committed records in order."""
         return map(parse_json, self.stage.lines())
 
+    def lines(self, start: int = 0) -> Iterator[bytes]:
+        """
+        Yield the committed records in order, as JSON without a line end.
+
+        :param start: where to begin, in bytes: each record takes its length and one more.
+        """
+        return self.stage.lines(start)
+
+    def line(self, start: int, size: int) -> bytes:
+        """
+        Return a committed record as JSON.
+
+        :param start: where it begins, in bytes.
+        :param size: its length.
+        """
+        return self.stage.read(start, size)
+
+    @property
+    def replaced(self) -> Receipt | None:
+        """The receipt of the dataset that this one replaces; None if there is none, or its origin is unknown."""
+        return self.stage.last_receipt
+
+    def is_file_there(self) -> bool:
+        """Return whether there is a file at the destination, whatever it is."""
+        return bool(self.stage.identity())
+
+    def unverified_records(self) -> Iterator[str]:
+        """
+        Yield the records of the file at the destination as JSON texts, whatever has written it.
+
+        :raises InvalidSourceError: if it is no file of the format of the dataset.
+        """
+        return self._read()
+
+    def replaced_records(self) -> Iterator[str]:
+        """
+        Yield the records of the dataset that this one replaces, as JSON texts.
+
+        :raises DestinationInUseError: if it was replaced since this attempt began.
+        :raises InvalidSourceError: if it is damaged.
+        """
+        self._check_replaced()
+        try:
+            for number, record in enumerate(self._read()):
+                if number % _RECORDS_PER_RENEWAL == 0:
+                    self.stage.renew()
+                yield record
+        except (OSError, InvalidSourceError):
+            # Of a file that is replaced while it is read, parts of both may come, or none.
+            self._check_replaced()
+            raise
+        self._check_replaced()
+
+    def _check_replaced(self) -> None:
+        receipt = self.stage.last_receipt
+        if receipt is None or self.stage.identity() != receipt.identity:
+            raise replaced_meanwhile_error(receipt.summary.get("path") if receipt else "The dataset")
+
     def commit(self, records: Sequence[Mapping[str, Any]], state: Any) -> None:
         """
         Append records and save a state with them. Whatever happens, the next attempt finds both, or neither.
@@ -113,7 +202,17 @@ class Staging:
         :raises OSError: if they cannot be written; the message names the destination. Earlier commits stay.
         :raises DestinationInUseError: if another task has taken over the destination.
         """
-        self.stage.append(json_lines(records), len(records), state)
+        self.commit_lines(json_lines(records), len(records), state)
+
+    def commit_lines(self, lines: bytes, rows: int, state: Any) -> None:
+        """
+        Append records that are JSON already, as :meth:`commit` does.
+
+        :param lines: the records, each on a line of its own that ends.
+        :param rows: how many they are.
+        :param state: plain values from which the next attempt can resume.
+        """
+        self.stage.append(lines, rows, state)
 
     def discard(self) -> None:
         """
@@ -138,6 +237,8 @@ class Dataset:
     :param view: the columns of CSV and Parquet; JSON lines hold the records as they came.
     :param format: ``jsonl``, ``csv`` or ``parquet``; None means the suffix of the destination.
     :param csv_formulas: ``escape`` puts ``'`` before a text in CSV that a spreadsheet would take for a formula.
+    :param companion: the path of the file that is published together with it; None for none. On an object store, what
+        another attempt has begun to publish is finished in the folder of this file, and below that of the destination.
     :param clock: returns seconds since 1970.
     :raises ValueError: if neither the suffix nor ``format`` names a format, or ``csv_formulas`` is unknown.
     :raises InvalidArgumentError: if the destination can never name a file.
@@ -150,6 +251,7 @@ class Dataset:
         view: FlatView,
         format: str | None = None,
         csv_formulas: CsvFormulas = "keep",
+        companion: str | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._format = format_of(destination, format)
@@ -157,6 +259,7 @@ class Dataset:
         self._csv_formulas = csv_formulas
         self._destination = str(destination)
         self._path = path_of(destination)
+        self._companion = path_of(companion) if companion else None
         self._view = view
         self._clock = clock
 
@@ -176,9 +279,9 @@ class Dataset:
             from airflow_provider_mediaops.storage.local import published_locally
 
             return published_locally(self._path, owner)
-        from airflow_provider_mediaops.storage.object_store import published_in_store
+        from airflow_provider_mediaops.storage.store_receipt import published_in_store
 
-        return published_in_store(self._path, owner)
+        return published_in_store(self._path, owner, self._clock, self._companion)
 
     @contextmanager
     def staging(self, owner: Owner) -> Iterator[Staging]:
@@ -217,7 +320,8 @@ class Dataset:
         stage = opened.enter_context(closing(self._open(owner)))
         if stage.last_receipt and owner.is_mapped_beside(stage.last_receipt.owner):
             raise mapped_overwrite_error(self._destination, stage.last_receipt.owner.task)
-        return Staging(stage, partial(self._reopened, owner, opened))
+        read = partial(read_records, self._path, self._format)
+        return Staging(stage, partial(self._reopened, owner, opened), read)
 
     def _reopened(self, owner: Owner, opened: ExitStack) -> Stage:
         opened.close()
@@ -232,22 +336,26 @@ class Dataset:
             return LocalStage(self._path, owner)
         from airflow_provider_mediaops.storage.object_store import ObjectStage
 
-        return ObjectStage(self._path, owner, self._clock)
+        return ObjectStage(self._path, owner, self._clock, companion=self._companion)
 
     def _publish(self, staging: Staging, owner: Owner) -> dict[str, Any]:
         stage = staging.stage
-        path = lasting(self._path) if is_local(self._path) else self._destination
-        summary = {"path": path, "rows": staging.rows, **staging.summary}
-        convert = None if self._format == "jsonl" else partial(self._convert, staging)
+        summary = {"path": _lasting(self._destination), "rows": staging.rows, **staging.summary}
+        convert = staging.convert
+        if convert is None and self._format != "jsonl":
+            convert = partial(self._convert, staging)
+        companion = staging.companion
+        published = {**summary, companion.key: _lasting(companion.path)} if companion else summary
         if staging.digest is None:
-            return stage.publish(convert, summary, None)
+            return stage.publish(convert, published, None, companion)
         digest = self._whole_digest(staging.digest, owner)
         receipt = stage.last_receipt
         if receipt and receipt.digest == digest:
-            kept = stage.keep_published(receipt, {**summary, "changed": False})
+            kept_as = {**summary, companion.key: None} if companion else summary
+            kept = stage.keep_published(receipt, {**kept_as, "changed": False})
             if kept is not None:
                 return kept
-        return stage.publish(convert, {**summary, "changed": True}, digest)
+        return stage.publish(convert, {**published, "changed": True}, digest, companion)
 
     def _convert(self, staging: Staging, file: Path) -> None:
         write_table(self._format, file, self._view, staging.records(), self._csv_formulas)
@@ -256,3 +364,8 @@ class Dataset:
         # With other parameters or columns, the same records make another file.
         shape = [owner.parameters, self._format, *self._view.columns, digest]
         return hashlib.sha256("\0".join(shape).encode()).hexdigest()
+
+
+def _lasting(text: str) -> str:
+    path = path_of(text)
+    return lasting(path) if is_local(path) else text

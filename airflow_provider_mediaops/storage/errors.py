@@ -104,6 +104,38 @@ def newer_replaced_error(destination: object, writer: str) -> DestinationInUseEr
     )
 
 
+def out_of_reach_error(destination: object, companion: str, writer: str, publication: str) -> PermanentError:
+    """
+    Return the error for a publication that another attempt has begun, and that this one does not finish.
+
+    :param destination: the path of the dataset.
+    :param companion: the path of the file that was to be published with it.
+    :param writer: the task that is said to have begun it.
+    :param publication: the object that says so.
+    """
+    return PermanentError(
+        f"{destination} was published by {writer!r}, which ended before it could publish {companion!r} with it. This "
+        "task writes only below the folder of the destination, and to the folder of its own second file, so it leaves "
+        f"both as they are. Clear that task: it finishes what it began. If you do not know it, remove the object "
+        f"{publication}, and find out who wrote it.",
+        service="storage",
+    )
+
+
+def unconditional_error(record: object) -> PermanentError:
+    """
+    Return the error for a record on a store where two tasks could create it at once.
+
+    :param record: its path.
+    """
+    return PermanentError(
+        f"{record} cannot be kept: its store, or the store's client, does not refuse to create a file that is there, "
+        "so two tasks could do the same work at once. Choose a folder on S3, Google Cloud Storage, Azure or another "
+        "store with conditional writes, or on a disk that all workers share.",
+        service="storage",
+    )
+
+
 def files_changed_error(destination: object, file: Path) -> DestinationInUseError:
     """
     Return the error of an attempt whose files were removed or replaced by somebody else.
@@ -115,6 +147,32 @@ def files_changed_error(destination: object, file: Path) -> DestinationInUseErro
         f"{destination} is no longer this task's: {file} was removed, replaced or changed while the task was writing. "
         "This attempt ends, and publishes nothing; the next one starts with what it finds. Leave the hidden files "
         "beside a destination alone while a task writes it.",
+        service="storage",
+    )
+
+
+def replaced_meanwhile_error(destination: object) -> DestinationInUseError:
+    """
+    Return the error of an attempt at whose destination another file appeared while it read the older one.
+
+    :param destination: the path.
+    """
+    return DestinationInUseError(
+        f"{destination} was replaced by another task or program after this attempt began, so it is not known what it "
+        "would replace. This attempt ends, and publishes nothing; the next one starts with what it finds.",
+        service="storage",
+    )
+
+
+def finished_meanwhile_error(destination: object) -> DestinationInUseError:
+    """
+    Return the error of an attempt that finds its own task's dataset published since it began.
+
+    :param destination: the path.
+    """
+    return DestinationInUseError(
+        f"{destination} was published by another attempt of this task just after this one began. This attempt ends; "
+        "the next one returns the other's result.",
         service="storage",
     )
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
+from airflow_provider_mediaops.storage.durability import replace, sync
 from airflow_provider_mediaops.storage.records import write_at
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ _KEPT_NAME_LENGTH = 50
 _MAX_NAME_BYTES = 255
 _PART = ".part"
 _RANDOM_BYTES = 8
-_NOT_FILES = {
+_KINDS_OF_NO_FILE = {
     stat.S_IFLNK: "a symbolic link",
     stat.S_IFIFO: "a named pipe",
     stat.S_IFDIR: "a folder",
@@ -32,6 +33,9 @@ _NOT_FILES = {
     stat.S_IFBLK: "a device",
     stat.S_IFCHR: "a device",
 }
+
+# Their clients create a missing bucket or container together with a folder.
+_BUCKET_SCHEMES = frozenset({"s3", "s3a", "s3n", "gs", "gcs", "abfs", "abfss", "az", "adl"})
 
 Action = Literal["read", "written"]
 
@@ -109,17 +113,28 @@ def target_of(path: ObjectStoragePath) -> Path:
     :raises InvalidArgumentError: if the path can never name a file; the message names it.
     :raises OSError: if the path is a folder, a device or a named pipe, or its folder cannot be created.
     """
-    given = _local_path_of(path)
-    with suppress(FileNotFoundError, NotADirectoryError):
-        # The system follows links that have no path, too, such as /dev/stdout.
-        kind = _NOT_FILES.get(stat.S_IFMT(given.stat().st_mode))
-        if kind == _NOT_FILES[stat.S_IFDIR]:
-            raise IsADirectoryError("it is a folder")
-        if kind:
-            raise FileExistsError(f"it is {kind}, which the file would replace; choose another path")
-    target = Path(os.path.realpath(given))
+    kind = irregular_kind(path)
+    if kind == _KINDS_OF_NO_FILE[stat.S_IFDIR]:
+        raise IsADirectoryError("it is a folder")
+    if kind:
+        raise FileExistsError(f"it is {kind}, which the file would replace; choose another path")
+    target = Path(os.path.realpath(_local_path_of(path)))
     target.parent.mkdir(parents=True, exist_ok=True)
     return target
+
+
+def irregular_kind(path: ObjectStoragePath) -> str | None:
+    """
+    Return what a path on the local disk leads to, if that is no regular file.
+
+    :param path: a path on the local disk; links are followed.
+    :returns: the kind in words, for example ``a named pipe``; None for a regular file, and if there is none.
+    :raises OSError: if the folder cannot be searched.
+    """
+    with suppress(FileNotFoundError, NotADirectoryError):
+        # The system follows links that have no path, too, such as /dev/stdout.
+        return _KINDS_OF_NO_FILE.get(stat.S_IFMT(_local_path_of(path).stat().st_mode))
+    return None
 
 
 def beside(name: str, kind: str) -> str:
@@ -211,7 +226,7 @@ def check_own(file: Path) -> None:
 
 
 def _check_own_status(file: Path, status: os.stat_result) -> None:
-    kind = _NOT_FILES.get(stat.S_IFMT(status.st_mode))
+    kind = _KINDS_OF_NO_FILE.get(stat.S_IFMT(status.st_mode))
     if kind is None and not _is_own(file, status):
         kind = f"a file of another user (uid {status.st_uid})"
     if kind:
@@ -295,29 +310,6 @@ def _part_name(target: Path, random: str | None = None) -> str:
     return name if random is None else name.replace(token, random)
 
 
-def replace(file: Path, target: Path) -> None:
-    """
-    Rename a file, whose content is on the disk, to its final name.
-
-    :param file: a file in the target's folder.
-    :param target: the final name; a file that has it is replaced.
-    """
-    file.replace(target)
-    # The name should survive a power failure, too. Not every file system can sync a folder.
-    with suppress(OSError):
-        descriptor = os.open(target.parent, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
-def sync(descriptor: int) -> None:
-    """Write a file's content to the disk."""
-    # macOS has no fdatasync.
-    getattr(os, "fdatasync", os.fsync)(descriptor)
-
-
 def put(path: ObjectStoragePath, target: str, send: Callable[[str], None], hint: str = "") -> None:
     """
     Write an object.
@@ -331,8 +323,12 @@ def put(path: ObjectStoragePath, target: str, send: Callable[[str], None], hint:
     with translating_errors(path, "written", hint):
         try:
             send(target)
-        except FileNotFoundError:
-            # Object stores have no folders, but stores such as SFTP do.
+        except FileNotFoundError as error:
+            # Object stores have no folders: only the bucket can be missing. Its name may be misspelt, so it is not
+            # created. Stores such as SFTP have folders.
+            if path.protocol in _BUCKET_SCHEMES:
+                message = "there is no such bucket; create it, or correct its name"
+                raise FileNotFoundError(errno.ENOENT, message) from error
             path.fs.makedirs(target.rpartition("/")[0], exist_ok=True)
             send(target)
 

@@ -1,8 +1,10 @@
 """
 The journal of a dataset that is being staged on a local disk: its owner, its commits, its receipt.
 
-The first line names the owner, and the receipt of the file that is at the destination. Each commit adds a line, and
-publishing adds the receipt of what is published. A journal without an owner belongs to no attempt: it keeps a receipt.
+The first line names the owner, and the receipt of the file that is at the destination. Each commit adds a line. A
+companion that is published together with the dataset adds two: the name under which it is staged, and the same once it
+is written. Publishing adds the receipt of what is published. A journal without an owner belongs to no attempt: it keeps
+a receipt.
 
 The journal is locked (``flock``) while a task writes, and is replaced as a whole to shorten it. So the lock protects
 the destination only while the locked file is the one that has the journal's name.
@@ -16,11 +18,13 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.json_text import parse_json
+from airflow_provider_mediaops.storage.durability import sync
 from airflow_provider_mediaops.storage.errors import files_changed_error, unknown_version_error
-from airflow_provider_mediaops.storage.files import beside, create, is_same_file, open_own, replacing, sync
+from airflow_provider_mediaops.storage.files import beside, create, is_same_file, open_own, replacing
 from airflow_provider_mediaops.storage.formats import json_line
 from airflow_provider_mediaops.storage.ownership import Owner, Receipt
 from airflow_provider_mediaops.storage.records import Extent, read_blocks, write_at
+from airflow_provider_mediaops.storage.staged_files import StagedCompanion
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,6 +61,7 @@ class Journal:
     :param last: the receipt of the dataset that was published before.
     :param commits: the commits in order.
     :param receipt: the receipt of the dataset that the owner has published, or was about to publish.
+    :param companion: the companion that is staged with that dataset; None if there is none.
     :param start: where the first line ends, in bytes.
     """
 
@@ -64,6 +69,7 @@ class Journal:
     last: Receipt | None = None
     commits: list[Commit] = field(default_factory=list)
     receipt: Receipt | None = None
+    companion: StagedCompanion | None = None
     start: int = 0
 
 
@@ -76,6 +82,11 @@ def header_line(owner: Owner | None, last: Receipt | None) -> bytes:
 def commit_line(extent: Extent, state: Any) -> bytes:
     """Return the line of a commit."""
     return json_line({"extent": (extent.size, extent.rows, extent.crc), "state": state}) + b"\n"
+
+
+def companion_line(companion: StagedCompanion) -> bytes:
+    """Return the line of a staged companion."""
+    return json_line({"companion": companion.to_dict()}) + b"\n"
 
 
 def receipt_line(receipt: Receipt) -> bytes:
@@ -103,6 +114,8 @@ def read_journal(data: bytes, file: object) -> Journal:
                 journal = _parse_header(fields, end, file)
             elif "receipt" in fields:
                 journal.receipt = Receipt.from_dict(fields["receipt"])
+            elif "companion" in fields:
+                journal.companion = StagedCompanion.from_dict(fields["companion"])
             else:
                 before = journal.commits[-1].extent if journal.commits else Extent()
                 journal.commits.append(Commit(_parse_extent(fields["extent"], before), fields["state"], end))

@@ -11,14 +11,18 @@ last commit that is intact.
 An attempt publishes in this order:
 
 1. The CRC-32 of the records is compared with that of the last commit.
-2. The file to be published (the records, or what they were converted to) gets its permissions and is synced.
-3. Its receipt is added to the journal, and the journal is synced. From here on, an attempt that dies is finished by
-   the next one.
-4. The file is renamed to a random name, which no other attempt uses.
-5. The renamed file and the journal are compared with the files that this attempt has opened. If either is another one,
+2. A companion gets a random hidden name beside its own path, which is added to the journal before the file is created.
+   Then it is written, gets its permissions and is synced, and its identity is added to the journal. If the attempt dies
+   by then, the next one removes the file.
+3. The file to be published (the records, or what they were converted to) gets its permissions and is synced.
+4. Its receipt is added to the journal, and the journal is synced. From here on, an attempt that dies is finished by
+   the next one of the same owner.
+5. The file is renamed to a random name, which no other attempt uses.
+6. The renamed file and the journal are compared with the files that this attempt has opened. If either is another one,
    another task may have begun: the attempt ends, and nothing is published.
-6. The file is renamed to the destination.
-7. The journal is cut down to the receipt, and stays.
+7. The file is renamed to the destination. If the attempt dies now, the next one of any owner goes on with step 8.
+8. The companion is renamed to its path, unless that is done.
+9. The journal is cut down to the receipt, and stays.
 
 Each commit, too, makes sure that journal and records are still its own.
 """
@@ -32,6 +36,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_mediaops.storage.durability import replace, sync
 from airflow_provider_mediaops.storage.errors import files_changed_error, in_use_error
 from airflow_provider_mediaops.storage.files import (
     beside,
@@ -43,13 +48,12 @@ from airflow_provider_mediaops.storage.files import (
     part_of,
     parts_of,
     published_mode,
-    replace,
-    sync,
     target_of,
 )
 from airflow_provider_mediaops.storage.journal import (
     LockedJournal,
     commit_line,
+    companion_line,
     header_line,
     journal_of,
     peek,
@@ -57,6 +61,7 @@ from airflow_provider_mediaops.storage.journal import (
 )
 from airflow_provider_mediaops.storage.ownership import Owner, Receipt
 from airflow_provider_mediaops.storage.records import Extent, read_lines, resume_hint, verified, write_at
+from airflow_provider_mediaops.storage.staged_files import StagedCompanion, identity, identity_of, remove_own
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -64,6 +69,7 @@ if TYPE_CHECKING:
 
     from airflow.sdk import ObjectStoragePath
 
+    from airflow_provider_mediaops.storage.companion import CompanionFile
     from airflow_provider_mediaops.storage.dataset import Convert
     from airflow_provider_mediaops.storage.journal import Journal
 
@@ -86,9 +92,16 @@ class _Files:
     def drop_staged(self) -> None:
         """Remove the staged files; the caller must hold the lock of the journal."""
         for file in (self.records, self.converted):
-            _remove_own(file)
+            remove_own(file)
         for file in parts_of(journal_of(self.target), self.target):
             file.unlink(missing_ok=True)
+
+    def settle_companion(self, journal: Journal) -> None:
+        """Put a staged companion in place if its dataset is at the destination; otherwise remove it."""
+        if journal.companion is not None and _current(self, journal.receipt):
+            journal.companion.put_in_place()
+        elif journal.companion is not None:
+            journal.companion.remove()
 
     def settle(self, journal: LockedJournal, receipt: Receipt) -> None:
         """Keep only the published file and its receipt."""
@@ -124,7 +137,8 @@ class LocalStage:
                 raise
 
     def _begin(self, journal: Journal) -> None:
-        self.last_receipt = _current(self._files, journal.receipt or journal.last)
+        self.last_receipt = _current(self._files, journal.receipt) or _current(self._files, journal.last)
+        self._files.settle_companion(journal)
         if journal.owner is not None and self._owner.continues(journal.owner) and not journal.receipt:
             self._resume(journal)
             return
@@ -155,13 +169,25 @@ class LocalStage:
                 return descriptor, good
             os.close(descriptor)
             # It may not be ours: none of its records is known to be. So it is replaced, not truncated.
-            _remove_own(self._files.records)
+            remove_own(self._files.records)
         descriptor = create(self._files.records)
         return descriptor, verified(descriptor, extents)
 
-    def lines(self) -> Iterator[bytes]:
+    def lines(self, start: int = 0) -> Iterator[bytes]:
         """Yield the committed lines."""
-        return read_lines(self._records, self.extent.size)
+        return read_lines(self._records, self.extent.size, start)
+
+    def read(self, start: int, size: int) -> bytes:
+        """Return a part of the committed lines."""
+        return os.pread(self._records, size, start)
+
+    def identity(self) -> str:
+        """Return a text that differs once the file at the destination is replaced; empty if there is none."""
+        return identity_of(self._files.target)
+
+    def renew(self) -> None:
+        """Make sure that the destination is still this attempt's."""
+        self._journal.check()
 
     def append(self, data: bytes, rows: int, state: Any) -> None:
         """Commit lines and a state: both, or neither."""
@@ -182,32 +208,54 @@ class LocalStage:
                 sync(self._records)
                 self._journal.rewrite(header_line(self._owner, self.last_receipt) + line)
 
-    def publish(self, convert: Convert | None, summary: Mapping[str, Any], digest: str | None) -> dict[str, Any]:
-        """Put the file at its destination in one step; return the summary with its size in bytes."""
+    def publish(
+        self,
+        convert: Convert | None,
+        summary: Mapping[str, Any],
+        digest: str | None,
+        companion: CompanionFile | None = None,
+    ) -> dict[str, Any]:
+        """Put the file at its destination in one step, then the companion; return the summary with its size."""
         with self._naming_path():
             # A commit that failed may have left bytes after the last good one.
             os.ftruncate(self._records, self.extent.size)
             if not verified(self._records, [self.extent]):
                 raise files_changed_error(self._path, self._files.records)
+            staged = self._stage(companion)
             if convert is None:
-                return self._publish_file(self._files.records, self._records, summary, digest)
-            _remove_own(self._files.converted)
+                return self._publish_file(self._files.records, self._records, summary, digest, staged)
+            remove_own(self._files.converted)
             descriptor = create(self._files.converted)
             try:
                 # This path leads to the open file, even if its name has been taken since.
                 convert(Path(f"/dev/fd/{descriptor}"))
-                return self._publish_file(self._files.converted, descriptor, summary, digest)
+                return self._publish_file(self._files.converted, descriptor, summary, digest, staged)
             finally:
                 os.close(descriptor)
 
+    def _stage(self, companion: CompanionFile | None) -> StagedCompanion | None:
+        if companion is None:
+            return None
+        staged = StagedCompanion.of(companion)
+        self._journal.append(companion_line(staged))
+        self._journal.sync()
+        staged = staged.written(companion)
+        self._journal.append(companion_line(staged))
+        return staged
+
     def _publish_file(
-        self, file: Path, descriptor: int, summary: Mapping[str, Any], digest: str | None
+        self,
+        file: Path,
+        descriptor: int,
+        summary: Mapping[str, Any],
+        digest: str | None,
+        companion: StagedCompanion | None,
     ) -> dict[str, Any]:
         os.fchmod(descriptor, published_mode(self._files.target))
         os.fsync(descriptor)
         status = os.fstat(descriptor)
         final = {**summary, "bytes": status.st_size}
-        receipt = Receipt(self._owner, final, digest, _identity(status))
+        receipt = Receipt(self._owner, final, digest, identity(status))
         self._journal.append(receipt_line(receipt))
         self._journal.sync()
         self._check_ours(descriptor, file)
@@ -220,6 +268,8 @@ class LocalStage:
             part.replace(file)
             raise
         replace(part, self._files.target)
+        if companion is not None:
+            companion.put_in_place()
         self._files.settle(self._journal, receipt)
         return final
 
@@ -294,6 +344,7 @@ def discard_locally(path: ObjectStoragePath, is_abandoned: Callable[[], bool]) -
                 return False
             content = journal.read()
             receipt = _current(files, content.receipt) or _current(files, content.last)
+            files.settle_companion(content)
             if receipt:
                 files.settle(journal, receipt)
             else:
@@ -312,16 +363,17 @@ def _finish(files: _Files, journal: LockedJournal) -> Receipt | None:
             files.drop_staged()
         return content.last
     for file in (files.converted, files.records, *parts_of(files.target)):
-        if _identity_of(file) == content.receipt.identity:
+        if identity_of(file) == content.receipt.identity:
             check_own(file)
             replace(file, files.target)
+    files.settle_companion(content)
     files.settle(journal, content.receipt)
     return content.receipt
 
 
 def _current(files: _Files, receipt: Receipt | None) -> Receipt | None:
     """Return a receipt if its file is still at the destination."""
-    return receipt if receipt and _identity_of(files.target) == receipt.identity else None
+    return receipt if receipt and identity_of(files.target) == receipt.identity else None
 
 
 def _lock(path: ObjectStoragePath, files: _Files) -> LockedJournal:
@@ -333,20 +385,3 @@ def _lock(path: ObjectStoragePath, files: _Files) -> LockedJournal:
     with suppress(FileNotFoundError):
         seen = files.records.lstat().st_mtime
     raise in_use_error(path, holder.task if holder else "", seen)
-
-
-def _remove_own(file: Path) -> None:
-    with suppress(FileNotFoundError):
-        check_own(file)
-        file.unlink()
-
-
-def _identity_of(file: Path) -> str:
-    try:
-        return _identity(file.lstat())
-    except FileNotFoundError:
-        return ""
-
-
-def _identity(status: os.stat_result) -> str:
-    return f"{status.st_size}:{status.st_mtime_ns}"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_mediaops.iso_times import read_iso_time
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -33,10 +35,7 @@ def modified_time(info: Mapping[str, Any]) -> float | None:
     """
     value = next((info[name] for name in _TIMES if info.get(name)), None)
     if isinstance(value, str):
-        try:
-            value = datetime.fromisoformat(value.replace("Z", "+00:00"))
-        except ValueError:
-            return None
+        value = read_iso_time(value)
     if isinstance(value, datetime):
         return (value if value.tzinfo else value.replace(tzinfo=timezone.utc)).timestamp()
     return float(value) if isinstance(value, (int, float)) else None

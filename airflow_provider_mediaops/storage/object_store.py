@@ -37,22 +37,33 @@ all of these steps between any two of ours.
 **Publish**
 
 9. Verify and renew the lease, then convert; verify and renew every 30 seconds as the records are read.
-10. Read the version of the destination, then verify the lease. *Another* that published before this read has acquired
+10. With a companion: stage it as an object, then an object that says what is about to be published: the receipt, the
+    version at the destination, the path of the companion. *Another* that acquires after step 11 finds both.
+11. Read the version of the destination, then verify the lease. *Another* that published before this read has acquired
     before it, so we fail here.
-11. Upload, if the destination is unchanged; during a long upload, verify and renew every 30 seconds and before the last
-    request. *Another* that published since step 10 makes the upload fail. Without conditions its file is replaced if it
+12. Upload, if the destination is unchanged; during a long upload, verify and renew every 30 seconds and before the last
+    request. *Another* that published since step 11 makes the upload fail. Without conditions its file is replaced if it
     acquired and published within the last request, or if we paused there for 15 minutes.
-12. Verify the lease. If it is no longer ours, fail; the error says so if the other's file was replaced. We write no
+13. Verify the lease. If it is no longer ours, fail; the error says so if the other's file was replaced. We write no
     receipt, so the receipt of *another* does not match our file: our file is not taken for the other's, whose next
     attempt publishes anew.
-13. Write the receipt in place of the lease, if unchanged. *Another* that acquired since step 12 makes this fail.
-    Without conditions the other fails, when it next verifies its lease.
-14. List the objects, and remove those of lower epochs and our own. *Another* that acquires after step 13 resumes
-    nothing, and has a higher epoch.
+14. Upload the companion in the same way as the file (steps 11 and 12). If we die before step 15, *another* of any owner
+    finishes in step 16. If it has acquired meanwhile, we fail here, and it writes the same companion.
+15. Write the receipt in place of the lease, if unchanged. *Another* that acquired since step 13 makes this fail.
+    Without conditions the other fails, when it next verifies its lease. Then list the objects, and remove those of
+    lower epochs and our own. *Another* that acquires now resumes nothing, and has a higher epoch.
+
+**Finish** (with a companion, after step 5)
+
+16. If the file at the destination has no receipt, and is the one that a staged object of step 10 describes (another
+    version than that before it, and of its size), do steps 14 and 15 for it, and acquire again. Otherwise such objects
+    stay until we publish: the upload of *another* that verified its lease before ours may still end. Whoever
+    acquires next finds it then. If the companion's path is neither below the folder of the destination nor in that of
+    our own companion, fail: anybody who can write to the folder of the destination can have planted the object.
 
 **Release** (after an error)
 
-15. Verify the lease, then write it as released, if unchanged. *Another* that acquired since makes this fail; without
+17. Verify the lease, then write it as released, if unchanged. *Another* that acquired since makes this fail; without
     conditions it fails when it next verifies its lease, and nothing is lost.
 
 So with conditional writes no file replaces a newer one, two attempts never succeed at once, and a receipt describes its
@@ -76,21 +87,28 @@ from airflow_provider_mediaops.storage.errors import (
     in_use_error,
     lease_removed_error,
     newer_replaced_error,
+    out_of_reach_error,
 )
-from airflow_provider_mediaops.storage.files import naming_path
+from airflow_provider_mediaops.storage.files import naming_path, path_of
 from airflow_provider_mediaops.storage.formats import json_line
 from airflow_provider_mediaops.storage.lease import STALE_AFTER_SECONDS, Lease, parse_lease
-from airflow_provider_mediaops.storage.object_info import content_tag, modified_time
+from airflow_provider_mediaops.storage.lease_age import last_seen
+from airflow_provider_mediaops.storage.object_info import content_tag
 from airflow_provider_mediaops.storage.ownership import Owner, Receipt
+from airflow_provider_mediaops.storage.publication import Publication, find_unfinished
 from airflow_provider_mediaops.storage.records import Extent, read_lines, resume_hint, write_at
 from airflow_provider_mediaops.storage.segment_writer import SegmentWriter
 from airflow_provider_mediaops.storage.segments import (
     Segment,
     StagedRecords,
     alive_name,
+    companion_name,
     epoch_and_token,
+    is_of_publication,
+    publication_name,
 )
-from airflow_provider_mediaops.storage.store_objects import ConflictError, Found, StoreObjects
+from airflow_provider_mediaops.storage.store_objects import BLOCK_BYTES, ConflictError, Found, StoreObjects
+from airflow_provider_mediaops.storage.store_receipt import remove_settled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -98,11 +116,11 @@ if TYPE_CHECKING:
 
     from airflow.sdk import ObjectStoragePath
 
+    from airflow_provider_mediaops.storage.companion import CompanionFile
     from airflow_provider_mediaops.storage.dataset import Convert
 
 _VERIFY_SECONDS = 30.0
 _SEGMENT_BYTES = 256 * 1024
-_BLOCK_BYTES = 8 * 1024 * 1024
 # The number of superseded copies of segments that are removed together.
 _REMOVED_TOGETHER = 16
 # While records are converted, the clock is read once for this number of lines.
@@ -118,10 +136,12 @@ class ObjectStage:
     :param path: the destination.
     :param owner: the task that writes it.
     :param clock: returns seconds since 1970. The age of another's lease is read off the store's clock if it has one.
+    :param companion: the path of the companion that is to be published with the dataset; None for none.
     :param segment_bytes: a segment with at least this many bytes of records is complete.
     :param block_bytes: a file with more bytes than this is uploaded in blocks.
     :raises DestinationInUseError: if another task is writing it.
-    :raises PermanentError: if another version of this package has staged something there.
+    :raises PermanentError: if another version of this package has staged something there, or another attempt has begun
+        to publish with a companion that this one may not write.
     :raises OSError: if the store refuses or cannot be reached; the message names the destination.
     """
 
@@ -131,15 +151,24 @@ class ObjectStage:
         owner: Owner,
         clock: Callable[[], float],
         *,
+        companion: ObjectStoragePath | None = None,
         segment_bytes: int = _SEGMENT_BYTES,
-        block_bytes: int = _BLOCK_BYTES,
+        block_bytes: int = BLOCK_BYTES,
     ) -> None:
         self._objects = StoreObjects(path, block_bytes)
         self._owner = owner
         self._clock = clock
+        self._companion = companion.path if companion else None
         self._segment_bytes = segment_bytes
         self._verified = self._renewed = clock()
+        self.extent = Extent()
         staged = self._acquire()
+        try:
+            if self._finish(staged):
+                staged = self._acquire()
+        except BaseException:
+            self._release()
+            raise
         # It has no name, so it is removed with the process.
         self._spool = tempfile.TemporaryFile()  # noqa: SIM115
         try:
@@ -177,33 +206,34 @@ class ObjectStage:
 
     def _check_stale(self, lease: Lease, found: Found, staged: Mapping[str, Mapping[str, Any]], token: str) -> None:
         """Raise unless the lease of another task is stale."""
-        holder = [info for name, info in staged.items() if (owner := epoch_and_token(name)) and owner[1] == lease.token]
-        times = [found.modified, *(modified_time(info) for info in holder)]
-        now = self._store_time(token) if None not in times else None
-        if now is None:
-            now, times = self._clock(), [lease.since, self._last_renewed(lease)]
-        seen = max(time for time in times if time is not None)
+        seen, now = last_seen(self._objects, lease, found, staged, probe=alive_name(0, token), clock=self._clock)
         if now - seen < STALE_AFTER_SECONDS:
             raise self._in_use(lease, seen)
 
-    def _store_time(self, token: str) -> float | None:
-        """Return the store's own time, by writing an object."""
-        name = alive_name(0, token)
-        self._objects.write_staged(name, b"", "")
-        written = modified_time(self._objects.info(f"{self._objects.folder}/{name}"))
-        self._objects.remove([name])
-        return written
-
-    def _last_renewed(self, lease: Lease) -> float:
-        """Return the time when a lease was last renewed, by its owner's clock."""
-        content = self._objects.read(f"{self._objects.folder}/{alive_name(lease.epoch, lease.token)}").content
-        try:
-            return float(content or b"0")
-        except ValueError:
-            return 0.0
+    def _finish(self, staged: Mapping[str, int]) -> bool:
+        """Finish publishing for an attempt that died after its upload (step 16); return whether there was one."""
+        found = None if self.last_receipt else find_unfinished(self._objects, staged)
+        if found is None:
+            return False
+        publication = found.publication
+        if not publication.is_within_reach(self._objects.path.path, self._companion):
+            name = f"{self._objects.folder}/{found.name}"
+            raise out_of_reach_error(self._objects.path, publication.companion, publication.owner.task, name)
+        with tempfile.TemporaryFile() as file:
+            try:
+                self._objects.download(found.companion, staged[found.companion], file.fileno())
+            except FileNotFoundError:
+                # Another attempt has settled it since we verified our lease, which is not ours then.
+                self._verify_lease()
+                return False
+            self._upload(publication.companion, file.fileno())
+        self._settle(found.receipt)
+        return True
 
     def _is_abandoned(self, name: str) -> bool:
         """Return whether an object is of an attempt that began before this one, and does not count."""
+        if is_of_publication(name):
+            return False
         staged_by = epoch_and_token(name)
         return staged_by is not None and staged_by[0] < self._lease.epoch and staged_by[1] not in self._lease.tokens
 
@@ -218,12 +248,24 @@ class ObjectStage:
         segments = [segment for name in staged if (segment := Segment.of(name))]
         return StagedRecords(self._lease.tokens, fetch, write).read(segments)
 
-    def lines(self) -> Iterator[bytes]:
+    def lines(self, start: int = 0) -> Iterator[bytes]:
         """Return the lines that are committed; renew the lease while they are read."""
-        for number, line in enumerate(read_lines(self._spool.fileno(), self.extent.size)):
+        for number, line in enumerate(read_lines(self._spool.fileno(), self.extent.size, start)):
             if number % _LINES_PER_CHECK == 0:
-                self._check(fresh=False)
+                self.renew()
             yield line
+
+    def read(self, start: int, size: int) -> bytes:
+        """Return a part of the committed lines."""
+        return os.pread(self._spool.fileno(), size, start)
+
+    def identity(self) -> str:
+        """Return a text that differs once the file at the destination is replaced; empty if there is none."""
+        return self._objects.identity()
+
+    def renew(self) -> None:
+        """Verify and renew the lease, if it is time."""
+        self._check(fresh=False)
 
     def append(self, data: bytes, rows: int, state: Any) -> None:
         """Commit lines and a state: all of it, or nothing (steps 7-8)."""
@@ -243,10 +285,16 @@ class ObjectStage:
             self._objects.remove(self._writer.superseded)
         self._writer.superseded.clear()
 
-    def publish(self, convert: Convert | None, summary: Mapping[str, Any], digest: str | None) -> dict[str, Any]:
-        """Put the file at its destination in one step; return the summary with its size in bytes (steps 9-14)."""
+    def publish(
+        self,
+        convert: Convert | None,
+        summary: Mapping[str, Any],
+        digest: str | None,
+        companion: CompanionFile | None = None,
+    ) -> dict[str, Any]:
+        """Put the file at its destination in one step, then the companion; return the summary with its size (9-15)."""
         self._check(fresh=True)
-        with tempfile.TemporaryFile() as file:
+        with tempfile.TemporaryFile() as file, tempfile.TemporaryFile() as beside:
             with self._naming_spool(self.extent):
                 # A commit that failed may have left records after the last good one.
                 os.ftruncate(self._spool.fileno(), self.extent.size)
@@ -254,28 +302,41 @@ class ObjectStage:
                 if convert:
                     # A file without a name has a path of this form while it is open.
                     convert(Path(f"/dev/fd/{descriptor}"))
-                size = os.fstat(descriptor).st_size
-            identity = self._upload(descriptor, size)
-        self._verify_after_upload()
-        final = {**summary, "bytes": size}
+            final = {**summary, "bytes": os.fstat(descriptor).st_size}
+            if companion:
+                self._stage(companion, beside.fileno(), final, digest)
+            identity = self._upload(self._objects.path.path, descriptor)
+            self._verify_after_upload()
+            if companion:
+                self._upload(path_of(companion.path).path, beside.fileno())
         self._settle(Receipt(self._owner, final, digest, identity))
         return final
 
-    def _upload(self, descriptor: int, size: int) -> str:
-        """Put the file at its destination; return its identity (steps 10-11)."""
-        target = self._objects.path.path
+    def _stage(self, companion: CompanionFile, descriptor: int, summary: Mapping[str, Any], digest: str | None) -> None:
+        """Stage a companion, and what is about to be published (step 10)."""
+        with self._naming_spool(self.extent):
+            companion.write(Path(f"/dev/fd/{descriptor}"))
+        who = self._lease.epoch, self._lease.token
+        staged = f"{self._objects.folder}/{companion_name(*who)}"
+        self._objects.upload(staged, descriptor, None, self._check, self._hint())
+        replaces, path = self._objects.identity(), path_of(companion.path).path
+        publication = Publication(self._owner, summary, digest, replaces, path)
+        self._objects.write_staged(publication_name(*who), publication.to_bytes(), self._hint())
+
+    def _upload(self, target: str, descriptor: int) -> str:
+        """Put a file at its path; return its identity (steps 11-12)."""
         for _ in range(_MAX_UPLOADS):
             info = self._objects.info(target)
             version = content_tag(info) or (None if info else "")
             self._check(fresh=True)
             # On a conflict, another program has replaced the file; or another attempt, as the next verification shows.
             with suppress(ConflictError):
-                self._objects.upload(descriptor, size, version, self._check, self._hint())
-                identity = self._objects.identity()
-                if identity.startswith(f"{size}:"):
+                self._objects.upload(target, descriptor, version, self._check, self._hint())
+                identity = self._objects.identity(target)
+                if identity.startswith(f"{os.fstat(descriptor).st_size}:"):
                     return identity
         self._verify_lease()
-        raise OSError(f"{self._objects.path} cannot be written: another program keeps replacing it. {self._hint()}")
+        raise OSError(f"{target} cannot be written: another program keeps replacing it. {self._hint()}")
 
     def _verify_after_upload(self) -> None:
         try:
@@ -301,8 +362,11 @@ class ObjectStage:
         self._settle(self.last_receipt)
 
     def close(self) -> None:
-        """Release the destination (step 15); what is committed stays for the next attempt."""
+        """Release the destination (step 17); what is committed stays for the next attempt."""
         self._spool.close()
+        self._release()
+
+    def _release(self) -> None:
         if self._lease.owner:
             # The attempt may have failed because of the store; then the lease goes stale by itself.
             with suppress(OSError, MediaOpsError, ConflictError):
@@ -318,7 +382,7 @@ class ObjectStage:
             if lease != settled:
                 raise self._in_use(lease, lease.since) from None
         self._lease = settled
-        _remove_settled(self._objects, settled)
+        remove_settled(self._objects, settled)
 
     def _check(self, *, fresh: bool) -> None:
         """
@@ -360,35 +424,3 @@ class ObjectStage:
 
     def _hint(self) -> str:
         return resume_hint(self.extent)
-
-
-def published_in_store(path: ObjectStoragePath, owner: Owner) -> dict[str, Any] | None:
-    """
-    Return the summary of the dataset that a task instance has published.
-
-    :param path: the destination.
-    :param owner: the task instance.
-    :returns: the summary; None if the object at the destination is not of this task instance.
-    :raises DestinationInUseError: if the lease cannot be understood.
-    :raises PermanentError: if another version of this package has written the lease.
-    :raises OSError: if the store refuses or cannot be reached; the message names the destination.
-    """
-    objects = StoreObjects(path, _BLOCK_BYTES)
-    lease = parse_lease(objects.read(objects.lease).content, objects.lease, objects.path)
-    receipt = lease.last_receipt
-    if receipt is None or receipt.owner != owner or objects.identity() != receipt.identity:
-        return None
-    if lease.owner is None:
-        # The attempt may have died before it could remove them.
-        _remove_settled(objects, lease)
-    return dict(receipt.summary)
-
-
-def _remove_settled(objects: StoreObjects, lease: Lease) -> None:
-    """Remove the objects staged by the attempt that published, and by earlier ones (step 14)."""
-    found = ((name, epoch_and_token(name)) for name in objects.staged())
-    objects.remove(
-        name
-        for name, staged_by in found
-        if staged_by and (staged_by[0] < lease.epoch or staged_by == (lease.epoch, lease.token))
-    )

@@ -11,6 +11,20 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
+def task_of(context: Mapping[str, Any]) -> str | None:
+    """
+    Return the task instance of a context: DAG, run, task and map index.
+
+    :param context: the task's.
+    :returns: the text; None outside of a task.
+    """
+    instance = context.get("ti")
+    if instance is None:
+        return None
+    map_index = -1 if instance.map_index is None else instance.map_index
+    return f"{instance.dag_id}/{instance.run_id}/{instance.task_id}/{map_index}"
+
+
 @dataclass(frozen=True, slots=True)
 class Owner:
     """

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from airflow_provider_mediaops.exceptions import PermanentError
 from airflow_provider_mediaops.storage.files import (
     beside,
+    irregular_kind,
     is_local,
     naming_path,
     path_of,
@@ -18,6 +19,7 @@ from airflow_provider_mediaops.storage.files import (
     target_of,
     translating_errors,
 )
+from airflow_provider_mediaops.storage.source_lines import InvalidSourceError
 from airflow_provider_mediaops.version_compat import conn_id_of
 
 if TYPE_CHECKING:
@@ -69,6 +71,25 @@ def check_store(path: ObjectStoragePath, role: str) -> None:
         f"{role} {path} cannot be opened: Airflow has no support for {path.protocol}:// here ({missing}). "
         f"Install {package} where the task runs, in workers and triggerers."
     )
+
+
+def check_regular(path: ObjectStoragePath, role: str) -> None:
+    """
+    Make sure that a path on the local disk leads to a file that can be read from its beginning, as often as it takes.
+
+    A named pipe without a writer is waited for without end, and a device may never end.
+
+    :param path: the path; it may be a link. Nothing is said of one that does not exist, or is on a store.
+    :param role: what the path is to the user: ``source`` or ``reuse``.
+    :raises InvalidSourceError: if it leads to a folder, a named pipe, a socket or a device.
+    """
+    if not is_local(path):
+        return
+    with suppress(OSError):
+        if kind := irregular_kind(path):
+            raise InvalidSourceError(
+                f"{role} {path} is {kind}, not a file. Write its content into a file, and give the path of that."
+            )
 
 
 def absolute(path: str, role: str, warn: Callable[[str], None]) -> str:
@@ -158,9 +179,16 @@ def is_same_file(one: object, other: object) -> bool:
             return True
         # Names that differ in case only may be one file, too.
         return here.exists() and there.exists() and here.samefile(there)
-    connections = {conn_id_of(first), conn_id_of(second)} - {None}
-    return len(connections) <= 1 and _place(first) == _place(second)
+    return is_same_store(first, second) and first.path.strip("/") == second.path.strip("/")
 
 
-def _place(path: ObjectStoragePath) -> tuple[str, str]:
-    return _PACKAGES.get(path.protocol, path.protocol), path.path.strip("/")
+def is_same_store(one: ObjectStoragePath, other: ObjectStoragePath) -> bool:
+    """
+    Return whether two paths that are not local are on one store, and reached by one connection.
+
+    :param one: a path.
+    :param other: another path. One without a connection may be reached by that of the other.
+    """
+    connections = {conn_id_of(one), conn_id_of(other)} - {None}
+    schemes = {_PACKAGES.get(path.protocol, path.protocol) for path in (one, other)}
+    return len(connections) <= 1 and len(schemes) == 1

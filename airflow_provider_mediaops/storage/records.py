@@ -60,16 +60,17 @@ def write_at(descriptor: int, data: bytes, offset: int) -> None:
         written += os.pwrite(descriptor, memoryview(data)[written:], offset + written)
 
 
-def read_lines(descriptor: int, length: int) -> Iterator[bytes]:
+def read_lines(descriptor: int, end: int, start: int = 0) -> Iterator[bytes]:
     """
     Read a file line by line, without moving its position.
 
     :param descriptor: the open file.
-    :param length: how much to read, in bytes; it ends with a line end.
+    :param end: where the part to read ends, in bytes: after a line end.
+    :param start: where it begins.
     :returns: the lines, without their line ends.
     """
     rest = b""
-    for block in read_blocks(descriptor, 0, length):
+    for block in read_blocks(descriptor, start, end):
         *lines, rest = (rest + block).split(b"\n")
         yield from lines
 

@@ -1,9 +1,11 @@
-"""SQLite databases for data that does not fit into memory and need not outlive the process."""
+"""Databases and files for data that does not fit into memory and need not outlive the process."""
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import tempfile
+import weakref
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -43,6 +45,55 @@ def scratch_database(create_table: str) -> sqlite3.Connection:
     return database
 
 
+class ScratchFile:
+    """
+    A file in the folder for temporary files that only grows, and is read at any place.
+
+    It has no name, so it is removed with the process, however that ends.
+
+    :raises OSError: if the folder cannot hold the file.
+    """
+
+    def __init__(self) -> None:
+        with naming_folder():
+            self._file = tempfile.TemporaryFile(prefix="mediaops-")  # noqa: SIM115 closed by finalize
+        self._size = 0
+        self._is_flushed = True
+        #: Removes the file.
+        self.close = weakref.finalize(self, self._file.close)
+
+    def append(self, data: bytes) -> int:
+        """
+        Append data.
+
+        :param data: the data.
+        :returns: where it begins, in bytes.
+        :raises OSError: if the file cannot grow; the message names its folder.
+        """
+        try:
+            self._file.write(data)
+        except OSError as error:
+            raise _full(error) from error
+        start, self._size, self._is_flushed = self._size, self._size + len(data), False
+        return start
+
+    def read(self, start: int, size: int) -> bytes:
+        """
+        Return a part of the file.
+
+        :param start: where it begins, in bytes.
+        :param size: its length.
+        :raises OSError: if it cannot be read; the message names its folder.
+        """
+        try:
+            if not self._is_flushed:
+                self._file.flush()
+                self._is_flushed = True
+            return os.pread(self._file.fileno(), size, start)
+        except OSError as error:
+            raise _full(error) from error
+
+
 @contextmanager
 def naming_folder() -> Iterator[None]:
     """
@@ -53,7 +104,11 @@ def naming_folder() -> Iterator[None]:
     try:
         yield
     except (sqlite3.Error, OSError) as error:
-        raise OSError(
-            f"The folder for temporary files, {tempfile.tempdir}, cannot hold what does not fit into memory: {error}. "
-            "Free some space, or set TMPDIR to another folder."
-        ) from error
+        raise _full(error) from error
+
+
+def _full(error: Exception) -> OSError:
+    return OSError(
+        f"The folder for temporary files, {tempfile.tempdir}, cannot hold what does not fit into memory: {error}. "
+        "Free some space, or set TMPDIR to another folder."
+    )

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"([0-9]{8,})-([0-9a-z]+)-([0-9]{6,})-([0-9]{8,})-after-([0-9]+)-([0-9a-f]{8})", re.ASCII)
 _ALIVE = re.compile(r"([0-9]{8,})-([0-9a-z]+)-alive", re.ASCII)
+_PUBLICATION = re.compile(r"([0-9]{8,})-([0-9a-z]+)-(?:publication|companion)", re.ASCII)
 # The names that version 0.1 gave to its staged objects.
 _FIRST_NAME = re.compile(r"[0-9]{8,}-[0-9]{8,}\.([0-9a-z]+)-after-[0-9]+\.[0-9]+", re.ASCII)
 
@@ -83,6 +84,32 @@ def alive_name(epoch: int, token: str) -> str:
     return f"{epoch:08d}-{token}-alive"
 
 
+def publication_name(epoch: int, token: str) -> str:
+    """Return the name of the object that says what an attempt is about to publish."""
+    return f"{epoch:08d}-{token}-publication"
+
+
+def companion_name(epoch: int, token: str) -> str:
+    """Return the name of the object that holds the companion which an attempt is about to publish."""
+    return f"{epoch:08d}-{token}-companion"
+
+
+def is_of_publication(name: str) -> bool:
+    """Return whether a name is one of :func:`publication_name` or :func:`companion_name`."""
+    return bool(_PUBLICATION.fullmatch(name))
+
+
+def companion_of_publication(name: str) -> str | None:
+    """
+    Return the name of the companion that an attempt has staged for a publication.
+
+    :param name: a name of :func:`publication_name`.
+    :returns: the name of :func:`companion_name`; None for that of another object.
+    """
+    found = _PUBLICATION.fullmatch(name)
+    return f"{found[1]}-{found[2]}-companion" if found and name.endswith("-publication") else None
+
+
 def epoch_and_token(name: str) -> tuple[int, str] | None:
     """
     Return who staged an object.
@@ -90,7 +117,7 @@ def epoch_and_token(name: str) -> tuple[int, str] | None:
     :param name: the object's name, below the folder of segments.
     :returns: epoch and token; epoch 0 for an object of version 0.1, None for what no attempt has staged.
     """
-    if found := _NAME.fullmatch(name) or _ALIVE.fullmatch(name):
+    if found := _NAME.fullmatch(name) or _ALIVE.fullmatch(name) or _PUBLICATION.fullmatch(name):
         return int(found[1]), found[2]
     found = _FIRST_NAME.fullmatch(name)
     return (0, found[1]) if found else None

@@ -26,7 +26,7 @@ _GZIP_BLOCK_BYTES = 8 * 1024
 # zlib's code for a gzip header and checksum.
 _GZIP_WINDOW = 31
 # A longer line would fill the memory, and is not a line of a list.
-_MAX_LINE_BYTES = 16 * 1024 * 1024
+MAX_LINE_BYTES = 16 * 1024 * 1024
 # A kilobyte of gzip may hold a million empty lines. So a file may have this many, and a few more for each row.
 _BLANK_LINES = 1_000_000
 _BLANK_LINES_A_ROW = 10
@@ -60,10 +60,14 @@ class SourceLines:
     The lines of a file as text, and the number of the last one.
 
     A byte that is not UTF-8 becomes a lone surrogate, because it matters only in the column that is read.
+
+    :param path: the file.
+    :param packed: whether it is compressed with gzip; None means that its suffix says so.
     """
 
-    def __init__(self, path: ObjectStoragePath) -> None:
+    def __init__(self, path: ObjectStoragePath, packed: bool | None = None) -> None:  # noqa: FBT001 it has three values
         self._path = path
+        self._packed = path.name.lower().endswith(GZIP) if packed is None else packed
         self._blank = 0
         self.number = 0
         #: Whether all lines have been read.
@@ -71,8 +75,8 @@ class SourceLines:
 
     def __iter__(self) -> Iterator[str]:
         with naming_source(self._path), self._whole_gzip(), self._path.fs.open(self._path.path, "rb") as file:
-            packed = self._path.name.lower().endswith(GZIP)
-            for line in self._split(_unzipped(file.read) if packed else iter(lambda: file.read(_BLOCK_BYTES), b"")):
+            blocks = _unzipped(file.read) if self._packed else iter(lambda: file.read(_BLOCK_BYTES), b"")
+            for line in self._split(blocks):
                 self.number += 1
                 if self.number == 1:
                     self._check_text(line[:_HEAD_BYTES])
@@ -94,8 +98,8 @@ class SourceLines:
             *lines, rest = (rest + block).split(b"\n")
             for line in lines:
                 yield line + b"\n"
-            if len(rest) > _MAX_LINE_BYTES:
-                raise self.error(f"the next line is longer than {_MAX_LINE_BYTES >> 20} MB, so it is no list")
+            if len(rest) > MAX_LINE_BYTES:
+                raise self.error(f"the next line is longer than {MAX_LINE_BYTES >> 20} MB, so it is no list")
         if rest:
             yield rest
 
@@ -161,7 +165,7 @@ def no_utf8(text: str) -> str | None:
 
     :param text: a text as the lines have it.
     """
-    found = _BYTE.search(text)
+    found = None if _is_utf8(text) else _BYTE.search(text)
     return found and f"it is no UTF-8 text (byte 0x{_byte(found)} at place {found.start() + 1})"
 
 
@@ -172,7 +176,16 @@ def readable(text: str, escape: str = "\\x") -> str:
     :param text: a text as the lines have it.
     :param escape: what stands before the two hexadecimal digits of the byte.
     """
-    return text if text.isascii() else _BYTE.sub(lambda found: escape + _byte(found), text)
+    return text if _is_utf8(text) else _BYTE.sub(lambda found: escape + _byte(found), text)
+
+
+def _is_utf8(text: str) -> bool:
+    # Much faster than a search.
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _byte(found: re.Match[str]) -> str:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.json_text import text_of
-from airflow_provider_mediaops.storage.files import path_of
+from airflow_provider_mediaops.storage.files import naming_path, path_of
 from airflow_provider_mediaops.storage.object_info import content_tag
-from airflow_provider_mediaops.storage.path_checks import check_store
+from airflow_provider_mediaops.storage.path_checks import check_regular, check_store
 from airflow_provider_mediaops.storage.source_columns import (
     ColumnType,
     Keep,
@@ -24,10 +24,10 @@ from airflow_provider_mediaops.storage.source_columns import (
 )
 from airflow_provider_mediaops.storage.source_lines import (
     GZIP,
+    MAX_LINE_BYTES,
     InvalidSourceError,
     SourceLines,
     SourceRow,
-    naming_source,
     no_utf8,
     readable,
 )
@@ -35,6 +35,10 @@ from airflow_provider_mediaops.storage.source_lines import (
 if TYPE_CHECKING:
     from airflow.sdk import ObjectStoragePath
 
+    from airflow_provider_mediaops.storage.formats import Format
+
+# The column of a table that has the whole record as JSON.
+_RECORD = "record"
 _PLAIN, _PARQUET = ".txt", ".parquet"
 
 
@@ -49,7 +53,7 @@ def has_columns(source: str | ObjectStoragePath) -> bool:
 
 
 def read_rows(
-    source: str | ObjectStoragePath, column: str, *, skip: int = 0, keep: Keep = False
+    source: str | ObjectStoragePath, column: str, *, skip: int = 0, keep: Keep = False, format: str | None = None
 ) -> Iterator[SourceRow]:
     """
     Read a column of a file lazily.
@@ -66,19 +70,43 @@ def read_rows(
     :param skip: how many rows to skip.
     :param keep: which other columns the rows hold: all, none, or those with these names. Cells beyond the header of a
         ``.csv`` file have no column.
+    :param format: ``jsonl``, ``csv`` or ``parquet``, for a dataset: it is not compressed, even if its name ends like
+        that of a compressed file. None means the suffix.
     :returns: the rows.
     :raises OSError: if the file is missing or cannot be read; the message names it.
     :raises InvalidSourceError: if it is not such a file or lacks a column; the message says what it is instead.
     :raises PermanentError: if a package is not installed: pyarrow for Parquet, or that of the store.
     """
     path = path_of(source)
-    suffix = _suffix_of(source)
+    suffix = f".{format}" if format else _suffix_of(source)
     check_store(path, "source")
     if suffix == _PARQUET:
         from airflow_provider_mediaops.storage.source_parquet import read_parquet
 
         return read_parquet(path, column, skip, keep)
-    return _READERS[suffix](SourceLines(path), column, skip, keep)
+    return _READERS[suffix](_lines_of(path, format), column, skip, keep)
+
+
+def read_records(path: ObjectStoragePath, format: Format) -> Iterator[str]:
+    """
+    Read the records of a dataset lazily.
+
+    :param path: its path, whatever its suffix.
+    :param format: its format. CSV and Parquet have each record in the column ``record``.
+    :returns: the records as JSON texts.
+    :raises OSError: as :func:`read_rows`.
+    :raises InvalidSourceError: as :func:`read_rows`; if a row of a table has no record; if it is no regular file.
+    :raises PermanentError: as :func:`read_rows`.
+    """
+    # To open a named pipe would wait for whoever writes to it.
+    check_regular(path, "source")
+    if format == "jsonl":
+        yield from (line.rstrip("\n") for line in _lines_of(path, format) if line.strip())
+        return
+    for row in read_rows(path, _RECORD, format=format):
+        if row.error:
+            raise InvalidSourceError(f"source {path}: {row.error}")
+        yield row.text
 
 
 def count_rows(source: str | ObjectStoragePath, column: str) -> int:
@@ -101,13 +129,17 @@ def count_rows(source: str | ObjectStoragePath, column: str) -> int:
     return sum(1 for _ in read_rows(source, column))
 
 
-def columns_of(source: str | ObjectStoragePath, column: str, keep: Keep) -> dict[str, ColumnType]:
+def columns_of(
+    source: str | ObjectStoragePath, column: str, keep: Keep, *, format: str | None = None
+) -> dict[str, ColumnType]:
     """
     Return the columns that are kept, with their types, for a table that is to have them.
 
     :param source: the file's path.
     :param column: the name of the column that is read.
     :param keep: which others are kept.
+    :param format: ``jsonl``, ``csv`` or ``parquet``, for a dataset: it is not compressed, even if its name ends like
+        that of a compressed file. None means the suffix.
     :returns: the types by name, in the order of the file. The columns of a ``.jsonl`` file are those of all its rows,
         so all of it is read. Only the numbers of Parquet are numbers; everything else is text.
     :raises OSError: as :func:`read_rows`.
@@ -115,16 +147,17 @@ def columns_of(source: str | ObjectStoragePath, column: str, keep: Keep) -> dict
         than a table should have.
     :raises PermanentError: as :func:`read_rows`.
     """
-    if not keep or not has_columns(source):
+    suffix = f".{format}" if format else _suffix_of(source)
+    if not keep or suffix == _PLAIN:
         return {}
     path = path_of(source)
     check_store(path, "source")
-    if _suffix_of(source) == _PARQUET:
+    if suffix == _PARQUET:
         from airflow_provider_mediaops.storage.source_parquet import parquet_columns
 
         kinds = parquet_columns(path, column, keep)
     else:
-        kinds = dict.fromkeys(_NAMES[_suffix_of(source)](SourceLines(path), column, keep), "str")
+        kinds = dict.fromkeys(_NAMES[suffix](_lines_of(path, format), column, keep), "str")
     if error := check_number(kinds):
         raise InvalidSourceError(f"source {path}: {error}.")
     return kinds
@@ -137,13 +170,36 @@ def version_of(source: str | ObjectStoragePath) -> str:
     :param source: the file's path.
     :returns: a digest of its size and its tag or time, as the store reports them.
     :raises OSError: if the file is missing or cannot be reached; the message names it.
+    :raises InvalidSourceError: if it is a folder, a named pipe, a socket or a device.
     """
-    path = path_of(source)
-    check_store(path, "source")
-    with naming_source(path):
+    return version_in(file_info(source, "source"))
+
+
+def file_info(file: str | ObjectStoragePath, role: str) -> dict[str, Any]:
+    """
+    Return the properties of a file as the client of its store has them.
+
+    :param file: the file's path.
+    :param role: what the file is to the user, for example ``source``.
+    :raises OSError: if the file is missing or cannot be reached; the message names it.
+    :raises InvalidSourceError: if it is a folder, a named pipe, a socket or a device.
+    """
+    path = path_of(file)
+    check_store(path, role)
+    check_regular(path, role)
+    with naming_path(f"{role} {path}", "read"):
         # A triggerer runs for long, and clients of stores cache listings.
         path.fs.invalidate_cache()
-        info = path.fs.info(path.path)
+        info: dict[str, Any] = path.fs.info(path.path)
+    return info
+
+
+def version_in(info: Mapping[str, Any]) -> str:
+    """
+    Return a digest that changes when the file does.
+
+    :param info: the properties of the file.
+    """
     marks = [str(info.get("size")), content_tag(info)]
     return hashlib.sha256(json.dumps(marks).encode()).hexdigest()
 
@@ -184,6 +240,8 @@ def _csv_header(
 
 
 def _csv_cells(lines: SourceLines) -> Iterator[list[str]]:
+    # The longest line is the limit of a cell, not 131,072 characters. The number holds for the whole process.
+    csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE_BYTES))
     try:
         # The reader of Python 3.10 refuses NUL.
         for cells in csv.reader(line.replace("\0", "\N{REPLACEMENT CHARACTER}") for line in lines):
@@ -253,6 +311,11 @@ def _json_names(lines: SourceLines, column: str, keep: Keep) -> list[str]:
 _Reader = Callable[[SourceLines, str, int, Keep], Iterator[SourceRow]]
 _READERS: dict[str, _Reader] = {_PLAIN: _plain_rows, ".csv": _csv_rows, ".jsonl": _json_rows}
 _NAMES = {".csv": _csv_names, ".jsonl": _json_names}
+
+
+def _lines_of(path: ObjectStoragePath, format: str | None) -> SourceLines:
+    # A dataset, whose format is given, is never compressed.
+    return SourceLines(path, packed=False if format else None)
 
 
 def _suffix_of(source: str | ObjectStoragePath) -> str:

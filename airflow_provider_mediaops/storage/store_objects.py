@@ -9,6 +9,7 @@ condition writes all the same, so the protocol in ``object_store`` does not rely
 from __future__ import annotations
 
 import inspect
+import os
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_mediaops.exceptions import MediaOpsError
 from airflow_provider_mediaops.storage.files import beside, put, translating_errors
 from airflow_provider_mediaops.storage.object_info import content_tag, modified_time
-from airflow_provider_mediaops.storage.records import read_blocks
+from airflow_provider_mediaops.storage.records import read_blocks, write_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 # The maximum of objects that one call removes or reads, and of the bytes that it reads.
 _MAX_OBJECTS = 100
 _MAX_BYTES = 16 * 1024 * 1024
+#: A file with more bytes than this is uploaded in blocks.
+BLOCK_BYTES = 8 * 1024 * 1024
 # The codes of S3 for a condition that did not hold, and for a store that knows no conditions.
 _CONFLICT_CODES = {"PreconditionFailed", "ConditionalRequestConflict", "412", "409"}
 _UNKNOWN_CODES = {"NotImplemented", "501"}
@@ -64,7 +67,7 @@ class StoreObjects:
     :param block_bytes: a file with more bytes than this is uploaded in several requests; on S3 at least 5 MiB.
     """
 
-    def __init__(self, path: ObjectStoragePath, block_bytes: int) -> None:
+    def __init__(self, path: ObjectStoragePath, block_bytes: int = BLOCK_BYTES) -> None:
         folder, _, name = path.path.rpartition("/")
         self.path = path
         self.lease = f"{folder}/{beside(name, 'checkpoint')}"
@@ -72,11 +75,17 @@ class StoreObjects:
         self._block_bytes = block_bytes
         self._conditions = _conditions_of(path.fs)
 
-    def read(self, name: str) -> Found:
+    @property
+    def checks_creation(self) -> bool:
+        """Whether the client can ask the store to create an object only if there is none; the store may ignore it."""
+        return bool(self._conditions(""))
+
+    def read(self, name: str, max_bytes: int | None = None) -> Found:
         """
         Read an object, and its version.
 
         :param name: its path.
+        :param max_bytes: the rest of a larger object is left out; None for no bound.
         """
         with translating_errors(self.path, "read"):
             # Some clients cache what they have listed.
@@ -84,7 +93,10 @@ class StoreObjects:
             try:
                 # In this order, a write in between can only make ours fail.
                 info = self.path.fs.info(name)
-                return Found(self.path.fs.cat_file(name), content_tag(info), modified_time(info))
+                is_larger = max_bytes is not None and (info.get("size") or 0) > max_bytes
+                part = {"start": 0, "end": max_bytes} if is_larger else {}
+                content = self.path.fs.cat_file(name, **part)
+                return Found(content, content_tag(info), modified_time(info))
             except FileNotFoundError:
                 return Found()
 
@@ -102,9 +114,13 @@ class StoreObjects:
                 return {}
         return found
 
-    def identity(self) -> str:
-        """Return a text that differs once the object at the destination is replaced; empty if there is none."""
-        info = self.info(self.path.path)
+    def identity(self, name: str | None = None) -> str:
+        """
+        Return a text that differs once an object is replaced; empty if there is none.
+
+        :param name: its path; None for the destination.
+        """
+        info = self.info(name or self.path.path)
         return f"{info.get('size')}:{content_tag(info)}" if info else ""
 
     def write(self, name: str, content: bytes, replaces: str | None = None, hint: str = "") -> None:
@@ -119,34 +135,34 @@ class StoreObjects:
         """
         self._conditionally(name, replaces, hint, lambda options: self.path.fs.pipe_file(name, content, **options))
 
-    def upload(self, file: int, size: int, replaces: str | None, check: Callable[..., None], hint: str = "") -> None:
+    def upload(self, target: str, file: int, replaces: str | None, check: Callable[..., None], hint: str = "") -> None:
         """
-        Upload the destination's file, so that it appears whole or not at all.
+        Upload a file, so that it appears whole or not at all.
 
+        :param target: the path of the object.
         :param file: the descriptor of the file to upload.
-        :param size: its length in bytes.
         :param replaces: the version to replace; empty to create it, None to replace any.
         :param check: raises if the upload is to be given up. It is called with ``fresh=False`` before each
             block of a long upload, and with ``fresh=True`` before each of the last requests.
         :param hint: a sentence for the reader of an error.
         :raises ConflictError: if the store checks conditions, and another version is there.
         """
-        target = self.path.path
+        size = os.fstat(file).st_size
         if size <= self._block_bytes:
             self.write(target, b"".join(read_blocks(file, 0, size)), replaces, hint)
             return
-        self._conditionally(target, replaces, hint, lambda options: self._upload_blocks(file, size, options, check))
+        self._conditionally(target, replaces, hint, lambda options: self._upload_blocks(target, file, options, check))
 
-    def _upload_blocks(self, file: int, size: int, options: Mapping[str, Any], check: Callable[..., None]) -> None:
+    def _upload_blocks(self, target: str, file: int, options: Mapping[str, Any], check: Callable[..., None]) -> None:
         fs = self.path.fs
         mode = "xb" if options.get("mode") == "create" else "wb"
         others = {name: value for name, value in options.items() if name != "mode"}
-        out = fs.open(self.path.path, mode, block_size=self._block_bytes, autocommit=False, **others)
+        out = fs.open(target, mode, block_size=self._block_bytes, autocommit=False, **others)
         # The client has registered it for a transaction, although there is none.
         with suppress(ValueError):
             fs.transaction.files.remove(out)
         try:
-            for block in read_blocks(file, 0, size):
+            for block in read_blocks(file, 0, os.fstat(file).st_size):
                 check(fresh=False)
                 out.write(block)
             check(fresh=True)
@@ -204,6 +220,21 @@ class StoreObjects:
         :param hint: a sentence for the reader of an error.
         """
         self.write(f"{self.folder}/{name}", content, hint=hint)
+
+    def download(self, name: str, size: int, file: int) -> None:
+        """
+        Copy an object in the folder of segments to a local file, block by block.
+
+        :param name: its name there.
+        :param size: its size in bytes.
+        :param file: the descriptor of the file.
+        """
+        for start in range(0, size, _MAX_BYTES):
+            with translating_errors(self.path, "read"):
+                # By name: the second place is start for some stores, and a version for S3.
+                end = min(start + _MAX_BYTES, size)
+                block = self.path.fs.cat_file(f"{self.folder}/{name}", start=start, end=end)
+            write_at(file, block, start)
 
     def fetch(self, names: Sequence[str], sizes: Mapping[str, int]) -> Iterator[bytes | None]:
         """

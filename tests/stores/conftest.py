@@ -10,7 +10,8 @@ from airflow.sdk.io import attach
 from airflow.sdk.io.store import _STORE_CACHE
 
 from tests.java_artifacts import UnavailableError
-from tests.stores.s3_server import BUCKET, KEY, SECRET, S3Server
+from tests.stores.s3_files import s3_files
+from tests.stores.s3_server import BUCKET, S3Server
 from tests.unit.storage.places import Place
 
 if TYPE_CHECKING:
@@ -33,26 +34,8 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
 @pytest.fixture(scope="session")
 def files(s3: S3Server) -> Iterator[Any]:
     """Attach the server as `s3://shelf@bucket`, through the file system that Airflow's Amazon provider uses."""
-    s3fs = pytest.importorskip("s3fs")
-    # What newer clients add to each request, servers other than Amazon's do not know.
-    checksums = {"request_checksum_calculation": "when_required", "response_checksum_validation": "when_required"}
-    found = s3fs.S3FileSystem(
-        key=KEY,
-        secret=SECRET,
-        endpoint_url=s3.address,
-        client_kwargs={"region_name": "us-east-1"},
-        # S3Proxy answers a write whose condition does not hold before it has read the body, and then sometimes stops
-        # answering on that connection. So each request has one of its own.
-        config_kwargs={
-            **checksums,
-            "connector_args": {"force_close": True, "keepalive_timeout": None},
-            # They bound a hang. Nothing is sent twice: a write whose reply is late would meet what it wrote itself.
-            "connect_timeout": 240,
-            "read_timeout": 240,
-            "retries": {"total_max_attempts": 1},
-        },
-    )
-    found.retries = 1
+    pytest.importorskip("s3fs")
+    found = s3_files(s3.address)
     attach("s3", "shelf", fs=found)
     yield found
     del _STORE_CACHE["s3-shelf"]

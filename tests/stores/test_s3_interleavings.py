@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.storage.store_objects import ConflictError, StoreObjects
+from tests.unit.storage.places import owner
 from tests.unit.storage.test_object_store_interleavings import interleave, requests_of
-from tests.unit.storage.turns import FILE, LEASE, PARTS, World, client
+from tests.unit.storage.turns import COMPANION, FILE, LEASE, PARTS, World, actors, client
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +34,7 @@ class ServerObjects(Mapping[str, Any]):
     def __iter__(self) -> Iterator[str]:
         self.files.invalidate_cache()
         staged = [f"/{name}" for name in self.files.find(PARTS)]
-        return iter([*(path for path in (FILE, LEASE) if self.files.exists(path)), *staged])
+        return iter([*(path for path in (FILE, LEASE, COMPANION) if self.files.exists(path)), *staged])
 
     def __len__(self) -> int:
         return len(list(iter(self)))
@@ -64,7 +65,7 @@ class PacedClient:
 
     def __getattr__(self, called: str) -> Any:
         call = getattr(self.world.files, called)
-        if called not in ("info", "cat_file", "cat_ranges", "ls", "pipe_file", "rm"):
+        if called not in ("info", "cat_file", "cat_ranges", "ls", "pipe_file", "rm", "rm_file"):
             return call
 
         def paced(path: Any, *arguments: Any, **options: Any) -> Any:
@@ -100,3 +101,18 @@ def test_the_server_checks_conditions(fresh: Callable[[], ServerWorld]) -> None:
 def test_a_switch_after_any_request_of_the_first(fresh: Callable[[], ServerWorld], between: int) -> None:
     for before in range(requests_of(fresh())):
         interleave(fresh(), before, between, retry=True)
+
+
+@pytest.mark.parametrize("between", [8, 22, 40])
+def test_a_companion_goes_with_its_file_whoever_comes_between(files: Any, between: int) -> None:
+    def fresh() -> ServerWorld:
+        return ServerWorld(1, files=files, has_companion=True)
+
+    total = requests_of(fresh())
+    for before in range(total // 3, total):
+        world = fresh()
+        interleave(world, before, between, retry=True)
+        with actors(world, last=owner()) as (last,):
+            last.finish()
+        assert last.outcome is None
+        assert world.is_pair()

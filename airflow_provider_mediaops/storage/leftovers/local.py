@@ -24,6 +24,8 @@ _JOURNAL = "checkpoint"
 _ALONE = (".jsonl", ".part", ".probe")
 # Without a journal beside them, files of these names may be another program's.
 _NEED_JOURNAL = ("records", "converted", "parts")
+# The journal of these is beside another file: the dataset with which they are published.
+_OF_DATASET = ".companion"
 
 
 class _File(NamedTuple):
@@ -168,6 +170,8 @@ def _look_at(group: _Group, now: float, older_than: float) -> Leftover | None:
 def _journal_of(group: _Group) -> tuple[Journal, str]:
     """Return the journal, and why it is not clear whose it is."""
     if group.journal is None:
+        if any(file.kind.endswith(_OF_DATASET) for file in group.files):
+            return Journal(), "it goes with a dataset, and is deleted with what is left of that"
         alone = not any(file.kind in _NEED_JOURNAL for file in group.files)
         return Journal(), "" if alone else "there is no journal beside it, so it may be another program's"
     try:

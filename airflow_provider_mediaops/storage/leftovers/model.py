@@ -14,9 +14,10 @@ LEAST_AGE_SECONDS = 900.0
 
 State: TypeAlias = Literal["left", "recent", "running", "unclear"]
 
-# A part of a file is named by 16 digits, and the probe of a folder by 8.
+# A part of a file, and one that is to be published with a dataset, is named by 16 digits; the probe of a folder by 8.
 _COMPANION = re.compile(
-    r"\.(.+)\.(checkpoint|records|converted|parts|isbns\.jsonl|[0-9a-f]{16}\.part|[0-9a-f]{8}\.(?:part|probe))",
+    r"\.(.+)\.(checkpoint|records|converted|parts|isbns\.jsonl"
+    r"|[0-9a-f]{16}\.part|(?:[0-9a-f]{16}\.companion)|[0-9a-f]{8}\.(?:part|probe))",
     re.DOTALL,
 )
 # The companions of a long name have its first characters and a digest in its place.

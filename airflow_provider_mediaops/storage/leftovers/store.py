@@ -122,7 +122,8 @@ def _found(path: ObjectStoragePath, folder: str, depth: int | None = None) -> di
             found: dict[str, Mapping[str, Any]] = path.fs.find(folder, maxdepth=depth, detail=True)
         except FileNotFoundError:
             return {}
-    return found
+    # s3fs lists folders as well, which no write has made, so they have no time.
+    return {name: info for name, info in found.items() if info.get("type") != "directory"}
 
 
 def _groups(found: Mapping[str, Mapping[str, Any]]) -> dict[tuple[str, str], _Group]:

@@ -12,8 +12,9 @@ if TYPE_CHECKING:
 
     import pytest
 
-_OPEN_FILES = ("pwrite", "ftruncate", "fsync", "fdatasync")
-_PATHS = ("replace", "unlink")
+#: The calls that change an open file, and a path.
+OPEN_FILES = ("pwrite", "ftruncate", "fsync", "fdatasync")
+PATHS = ("replace", "unlink")
 _STORE = ("pipe_file", "commit_upload", "rm_file")
 
 
@@ -39,7 +40,7 @@ class Life:
 
     def of_files(self) -> None:
         """Count the calls that change local files."""
-        for place, names in ((os, _OPEN_FILES), (Path, _PATHS)):
+        for place, names in ((os, OPEN_FILES), (Path, PATHS)):
             for name in names:
                 self.patch.setattr(place, name, self._counted(getattr(place, name)))
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from fsspec.implementations.memory import MemoryFile, MemoryFileSystem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, MutableMapping
 
 _versions = itertools.count(1)
 
@@ -64,7 +64,7 @@ class FakeStore(MemoryFileSystem):  # type: ignore[misc]  # fsspec publishes no 
     """
 
     cachable = False
-    store: dict[str, Any]
+    store: MutableMapping[str, Any]
     pseudo_dirs: list[str]
 
     def __init__(
@@ -72,7 +72,7 @@ class FakeStore(MemoryFileSystem):  # type: ignore[misc]  # fsspec publishes no 
         *,
         conditional: bool = True,
         clock: Callable[[], float] | None = None,
-        objects: dict[str, Any] | None = None,
+        objects: MutableMapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
         self.clock = clock
@@ -131,3 +131,15 @@ class FakeStore(MemoryFileSystem):  # type: ignore[misc]  # fsspec publishes no 
     def names(self) -> list[str]:
         """The names of all objects."""
         return sorted(self.store)
+
+
+class CreationOnly(FakeStore):
+    """A store whose client knows the condition of a creation alone, as those of Google and Microsoft."""
+
+    def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **_: Any) -> None:
+        self._replace(path, value, mode=mode)
+
+    def _replace(self, path: str, value: bytes, **options: Any) -> None:
+        if options.get("mode") == "create" and path in self.store:
+            raise FileExistsError(path)
+        FakeStore._replace(self, path, value)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from airflow_provider_mediaops.storage.companion import CompanionFile
 from airflow_provider_mediaops.storage.dataset import Dataset
 from airflow_provider_mediaops.storage.formats import FlatView
 from airflow_provider_mediaops.storage.ownership import Owner
@@ -36,6 +37,15 @@ def stopped() -> Iterator[None]:
 
 def owner(task: str = "dag/run/task/-1", parameters: str = "p", clears: int = 0) -> Owner:
     return Owner(task, parameters, clears)
+
+
+def companion_of(path: str, text: str) -> CompanionFile:
+    """Return a companion that holds a text."""
+
+    def write(file: Path) -> None:
+        file.write_text(text)
+
+    return CompanionFile(path, "changes", write)
 
 
 def rows(first: int, count: int = 2) -> list[dict[str, Any]]:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import sys
 from pathlib import Path
@@ -18,7 +19,7 @@ from airflow_provider_mediaops.storage.formats import FlatView, write_table
 from airflow_provider_mediaops.storage.ownership import Owner
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from airflow_provider_mediaops.storage.formats import CsvFormulas
     from tests.unit.storage.conftest import Store
@@ -112,6 +113,35 @@ def test_csv_gives_back_the_cells_whatever_text_they_hold(
     # The same by a reader that ends a line at any line break.
     with path.open(encoding="utf-8") as file:
         assert len(list(csv.reader(file))) == 1 + len(cells)
+
+
+def test_a_row_of_one_empty_cell_is_no_empty_line(tmp_path: Path) -> None:
+    view = FlatView(columns={"a": str}, flatten=lambda record: record)
+    write_table("csv", tmp_path / "d.csv", view, [{"a": None}, {"a": ""}, {"a": "b"}])
+
+    assert csv_rows(tmp_path / "d.csv") == [["a"], [""], [""], ["b"]]
+
+
+VALUES = {"t": CELLS, "n": st.none() | st.integers(), "x": st.none() | st.floats(), "f": st.none() | st.booleans()}
+
+
+@given(records=st.lists(st.fixed_dictionaries(VALUES), max_size=5))
+def test_csv_is_written_as_the_writer_of_python_does(
+    tmp_path_factory: pytest.TempPathFactory, records: list[dict[str, str | int | float | None]]
+) -> None:
+    path = tmp_path_factory.mktemp("csv") / "d.csv"
+    view = FlatView(columns={"t": str, "n": int, "x": float, "f": bool}, flatten=lambda record: record)
+    write_table("csv", path, view, records)
+
+    def line(row: Sequence[object]) -> str:
+        file = io.StringIO(newline="")
+        # Below Python 3.13 the writer quotes only those of the two that end its lines.
+        csv.writer(file, lineterminator="\r\n").writerow(row)
+        return f"{file.getvalue()[:-2]}\n"
+
+    words = {None: None, False: "false", True: "true"}
+    rows = [line([*row[:3], words[row[3]]]) for row in map(view.row, records)]  # type: ignore[index]
+    assert path.read_bytes().decode() == "".join([line(list(view.columns)), *rows])
 
 
 def test_formulas_are_escaped_in_texts_of_csv_only_and_only_if_asked_for(tmp_path: Path) -> None:

@@ -7,13 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.unit.storage.dying import DeathError, Life
-from tests.unit.storage.places import Place, StoppedError, local_place, owner, rows, stopped, store_place
+from tests.unit.storage.places import Place, StoppedError, owner, rows, stopped
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from airflow_provider_mediaops.storage.dataset import Dataset
-    from tests.unit.storage.conftest import Store
 
 BATCHES = [rows(0), rows(2), [], rows(4, 3)]
 ROWS = 7
@@ -43,18 +40,6 @@ def undisturbed(place: Place, name: str) -> tuple[bytes, dict[str, Any]]:
     for each in (name, f".{name}.checkpoint"):
         place.remove(each)
     return content, summary
-
-
-@pytest.fixture(params=["local", "store"])
-def mortal(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> tuple[Place, Life]:
-    life = Life(monkeypatch)
-    if request.param == "local":
-        folder: Path = request.getfixturevalue("tmp_path")
-        life.of_files()
-        return local_place(folder), life
-    store: Store = request.getfixturevalue("store")
-    life.of(store)
-    return store_place(store), life
 
 
 @pytest.mark.parametrize("name", ["d.jsonl", "d.csv", "d.parquet"])

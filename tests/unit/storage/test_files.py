@@ -8,9 +8,11 @@ from urllib.error import HTTPError
 
 import pytest
 from airflow.providers.common.compat.sdk import ObjectStoragePath
+from airflow.sdk.io.store import _STORE_CACHE, ObjectStore
 
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.storage.files import beside, path_of, target_of, write_whole
+from tests.unit.storage.fake_store import FakeStore
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -234,6 +236,22 @@ def test_a_store_with_folders_is_given_them(store: Store, monkeypatch: pytest.Mo
     write_whole(ObjectStoragePath(f"{BUCKET}/a/b/c.txt"), b"content")
 
     assert store.cat_file("/bucket/a/b/c.txt") == b"content"
+
+
+@pytest.mark.parametrize("scheme", ["s3", "gs", "abfs"])
+def test_a_bucket_that_does_not_exist_is_not_created(monkeypatch: pytest.MonkeyPatch, scheme: str) -> None:
+    """Its name may be misspelt, and then records would go where nobody protects them."""
+    client, created = FakeStore(), list[str]()
+
+    def refuse(path: str, _: bytes) -> None:
+        raise FileNotFoundError(f"The specified bucket does not exist: {path}")
+
+    monkeypatch.setattr(client, "pipe_file", refuse)
+    monkeypatch.setattr(client, "makedirs", lambda path, **_: created.append(path))
+    monkeypatch.setitem(_STORE_CACHE, f"{scheme}-mine", ObjectStore(scheme, "mine", client))
+    with pytest.raises(FileNotFoundError, match=rf"{scheme}://mine@bukcet/d\.txt cannot be written: .*no such bucket"):
+        write_whole(path_of(f"{scheme}://mine@bukcet/d.txt"), b"text")
+    assert created == []
 
 
 def test_companions_of_two_files_never_have_one_name() -> None:

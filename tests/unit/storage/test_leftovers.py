@@ -14,7 +14,6 @@ from airflow_provider_mediaops.storage.files import beside, path_of, write_whole
 from airflow_provider_mediaops.storage.leftovers import local
 from airflow_provider_mediaops.storage.leftovers import store as store_leftovers
 from airflow_provider_mediaops.storage.leftovers.local import delete_locally, leftover_of
-from airflow_provider_mediaops.storage.leftovers.model import Companion, key_of
 from airflow_provider_mediaops.storage.leftovers.search import delete_leftover, find_leftovers
 from airflow_provider_mediaops.storage.local import discard_locally
 from airflow_provider_mediaops.storage.object_store import ObjectStage
@@ -265,6 +264,26 @@ def test_what_another_version_has_staged_is_left_alone(place: Place) -> None:
         place.dataset().check(owner())
 
 
+def test_folders_that_a_client_lists_are_no_objects(
+    bucket: Place, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """s3fs does: they have no time of a write."""
+    give_up(bucket)
+    let_pass(bucket, WEEK)
+    find = store.find
+
+    def find_with_folders(path: str, **options: Any) -> Any:
+        listed = find(path, **options)
+        folders = {name.rpartition("/")[0] for name in listed if ".parts/" in name}
+        return {**listed, **{name: {"name": name, "size": 0, "type": "directory"} for name in folders}}
+
+    monkeypatch.setattr(store, "find", find_with_folders)
+    (leftover,) = found(bucket)
+    assert (leftover.state, leftover.written) == ("left", bucket.now - WEEK)
+    assert deleted(bucket) == [leftover.destination]
+    assert found(bucket) == []
+
+
 def test_a_store_that_does_not_say_when_it_was_written(store: Store) -> None:
     place = store_place(store)
     store.clock = None
@@ -358,28 +377,3 @@ def test_a_store_that_refuses_is_named(bucket: Place, store: Store, monkeypatch:
 def test_a_path_that_is_none_is_refused(path: str) -> None:
     with pytest.raises(InvalidArgumentError):
         list(find_leftovers(path, 0.0, WEEK, unexpected))
-
-
-@pytest.mark.parametrize(
-    ("file", "companion"),
-    [
-        (".d.jsonl.checkpoint", Companion(key_of("d.jsonl"), "d.jsonl", "checkpoint")),
-        (".d.csv.0123456789abcdef.part", Companion(key_of("d.csv"), "d.csv", "0123456789abcdef.part")),
-        (".a\nb.records", Companion(key_of("a\nb"), "a\nb", "records")),
-        (f".{'n' * 50}.0123456789abcdef.records", Companion("0123456789abcdef", None, "records")),
-        ("d.jsonl.checkpoint", None),
-        (".d.jsonl.mapped", None),
-        (".d.jsonl.0123.part", None),
-        ("..checkpoint", None),
-    ],
-)
-def test_the_names_of_companions(file: str, companion: Companion | None) -> None:
-    assert Companion.of(file) == companion
-
-
-@pytest.mark.parametrize("name", ["d.jsonl", "n" * 246, "ü" * 130])
-@pytest.mark.parametrize("kind", ["checkpoint", "records", "converted", "isbns.jsonl", "0123456789abcdef.part"])
-def test_all_companions_of_a_destination_have_its_key(name: str, kind: str) -> None:
-    companion = Companion.of(beside(name, kind))
-    assert companion
-    assert (companion.key, companion.kind) == (key_of(name), kind)

@@ -74,6 +74,36 @@ def test_a_switch_between_any_two_requests(conditional: bool, retry: bool, sizes
             interleave(world, before, between, retry=retry)
 
 
+@pytest.mark.long
+@STORES
+@pytest.mark.parametrize("retry", [True, False], ids=["retry", "another task"])
+@pytest.mark.parametrize("sizes", [ROLLING, BLOCKS], ids=["one request", "blocks"])
+def test_a_switch_between_any_two_requests_of_a_publication_with_a_companion(
+    conditional: bool,  # noqa: FBT001
+    retry: bool,  # noqa: FBT001
+    sizes: dict[str, int],
+) -> None:
+    total = requests_of(World(1, conditional, sizes, has_companion=True))
+    # Before these, nothing is published; the other test has those.
+    for before in range(total // 3, total):
+        for between in range(1, total + 4):
+            world = World(1, conditional, sizes, has_companion=True)
+            interleave(world, before, between, retry=retry)
+            check_next_attempt(world)
+
+
+@STORES
+@pytest.mark.parametrize("retry", [True, False], ids=["retry", "another task"])
+def test_a_companion_goes_with_its_file_whoever_comes_between(conditional: bool, retry: bool) -> None:  # noqa: FBT001
+    total = requests_of(World(1, conditional, has_companion=True))
+    for before in range(total // 3, total):
+        # Another attempt that only acquires, and one that comes to its end.
+        for between in (8, total + 4):
+            world = World(1, conditional, has_companion=True)
+            interleave(world, before, between, retry=retry)
+            check_next_attempt(world)
+
+
 STEPS = st.tuples(
     st.integers(0, 2), st.sampled_from(["", "", "", "refused", "reply lost", "late", "dies"]), st.integers(1, 30)
 )
@@ -84,13 +114,15 @@ STEPS = st.tuples(
 @given(
     st.sampled_from([(5, ROLLING), (9, SINGLE), (40, ROLLING), (7, {"segment_bytes": 150})]),
     st.lists(STEPS, min_size=2, max_size=14),
+    st.booleans(),
 )
 def test_three_attempts_in_any_order(
     conditional: bool,  # noqa: FBT001
     shape: tuple[int, dict[str, int]],
     schedule: list[tuple[int, str, int]],
+    has_companion: bool,  # noqa: FBT001
 ) -> None:
-    world = World(shape[0], conditional, shape[1])
+    world = World(shape[0], conditional, shape[1], has_companion=has_companion)
     with actors(world, first=owner(), second=owner(), third=owner()) as made:
         for number, event, steps in schedule:
             if event == "dies":

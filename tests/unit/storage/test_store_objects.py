@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from airflow.sdk import ObjectStoragePath
-from airflow.sdk.io import attach
-from airflow.sdk.io.store import _STORE_CACHE
 from fsspec.implementations.memory import MemoryFileSystem
 
 from airflow_provider_mediaops.storage.store_objects import ConflictError, Found, StoreObjects
+from tests.unit.storage.attached import attached
 from tests.unit.storage.fake_store import refused
 
 if TYPE_CHECKING:
@@ -78,14 +77,13 @@ class TestConditions:
         """They take fsspec's `mode="create"`, as those of Google and Microsoft do."""
         fs = MemoryFileSystem(skip_instance_cache=True)
         fs.store = {}
-        attach("memory", "plain", fs=fs)
-        objects = StoreObjects(ObjectStoragePath("memory://plain@bucket/d.jsonl"), 1000)
-        objects.write(NAME, b"1", "")
-        with pytest.raises(ConflictError):
-            objects.write(NAME, b"2", "")
-        objects.write(NAME, b"3", "any version")
-        assert objects.read(NAME).content == b"3"
-        del _STORE_CACHE["memory-plain"]
+        with attached(fs, "plain"):
+            objects = StoreObjects(ObjectStoragePath("memory://plain@bucket/d.jsonl"), 1000)
+            objects.write(NAME, b"1", "")
+            with pytest.raises(ConflictError):
+                objects.write(NAME, b"2", "")
+            objects.write(NAME, b"3", "any version")
+            assert objects.read(NAME).content == b"3"
 
 
 class TestStaged:
@@ -143,7 +141,7 @@ class TestUpload:
 
         (tmp_path / "file").write_bytes(b"y" * size)
         with (tmp_path / "file").open("rb") as file:
-            objects.upload(file.fileno(), size, replaces, check)
+            objects.upload(objects.path.path, file.fileno(), replaces, check)
 
     @pytest.mark.parametrize("size", [0, 1000, 1001, 3 * 1024 * 1024])
     def test_it_appears_whole(self, objects: StoreObjects, store: Store, tmp_path: Any, size: int) -> None:

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import json
-import threading
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import ObjectStoragePath
-from airflow.sdk.io import attach
-from airflow.sdk.io.store import _STORE_CACHE
 
 from airflow_provider_mediaops.exceptions import DestinationInUseError
+from airflow_provider_mediaops.storage.errors import finished_meanwhile_error
 from airflow_provider_mediaops.storage.lease import STALE_AFTER_SECONDS, Lease
-from airflow_provider_mediaops.storage.object_store import ObjectStage, published_in_store
-from tests.unit.storage.dying import DeathError
+from airflow_provider_mediaops.storage.object_store import ObjectStage
+from airflow_provider_mediaops.storage.store_receipt import published_in_store
+from tests.unit.paced import Paced
+from tests.unit.storage.attached import attached
 from tests.unit.storage.fake_store import FakeStore
-from tests.unit.storage.places import START, owner
+from tests.unit.storage.places import START, companion_of, owner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 FILE = "/bucket/d.jsonl"
 LEASE = "/bucket/.d.jsonl.checkpoint"
 PARTS = "/bucket/.d.jsonl.parts/"
+COMPANION = "/bucket/d.changes"
 # So few that lists come in several pages.
 PAGE = 3
 
@@ -40,11 +41,13 @@ class World:
     :param rows: the number of rows of the finished dataset.
     :param conditional: whether the store checks conditions of writes.
     :param sizes: the sizes of segments and of blocks, in bytes.
+    :param has_companion: whether each attempt publishes a companion, which holds the last of its records.
     """
 
     rows: int
     conditional: bool = True
     sizes: dict[str, int] = field(default_factory=dict)
+    has_companion: bool = False
     objects: dict[str, Any] = field(default_factory=dict)
     now: float = START
     #: Pairs of an event (a lease acquired or released, a file, a receipt) and the attempt, in order.
@@ -86,6 +89,11 @@ class World:
         """Return the records of the published file; None if there is no file."""
         found = self.objects.get(FILE)
         return None if found is None else [json.loads(line) for line in found.getvalue().splitlines()]
+
+    def is_pair(self) -> bool:
+        """Return whether the companion is that of the published file."""
+        found, records = self.objects.get(COMPANION), self.published()
+        return records is not None and found is not None and json.loads(found.getvalue()) == records[-1]
 
     def receipt(self) -> dict[str, Any] | None:
         """Return the receipt, if it describes the published file."""
@@ -144,14 +152,11 @@ class PacedStore(FakeStore):
 @contextmanager
 def client(world: World, name: str = "client", turn: Callable[[], bool] = bool) -> Iterator[ObjectStoragePath]:
     """Attach a client for one attempt; return the destination's path."""
-    attach("memory", name, fs=world.client_of(name, turn))
-    try:
+    with attached(world.client_of(name, turn), name):
         yield ObjectStoragePath(f"memory://{name}@{FILE.removeprefix('/')}")
-    finally:
-        _STORE_CACHE.pop(f"memory-{name}", None)
 
 
-class Actor:
+class Actor(Paced):
     """
     One attempt, in a thread that makes one request for each step the test allows.
 
@@ -164,67 +169,38 @@ class Actor:
         self.world, self.name, self.owner = world, name, who
         #: The records that it has read or committed, as far as it knows.
         self.kept: list[dict[str, Any]] = []
-        self.ended = False
-        self.outcome: BaseException | None = None
-        self.fault = ""
-        self._dead = False
-        self._go, self._paused = threading.Semaphore(0), threading.Semaphore(0)
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
+        super().__init__()
         world.made.append(self)
 
-    def step(self, count: int = 1) -> None:
-        """Make this number of requests, or fewer if the attempt ends."""
-        for _ in range(count):
-            if self.ended:
-                return
-            self._go.release()
-            self._paused.acquire()
-
-    def finish(self) -> None:
-        """Run it to its end."""
-        while not self.ended:
-            self.step()
-
-    def die(self) -> None:
-        """End it without another request."""
-        self._dead = True
-        self.finish()
-        self._thread.join()
+    def work(self) -> None:
+        with client(self.world, self.name, self._turn) as path:
+            self._work(path)
 
     def _turn(self) -> bool:
         """Wait for the next turn; return whether the reply of its request is lost."""
-        self._paused.release()
-        self._go.acquire()
-        if self._dead:
-            raise DeathError
+        fault = self.pause()
         self.world.now += 0.1
-        fault, self.fault = self.fault, ""
         if fault == "refused":
             raise ConnectionError("the network is gone")
         return fault == "reply lost"
 
-    def _run(self) -> None:
-        self._go.acquire()
-        try:
-            with client(self.world, self.name, self._turn) as path:
-                self._work(path)
-        except BaseException as error:  # noqa: BLE001  the test's thread checks it
-            self.outcome = error
-        self.ended = True
-        self._paused.release()
-
     def _work(self, path: ObjectStoragePath) -> None:
         if published_in_store(path, self.owner) is not None:
             return
-        stage = ObjectStage(path, self.owner, self.world.clock, **self.world.sizes)
+        beside = ObjectStoragePath(f"memory://{self.name}@{COMPANION.removeprefix('/')}")
+        stage = ObjectStage(path, self.owner, self.world.clock, companion=beside, **self.world.sizes)
         try:
+            if self.world.has_companion and stage.last_receipt and stage.last_receipt.owner == self.owner:
+                # What would be compared is its own; `published_in_store` finds it next time.
+                raise finished_meanwhile_error("it")
             self.kept = [json.loads(line) for line in stage.lines()]
             assert len(self.kept) == stage.extent.rows
             assert stage.state == (self.kept[-1] if self.kept else None)
             while len(self.kept) < self.world.rows:
                 self._commit(stage)
-            stage.publish(None, {"by": self.name}, None)
+            last = json.dumps(self.kept[-1])
+            companion = companion_of(str(beside), last)
+            stage.publish(None, {"by": self.name}, None, companion if self.world.has_companion else None)
         finally:
             stage.close()
 
@@ -300,11 +276,13 @@ def check_next_attempt(world: World) -> None:
     assert published is not None
     assert len(published) == world.rows
     assert is_unmixed(published)
+    assert not world.has_companion or world.is_pair(), "one without the other"
     # An attempt that died after it published may have left objects, and so may one of two with the same epoch.
     world.now += STALE_AFTER_SECONDS
     with actors(world, cleaner=owner("cleaner")) as (cleaner,):
         cleaner.finish()
-    assert sorted(world.objects) == [LEASE, FILE]
+    assert sorted(world.objects) == [LEASE, *([COMPANION] if world.has_companion else []), FILE]
+    assert not world.has_companion or world.is_pair(), "one without the other"
 
 
 def check_committed(world: World, holder: Actor) -> None:
