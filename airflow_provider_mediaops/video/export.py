@@ -12,7 +12,12 @@ from airflow_provider_mediaops.progress import ProgressLog
 from airflow_provider_mediaops.storage.formats import FlatView, json_line
 from airflow_provider_mediaops.storage.ownership import DatasetWork
 from airflow_provider_mediaops.video.api import SubscriptionQuery
-from airflow_provider_mediaops.video.paging import Listing, list_pages
+from airflow_provider_mediaops.video.changes import canonical
+from airflow_provider_mediaops.video.export_changes import STATE, ExportChanges
+from airflow_provider_mediaops.video.paging import ListedPage, Listing, list_pages
+
+# What the last line of the log says about the changes.
+_CHANGES = {"added": "added", "removed": "removed", "changed_records": "changed"}
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -21,7 +26,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import Conversation
     from airflow_provider_mediaops.storage.dataset import Dataset, Staging
     from airflow_provider_mediaops.storage.formats import CsvFormulas
-    from airflow_provider_mediaops.video.paging import ListedPage
+    from airflow_provider_mediaops.video.second_look import Looked
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +41,7 @@ class Export(DatasetWork):
     :param csv_formulas: ``keep`` or ``escape``, for texts that are formulas in a spreadsheet.
     :param if_changed: whether the published file stays if it has the same content.
     :param require_complete: whether a listing that the service cuts short ends with an error.
+    :param changes: the path at which the changes are published; None for none.
     """
 
     query: dict[str, Any]
@@ -43,12 +49,19 @@ class Export(DatasetWork):
     csv_formulas: CsvFormulas = "keep"
     if_changed: bool = False
     require_complete: bool = False
+    changes: str | None = None
 
     def dataset(self) -> Dataset:
         """Return the dataset that is written."""
         from airflow_provider_mediaops.storage.dataset import Dataset
 
-        return Dataset(self.destination, view=SUBSCRIPTIONS, format=self.format, csv_formulas=self.csv_formulas)
+        return Dataset(
+            self.destination,
+            view=SUBSCRIPTIONS,
+            format=self.format,
+            csv_formulas=self.csv_formulas,
+            companion=self.changes,
+        )
 
     def listed(self) -> SubscriptionQuery:
         """Return the query."""
@@ -80,6 +93,13 @@ class ExportAttempt:
         self._export = export
         self._staging = staging
         self._log = log
+        if export.changes and export.require_complete and STATE in (staging.state or {"complete": True}):
+            _discard_kept(staging)
+        self._changes = (
+            ExportChanges(export.changes, export.destination, staging, export.owned_by(), warn)
+            if export.changes
+            else None
+        )
         self._listing = resumed_listing(
             export.listed(), staging.state, staging.records(), warn, require_complete=export.require_complete
         )
@@ -96,35 +116,50 @@ class ExportAttempt:
         """
         per_second = client.limiter.per_second if client.limiter else None
         self._log(start_line(self._listing, self._export.destination, per_second, self._saved_before))
-        return (yield from list_pages(client.ask, self._listing))
+        listing = yield from list_pages(client.ask, self._listing)
+        if self._changes:
+            yield from self._changes.look(client.ask, listing)
+        return listing
 
-    def save(self, listed: ListedPage) -> None:
+    def save(self, listed: ListedPage | Looked) -> None:
         """
         Save the new records of a page with the state of the listing, and log the progress every 30 seconds.
 
-        :param listed: the page that the conversation has just emitted.
+        :param listed: the page, or the batch of the second look, that the conversation has just emitted.
         :raises OSError: if it cannot be saved.
         """
-        self._staging.commit(listed.fresh, state_of(self._listing))
-        self._progress.count(len(listed.fresh))
+        if isinstance(listed, ListedPage):
+            self._staging.commit(listed.fresh, state_of(self._listing))
+            self._progress.count(len(listed.fresh))
+        elif self._changes:
+            self._changes.save(listed, state_of(self._listing))
         self._progress.log_if_due(lambda: progress_line(self._listing, self._progress, self._saved_before))
 
     def abort(self) -> None:
         """Log how much is saved, because the attempt ends with an error."""
+        if self._changes:
+            self._changes.abort()
         self._log(f"Kept {self._staging.rows} subscriptions of {self._listing.pages} pages for the next attempt.")
 
     def finish(self) -> None:
         """Set the return value of the task, and the digest of the content if the file may stay as it is."""
         listing = self._listing
         if self._export.if_changed:
-            self._staging.digest = content_digest(self._staging.records())
+            self._staging.digest = content_digest(self._staging.records(), whole=self._changes is not None)
         self._staging.summary = {
             "pages": listing.pages,
             "duplicates": listing.duplicates,
             "restarts": listing.restarts,
             "complete": listing.complete,
             "resumed": self._staging.resumed,
+            **(self._changes.finish() if self._changes else {}),
         }
+
+
+def _discard_kept(staging: Staging) -> None:
+    """Begin anew if the listing was cut short, and older records were kept: now they are to be listed."""
+    if not staging.state["complete"]:
+        staging.discard()
 
 
 def state_of(listing: Listing) -> dict[str, Any]:
@@ -163,7 +198,7 @@ def resumed_listing(
         before starts over at the first page.
     :returns: the listing.
     """
-    kept = dict(state or {})
+    kept = {name: value for name, value in (state or {}).items() if name != STATE}
     if require_complete and not kept.get("complete", True):
         kept |= {"token": None, "restarts": kept["restarts"] + 1, "ended": False, "complete": True}
     listing = Listing(query, warn=warn, require_complete=require_complete, **kept)
@@ -215,21 +250,25 @@ def end_line(summary: Mapping[str, Any], destination: str) -> str:
     rows, pages = summary["rows"], summary["pages"]
     if not summary.get("changed", True):
         return f"Nothing has changed in {rows} subscriptions of {pages} pages: {destination} stays as it is."
-    return f"Wrote {rows} subscriptions of {pages} pages to {destination}."
+    numbers = ", ".join(f"{summary[key]:,} {word}" for key, word in _CHANGES.items() if key in summary)
+    return f"Wrote {rows} subscriptions of {pages} pages to {destination}{numbers and f': {numbers}'}."
 
 
-def content_digest(records: Iterable[Mapping[str, Any]]) -> str:
+def content_digest(records: Iterable[Mapping[str, Any]], *, whole: bool = False) -> str:
     """
     Return a digest of a set of records; their order does not matter.
 
     :param records: the records as they came.
+    :param whole: whether to digest the whole content of each.
     :returns: a digest of the id and etag of each; of the whole record if it lacks either.
     """
     total = 0
     for record in records:
         identifier, etag = record.get("id"), record.get("etag")
         identified = isinstance(identifier, str) and isinstance(etag, str)
-        text = json_line([identifier, etag]) if identified else json_line(record)
+        text = (
+            canonical(record).encode() if whole else json_line([identifier, etag]) if identified else json_line(record)
+        )
         total += int.from_bytes(hashlib.blake2b(text, digest_size=16).digest(), "big")
     return f"{total:x}"
 

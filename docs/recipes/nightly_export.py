@@ -1,4 +1,4 @@
-"""Export the subscriptions each night, and list what came and went since the export before."""
+"""Export the subscriptions each night, and post which channels are new; a night without changes is skipped."""
 
 from __future__ import annotations
 
@@ -6,44 +6,36 @@ import json
 from datetime import timedelta
 from typing import Any
 
-from airflow.sdk import DAG, ObjectStoragePath, task
+from airflow.sdk import DAG, Asset, ObjectStoragePath, task
 
-from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator
+from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator, PostBulletinOperator
 
 with DAG(
     dag_id="nightly_export",
     schedule="0 2 * * *",
-    max_active_runs=1,  # two runs of one day write the same file
+    max_active_runs=1,  # each night is compared with the one before
     default_args={"retries": 3, "retry_delay": timedelta(minutes=5)},
     params={"folder": "s3://aws_default@exports/subscriptions"},
 ):
     export = ExportSubscriptionsOperator(
         task_id="export",
-        destination="{{ params.folder }}/{{ dag_run.run_after | ds }}/subscriptions.jsonl",
+        destination="{{ params.folder }}/subscriptions.jsonl",  # the same each night: the next one is compared with it
+        changes="{{ params.folder }}/changes/{{ dag_run.run_after | ds }}.jsonl",
+        on_unchanged="skip",  # then the asset has no event, and DAGs that are scheduled on it sleep
         mine=True,
         order="alphabetical",
-        require_complete=True,  # else what a short listing lacks would count as gone
+        outlets=[Asset("subscriptions")],
     )
 
-    @task
-    def what_changed(result: dict[str, Any]) -> dict[str, int]:
-        """Write changes.json beside the export: the channels that came and went since the export before."""
-        file = ObjectStoragePath(result["path"])
-        now, before = channels(file), {}
-        for folder in sorted(file.parent.parent.iterdir(), key=lambda folder: folder.name, reverse=True):
-            if folder.name < file.parent.name and (folder / file.name).exists():
-                before = channels(folder / file.name)
-                break
-        changes = {
-            "added": {channel: now[channel] for channel in now.keys() - before.keys()},
-            "removed": {channel: before[channel] for channel in before.keys() - now.keys()},
-        }
-        (file.parent / "changes.json").write_text(json.dumps(changes, ensure_ascii=False, indent=1))
-        return {name: len(entries) for name, entries in changes.items()}
+    @task.short_circuit
+    def news(result: dict[str, Any]) -> str:
+        """Name the channels that are new; without any, the bulletin is skipped."""
+        if not result["compared"]:
+            return ""  # the first night: all of them are new
+        changes = [json.loads(line) for line in ObjectStoragePath(result["changes"]).read_bytes().splitlines()]
+        titles = [each["after"]["snippet"]["title"] for each in changes if each["change"] == "added"]
+        more = f" and {len(titles) - 10} more" if len(titles) > 10 else ""
+        return f"New: {', '.join(titles[:10])}{more}." if titles else ""
 
-    def channels(file: ObjectStoragePath) -> dict[str, str]:
-        """Return the titles of the channels in an export, by their ids."""
-        snippets = [json.loads(line)["snippet"] for line in file.read_text().splitlines()]
-        return {snippet["resourceId"]["channelId"]: snippet["title"] for snippet in snippets}
-
-    what_changed(export.output)
+    # The text is that of the first attempt: a retry never posts twice (Airflow 3.3).
+    PostBulletinOperator(task_id="post", text=news(export.output))

@@ -118,6 +118,7 @@ class TestHandingOver:
                 "csv_formulas": "keep",
                 "if_changed": True,
                 "require_complete": False,
+                "changes": None,
             },
             "settled_after": 10.0,
         }

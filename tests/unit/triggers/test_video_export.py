@@ -19,7 +19,6 @@ from airflow_provider_mediaops.exceptions import (
     TemporaryError,
 )
 from airflow_provider_mediaops.http.exchange import Response
-from airflow_provider_mediaops.storage.local import LocalStage
 from airflow_provider_mediaops.storage.ownership import Owner
 from airflow_provider_mediaops.triggers.event import value_of
 from airflow_provider_mediaops.triggers.video import ExportSubscriptionsTrigger
@@ -37,10 +36,11 @@ from tests.unit.triggers.exports import (
 )
 from tests.unit.triggers.exports import lines as lines  # noqa: PLC0414 a fixture
 from tests.unit.triggers.exports import platform as platform  # noqa: PLC0414 a fixture
+from tests.unit.triggers.watched_stage import HalfWritten, threads_of
+from tests.unit.until import until
 from tests.unit.video_platform import subscription
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -145,14 +145,7 @@ class TestEventLoop:
     async def test_files_are_worked_on_in_other_threads(
         self, platform: Platform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
     ) -> None:
-        threads: list[int] = []
-        original: Callable[..., Any] = getattr(LocalStage, method)
-
-        def noting(*arguments: Any) -> Any:
-            threads.append(threading.get_ident())
-            return original(*arguments)
-
-        monkeypatch.setattr(LocalStage, method, noting)
+        threads = threads_of(monkeypatch, method)
         platform.replies = [reply(1)]
         assert value_of(await asyncio.wait_for(first_event(trigger(tmp_path)), 240))["rows"] == 1
         assert threads
@@ -162,36 +155,19 @@ class TestEventLoop:
     async def test_a_cancelled_trigger_waits_for_what_is_half_written(
         self, platform: Platform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
     ) -> None:
-        loop = asyncio.get_running_loop()
-        begun, go_on, done = asyncio.Event(), threading.Event(), list[str]()
-        original: Callable[..., Any] = getattr(LocalStage, method)
-        closing = LocalStage.close
-
-        def slowly(*arguments: Any) -> Any:
-            loop.call_soon_threadsafe(begun.set)
-            assert go_on.wait(240)
-            result = original(*arguments)
-            done.append(method)
-            return result
-
-        def close(stage: LocalStage) -> None:
-            done.append("close")
-            closing(stage)
-
-        monkeypatch.setattr(LocalStage, method, slowly)
-        monkeypatch.setattr(LocalStage, "close", close)
+        step = HalfWritten(monkeypatch, method)
         platform.replies = [reply(1, token="T2")]
         running = asyncio.ensure_future(first_event(trigger(tmp_path)))
-        await asyncio.wait_for(begun.wait(), 240)
+        await until(step.begun.is_set)
         running.cancel()
         await asyncio.sleep(0.05)
         assert not running.done()
-        go_on.set()
+        step.may_end.set()
         with pytest.raises(asyncio.CancelledError):
             await running
 
-        assert done[0] == method
-        assert done[-1] == "close"
+        assert step.done[0] == method
+        assert step.done[-1] == "close"
         # So the next attempt finds it free.
         with dataset(tmp_path).staging(OWNER) as staging:
             assert staging.rows == (method == "append")

@@ -1,0 +1,300 @@
+"""The operator that exports subscriptions says what has changed: what it writes, asks again, keeps and skips."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowSkipException
+
+from airflow_provider_mediaops.exceptions import InvalidReplyError, ServiceUnavailableError
+from airflow_provider_mediaops.video.export_changes import ExportChanges
+from tests.unit.operators.changed_exports import (
+    BASE,
+    NOTHING,
+    changes,
+    counted,
+    export,
+    said,
+)
+from tests.unit.operators.changed_exports import lines as lines  # noqa: PLC0414 a fixture
+from tests.unit.operators.changed_exports import listings as listings  # noqa: PLC0414 a fixture
+from tests.unit.permanent import permanent
+from tests.unit.storage.conftest import store  # noqa: F401  a fixture
+from tests.unit.video.listings import Listings, replayed
+from tests.unit.video_platform import error, subscription
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import requests_mock
+
+pytestmark = pytest.mark.usefixtures("supervisor")
+
+
+@pytest.mark.parametrize("name", ["subs.jsonl", "subs.csv", "subs.parquet", "subs.csv.gz"])
+@pytest.mark.parametrize("csv_formulas", ["keep", "escape"])
+def test_the_changes_lead_from_each_version_to_the_next(
+    tmp_path: Path, listings: Listings, name: str, csv_formulas: str
+) -> None:
+    options = {"format": "csv"} if name.endswith("gz") else {}
+    records: dict[str, Any] = {}
+    versions: list[dict[int, dict[str, Any]]] = [
+        {1: {}, 2: {}, 3: {"title": "=1+1"}},
+        {1: {}, 2: {"title": "é\u2028\U0001f600"}, 3: {"title": "=1+1"}, 4: {}},
+        {4: {}, 2: {}},
+        {},
+    ]
+    for number, version in enumerate(versions):
+        listings.have({number: subscription(number, **more) for number, more in version.items()})
+        summary = export(tmp_path, name, csv_formulas=csv_formulas, **options)
+        records = replayed(records, changes(tmp_path))
+        assert records == {f"sub-{one}": subscription(one, **more) for one, more in version.items()}
+        assert summary["compared"] is (number > 0)
+        assert summary["changes"] == str(tmp_path / "subs.changes.jsonl")
+        words = [row["change"] for row in changes(tmp_path)]
+        numbers = [summary[key] for key in ("added", "removed", "changed_records")]
+        assert numbers == [words.count(word) for word in ("added", "removed", "changed")]
+
+
+@pytest.mark.parametrize("sent", [subscription(1), {"id": {"a": 1}}, {"id": ["sub-2"]}, {"etag": "x"}])
+def test_nothing_is_removed_by_an_answer_about_other_records(
+    tmp_path: Path, listings: Listings, lines: list[str], sent: dict[str, Any], requests_mock: requests_mock.Mocker
+) -> None:
+    listings.have({number: subscription(number) for number in (1, 2, 3)})
+    export(tmp_path)
+    listings.have({1: subscription(1)})
+    requests_mock.get(f"{BASE}/v3/subscriptions?id=sub-2,sub-3", json={"items": [sent, subscription(3)]})
+
+    summary = export(tmp_path)
+
+    assert counted(summary) == NOTHING | {"recovered": 1, "kept": 1}
+    assert changes(tmp_path) == []
+    assert sum("sent other subscriptions" in line for line in lines) == 1
+
+
+@pytest.mark.parametrize("name", ["x,y", " x", "half of a character \ud800", "x\n"])
+def test_an_id_that_cannot_be_asked_for_is_kept(tmp_path: Path, listings: Listings, name: str) -> None:
+    listings.have({1: subscription(1), 2: {"id": name}})
+    export(tmp_path)
+    listings.have({1: subscription(1)})
+
+    assert counted(export(tmp_path)) == NOTHING | {"kept": 1}
+    assert [query for query in listings.asked if "id" in query] == []
+
+
+@pytest.mark.usefixtures("store")
+def test_an_object_store_has_both_files(store: Any, listings: Listings) -> None:  # noqa: F811
+    folder = "memory://shelf@bucket/out"
+    for numbers in ([1, 2], [2, 3]):
+        listings.have({number: subscription(number) for number in numbers})
+        summary = export(folder, "subs.csv")
+
+    rows = [json.loads(line) for line in store.cat_file("/bucket/out/subs.changes.jsonl").splitlines()]
+    assert [(row["change"], row["id"]) for row in rows] == [("removed", "sub-1"), ("added", "sub-3")]
+    assert summary["changes"] == f"{folder}/subs.changes.jsonl"
+    assert store.names == [
+        "/bucket/out/.subs.csv.checkpoint",
+        "/bucket/out/subs.changes.jsonl",
+        "/bucket/out/subs.csv",
+    ]
+
+
+@pytest.mark.usefixtures("store")
+def test_the_next_run_completes_the_pair_in_a_folder_that_all_runs_share(store: Any, listings: Listings) -> None:  # noqa: F811
+    runs = {run: f"memory://shelf@bucket/changes/{run}.jsonl" for run in ("one", "two")}
+    listings.have({1: subscription(1)})
+    store.refusal, store.refuses = OSError("gone"), lambda path: path == "/bucket/changes/one.jsonl"
+    with pytest.raises(OSError, match="gone"):
+        export("memory://shelf@bucket/out", run="one", changes=runs["one"])
+    store.refusal = None
+    listings.have({2: subscription(2)})
+
+    assert export("memory://shelf@bucket/out", run="two", changes=runs["two"])["compared"] is True
+
+    rows = {run: store.cat_file(f"/bucket/changes/{run}.jsonl").splitlines() for run in runs}
+    said = {run: [(row["change"], row["id"]) for row in map(json.loads, rows[run])] for run in runs}
+    assert said == {"one": [("added", "sub-1")], "two": [("removed", "sub-1"), ("added", "sub-2")]}
+
+
+def test_what_the_pages_left_out_is_recovered_and_not_removed(
+    tmp_path: Path, listings: Listings, lines: list[str]
+) -> None:
+    listings.have({number: subscription(number) for number in range(1, 121)})
+    export(tmp_path)
+    listings.have({number: subscription(number) for number in range(1, 61)})
+    # The pages leave out one that is as it was, and one that is another by now.
+    listings.unlisted = {100: subscription(100), 101: subscription(101, etag="new")}
+    listings.asked.clear()
+
+    summary = export(tmp_path)
+
+    assert counted(summary) == {**NOTHING, "removed": 58, "changed_records": 1, "recovered": 2}
+    assert summary["rows"] == 62
+    assert ("changed", "sub-101") in said(tmp_path)
+    assert "sub-100" not in {row["id"] for row in changes(tmp_path)}
+    rows = [json.loads(line) for line in (tmp_path / "subs.jsonl").read_text().splitlines()]
+    assert {row["id"] for row in rows} == {f"sub-{number}" for number in [*range(1, 61), 100, 101]}
+    looked = [query for query in listings.asked if "id" in query]
+    assert [len(query["id"].split(",")) for query in looked] == [50, 10]
+    assert all("mine" not in query and query["part"] == looked[0]["part"] for query in looked)
+    assert any("pages left out 2 subscriptions" in line for line in lines)
+    # The next export agrees.
+    listings.have({number: subscription(number) for number in [*range(1, 61), 100]})
+    listings.unlisted = {}
+    assert counted(export(tmp_path)) == {**NOTHING, "removed": 1}
+
+
+def test_nothing_is_removed_if_the_listing_was_cut_short(tmp_path: Path, listings: Listings, lines: list[str]) -> None:
+    listings.have({number: subscription(number) for number in (1, 2, 3)})
+    export(tmp_path)
+    listings.have({2: subscription(2, etag="new")})
+    listings.circles = True
+    listings.asked.clear()
+
+    summary = export(tmp_path)
+
+    assert (summary["complete"], summary["rows"]) == (False, 3)
+    assert counted(summary) == {**NOTHING, "changed_records": 1, "kept": 2}
+    assert said(tmp_path) == [("changed", "sub-2")]
+    assert not [query for query in listings.asked if "id" in query]
+    assert any("2 subscriptions of the older version were not listed" in line for line in lines)
+    # Once it is complete again, the rest is looked at.
+    listings.circles = False
+    assert counted(export(tmp_path)) == {**NOTHING, "removed": 2}
+
+
+def test_what_the_service_refuses_to_say_is_not_removed(tmp_path: Path, listings: Listings, lines: list[str]) -> None:
+    listings.have({number: subscription(number) for number in (1, 2, 3)})
+    export(tmp_path)
+    listings.have({1: subscription(1)})
+    listings.refuse_ids = (403, error(403, "subscriptionForbidden"))
+
+    summary = export(tmp_path)
+
+    assert counted(summary) == {**NOTHING, "kept": 2}
+    assert summary["complete"] is True
+    assert any("does not say whether 2 subscriptions are gone" in line for line in lines)
+
+
+def test_a_second_look_that_fails_is_resumed(tmp_path: Path, listings: Listings) -> None:
+    listings.have({number: subscription(number) for number in range(1, 202)})
+    export(tmp_path)
+    older = (tmp_path / "subs.jsonl").read_bytes(), (tmp_path / "subs.changes.jsonl").read_bytes()
+    listings.have({1: subscription(1)})
+    listings.unlisted = {100: subscription(100), 180: subscription(180)}
+    listings.asked.clear()
+    for answers in (2, 1):
+        listings.ids_answered = answers
+        with pytest.raises(ServiceUnavailableError):
+            export(tmp_path, run="resumed")
+        assert ((tmp_path / "subs.jsonl").read_bytes(), (tmp_path / "subs.changes.jsonl").read_bytes()) == older
+    listings.ids_answered = None
+
+    summary = export(tmp_path, run="resumed")
+
+    assert counted(summary) == {**NOTHING, "removed": 198, "recovered": 2}
+    assert (summary["rows"], summary["resumed"]) == (3, True)
+    batches = [query["id"] for query in listings.asked if "id" in query]
+    # Each of four batches was answered once, and two were asked for twice.
+    assert len(set(batches)) == 4
+    assert len(batches) == 6
+    assert len([query for query in listings.asked if "id" not in query]) == 1
+
+
+def test_other_arguments_are_another_list_of_which_all_is_added(
+    tmp_path: Path, listings: Listings, lines: list[str]
+) -> None:
+    listings.have({1: subscription(1), 2: subscription(2)})
+    export(tmp_path)
+    listings.have({2: subscription(2)})
+
+    summary = export(tmp_path, mine=False, channel_id="UC-other")
+
+    assert (summary["compared"], counted(summary)) == (False, {**NOTHING, "added": 1})
+    assert any("exported with other arguments" in line for line in lines)
+    assert export(tmp_path, mine=False, channel_id="UC-other")["compared"] is True
+
+
+def test_a_receipt_of_an_older_version_is_compared_with(tmp_path: Path, listings: Listings) -> None:
+    """Exports of before had no changes, and the same digest of their arguments."""
+    listings.have({1: subscription(1)})
+    export(tmp_path, changes=None)
+    receipt = tmp_path / ".subs.jsonl.checkpoint"
+    assert "changes" not in receipt.read_text()
+    listings.have({2: subscription(2)})
+
+    summary = export(tmp_path)
+
+    assert (summary["compared"], counted(summary)) == (True, {**NOTHING, "added": 1, "removed": 1})
+
+
+def test_an_export_without_a_receipt_is_not_compared_with(tmp_path: Path, listings: Listings, lines: list[str]) -> None:
+    (tmp_path / "subs.jsonl").write_text(json.dumps(subscription(1)) + "\n")
+    listings.have({1: subscription(1)})
+
+    assert counted(export(tmp_path)) == {**NOTHING, "added": 1}
+    assert any("changed since" in line for line in lines)
+
+
+class TestUnchanged:
+    def test_a_task_is_skipped_once_both_files_are_written(self, tmp_path: Path, listings: Listings) -> None:
+        listings.have({1: subscription(1)})
+        assert export(tmp_path, on_unchanged="skip")["added"] == 1
+        with pytest.raises(AirflowSkipException, match="Nothing has changed in the 1 subscriptions"):
+            export(tmp_path, on_unchanged="skip", run="same")
+        assert changes(tmp_path) == []
+        # So is a retry, and one that is told by Airflow to return what was published.
+        with pytest.raises(AirflowSkipException):
+            export(tmp_path, on_unchanged="skip", run="same")
+        listings.have({1: subscription(1, etag="new")})
+        assert export(tmp_path, on_unchanged="skip")["changed_records"] == 1
+
+    def test_the_first_export_is_no_skip_even_if_it_is_empty(self, tmp_path: Path, listings: Listings) -> None:
+        listings.have({})
+        assert export(tmp_path, on_unchanged="skip")["rows"] == 0
+        with pytest.raises(AirflowSkipException):
+            export(tmp_path, on_unchanged="skip")
+
+    def test_if_changed_alone_is_enough(self, tmp_path: Path, listings: Listings) -> None:
+        listings.have({1: subscription(1)})
+        arguments: dict[str, Any] = {"changes": None, "if_changed": True, "on_unchanged": "skip"}
+        assert export(tmp_path, **arguments)["changed"] is True
+        with pytest.raises(AirflowSkipException):
+            export(tmp_path, **arguments)
+
+    def test_with_if_changed_both_files_stay(self, tmp_path: Path, listings: Listings) -> None:
+        listings.have({1: subscription(1, etag="e")})
+        assert export(tmp_path, if_changed=True)["changed"] is True
+        before = (tmp_path / "subs.changes.jsonl").stat()
+        summary = export(tmp_path, if_changed=True)
+        assert (summary["changed"], summary["changes"], counted(summary)) == (False, None, NOTHING)
+        assert (tmp_path / "subs.changes.jsonl").stat() == before
+        # The etag is the same, the content is not.
+        listings.have({1: subscription(1, etag="e", title="new")})
+        summary = export(tmp_path, if_changed=True)
+        assert (summary["changed"], summary["changed_records"]) == (True, 1)
+
+
+def test_require_complete_starts_anew_after_older_records_were_kept(tmp_path: Path, listings: Listings) -> None:
+    listings.have({number: subscription(number) for number in range(1, 1202)})
+    export(tmp_path)
+    listings.have({1: subscription(1)})
+    listings.circles = True
+
+    def die(*_: object) -> None:
+        raise OSError("dies here")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ExportChanges, "finish", die)
+        with pytest.raises(OSError, match="dies here"):
+            export(tmp_path, run="again")
+    with pytest.raises(permanent(InvalidReplyError), match="cut the listing short"):
+        export(tmp_path, run="again", require_complete=True)
+    listings.circles = False
+    listings.have({1: subscription(1), 5: subscription(5, etag="new")})
+
+    summary = export(tmp_path, run="again", require_complete=True)
+
+    assert counted(summary) == {**NOTHING, "removed": 1199, "changed_records": 1}

@@ -1,0 +1,59 @@
+"""Stages of local datasets that are watched, or stopped in the middle of a step, while a trigger works with them."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_mediaops.storage.local import LocalStage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pytest
+
+_MOST_SECONDS = 240
+
+
+def threads_of(patch: pytest.MonkeyPatch, method: str) -> list[int]:
+    """Note in which threads a method of a stage is called."""
+    threads: list[int] = []
+    original: Callable[..., Any] = getattr(LocalStage, method)
+
+    def noting(*arguments: Any) -> Any:
+        threads.append(threading.get_ident())
+        return original(*arguments)
+
+    patch.setattr(LocalStage, method, noting)
+    return threads
+
+
+class HalfWritten:
+    """
+    A step of a stage that does not end before it may.
+
+    :param patch: undoes it after the test.
+    :param method: the step.
+    """
+
+    def __init__(self, patch: pytest.MonkeyPatch, method: str) -> None:
+        self.begun = threading.Event()
+        self.may_end = threading.Event()
+        #: The steps that have ended, and ``close`` when it began.
+        self.done: list[str] = []
+        original: Callable[..., Any] = getattr(LocalStage, method)
+        closing = LocalStage.close
+
+        def slowly(*arguments: Any) -> Any:
+            self.begun.set()
+            assert self.may_end.wait(_MOST_SECONDS)
+            result = original(*arguments)
+            self.done.append(method)
+            return result
+
+        def close(stage: LocalStage) -> None:
+            self.done.append("close")
+            closing(stage)
+
+        patch.setattr(LocalStage, method, slowly)
+        patch.setattr(LocalStage, "close", close)
