@@ -2,36 +2,57 @@
 
 from __future__ import annotations
 
+import secrets
+from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
-from airflow_provider_mediaops.arguments import read_identifier
+from airflow_provider_mediaops.arguments import path_text, read_identifier
+from airflow_provider_mediaops.exceptions import DestinationInUseError, InvalidArgumentError
 from airflow_provider_mediaops.hooks.threads import in_thread
 from airflow_provider_mediaops.notifications.base import ServiceNotifier
 from airflow_provider_mediaops.task_failure import is_templated
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+    from pathlib import PurePath
 
-    from airflow.sdk import Context
+    from airflow.sdk import Context, ObjectStoragePath
+    from typing_extensions import TypeIs
 
     from airflow_provider_mediaops.hooks.video import VideoPlatformHook
+    from airflow_provider_mediaops.video.at_most_once import AlreadyPosted
+    from airflow_provider_mediaops.video.models import Activity
+    from airflow_provider_mediaops.video.recorded_delivery import RecordedDelivery
 
 
 class PostBulletinNotifier(ServiceNotifier):
     """
     Post a bulletin to the channel of the connection's user.
 
-    It is posted at most once. If the reply is lost, the log says that it may have been posted.
+    It is posted at most once a call. If the reply is lost, the log says that it may have been posted. With a
+    ``journal``, all tasks, runs and DAGs whose notifiers or operators use the same ``once_per`` post it once together;
+    see :mod:`airflow_provider_mediaops.video.journal_delivery`.
 
     :param text: its message; may stand alone or with a video or playlist.
     :param video_id: a video to attach.
     :param playlist_id: a playlist to attach, instead of a video.
+    :param journal: a folder on the local disk or an object store for the records, which all processes that call the
+        notifier can write; missing folders are created. It needs ``once_per``.
+    :param once_per: the value by which bulletins are the same, for example ``{{ dag_run.run_after | ds }}``.
     :param video_conn_id: the connection's id.
     :param context: see :class:`~airflow_provider_mediaops.notifications.base.ServiceNotifier`.
     :raises ValueError: for an argument that cannot be used: here, or, if it is templated, before anything is sent.
     """
 
-    template_fields: Sequence[str] = ("text", "video_id", "playlist_id", "video_conn_id")
+    template_fields: Sequence[str] = (
+        "text",
+        "video_id",
+        "playlist_id",
+        "journal",
+        "once_per",
+        "video_conn_id",
+    )
 
     def __init__(
         self,
@@ -39,6 +60,8 @@ class PostBulletinNotifier(ServiceNotifier):
         text: str | None = None,
         video_id: str | None = None,
         playlist_id: str | None = None,
+        journal: str | PurePath | ObjectStoragePath | None = None,
+        once_per: str | None = None,
         video_conn_id: str = "mediaops_video_default",
         context: Context | None = None,
     ) -> None:
@@ -46,25 +69,84 @@ class PostBulletinNotifier(ServiceNotifier):
         self.text = text
         self.video_id = video_id
         self.playlist_id = playlist_id
+        self.journal = path_text(journal)
+        self.once_per = once_per
         self.video_conn_id = video_conn_id
         from airflow_provider_mediaops.video.api import Bulletin
+        from airflow_provider_mediaops.video.bulletin_journal import JournalArguments
 
+        self._journal_arguments = JournalArguments(self.journal, once_per)
+        self._journal_arguments.check(is_templated)
+        if journal is not None and once_per is None:
+            raise InvalidArgumentError("journal needs once_per: a notifier is no task whose tries it could be kept by.")
         if not is_templated(video_conn_id):
             read_identifier("video_conn_id", video_conn_id)
         Bulletin.check({"text": text, "video_id": video_id, "playlist_id": playlist_id}, is_templated)
 
     def send(self, context: Context) -> None:
-        """Post the bulletin."""
-        with self._make_hook() as hook:
-            activity = hook.post_bulletin(self.text, self.video_id, self.playlist_id)
-        self.log.info("Posted bulletin %s.", activity.id)
+        """Post the bulletin, unless the journal says that it is posted."""
+        with self._leaving_it_to_others():
+            delivery = self._begin(context)
+            if not self._is_posted(delivery):
+                with self._make_hook() as hook:
+                    activity = hook.post_bulletin(self.text, self.video_id, self.playlist_id, delivery=delivery)
+                self._log_result(activity, delivery)
 
     async def asend(self, context: Context) -> None:
-        """Post the bulletin on the event loop."""
-        # In a thread, because this imports the service's modules.
-        async with await in_thread(self._make_hook) as hook:
-            activity = await hook.apost_bulletin(self.text, self.video_id, self.playlist_id)
-        self.log.info("Posted bulletin %s.", activity.id)
+        """Post the bulletin on the event loop, unless the journal says that it is posted."""
+        with self._leaving_it_to_others():
+            # In threads, because these import the service's modules, and read the journal.
+            delivery = await in_thread(partial(self._begin, context))
+            if not self._is_posted(delivery):
+                async with await in_thread(self._make_hook) as hook:
+                    activity = await hook.apost_bulletin(self.text, self.video_id, self.playlist_id, delivery=delivery)
+                self._log_result(activity, delivery)
+
+    def _begin(self, context: Context) -> RecordedDelivery | AlreadyPosted | None:
+        from airflow_provider_mediaops.storage.ownership import task_of
+        from airflow_provider_mediaops.video.api import Bulletin
+        from airflow_provider_mediaops.video.at_most_once import Try, digest_of
+        from airflow_provider_mediaops.video.bulletin_journal import Author, key_of
+        from airflow_provider_mediaops.video.journal_delivery import begin_in_journal
+
+        arguments = self._journal_arguments.rendered(self.journal, self.once_per)
+        if arguments.journal is None:
+            return None
+        conn_id = read_identifier("video_conn_id", self.video_conn_id)
+        contents = digest_of(Bulletin(self.text, self.video_id, self.playlist_id), conn_id)
+        # Each call is an author of its own: a notifier has no tries.
+        author = f"{task_of(context) or 'no task'} (notifier {secrets.token_hex(4)})"
+        return begin_in_journal(
+            arguments.journal,
+            key_of(arguments.once_per, conn_id, None),
+            Author(author, Try(1, 0, contents)),
+            warn=self.log.warning,
+        )
+
+    def _is_posted(self, delivery: RecordedDelivery | AlreadyPosted | None) -> TypeIs[AlreadyPosted]:
+        from airflow_provider_mediaops.video.at_most_once import AlreadyPosted
+
+        if isinstance(delivery, AlreadyPosted):
+            self._log_posted_before(delivery)
+            return True
+        return False
+
+    def _log_result(self, activity: Activity, delivery: RecordedDelivery | None) -> None:
+        if delivery and delivery.posted_meanwhile:
+            self._log_posted_before(delivery.posted_meanwhile)
+        else:
+            self.log.info("Posted bulletin %s.", activity.id)
+
+    def _log_posted_before(self, found: AlreadyPosted) -> None:
+        self.log.info("%s has posted bulletin %s; nothing is posted.", found.author, found.activity.get("id"))
+
+    @contextmanager
+    def _leaving_it_to_others(self) -> Iterator[None]:
+        try:
+            yield
+        except DestinationInUseError as error:
+            # What the journal is for, if many tasks end at the same time.
+            self.log.warning("%s", error)
 
     def _make_hook(self) -> VideoPlatformHook:
         from airflow_provider_mediaops.hooks.video import VideoPlatformHook

@@ -12,24 +12,16 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from airflow_provider_mediaops.exceptions import (
-    MediaOpsError,
-    PermanentError,
-    TaskStoppedError,
-    TemporaryError,
-    UncertainDeliveryError,
-)
+from airflow_provider_mediaops.exceptions import PermanentError, TemporaryError, UncertainDeliveryError
 from airflow_provider_mediaops.http.clock import Clock
-from airflow_provider_mediaops.http.exchange import Blocking, Request, observed
+from airflow_provider_mediaops.video.recorded_delivery import RecordedDelivery
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import timedelta
 
-    from airflow_provider_mediaops.http.exchange import Conversation, Step
     from airflow_provider_mediaops.video.api import Bulletin
     from airflow_provider_mediaops.video.models import Activity
 
@@ -125,11 +117,37 @@ class AlreadyPosted:
     :param activity: the activity that the service returned then.
     :param by: the number of the try that posted it.
     :param changed: whether it was posted with other contents, or over another connection, than this try has.
+    :param task: the task instance of that try (DAG, run, task and map index); empty if it is this task's.
     """
 
     activity: dict[str, Any]
     by: int
     changed: bool
+    task: str = ""
+
+    @property
+    def author(self) -> str:
+        """The try that posted it, for the log."""
+        return f"Try {self.by} of {self.task}" if self.task else f"Try {self.by}"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """
+    Where a record is kept, in the words of errors.
+
+    :param record: the record, as the start of a sentence.
+    :param remedy: how to have the bulletin posted after all, as a part of a sentence.
+    """
+
+    record: str
+    remedy: str
+
+
+_TASK_STATE = Place(
+    "The record of this task's bulletin",
+    f"delete {RECORD_KEY} from the task's state store (tab Storage, Task State Store), and clear the task",
+)
 
 
 def digest_of(bulletin: Bulletin, conn_id: str) -> str:
@@ -187,6 +205,8 @@ def decide(
     *,
     on_uncertain: OnUncertain = "fail",
     post_again_on_clear: bool = False,
+    other_task: str = "",
+    place: Place = _TASK_STATE,
 ) -> Post | AlreadyPosted:
     """
     Decide what a try does, by the record of the earlier ones.
@@ -194,52 +214,53 @@ def decide(
     :param record: the record.
     :param this: the try.
     :param on_uncertain: what to do with an intent without a result: ``fail``, or ``retry``, which posts.
-    :param post_again_on_clear: whether a task posts in any case if it was cleared since.
+    :param post_again_on_clear: whether a task posts in any case if it was cleared since the record was written.
+    :param other_task: the task instance that wrote the record; empty if it is this try's own.
+    :param place: where the record is kept.
     :returns: the decision.
     :raises UncertainDeliveryError: if the bulletin may have been posted, and ``on_uncertain`` is ``fail``.
     :raises PermanentError: if a cleared task has other contents now than those it has posted.
     """
     if record is None:
         return Post()
-    cleared = not isinstance(record, Unreadable) and this.max_tries > record.by.max_tries
+    # The number of another task's tries says nothing about this one.
+    cleared = not isinstance(record, Unreadable) and not other_task and this.max_tries > record.by.max_tries
     if cleared and post_again_on_clear:
         return Post("The task was cleared, and post_again_on_clear is set: its bulletin is posted again.")
     if isinstance(record, Posted):
         changed = record.by.contents != this.contents
         if changed and cleared:
-            raise _other_contents(record)
-        return AlreadyPosted(record.activity, record.by.number, changed)
+            raise _other_contents(record, place)
+        return AlreadyPosted(record.activity, record.by.number, changed, other_task)
+    found = _found(record, other_task or "this task", place)
     if on_uncertain == "retry":
-        return Post(f"{_found(record)} on_uncertain='retry': it is posted, perhaps for the second time.")
+        return Post(f"{found} on_uncertain='retry': it is posted, perhaps for the second time.")
     raise UncertainDeliveryError(
-        f"{_found(record)} It may or may not be posted, and is not posted again by itself. Look at the channel: if it "
-        f"is there, mark the task as success; if not, {_HOW_TO_POST}.",
+        f"{found} It may or may not be posted, and is not posted again by itself. Look at the channel: if it is there, "
+        f"mark the task as success; if not, {place.remedy}.",
         service=_SERVICE,
     )
 
 
-_HOW_TO_POST = f"delete {RECORD_KEY} from the task's state store (tab Storage, Task State Store), and clear the task"
-
-
-def _found(record: Intended | Unreadable) -> str:
+def _found(record: Intended | Unreadable, task: str, place: Place) -> str:
     if isinstance(record, Unreadable):
-        return "The record of this task's bulletin cannot be read: another version wrote it, or somebody changed it."
-    return f"Try {record.by.number} of this task was about to post its bulletin at {record.at} and left no result."
+        return f"{place.record} cannot be read: another version wrote it, or somebody changed it."
+    return f"Try {record.by.number} of {task} was about to post its bulletin at {record.at} and left no result."
 
 
-def _other_contents(record: Posted) -> PermanentError:
+def _other_contents(record: Posted, place: Place) -> PermanentError:
     return PermanentError(
         f"Try {record.by.number} of this task posted bulletin {record.activity.get('id')}. The task was cleared, and "
         "its text, video, playlist or connection is another one now, so nothing was posted. To post it, "
-        f"{_HOW_TO_POST}, or set post_again_on_clear; if the earlier one will do, mark the task as success.",
+        f"{place.remedy}, or set post_again_on_clear; if the earlier one will do, mark the task as success.",
         service=_SERVICE,
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Delivery:
+class Delivery(RecordedDelivery):
     """
-    The delivery of one try, and the record that it keeps for later tries.
+    The delivery of one try, and the record that it keeps in the task's state store.
 
     :param store: the store of the record.
     :param this: the try.
@@ -256,50 +277,15 @@ class Delivery:
     clock: Clock = field(default_factory=Clock)
     before: Any = None
 
-    def around(self, posting: Conversation[Activity]) -> Conversation[Activity]:
-        """
-        Keep the record around each request that posts.
-
-        :param posting: posts the bulletin, and again only if it is certain that nothing was posted.
-        :returns: the same conversation, which also writes the record.
-        :raises TemporaryError: if the intent cannot be written; nothing is sent then.
-        """
-        intended = False
-
-        def keep_record(step: Step) -> Conversation[None]:
-            nonlocal intended
-            if intended and not isinstance(step, Blocking):
-                # It continues after a post, so that one was refused. Steps of the rate store follow every post; they
-                # are blocking.
-                intended = False
-                yield Blocking(self._withdraw)
-            if isinstance(step, Request) and not step.idempotent:
-                intended = True
-                yield Blocking(self._intend)
-
-        try:
-            activity = yield from observed(posting, keep_record)
-        except UncertainDeliveryError:
-            raise
-        except TaskStoppedError as stopped:
-            # Without a reply, what was sent is uncertain.
-            if intended and not stopped.sent:
-                yield Blocking(self._withdraw)
-            raise
-        except MediaOpsError:
-            if intended:
-                yield Blocking(self._withdraw)
-            raise
-        yield Blocking(partial(self._settle, activity))
-        return activity
-
-    def _intend(self) -> None:
+    def intend(self) -> None:
+        """Write that the bulletin is about to be posted, or raise a TemporaryError."""
         try:
             self._keep(Intended(self.this, self.clock.now().isoformat(timespec="seconds")))
         except Exception as error:
             raise _unsent("that it is about to be posted could not be written to", error) from error
 
-    def _withdraw(self) -> None:
+    def withdraw(self) -> None:
+        """Restore the record that was there before, or log why that failed."""
         try:
             if self.before is None:
                 self.store.delete(RECORD_KEY)
@@ -311,7 +297,8 @@ class Delivery:
                 f"({type(error).__name__}): another try of this task may take the bulletin for uncertain."
             )
 
-    def _settle(self, activity: Activity) -> None:
+    def settle(self, activity: Activity) -> None:
+        """Write that the bulletin is posted, or log why that failed."""
         try:
             self._keep(Posted(self.this, activity.to_dict()))
         except Exception as error:  # noqa: BLE001 it is posted, whether that can be written down or not

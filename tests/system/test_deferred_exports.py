@@ -38,8 +38,9 @@ class Exported(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def platforms(airflow: WatchedAirflow) -> Iterator[dict[str, SandboxServer]]:
-    """Have a platform for each task; two of them refuse once in the middle."""
+def platforms(airflow: WatchedAirflow, runs: Runs) -> Iterator[dict[str, SandboxServer]]:
+    """Have a platform for each task, once all other runs have ended; two of them refuse once in the middle."""
+    runs.all_ended()  # so that nobody else loses the triggerer
     settings = dict.fromkeys(NAMES, Settings(subscriptions=50 * PAGES))
     with own_services(airflow, "video", settings, max_wait=MAX_WAIT) as servers:
         for name, seconds in REFUSED.items():
@@ -49,9 +50,8 @@ def platforms(airflow: WatchedAirflow) -> Iterator[dict[str, SandboxServer]]:
 
 
 @pytest.fixture(scope="module")
-def exported(airflow: WatchedAirflow, runs: Runs, platforms: dict[str, SandboxServer]) -> Exported:
+def exported(airflow: WatchedAirflow, platforms: dict[str, SandboxServer]) -> Exported:
     """Let all be exported; kill the triggerer while one of them waits for nearly an hour."""
-    runs.all_ended()  # so that nobody else loses the triggerer
     run_id = airflow.trigger(DAG_ID)
 
     def states() -> dict[str, str | None]:

@@ -1,7 +1,13 @@
-"""Bulletins whose worker dies or whose reply is lost, that are retried and cleared; each has a platform of its own."""
+"""
+Bulletins whose worker dies or whose reply is lost, that are retried and cleared; each has a platform of its own.
+
+The record of the first of them is in the task state store, that of the others in a journal. One of those is also posted
+by a second DAG, which means the same bulletin.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from datetime import timedelta
@@ -12,11 +18,18 @@ from urllib.parse import urlsplit
 from airflow.sdk import DAG
 
 from airflow_provider_mediaops.operators.video import PostBulletinOperator
+from airflow_provider_mediaops.storage import record_file
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from airflow_provider_mediaops.storage.record_file import RecordFile
+    from airflow_provider_mediaops.storage.store_objects import Found
+
 OUTPUT = Path(urlsplit(os.environ["MEDIAOPS_OUTPUT"]).path)
+JOURNAL = f"{OUTPUT}/journal"
+# The end of the names of those whose record is in the journal.
+IN_JOURNAL = "_in_journal"
 # Far longer than a test needs to find the task and to kill it.
 SECONDS_TO_LIVE = 600
 # When the first try of each of these stops and waits for its end: before or after its record is written.
@@ -27,14 +40,15 @@ MOMENTS = {
     "killed_before_storing": "before posted",
     "killed_after_storing": "after posted",
     "frozen_before_the_intent": "before intended",
+    "of_two_dags": "after intended",
 }
 # Airflow learns at once that these have ended. The others hold their slots until it misses their workers, so they come
 # last.
 SOON_NOTICED = {"killed_before_the_intent", "killed_after_storing"}
 
 
-class Doomed:
-    """The task's state store; at one moment it writes down which process that is, and waits for what becomes of it."""
+class DoomedStore:
+    """The task's state store, which waits for the end of its task at one moment."""
 
     def __init__(self, store: Any, task_id: str) -> None:
         self._store = store
@@ -44,36 +58,67 @@ class Doomed:
         return self._store.get(key)
 
     def set(self, key: str, value: Any, *, retention: timedelta | None = None) -> None:
-        self._reach(f"before {value['state']}")
+        reach(self._task_id, f"before {value['state']}")
         self._store.set(key, value, retention=retention)
-        self._reach(f"after {value['state']}")
+        reach(self._task_id, f"after {value['state']}")
 
     def delete(self, key: str) -> None:
         self._store.delete(key)
 
-    def _reach(self, moment: str) -> None:
-        if moment != MOMENTS[self._task_id]:
-            return
-        note = OUTPUT / f"{self._task_id}.writing"
-        note.write_text(str(os.getpid()))
-        note.rename(note.with_suffix(".pid"))
-        # This one goes on, and is held by its platform.
-        if self._task_id == "killed_while_sending":
-            return
-        deadline = time.monotonic() + SECONDS_TO_LIVE
-        while not note.with_suffix(".thawed").exists():
-            if time.monotonic() > deadline:
-                raise TimeoutError("Nobody came.")
-            time.sleep(0.1)
+
+class DoomedFile:
+    """The file of a journal, which waits for the end of its task at one moment."""
+
+    def __init__(self, file: RecordFile, task_id: str) -> None:
+        self._file = file
+        self._task_id = task_id
+
+    def read(self) -> Found:
+        return self._file.read()
+
+    def write(self, content: bytes, replaces: Found) -> None:
+        state = json.loads(content)["state"]
+        reach(self._task_id, f"before {state}")
+        self._file.write(content, replaces)
+        reach(self._task_id, f"after {state}")
+
+    def remove(self, found: Found) -> None:
+        self._file.remove(found)
+
+    def age_seconds(self, found: Found) -> float | None:
+        return self._file.age_seconds(found)
+
+
+def reach(task_id: str, moment: str) -> None:
+    """If this is the moment of a task, note which process it is, and wait for what becomes of it."""
+    name = task_id.removesuffix(IN_JOURNAL)
+    if moment != MOMENTS[name]:
+        return
+    note = OUTPUT / f"{task_id}.writing"
+    note.write_text(str(os.getpid()))
+    note.rename(note.with_suffix(".pid"))
+    # This one goes on, and is held by its platform.
+    if name == "killed_while_sending":
+        return
+    deadline = time.monotonic() + SECONDS_TO_LIVE
+    while not note.with_suffix(".thawed").exists():
+        if time.monotonic() > deadline:
+            raise TimeoutError("Nobody came.")
+        time.sleep(0.1)
 
 
 class IsKilled(PostBulletinOperator):
-    """Its first try comes to a moment at which it is killed or frozen."""
+    """Its first try comes to a moment at which it is killed, frozen or held up."""
 
     def execute(self, context: Context) -> dict[str, Any]:
         if context["ti"].try_number == 1:
-            doomed = Doomed(context["task_state_store"], self.task_id)
-            context = cast("Context", {**context, "task_state_store": doomed})
+            if self.journal is None:
+                doomed = DoomedStore(context["task_state_store"], self.task_id)
+                context = cast("Context", {**context, "task_state_store": doomed})
+            else:
+                make = record_file.record_file
+                # This process is the task's own.
+                cast("Any", record_file).record_file = lambda path: DoomedFile(make(path), self.task_id)
         return super().execute(context)
 
 
@@ -87,21 +132,33 @@ class FailsAfterPosting(PostBulletinOperator):
         return activity
 
 
-def told(task_id: str) -> dict[str, Any]:
-    """Give what each task says, and to whom."""
-    return {"task_id": task_id, "text": f"This is {task_id}.", "video_conn_id": f"to_{task_id}"}
+def told(name: str, **given: Any) -> dict[str, Any]:
+    """Give what each task says, and to whom; what is given with a journal goes to the end of its name."""
+    task_id = f"{name}{IN_JOURNAL if 'journal' in given else ''}"
+    return {"task_id": task_id, "text": f"This is {task_id}.", "video_conn_id": f"to_{task_id}", **given}
 
+
+SHARED = told("of_two_dags", journal=JOURNAL, once_per="the catalogue")
 
 with DAG(
     dag_id="system_bulletins",
     schedule=None,
     default_args={"retries": 2, "retry_delay": timedelta(seconds=1)},
 ):
-    PostBulletinOperator(**told("reply_lost"), priority_weight=2)
+    places: list[dict[str, Any]] = [{}, {"journal": JOURNAL}]
+    for where in places:
+        soon = {**where, "priority_weight": 2}
+        PostBulletinOperator(**told("reply_lost", **soon))
+        PostBulletinOperator(**told("refused", **soon))
+        FailsAfterPosting(**told("retried", **soon))
+        PostBulletinOperator(**told("cleared", **soon))
+        PostBulletinOperator(**told("cleared_to_post_again", **soon), post_again_on_clear=True)
+        for doomed in list(MOMENTS)[:5]:
+            is_noticed = where or doomed in SOON_NOTICED
+            IsKilled(**told(doomed, **where), priority_weight=2 if is_noticed else 1)
     PostBulletinOperator(**told("reply_lost_twice"), on_uncertain="retry", priority_weight=2)
-    PostBulletinOperator(**told("refused"), priority_weight=2)
-    FailsAfterPosting(**told("retried"), priority_weight=2)
-    PostBulletinOperator(**told("cleared"), priority_weight=2)
-    PostBulletinOperator(**told("cleared_to_post_again"), post_again_on_clear=True, priority_weight=2)
-    for doomed in MOMENTS:
-        IsKilled(**told(doomed), priority_weight=2 if doomed in SOON_NOTICED else 1)
+    IsKilled(**told("frozen_before_the_intent"))
+    IsKilled(**SHARED, priority_weight=3)
+
+with DAG(dag_id="system_bulletins_elsewhere", schedule=None):
+    PostBulletinOperator(**{**SHARED, "text": "These are other words."}, priority_weight=3)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.notifications import PostBulletinNotifier
+from airflow_provider_mediaops.operators.video import PostBulletinOperator
 from tests.unit.log_lines import log_lines
 from tests.unit.loopback import Loopback, answering, http_reply
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import requests_mock
 
     from tests.unit.conftest import Supervisor
@@ -158,3 +163,74 @@ def test_a_failure_that_nobody_foresaw_comes_with_its_traceback(
     monkeypatch.setattr(PostBulletinNotifier, "send", break_down)
     PostBulletinNotifier(text="failed")({})
     assert lines == ["ERROR: PostBulletinNotifier failed, and the run goes on: RuntimeError: odd (with a traceback)"]
+
+
+class TestOnce:
+    """With a journal, all calls of one value post once together."""
+
+    def test_many_tasks_post_once(self, requests_mock: requests_mock.Mocker, lines: list[str], tmp_path: Path) -> None:
+        requests_mock.post(ACTIVITIES, json=ACTIVITY)
+        notifier = PostBulletinNotifier(text="{{ task_name }} failed", journal=tmp_path, once_per="{{ day }}")
+        for name, day in (("extract", "1"), ("load", "1"), ("load", "2")):
+            notifier(context_of(name, day))
+
+        assert posted(requests_mock) == ["extract failed", "load failed"]
+        first, second, third = lines
+        assert first == third == "INFO: Posted bulletin act-1."
+        assert second.startswith("INFO: Try 1 of dag/run/extract/-1 (notifier ")
+        assert second.endswith(") has posted bulletin act-1; nothing is posted.")
+
+    def test_what_an_operator_has_posted_counts(
+        self, requests_mock: requests_mock.Mocker, lines: list[str], tmp_path: Path
+    ) -> None:
+        requests_mock.post(ACTIVITIES, json=ACTIVITY)
+        PostBulletinOperator(task_id="post", text="Hi", journal=tmp_path, once_per="1").execute(context_of("post", "1"))
+        PostBulletinNotifier(text="Hi", journal=tmp_path, once_per="1")(context_of("load", "1"))
+
+        assert requests_mock.call_count == 1
+        assert lines == ["INFO: Try 1 of dag/run/post/-1 has posted bulletin act-1; nothing is posted."]
+
+    def test_while_another_is_posting_it_leaves_it_to_that_one(
+        self, requests_mock: requests_mock.Mocker, lines: list[str], tmp_path: Path
+    ) -> None:
+        requests_mock.post(ACTIVITIES, status_code=503)
+        notifier = PostBulletinNotifier(text="failed", journal=tmp_path, once_per="1")
+        notifier(context_of("extract", "1"))
+        lines.clear()
+        notifier(context_of("extract", "1"))
+
+        assert requests_mock.call_count == 1
+        (line,) = lines
+        assert line.startswith("WARNING: Nothing was sent: dag/run/extract/-1 (notifier ")
+
+    async def test_it_is_the_same_on_an_event_loop(
+        self, supervisor: Supervisor, lines: list[str], tmp_path: Path
+    ) -> None:
+        seen: list[bytes] = []
+        with Loopback(answering(http_reply(body=json.dumps(ACTIVITY).encode()), seen=seen)) as server:
+            supervisor.connect("mediaops_video_default", connection(server.base))
+            for _ in range(2):
+                context: Any = {"dag_run": {"run_id": "manual__1"}, "deadline": {"id": "d-1"}}
+                await PostBulletinNotifier(text="late", journal=tmp_path, once_per="1", context=context)
+        assert len(seen) == 1
+        assert lines[0] == "INFO: Posted bulletin act-1."
+        assert lines[1].startswith("INFO: Try 1 of no task (notifier ")
+
+    def test_a_folder_that_cannot_be_written_is_told_and_nothing_is_posted(
+        self, requests_mock: requests_mock.Mocker, lines: list[str], tmp_path: Path
+    ) -> None:
+        (tmp_path / "file").write_bytes(b"")
+        PostBulletinNotifier(text="failed", journal=tmp_path / "file", once_per="1")({})
+        (line,) = lines
+        assert "TemporaryError: The bulletin was not sent: " in line
+        assert not requests_mock.called
+
+    @pytest.mark.parametrize("arguments", [{"journal": "/journal"}, {"once_per": "1"}])
+    def test_one_without_the_other_is_refused(self, arguments: dict[str, Any]) -> None:
+        with pytest.raises(InvalidArgumentError, match="needs"):
+            PostBulletinNotifier(text="failed", **arguments)
+
+
+def context_of(task: str, day: str) -> Any:
+    ti = SimpleNamespace(dag_id="dag", run_id="run", task_id=task, map_index=-1, try_number=1, max_tries=0)
+    return {"ti": ti, "task_name": task, "day": day}

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import Conversation
     from airflow_provider_mediaops.http.rate_limit.limiter import RateLimiter
     from airflow_provider_mediaops.video.models import Activity
+    from airflow_provider_mediaops.video.recorded_delivery import RecordedDelivery
     from tests.unit.task_state import KeptState
 
 BASE = "https://video.example"
@@ -61,7 +62,7 @@ def begun(store: KeptState, this: Try = FIRST, *, told: list[str] | None = None,
 
 
 def posting(
-    delivery: Delivery, auth: RefreshTokenAuth | None = None, limiter: RateLimiter | None = None
+    delivery: RecordedDelivery, auth: RefreshTokenAuth | None = None, limiter: RateLimiter | None = None
 ) -> Conversation[Activity]:
     client = Client((BASE,), VIDEO_RULES, retry=RetryPolicy(max_attempts=2), limiter=limiter, clock=FakeClock().clock)
     if auth:

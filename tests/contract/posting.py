@@ -1,0 +1,110 @@
+"""
+Tasks that post bulletins with a journal, killed at each step or many at a time; run as a program.
+
+Its arguments are the folder of the journal, the folder of its own files, and the address of a server that speaks S3,
+or an empty text. The platform is that of the connection in the environment. The text of a bulletin is its key.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import sys
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_mediaops.operators.video import PostBulletinOperator
+from tests.contract.killing import Steps, is_killed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_RACES, _RACERS = 12, 3
+_HANG_SECONDS = 240
+
+
+def post(key: str, number: int, task: str = "post", result: Path | None = None) -> None:
+    """Do what a try of a task does, and leave in a file what came of it."""
+    instance = SimpleNamespace(dag_id="dag", run_id="run", task_id=task, map_index=-1, try_number=number, max_tries=9)
+    context: Any = {"ti": instance}
+    try:
+        operator = PostBulletinOperator(task_id="post", text=key, journal=JOURNAL, once_per=key)
+        outcome = operator.execute(context)["id"]
+    except Exception as error:  # noqa: BLE001 the test looks at it
+        # Below Airflow 3.3, Airflow's own exception ends the task.
+        outcome = type(error.__cause__ or error).__name__
+    if result:
+        result.write_text(outcome)
+
+
+def attach_store(address: str) -> None:
+    """Attach the store in a fork: its client has a thread, which does not survive one."""
+    if address:
+        from airflow.sdk.io import attach
+
+        from tests.stores.s3_files import s3_files
+
+        attach("s3", "shelf", fs=s3_files(address))
+
+
+def die_at_each_step(address: str, folder: Path) -> list[dict[str, Any]]:
+    """Let a try die at its first step, and the next one finish; the same with the second step, and so on."""
+    deaths: list[dict[str, Any]] = []
+    killed = True
+    while killed:
+        key, result = f"death-{len(deaths)}", folder / "result"
+
+        def attempt(number: int, key: str = key, result: Path = result) -> None:
+            attach_store(address)
+            post(key, number, result=result)
+
+        result.unlink(missing_ok=True)
+        killed = is_killed(partial(attempt, 1), Steps(len(deaths) + 1))
+        # A process that is killed after its last step leaves its outcome.
+        first = result.read_text() if result.exists() else ""
+        assert not is_killed(partial(attempt, 2), Steps(None))
+        deaths.append({"key": key, "killed": killed, "first": first, "second": result.read_text()})
+    return deaths
+
+
+def race(address: str, folder: Path) -> list[dict[str, Any]]:
+    """Let several tasks of one key begin at the same time."""
+    forks = multiprocessing.get_context("fork")
+    races: list[dict[str, Any]] = []
+    for number in range(_RACES):
+        key, barrier = f"race-{number}", forks.Barrier(_RACERS)
+
+        def run(racer: int, key: str = key, barrier: Any = barrier) -> None:
+            attach_store(address)
+            barrier.wait(_HANG_SECONDS)
+            post(key, 1, task=f"racer-{racer}", result=folder / f"racer-{racer}")
+            os._exit(0)
+
+        racers = [forks.Process(target=run, args=(racer,)) for racer in range(_RACERS)]
+        for process in racers:
+            process.start()
+        for process in racers:
+            process.join(_HANG_SECONDS)
+        races.append({"key": key, "outcomes": [(folder / f"racer-{racer}").read_text() for racer in range(_RACERS)]})
+    return races
+
+
+def happened(address: str, folder: Path) -> Mapping[str, Any]:
+    """Return what came of the deaths and the races."""
+    # In this process, so that no fork has to import anything.
+    with suppress(ImportError):
+        import s3fs  # noqa: F401
+    if not address:
+        post("warm", 1)
+    return {"deaths": die_at_each_step(address, folder), "races": race(address, folder)}
+
+
+if __name__ == "__main__":
+    JOURNAL = sys.argv[1]
+    # Airflow prints its log.
+    output, sys.stdout = sys.stdout, sys.stderr
+    print(json.dumps(happened(sys.argv[3], Path(sys.argv[2]))), file=output, flush=True)
