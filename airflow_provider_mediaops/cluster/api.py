@@ -38,7 +38,8 @@ EMPTY_REPORT = "emptyReport"
 _SERVICE = "search cluster"
 # The maximum number of failed nodes in a message.
 _MOST_FAILURES = 20
-_JSON_OBJECT = re.compile(rb"\s*\{")
+# No report begins so, and damaged JSON does: an object with a first key, or a list with a first value.
+_JSON_START = re.compile(rb'\s*(?:\{\s*["}]|\[\s*["\[{\]0-9-])')
 _TIME = re.compile("([0-9]{1,18})(nanos|micros|ms|s|m|h|d)")
 _SECONDS = {"nanos": 1e-9, "micros": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 # More cores than this are a fault of the reply.
@@ -131,6 +132,11 @@ class HotThreadsQuery:
             )
 
     @property
+    def interval_seconds(self) -> float:
+        """The time over which threads are measured, in seconds."""
+        return _seconds("interval", self.interval)
+
+    @property
     def read_timeout(self) -> float:
         """The seconds to wait for the reply: more than the cluster was asked to take."""
         interval, master, nodes = (
@@ -185,13 +191,8 @@ def _read_report(response: Response) -> str:
     # The content type counts for nothing: some servers and proxies label the text as JSON, or not at all.
     if looks_like_html(response):
         raise InvalidReplyError("The reply is a web page where a plain-text report was expected.")
-    if _JSON_OBJECT.match(response.body):
-        try:
-            read_json(response)
-        except InvalidReplyError:
-            pass
-        else:
-            raise InvalidReplyError("The reply is JSON where a plain-text report was expected.")
+    if _JSON_START.match(response.body):
+        raise InvalidReplyError("The reply is JSON where a plain-text report was expected.")
     return response.text
 
 

@@ -163,23 +163,21 @@ def measures(reports: Iterable[HotThreadsReport]) -> tuple[Measure, ...]:
     return measures_of(map(tally_of, reports))
 
 
-def stacks(report: HotThreadsReport, measure: Measure, node: str | None = None) -> Iterator[Stack]:
+def stacks(report: HotThreadsReport, measure: Measure) -> Iterator[Stack]:
     """
     Yield the stacks of one kind, in the order of the text.
 
     :param report: the report.
     :param measure: the kind, and the meaning of its amounts.
-    :param node: name or id of a single node; None for all.
     :returns: the stacks.
     """
     totals = (group.total for section in report.nodes for thread in section.threads for group in thread.groups)
     usual = max((total or 0 for total in totals), default=0) or 1
     for section in report.nodes:
         label = node_label(section)
-        if node is None or node in (label, section.node_id):
-            for thread in section.threads:
-                if kind_of(thread) == measure.kind:
-                    yield from _stacks_of(thread, label, measure.amount(thread), usual)
+        for thread in section.threads:
+            if kind_of(thread) == measure.kind:
+                yield from _stacks_of(thread, label, measure.amount(thread), usual)
 
 
 def _stacks_of(thread: HotThread, node: str, amount: float, usual: int) -> Iterator[Stack]:
@@ -194,7 +192,7 @@ def _stacks_of(thread: HotThread, node: str, amount: float, usual: int) -> Itera
         yield Stack(node, pool, name, group.frames[::-1], amount, group.snapshots, taken)
 
 
-def folded(reports: Iterable[HotThreadsReport], node: str | None = None) -> str:
+def folded(reports: Iterable[HotThreadsReport]) -> str:
     """
     Write reports as folded stacks, which `flamegraph.pl`, inferno, speedscope and others read.
 
@@ -203,7 +201,6 @@ def folded(reports: Iterable[HotThreadsReport], node: str | None = None) -> str:
     add up: if there are several, each line begins with its kind.
 
     :param reports: one, or several whose weights add up.
-    :param node: name or id of a single node; None for all.
     :returns: the lines, each with its end, in characters that UTF-8 can encode; an empty text if nothing was used.
     """
     reports = tuple(reports)
@@ -212,7 +209,7 @@ def folded(reports: Iterable[HotThreadsReport], node: str | None = None) -> str:
     for report in reports:
         for measure in kinds:
             root = (measure.kind,) if len(kinds) > 1 else ()
-            for stack in stacks(report, measure, node):
+            for stack in stacks(report, measure):
                 path = (*root, stack.node, stack.pool, stack.thread, *stack.frames)
                 weights[path] = weights.get(path, 0.0) + stack.weight
     written = {part: on_one_line(part) for path in weights for part in path}

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+from airflow_provider_mediaops.cluster.plain_values import list_of, mapping_of, number_of, text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 # Selectors that only the cluster resolves.
 _SPECIAL = ("_all", "_local", "_master", "_cluster_manager")
-# A larger figure is a fault, and may not fit a float.
-_LARGEST = 1e9
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +87,12 @@ class NodeStats:
         :param body: the JSON object.
         :returns: its nodes and failures, without the values of an unexpected type.
         """
-        nodes = _mapping(body.get("nodes"))
-        failures = _mapping(body.get("_nodes")).get("failures")
+        nodes = mapping_of(body.get("nodes"))
+        failures = mapping_of(body.get("_nodes")).get("failures")
         return cls(
-            nodes=tuple(_read_node(node_id, _mapping(node)) for node_id, node in nodes.items()),
-            failures=tuple(_read_failure(_mapping(failure)) for failure in _list(failures)),
-            cluster_name=_text(body.get("cluster_name")),
+            nodes=tuple(_read_node(node_id, mapping_of(node)) for node_id, node in nodes.items()),
+            failures=tuple(_read_failure(mapping_of(failure)) for failure in list_of(failures)),
+            cluster_name=text_of(body.get("cluster_name")),
         )
 
     def unknown(self, selectors: tuple[str, ...] | None) -> list[str]:
@@ -106,19 +108,19 @@ class NodeStats:
 
 
 def _read_node(node_id: str, node: Mapping[str, Any]) -> NodeCpu:
-    machine = _mapping(_mapping(node.get("os")).get("cpu"))
-    own = _mapping(_mapping(node.get("process")).get("cpu"))
+    machine = mapping_of(mapping_of(node.get("os")).get("cpu"))
+    own = mapping_of(mapping_of(node.get("process")).get("cpu"))
     percent = _percent(machine.get("percent"))
     source: Literal["os", "process"] = "os"
     if percent is None:
         percent, source = _percent(own.get("percent")), "process"
-    loads = {period: _number(load) for period, load in _mapping(machine.get("load_average")).items()}
+    loads = {period: number_of(load) for period, load in mapping_of(machine.get("load_average")).items()}
     return NodeCpu(
         node_id=node_id,
-        name=_text(node.get("name")),
-        host=_text(node.get("host")),
-        ip=_text(node.get("ip")),
-        roles=tuple(role for role in _list(node.get("roles")) if isinstance(role, str)),
+        name=text_of(node.get("name")),
+        host=text_of(node.get("host")),
+        ip=text_of(node.get("ip")),
+        roles=tuple(role for role in list_of(node.get("roles")) if isinstance(role, str)),
         percent=percent,
         source=None if percent is None else source,
         load_average={period: load for period, load in loads.items() if load is not None} or None,
@@ -126,32 +128,13 @@ def _read_node(node_id: str, node: Mapping[str, Any]) -> NodeCpu:
 
 
 def _read_failure(failure: Mapping[str, Any]) -> str:
-    cause = _mapping(failure.get("caused_by"))
-    reason = _text(cause.get("reason")) or _text(failure.get("reason")) or "no reason given"
-    node = _text(failure.get("node_id"))
+    cause = mapping_of(failure.get("caused_by"))
+    reason = text_of(cause.get("reason")) or text_of(failure.get("reason")) or "no reason given"
+    node = text_of(failure.get("node_id"))
     return f"node {node}: {reason}" if node else reason
 
 
 def _percent(value: object) -> float | None:
     # -1 means that the node cannot measure it.
-    number = _number(value)
+    number = number_of(value)
     return number if number is not None and number >= 0 else None
-
-
-def _number(value: object) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return None
-    # The comparison is false for NaN, too.
-    return float(value) if abs(value) < _LARGEST else None
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) and value else None
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _list(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from airflow.providers.common.compat.sdk import conf
 
-from airflow_provider_mediaops.arguments import path_text, read_identifier, read_path
+from airflow_provider_mediaops.arguments import path_text, read_flag, read_identifier, read_path
 from airflow_provider_mediaops.hooks.threads import in_thread
 from airflow_provider_mediaops.notifications.base import ServiceNotifier
 from airflow_provider_mediaops.task_failure import is_templated
@@ -44,6 +44,10 @@ class CaptureHotThreadsNotifier(ServiceNotifier):
     :param timeout: how long the cluster may wait for its nodes.
     :param formats: the files to write: any of ``txt``, ``json``, ``folded`` and ``html``, in a list or in one text with
         commas.
+    :param running_tasks: whether the busiest nodes are asked what they run while the report is taken; it is in the JSON
+        file and on the page.
+    :param show_queries: whether the queries of running tasks are in the files as they were sent, and not only their
+        shape without literals. Any user who may list tasks sees the queries of all users.
     :param cluster_conn_id: the connection's id.
     :param context: see :class:`~airflow_provider_mediaops.notifications.base.ServiceNotifier`.
     :raises InvalidArgumentError: for an argument that cannot be used: here, unless it is templated. A rendered one is
@@ -61,6 +65,8 @@ class CaptureHotThreadsNotifier(ServiceNotifier):
         "master_timeout",
         "timeout",
         "formats",
+        "running_tasks",
+        "show_queries",
         "cluster_conn_id",
     )
 
@@ -77,6 +83,8 @@ class CaptureHotThreadsNotifier(ServiceNotifier):
         master_timeout: str = "30s",
         timeout: str = "30s",
         formats: str | Sequence[str] = ("txt", "json"),
+        running_tasks: bool | str = False,
+        show_queries: bool | str = False,
         cluster_conn_id: str = "mediaops_cluster_default",
         context: Context | None = None,
     ) -> None:
@@ -91,6 +99,8 @@ class CaptureHotThreadsNotifier(ServiceNotifier):
         self.master_timeout = master_timeout
         self.timeout = timeout
         self.formats = formats
+        self.running_tasks = running_tasks
+        self.show_queries = show_queries
         self.cluster_conn_id = cluster_conn_id
         self._check_known()
 
@@ -98,10 +108,13 @@ class CaptureHotThreadsNotifier(ServiceNotifier):
         """Check the arguments that are not templated."""
         from airflow_provider_mediaops.cluster.api import HotThreadsQuery
         from airflow_provider_mediaops.cluster.capture.destination import capture_paths
+        from airflow_provider_mediaops.cluster.running_tasks.sampling import check_show_queries
 
         if not is_templated(self.cluster_conn_id):
             read_identifier("cluster_conn_id", self.cluster_conn_id)
         HotThreadsQuery(**{name: value for name, value in self._query().items() if not is_templated(value)})
+        if not any(map(is_templated, (self.running_tasks, self.show_queries))):
+            check_show_queries(**self._tasks())
         known = self.destination is not None and not is_templated(self.destination)
         capture_paths(
             read_path("destination", self.destination) if known else "any",
@@ -113,19 +126,22 @@ class CaptureHotThreadsNotifier(ServiceNotifier):
 
         return {name: getattr(self, name) for name in QUERY_DEFAULTS}
 
+    def _tasks(self) -> dict[str, Any]:
+        return {name: read_flag(name, getattr(self, name)) for name in ("running_tasks", "show_queries")}
+
     def send(self, context: Context) -> None:
         """Take a capture, and write the files."""
-        destination = self._destination(context)
+        destination, tasks = self._destination(context), self._tasks()
         with self._make_hook() as hook:
-            capture = hook.capture(**self._query())
+            capture = hook.capture(**self._query(), **tasks)
         self._keep(capture, destination)
 
     async def asend(self, context: Context) -> None:
         """Capture on the event loop, and write the files beside it."""
         # In threads, because these import modules, too.
-        destination = await in_thread(partial(self._destination, context))
+        destination, tasks = await in_thread(partial(self._destination, context)), self._tasks()
         async with await in_thread(self._make_hook) as hook:
-            capture = await hook.acapture(**self._query())
+            capture = await hook.acapture(**self._query(), **tasks)
         await in_thread(partial(self._keep, capture, destination))
 
     def _make_hook(self) -> SearchClusterHook:
@@ -148,7 +164,7 @@ class CaptureHotThreadsNotifier(ServiceNotifier):
         from airflow_provider_mediaops.cluster.capture.files import CaptureFiles
 
         files = CaptureFiles(destination, self.log)
-        files.keep(replace(capture, cause="at once, by a notifier"), 1)
+        files.keep(replace(capture, cause="at once, by a notifier", reason="at_once"), 1)
         files.finish()
 
 

@@ -11,7 +11,8 @@ from fastapi import Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
 
 from airflow_provider_mediaops.sandbox.clock import moment
-from airflow_provider_mediaops.sandbox.cluster.routes import HotThreadsParameters, dialect_of
+from airflow_provider_mediaops.sandbox.cluster.parameters import HotThreadsParameters
+from airflow_provider_mediaops.sandbox.cluster.routes import dialect_of
 from airflow_provider_mediaops.sandbox.faults import (
     ContentTypeFault,
     DelayFault,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tests.cluster.security import Authority
     from tests.java_artifacts import Jdk
 
-HEAP = "512m"
+HEAP = "1g"
 # The second compiler of the JVM takes more time at the start of a node than it saves afterwards.
 _JVM = ("-XX:TieredStopAtLevel=1", f"-Xmx{HEAP}")
 _NOBODY = 65534

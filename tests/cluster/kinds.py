@@ -24,6 +24,7 @@ class Kind:
     :param secured: whether it has users with passwords, and speaks TLS.
     :param distribution: whether it is started from a whole distribution, not from a class path.
     :param dialect: the sandbox's dialect that is to answer as it does, if there is one.
+    :param has_known_load: whether it is asked who is behind its hot threads; one of each kind that answers differently.
     """
 
     product: str
@@ -32,6 +33,7 @@ class Kind:
     secured: bool = False
     distribution: bool = False
     dialect: Literal["opensearch-2", "elasticsearch-9"] | None = None
+    has_known_load: bool = False
 
     def __str__(self) -> str:
         return f"{self.product}-{'.'.join(self.version.split('.')[:2])}{'-secured' if self.secured else ''}"
@@ -82,11 +84,19 @@ class Kind:
 _NEWEST = 99
 #: In the order in which they run. The security plugin is not published for the newest OpenSearch.
 KINDS = (
-    Kind("opensearch", "2.19.1.0", range(11, _NEWEST)),
-    Kind("opensearch", "3.8.0.0", range(21, _NEWEST)),
+    Kind("opensearch", "2.19.1.0", range(11, _NEWEST), has_known_load=True),
+    Kind("opensearch", "3.8.0.0", range(21, _NEWEST), has_known_load=True),
     Kind("opensearch", "2.19.1.0", range(11, _NEWEST), secured=True, dialect="opensearch-2"),
     Kind("opensearch", "3.4.0.0", range(21, _NEWEST), secured=True),
     Kind("elasticsearch", "7.17.28", range(11, 22)),
     Kind("elasticsearch", "8.19.0", range(17, _NEWEST), secured=True, distribution=True),
-    Kind("elasticsearch", "9.1.0", range(21, _NEWEST), secured=True, distribution=True, dialect="elasticsearch-9"),
+    Kind(
+        "elasticsearch",
+        "9.1.0",
+        range(21, _NEWEST),
+        secured=True,
+        distribution=True,
+        dialect="elasticsearch-9",
+        has_known_load=True,
+    ),
 )

@@ -115,7 +115,7 @@ class Load:
         with self._open_session() as session:
             for body in itertools.cycle(bodies):
                 try:
-                    _post(session, url, body)
+                    post(session, url, body)
                 except (requests.RequestException, RuntimeError) as error:
                     self._failures.append(error)
                     return
@@ -148,7 +148,7 @@ def running_load(cluster: Cluster, *, at_most: float = 300) -> Iterator[Load]:
         session.put(load.index, json=INDEX, timeout=REPLY_SECONDS).raise_for_status()
         try:
             for batch in batches:
-                _post(session, f"{load.index}/_bulk?filter_path=errors", batch)
+                post(session, f"{load.index}/_bulk?filter_path=errors", batch)
             for kind, (path, bodies) in work.items():
                 load.begin(kind, path, bodies)
             wait_for("work of every kind", lambda: _progress(load), lambda done: all(done.values()), within=120)
@@ -178,8 +178,19 @@ def _batch(numbers: range) -> bytes:
     return "\n".join([*lines, ""]).encode()
 
 
-def _post(session: requests.Session, url: str, body: bytes) -> None:
-    headers = {"Content-Type": "application/x-ndjson" if "/_bulk" in url else "application/json"}
+def post(session: requests.Session, url: str, body: bytes, opaque_id: str | None = None) -> None:
+    """Send work to the cluster, and wait until it is done.
+
+    :param session: a client
+    :param url: where it is sent
+    :param body: a search, or documents
+    :param opaque_id: the header X-Opaque-Id, by which a cluster lists whose work it is
+    :raises RuntimeError: the cluster refused some of the documents
+    """
+    headers = {
+        "Content-Type": "application/x-ndjson" if "/_bulk" in url else "application/json",
+        "X-Opaque-Id": opaque_id,
+    }
     reply = session.post(url, data=body, headers=headers, timeout=REPLY_SECONDS)
     reply.raise_for_status()
     if reply.json().get("errors"):

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Any
 
 from airflow_provider_mediaops.sandbox.cluster.routes import GUEST_LOGIN, GUEST_PASSWORD, LOGIN, PASSWORD
 from tests.certificates import Certificate, make_certificate
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
+_ROLES = Path(__file__).parents[2] / "docs" / "snippets" / "roles"
 # The bcrypt hashes of the sandbox's invented passwords: the two users of the sandbox exist here, too.
 _HASHES = {
     PASSWORD: "$2a$10$sandboxsandboxsandboxOZ2aKoGx2pGSVhwsWef8MWfxTjM/UFsu",
@@ -49,6 +48,16 @@ HOT_THREADS_ONLY = User("hot-threads-only", privileges=("cluster:monitor/nodes/h
 OPENSEARCH_MONITOR = User("opensearch-monitor", privileges=("cluster_monitor",))
 ELASTICSEARCH_MONITOR = User("elasticsearch-monitor", privileges=("monitor",))
 _COMMON_USERS = (OPERATOR, GUEST, STATS_ONLY, HOT_THREADS_ONLY)
+
+
+def _documented(product: str) -> dict[str, Any]:
+    """Return the role of docs/security.md for a product."""
+    role: dict[str, Any] = json.loads((_ROLES / f"{product}.json").read_text(encoding="utf-8"))
+    return role
+
+
+#: A user with the role of docs/security.md.
+DOCUMENTED = User("documented")
 
 
 class Authority:
@@ -91,15 +100,16 @@ def secure_opensearch(security: Path) -> dict[str, str]:
         user.name: {
             "hash": _HASHES[user.password],
             "backend_roles": ["admin"] if user.is_admin else [],
-            "opendistro_security_roles": [user.name] if user.privileges else [],
+            "opendistro_security_roles": [user.name] if user.privileges or user is DOCUMENTED else [],
         }
-        for user in (*_COMMON_USERS, OPENSEARCH_MONITOR)
+        for user in (*_COMMON_USERS, OPENSEARCH_MONITOR, DOCUMENTED)
     }
     head = {"_meta": {"type": "internalusers", "config_version": 2}}
     (security / "internal_users.yml").write_text(json.dumps({**head, **users}), encoding="utf-8")
     with (security / "roles.yml").open("a", encoding="utf-8") as roles:
         for user in (STATS_ONLY, HOT_THREADS_ONLY, OPENSEARCH_MONITOR):
             roles.write(f"\n{user.name}: {json.dumps({'cluster_permissions': user.privileges})}\n")
+        roles.write(f"\n{DOCUMENTED.name}: {json.dumps(_documented('opensearch'))}\n")
     settings = {
         "transport.enforce_hostname_verification": "false",
         "http.enabled": "true",
@@ -125,8 +135,9 @@ def secure_elasticsearch(config: Path) -> dict[str, str]:
     :param config: the node's folder of configuration.
     :returns: the settings of a node.
     """
-    users = (*_COMMON_USERS, ELASTICSEARCH_MONITOR)
+    users = (*_COMMON_USERS, ELASTICSEARCH_MONITOR, DOCUMENTED)
     roles = {user.name: {"cluster": user.privileges} for user in users if user.privileges}
+    roles[DOCUMENTED.name] = _documented("elasticsearch")
     memberships = {OPERATOR.name: "superuser", **{name: name for name in roles}}
     files = {
         "users": "".join(f"{user.name}:{_HASHES[user.password]}\n" for user in users),

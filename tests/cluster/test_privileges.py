@@ -10,6 +10,7 @@ from airflow_provider_mediaops.exceptions import AuthenticationError, Permission
 from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 from tests.cluster.security import (
+    DOCUMENTED,
     ELASTICSEARCH_MONITOR,
     GUEST,
     HOT_THREADS_ONLY,
@@ -82,6 +83,27 @@ def test_the_advised_privilege_suffices(connect: Callable[[User], str], cluster:
         assert hook.test_connection()[0]
         assert {node.name for node in hook.cpu()} == set(cluster.node_names)
         assert hook.hot_threads(interval="10ms").startswith("::: {")
+
+
+def test_the_documented_role_suffices_for_readings_captures_and_tasks_and_for_nothing_else(
+    connect: Callable[[User], str], cluster: Cluster, tmp_path: Path
+) -> None:
+    operator = CaptureHotThreadsOperator(
+        task_id="capture",
+        destination=str(tmp_path / "hot.txt"),
+        interval="10ms",
+        cluster_conn_id=connect(DOCUMENTED),
+    )
+    summary = operator.execute({})
+    assert len(summary["cpu"]) == len(cluster.node_names)
+    with cluster.session(DOCUMENTED) as session:
+        assert session.get(f"{cluster.url}/_nodes/os", timeout=240).status_code == 200
+        tasks = session.get(f"{cluster.url}/_tasks", params={"detailed": "true"}, timeout=240)
+        assert tasks.status_code == 200
+        node = next(iter(tasks.json()["nodes"]))
+        assert session.get(f"{cluster.url}/_tasks/{node}:999999999", timeout=240).status_code == 404
+        for path in ("_search", "_cluster/settings", "_cat/indices"):
+            assert session.get(f"{cluster.url}/{path}", timeout=240).status_code == 403
 
 
 async def test_a_refused_call_names_its_privilege(connect: Callable[[User], str]) -> None:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 #: The file formats of a capture, in this order: the text as it came, the report that was read from it, its stacks
 #: for flame-graph tools, and a page for people.
 FORMATS = ("txt", "json", "folded", "html")
+#: The most captures of one spike: their summaries share one XCom, and their reports one page.
+MOST_CAPTURES = 50
 
 
 def capture_paths(destination: str, formats: str | Sequence[str], number: int | None = None) -> dict[str, str]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
-from functools import cached_property
+from functools import cached_property, partial
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
@@ -26,8 +26,12 @@ from airflow_provider_mediaops.http.exchange import Blocking
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from airflow_provider_mediaops.cluster.capture.reason import Reason
     from airflow_provider_mediaops.cluster.hot_threads.model import HotNode, HotThreadsReport
     from airflow_provider_mediaops.cluster.models import NodeStats
+    from airflow_provider_mediaops.cluster.running_tasks.looks import TaskSampling
+    from airflow_provider_mediaops.cluster.running_tasks.model import RunningTasks
+    from airflow_provider_mediaops.cluster.running_tasks.sampling import TaskSampler
     from airflow_provider_mediaops.http.exchange import Ask, Conversation
 
 _HEADER = re.compile(r"^[ \t]*:::.*$", re.MULTILINE)
@@ -45,6 +49,9 @@ class Capture:
     :param taken: when it was asked for.
     :param cause: why it was taken, in words, as :func:`~airflow_provider_mediaops.cluster.capture.reason.cause_of`
         returns it; empty if it is unknown.
+    :param reason: why it was taken, in one word; None if it is unknown.
+    :param running_tasks: what the nodes ran meanwhile; None if they were not asked.
+    :param task_warnings: sentences about that for the log.
     """
 
     text: str
@@ -53,6 +60,9 @@ class Capture:
     remarks: tuple[str, ...] = ()
     taken: datetime | None = None
     cause: str = ""
+    reason: Reason | None = None
+    running_tasks: RunningTasks | None = None
+    task_warnings: tuple[str, ...] = ()
 
     @cached_property
     def report(self) -> HotThreadsReport:
@@ -60,6 +70,20 @@ class Capture:
         from airflow_provider_mediaops.cluster.hot_threads.parser import parse
 
         return parse(self.text)
+
+    def with_tasks(self, sampling: TaskSampling) -> Capture:
+        """
+        Return this capture with what the nodes ran meanwhile.
+
+        :param sampling: what was seen of their tasks.
+        """
+        from airflow_provider_mediaops.cluster.running_tasks.assessment import assessed
+
+        tasks = assessed(sampling, self.report)
+        capture = replace(self, running_tasks=tasks, task_warnings=tuple(sampling.warnings))
+        # A large report is not parsed again.
+        vars(capture)["report"] = self.report
+        return capture
 
     @property
     def missing(self) -> list[str]:
@@ -85,19 +109,27 @@ class Capture:
         Return the content of one of the capture's files.
 
         :param format: one of :data:`FORMATS` but for the page, which may show several captures.
-        :returns: for ``txt`` the report as it came, byte for byte; for ``json`` the report in ASCII; for ``folded`` a
-            line a stack.
+        :returns: for ``txt`` the report as it came, byte for byte; for ``json`` the circumstances of the capture, the
+            running tasks if they were asked for, and the report, in ASCII; for ``folded`` a line a stack.
         :raises ValueError: for any other format.
         """
         if format == "txt":
             return self.text.encode("utf-8", "surrogateescape")
         if format == "json":
-            return _json_of(self.report)
+            return _json_of(self._circumstances(), self.running_tasks, self.report)
         if format == "folded":
             from airflow_provider_mediaops.cluster.folded import folded
 
             return folded([self.report]).encode()
         raise InvalidArgumentError(f"format is txt, json or folded for a single capture; not {format!r}.")
+
+    def _circumstances(self) -> dict[str, Any]:
+        return {
+            "taken": self.taken and self.taken.isoformat(timespec="milliseconds"),
+            "reason": self.reason,
+            "cause": self.cause,
+            "nodes_asked": self.selectors and list(self.selectors),
+        }
 
     def summary(self) -> dict[str, Any]:
         """
@@ -105,8 +137,9 @@ class Capture:
 
         :returns: ``bytes`` of the text; ``nodes`` with the number of their threads; ``cpu`` of the nodes, the highest
             first, None if it is unknown; the ``hottest`` threads with their CPU in ``percent`` (bytes in a report on
-            memory), and ``other_percent`` or ``idle_percent`` if the server prints them; ``missing`` nodes; the number
-            of pieces that are ``unparsed``; and by list, the number of entries that are ``left_out``.
+            memory), and ``other_percent`` or ``idle_percent`` if the server prints them; ``missing`` nodes; the five
+            heaviest ``groups`` of tasks, if they were asked for; the number of pieces that are ``unparsed``; and by
+            list, the number of entries that are ``left_out``.
         """
         from airflow_provider_mediaops.cluster.capture.summary import summary_of
 
@@ -118,7 +151,7 @@ class Capture:
 
         :returns: the remarks, missing nodes, and pieces of the text that were not understood.
         """
-        warnings = list(self.all_remarks)
+        warnings = [*self.all_remarks, *self.task_warnings]
         if not self.report.understood:
             warnings.append("Nothing of the text was understood as a report of hot threads. It is kept as it came.")
         if unparsed := self.report.unparsed:
@@ -149,6 +182,8 @@ def take_capture(
     *,
     now: Callable[[], datetime] = _now,
     cause: str = "",
+    reason: Reason | None = None,
+    sampler: TaskSampler | None = None,
 ) -> Conversation[Capture]:
     """
     Ask for the CPU of the nodes, unless it has just been read, then for their hot threads.
@@ -160,24 +195,32 @@ def take_capture(
     :param reading: the CPU that was just read; None reads it first.
     :param now: the time.
     :param cause: why it is taken, in words.
+    :param reason: why it is taken, in one word.
+    :param sampler: looks at the tasks of the nodes meanwhile; None if nobody wants to know them.
     :returns: a conversation whose result is the capture.
     :raises ReplyTimeoutError: if none of the nodes that were asked for by name is in the report.
     :raises MediaOpsError: if the cluster returns no hot threads.
     """
     if reading is None:
         reading = yield from _read_cpu(ask, query)
-    call, taken = query.call(), now()
+    call, taken, tasks = query.call(), now(), None
     try:
-        text = yield from ask(call)
+        if sampler is None:
+            text = yield from ask(call)
+        else:
+            text, tasks = yield from sampler.beside(ask(call), query, reading.stats)
     except (NotFoundError, InvalidReplyError) as error:
         if error.reason != EMPTY_REPORT or reading.stats is None:
             raise
         raise _no_answer(query, reading.stats, error.context()) from error
-    capture = Capture(text, node_list(query.nodes), reading.stats, reading.remarks, taken, cause)
+    capture = Capture(text, node_list(query.nodes), reading.stats, reading.remarks, taken, cause, reason)
     # A large report is not to be searched on an event loop.
     if capture.selectors and (yield Blocking(lambda: capture.covers_no_requested_node)):
         about = {"service": "search cluster", "method": call.request.method, "path": call.request.path}
         raise _no_answer(query, reading.stats, about)
+    if tasks is not None:
+        # The report is parsed for it.
+        capture = yield Blocking(partial(capture.with_tasks, tasks))
     return capture
 
 
@@ -227,10 +270,14 @@ def _no_answer(query: HotThreadsQuery, stats: NodeStats | None, about: dict[str,
     )
 
 
-def _json_of(report: HotThreadsReport) -> bytes:
+def _json_of(circumstances: dict[str, Any], tasks: RunningTasks | None, report: HotThreadsReport) -> bytes:
     # Node by node: the plain values of a whole report take several times the memory of its text.
     written = BytesIO()
-    written.write(b'{\n "nodes": [')
+    # First, so that a reader who needs no more than this finds it in the first bytes of a large file.
+    written.write(b'{\n "capture": ' + _indented(circumstances, 1) + b",\n")
+    if tasks is not None:
+        written.write(b' "running_tasks": ' + _indented(tasks.to_dict(), 1) + b",\n")
+    written.write(b' "nodes": [')
     for number, node in enumerate(report.nodes):
         written.write(b",\n  " if number else b"\n  ")
         written.write(_indented(node.to_dict(), 2))

@@ -13,10 +13,12 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from airflow_provider_mediaops.cluster.api import EMPTY_REPORT, HotThreadsQuery
+from airflow_provider_mediaops.cluster.capture.destination import MOST_CAPTURES
 from airflow_provider_mediaops.cluster.capture.model import Reading, read_cores, take_capture
-from airflow_provider_mediaops.cluster.capture.reason import cause_of
+from airflow_provider_mediaops.cluster.capture.reason import cause_of, reason_of
 from airflow_provider_mediaops.cluster.capture.summary import bounded
 from airflow_provider_mediaops.cluster.cpu import CpuWatch, SpikeVerdict, Streaks, name_some
+from airflow_provider_mediaops.cluster.running_tasks.sampling import check_show_queries, task_sampler
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, MediaOpsError, TemporaryError
 from airflow_provider_mediaops.http.clock import Clock
 from airflow_provider_mediaops.http.exchange import Blocking, Wait
@@ -29,13 +31,12 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.capture.model import Capture
     from airflow_provider_mediaops.cluster.cpu import Spike
     from airflow_provider_mediaops.cluster.models import NodeStats
+    from airflow_provider_mediaops.cluster.running_tasks.sampling import TaskSampler
     from airflow_provider_mediaops.http.exchange import Ask, Conversation
     from airflow_provider_mediaops.waiting import Readings
 
 ON_TIMEOUT = ("skip", "fail", "capture")
 
-# Their summaries share one XCom, and their reports one page.
-_MOST_CAPTURES = 50
 # Some thirty years: clocks and sockets overflow at longer times.
 _LONGEST = 1e9
 # So many failures are listed: the last ones.
@@ -58,6 +59,8 @@ class CapturePlan:
     :param on_timeout: ``capture`` takes what there is at the time limit; ``skip`` and ``fail`` take nothing.
     :param captures: how many captures are taken of one spike.
     :param every: seconds from one capture to the next.
+    :param running_tasks: whether the tasks of the nodes are looked at meanwhile.
+    :param show_queries: whether their queries are kept with the literals.
     :raises ValueError: if a value is invalid or not a number.
     """
 
@@ -67,6 +70,8 @@ class CapturePlan:
     on_timeout: Literal["skip", "fail", "capture"] = "skip"
     captures: int = 1
     every: float = 10.0
+    running_tasks: bool = False
+    show_queries: bool = False
 
     def __post_init__(self) -> None:
         for name in ("poll_interval", "every"):
@@ -76,8 +81,9 @@ class CapturePlan:
                 )
         if self.on_timeout not in ON_TIMEOUT:
             raise InvalidArgumentError(f"on_timeout is one of {', '.join(ON_TIMEOUT)}; not {self.on_timeout!r}.")
-        if type(self.captures) is not int or not 1 <= self.captures <= _MOST_CAPTURES:
-            raise InvalidArgumentError(f"captures is a whole number, 1 to {_MOST_CAPTURES}; not {self.captures!r}.")
+        if type(self.captures) is not int or not 1 <= self.captures <= MOST_CAPTURES:
+            raise InvalidArgumentError(f"captures is a whole number, 1 to {MOST_CAPTURES}; not {self.captures!r}.")
+        check_show_queries(running_tasks=self.running_tasks, show_queries=self.show_queries)
 
     @property
     def seconds(self) -> float:
@@ -257,6 +263,11 @@ class _Series:
     _failures: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=_TOLD_FAILURES))
     failed: int = 0
     _began: float = 0.0
+    _sampler: TaskSampler | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        running_tasks, show_queries = self.plan.running_tasks, self.plan.show_queries
+        self._sampler = task_sampler(self.ask, self.clock, running_tasks=running_tasks, show_queries=show_queries)
 
     def all_of(self, query: HotThreadsQuery) -> Conversation[dict[str, Any]]:
         """Take all captures; the first one is not to fail."""
@@ -267,8 +278,15 @@ class _Series:
         """Take a capture and keep it."""
         if number == 1:
             self._began = self.clock.monotonic()
-        cause = cause_of(self.plan.watch, timed_out=self.timed_out)
-        capture = yield from take_capture(self.ask, query, reading, now=self.clock.now, cause=cause)
+        capture = yield from take_capture(
+            self.ask,
+            query,
+            reading,
+            now=self.clock.now,
+            cause=cause_of(self.plan.watch, timed_out=self.timed_out),
+            reason=reason_of(self.plan.watch, timed_out=self.timed_out),
+            sampler=self._sampler,
+        )
         self._kept.append((yield Blocking(lambda: self.keeper.keep(capture, number))))
 
     def go_on(self, query: HotThreadsQuery) -> Conversation[dict[str, Any]]:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.cpu import CpuWatch
+
+Reason = Literal["spike", "time_limit", "at_once"]
+"""Why a capture is taken: nodes ran hot; the time limit of the wait came first; or without any wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,18 @@ def cause_of(watch: CpuWatch | None, *, timed_out: bool = False) -> str:
     long = f" for {watch.sustained_for:g} s" if watch.sustained_for else ""
     spike = f"CPU ≥ {watch.threshold:g} %{long}, {watch.require} of the watched nodes"
     return f"at the time limit of the wait; not seen: {spike}" if timed_out else spike
+
+
+def reason_of(watch: CpuWatch | None, *, timed_out: bool = False) -> Reason:
+    """
+    Return why a capture is taken, in a word for programs.
+
+    :param watch: the spike that was waited for; None if the capture did not wait.
+    :param timed_out: whether the time limit came before the spike.
+    """
+    if watch is None:
+        return "at_once"
+    return "time_limit" if timed_out else "spike"
 
 
 def _field(owner: object, name: str) -> Any:

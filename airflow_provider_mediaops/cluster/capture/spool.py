@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.capture.model import Capture
     from airflow_provider_mediaops.cluster.folded import Tally
     from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport
+    from airflow_provider_mediaops.cluster.running_tasks.model import RunningTasks
 
 # A series that takes less when compressed needs no file.
 _MOST_IN_MEMORY_BYTES = 1 << 20
@@ -39,6 +40,7 @@ class SpooledCapture:
     :param tally: the threads of its report, counted by their kinds.
     :param read_text: reads the text.
     :param read_cpu: reads the CPU of the nodes; None if it is unknown.
+    :param read_tasks: reads the tasks that ran on the nodes; None if nobody asked for them.
     """
 
     taken: datetime | None
@@ -48,6 +50,7 @@ class SpooledCapture:
     tally: Tally
     read_text: Callable[[], str]
     read_cpu: Callable[[], str] | None
+    read_tasks: Callable[[], str] | None = None
 
     @property
     def text(self) -> str:
@@ -67,6 +70,15 @@ class SpooledCapture:
         if self.read_cpu is None:
             return None
         return [NodeCpu(**{**node, "roles": tuple(node["roles"])}) for node in json.loads(self.read_cpu())]
+
+    @property
+    def running_tasks(self) -> RunningTasks | None:
+        """The tasks that ran on the nodes, read from the disk at each access."""
+        if self.read_tasks is None:
+            return None
+        from airflow_provider_mediaops.cluster.running_tasks.model import RunningTasks
+
+        return RunningTasks.from_dict(json.loads(self.read_tasks()))
 
 
 class CaptureSpool(Sequence[SpooledCapture]):
@@ -93,12 +105,14 @@ class CaptureSpool(Sequence[SpooledCapture]):
             read_text = self._write(capture.text)
             nodes = capture.stats and [node.to_dict() for node in capture.stats.nodes]
             read_cpu = None if nodes is None else self._write(json.dumps(nodes))
+            tasks = capture.running_tasks
+            read_tasks = None if tasks is None else self._write(json.dumps(tasks.to_dict()))
         except OSError as error:
             message = f"The captures of a page cannot be kept in {tempfile.gettempdir()}: {error.strerror or error}"
             raise OSError(error.errno, f"{message}. Make room there, or set TMPDIR to another folder") from error
         tally = tally_of(capture.report)
-        spooled = SpooledCapture(capture.taken, capture.all_remarks, path, capture.cause, tally, read_text, read_cpu)
-        self._captures.append(spooled)
+        about = (capture.taken, capture.all_remarks, path, capture.cause, tally)
+        self._captures.append(SpooledCapture(*about, read_text, read_cpu, read_tasks))
 
     def __len__(self) -> int:
         return len(self._captures)

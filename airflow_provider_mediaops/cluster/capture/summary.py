@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.capture.model import Capture
     from airflow_provider_mediaops.cluster.hot_threads.model import HotNode, HotThread
     from airflow_provider_mediaops.cluster.models import NodeCpu
+    from airflow_provider_mediaops.cluster.running_tasks.model import NodeTasks, TaskGroup
 
 #: The maximum size of a series' summary as JSON: an XCom or an event beside it stays below 48 kB.
 MOST_BYTES = 46_000
@@ -23,9 +24,11 @@ MOST_BYTES = 46_000
 _HOTTEST = 5
 # The maximum of entries, and of bytes as JSON, of each list in the summary of one capture.
 _LISTED = 50
-_ROOM = {"nodes": 3_500, "cpu": 4_500, "missing": 1_500, "hottest": 3_000}
+_ROOM = {"nodes": 3_500, "cpu": 4_500, "missing": 1_500, "hottest": 3_000, "groups": 3_000}
 _FAILURES_ROOM = 9_000
 _LONGEST_NAME = 200
+# A group has three names beside that of its node, and the first one is kept whatever its size is.
+_LONGEST_GROUP_NAME = 80
 
 
 def summary_of(capture: Capture) -> dict[str, Any]:
@@ -45,6 +48,10 @@ def summary_of(capture: Capture) -> dict[str, Any]:
         "missing": [name_of(name) for name in lists["missing"][:_LISTED]],
         "hottest": [_hot(node, thread) for node, thread in hottest],
     }
+    if (running := capture.running_tasks) is not None:
+        pairs = ((node, group) for node in running.nodes for group in node.groups)
+        heaviest = nlargest(_HOTTEST, pairs, key=lambda pair: (pair[1].cpu_ms or 0.0, pair[1].running))
+        lists["groups"], shown["groups"] = heaviest, [_group(node, group) for node, group in heaviest]
     # The first of each list is named, however long its name is.
     shown = {name: fitting(entries, _ROOM[name]) or entries[:1] for name, entries in shown.items()}
     return {
@@ -53,6 +60,7 @@ def summary_of(capture: Capture) -> dict[str, Any]:
         "cpu": shown["cpu"] if capture.stats else None,
         "hottest": shown["hottest"],
         "missing": shown["missing"],
+        **({"groups": shown["groups"]} if "groups" in shown else {}),
         "unparsed": len(capture.report.unparsed),
         "left_out": {
             name: len(lists[name]) - len(entries) for name, entries in shown.items() if len(lists[name]) > len(entries)
@@ -112,11 +120,11 @@ def bounded(captures: Sequence[dict[str, Any]], failures: Sequence[dict[str, Any
 
 
 def _with_hottest(summary: dict[str, Any]) -> dict[str, Any]:
-    return _shortened(summary, {"nodes": 0, "cpu": 1, "hottest": 1, "missing": 0})
+    return _shortened(summary, {"nodes": 0, "cpu": 1, "hottest": 1, "missing": 0, "groups": 1})
 
 
 def _with_counts(summary: dict[str, Any]) -> dict[str, Any]:
-    return _shortened(summary, {"nodes": 0, "cpu": 0, "hottest": 0, "missing": 0})
+    return _shortened(summary, {"nodes": 0, "cpu": 0, "hottest": 0, "missing": 0, "groups": 0})
 
 
 def _shortened(summary: dict[str, Any], most: dict[str, int]) -> dict[str, Any]:
@@ -131,13 +139,14 @@ def _shortened(summary: dict[str, Any], most: dict[str, int]) -> dict[str, Any]:
     return {**summary, **lists, "left_out": left_out}
 
 
-def name_of(text: str | None) -> str | None:
+def name_of(text: str | None, longest: int = _LONGEST_NAME) -> str | None:
     """
     Return a name as the summary holds it.
 
     :param text: a name that the cluster sent.
+    :param longest: the maximum number of characters.
     """
-    return text and storable(text, _LONGEST_NAME)
+    return text and storable(text, longest)
 
 
 def _label(node: HotNode) -> str | None:
@@ -146,6 +155,20 @@ def _label(node: HotNode) -> str | None:
 
 def _cpu(node: NodeCpu) -> dict[str, Any]:
     return {"node": name_of(node.label), "percent": node.percent, "source": node.source}
+
+
+def _group(node: NodeTasks, group: TaskGroup) -> dict[str, Any]:
+    # Neither the query nor its shape: an XCom is read by others than the files.
+    return {
+        "node": name_of(node.label),
+        "action": name_of(group.action, _LONGEST_GROUP_NAME),
+        "opaque_id": name_of(group.opaque_id, _LONGEST_GROUP_NAME),
+        "index": name_of(group.index, _LONGEST_GROUP_NAME),
+        "seen": group.seen,
+        "running": group.running,
+        "longest_ms": group.longest_ms,
+        "cpu_share_percent": group.cpu_share_percent,
+    }
 
 
 def _hot(node: HotNode, thread: HotThread) -> dict[str, Any]:

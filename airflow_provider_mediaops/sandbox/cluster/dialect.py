@@ -47,6 +47,8 @@ class Dialect(ABC):
     #: The names of the time limits of hot threads and of statistics in a refusal, if they are other ones.
     timeout_settings: ClassVar[Mapping[str, str]] = {}
     distribution: ClassVar[Mapping[str, Any]] = {}
+    #: Whether the CPU of searches is counted.
+    counts_task_cpu: ClassVar[bool] = False
 
     def identity(self) -> dict[str, Any]:
         """Return the reply at the base address of the cluster."""

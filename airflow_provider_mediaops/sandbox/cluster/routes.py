@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
 from fastapi.routing import APIRoute
-from pydantic import BaseModel, Field
 
 from airflow_provider_mediaops.sandbox.clock import iso_milliseconds
-from airflow_provider_mediaops.sandbox.cluster import hot_threads_text
+from airflow_provider_mediaops.sandbox.cluster import hot_threads_text, tasks
 from airflow_provider_mediaops.sandbox.cluster.dialect import CLUSTER_NAME, Dialect
 from airflow_provider_mediaops.sandbox.cluster.dialects import DIALECTS
 from airflow_provider_mediaops.sandbox.cluster.json_reply import filtered, json_bytes
 from airflow_provider_mediaops.sandbox.cluster.nodes import HOST, Node, select
+from airflow_provider_mediaops.sandbox.cluster.parameters import HotThreadsParameters, StatsParameters, TasksParameters
 from airflow_provider_mediaops.sandbox.cluster.query import Query, illegal_argument, unrecognized
 from airflow_provider_mediaops.sandbox.reading import described
-from airflow_provider_mediaops.sandbox.refusals import RefusedError
+from airflow_provider_mediaops.sandbox.refusals import RefusedError, cluster_refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -41,29 +41,12 @@ _BASIC_USERS = {f"{LOGIN}:{PASSWORD}": LOGIN, f"{GUEST_LOGIN}:{GUEST_PASSWORD}":
 _HEADER_USERS = {f"apikey {API_KEY}": "sandbox-key-id", f"bearer {BEARER_TOKEN}": "sandbox-token-user"}
 _TEXT = "text/plain; charset=UTF-8"
 _FIGURES = ("os", "process")
+# These are shown where they are named, and not among all statistics.
+_NAMED_FIGURES = ("thread_pool", "indices")
+_OF_INDICES = ("search", "indexing", "merge")
 # Of each node, which runs on a machine of its own.
 _CORES = 8
 _METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"]
-
-
-class HotThreadsParameters(BaseModel):
-    """The seven parameters of hot threads, for the manual."""
-
-    ignore_idle_threads: bool = Field(default=True, description="Leave idle threads out.")
-    interval: str = Field(default="500ms", description="Time between the samplings.")
-    snapshots: int = Field(default=10, description="Samples of each thread's stack.")
-    threads: int = Field(default=3, description="Threads to report; 9999 reports all.")
-    master_timeout: str = Field(
-        default="30s", description="How long to wait for the manager node, which is always there."
-    )
-    timeout: str = Field(default="30s", description="How long to wait for the nodes; a longer sampling fails.")
-    type: str = Field(default="cpu", description="What is sampled: `block`, `cpu` or `wait`.")
-
-
-class StatsParameters(BaseModel):
-    """The one parameter of node statistics, for the manual."""
-
-    timeout: str = Field(default="30s", description="How long to wait for the nodes, which answer at once.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,6 +270,7 @@ def _statistics(node_list: str | None, metrics: str, asked: Asked) -> Response:
     asked.query.refuse_unknown()
     asked.authorise("cluster:monitor/nodes/stats")
     shown = [figure for figure in _FIGURES if figure in wanted or wanted == ["_all"]]
+    shown += [figure for figure in _NAMED_FIGURES if figure in wanted]
     return _reply_of_nodes(asked, node_list, lambda node: _statistics_of(node, shown, asked))
 
 
@@ -304,12 +288,15 @@ def _reply_of_nodes(asked: Asked, node_list: str | None, describe: Callable[[Nod
 def _statistics_of(node: Node, figures: list[str], asked: Asked) -> dict[str, Any]:
     load = asked.sandbox.cluster.load(node)
     milliseconds = int(asked.sandbox.clock.now() * 1_000)
+    by_shard = asked.query.text("level", "node") == "shards"
     known = {
         "os": {
             "timestamp": milliseconds,
             "cpu": {"percent": round(load.machine), "load_average": {"1m": round(max(0.0, load.machine) / 25, 2)}},
         },
         "process": {"timestamp": milliseconds, "cpu": {"percent": round(load.process)}},
+        "thread_pool": tasks.thread_pools(load),
+        "indices": tasks.index_statistics(load, asked.sandbox.clock.now(), by_shard=by_shard),
     }
     figures_of_node = {figure: known[figure] for figure in figures}
     return {"timestamp": milliseconds, **_identity_of(node, asked), "ip": node.address, **figures_of_node}
@@ -324,6 +311,52 @@ def _identity_of(node: Node, asked: Asked) -> dict[str, Any]:
         "roles": asked.dialect.roles_of(node),
         "attributes": asked.dialect.form.attributes_of(node),
     }
+
+
+@router.get("/_nodes/{node_id}/stats/{metrics}/{index_metrics}", response_class=JSONResponse, openapi_extra=_STATS)
+async def index_statistics_of(node_id: str, metrics: str, index_metrics: str, asked: Question) -> Response:
+    """Return the statistics of the indices on some nodes: `search`, `indexing` and `merge`, by shard."""
+    if metrics != "indices":
+        raise illegal_argument(f"request [{_path_of(asked.request)}] contains index metrics, but no metric [indices]")
+    if unknown := sorted({*index_metrics.split(",")} - {*_OF_INDICES}):
+        raise unrecognized(_path_of(asked.request), "index metric", unknown, _OF_INDICES)
+    return _statistics(node_id, metrics, asked)
+
+
+@router.get("/_tasks", response_class=JSONResponse, openapi_extra=described(query=TasksParameters))
+async def running_tasks(asked: Question) -> Response:
+    """List what nodes run."""
+    query = asked.query
+    is_detailed, actions = query.flag("detailed", default=False), query.text("actions", "")
+    nodes = asked.nodes(query.text("nodes", "") or None)
+    query.refuse_unknown()
+    asked.authorise("cluster:monitor/tasks/lists")
+    listed: dict[str, Any] = {}
+    for node in nodes:
+        found = [task for task in _tasks_of(node, asked) if tasks.is_wanted(task, actions)]
+        for task in found if not is_detailed else ():
+            del task["description"]
+        if found:
+            by_id = {f"{node.id}:{task['id']}": task for task in found}
+            listed[node.id] = {**_identity_of(node, asked), "tasks": by_id}
+    return asked.reply({"nodes": listed})
+
+
+def _tasks_of(node: Node, asked: Asked) -> list[dict[str, Any]]:
+    load, now = asked.sandbox.cluster.load(node), asked.sandbox.clock.now()
+    return tasks.tasks_of(node, load, now, counts_cpu=asked.dialect.counts_task_cpu)
+
+
+@router.get("/_tasks/{task_id}", response_class=JSONResponse)
+async def running_task(task_id: str, asked: Question) -> Response:
+    """Return one task: the one that has started the searches of the nodes."""
+    asked.query.refuse_unknown()
+    asked.authorise("cluster:monitor/task/get")
+    task = tasks.coordinating_task(task_id, asked.sandbox.clock.now())
+    if task is None:
+        reason = f"task [{task_id}] isn't running and hasn't stored its results"
+        raise cluster_refusal(404, "resource_not_found_exception", reason)
+    return asked.reply({"completed": False, "task": task})
 
 
 @router.get("/_nodes/os", response_class=JSONResponse, openapi_extra=_STATS)

@@ -178,6 +178,9 @@ class TestHotThreadsReply:
         [
             ("\n<!DOCTYPE html><html><body>Sign in</body></html>", "a web page"),
             ('{"error": {"type": "odd"}, "status": 200}', "JSON"),
+            ('["a list", {"nodes": 5}]', "JSON"),
+            ('{"nodes": ' + "[" * 10_000 + "]" * 10_000 + "}", "JSON"),
+            ('{"nodes": {"cut": ', "JSON"),
             ("", "empty"),
             ("  \n", "empty"),
         ],

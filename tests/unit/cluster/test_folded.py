@@ -43,8 +43,8 @@ def unescape(written: str) -> str:
     return ESCAPE.sub(sign, written)
 
 
-def fold(*texts: str, node: str | None = None) -> list[str]:
-    return folded([parse(text) for text in texts], node).splitlines()
+def fold(*texts: str) -> list[str]:
+    return folded([parse(text) for text in texts]).splitlines()
 
 
 class TestLines:
@@ -62,14 +62,6 @@ class TestLines:
     def test_several_reports_add_up(self) -> None:
         text = section("n1", thread("t", cpu(10.0), stack(10, "a.B.c(B.java:1)")))
         assert fold(text, text, text) == ["n1;t;t;a.B.c(B.java:1) 300"]
-
-    @pytest.mark.parametrize("node", ["n2", "id_of_n2"])
-    def test_one_node_of_several(self, node: str) -> None:
-        one = thread("t", cpu(10.0), stack(10, "a.B.c(B.java:1)"))
-        assert fold(section("n1", one), section("n2", one), section("n3", one), node=node) == [
-            "n2;t;t;a.B.c(B.java:1) 100"
-        ]
-        assert fold(section("n1", one) + section("n2", one), node="n9") == []
 
     @pytest.mark.parametrize(
         ("name", "pool"),

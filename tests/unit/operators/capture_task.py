@@ -62,7 +62,11 @@ class Task:
 
     def run(self, cpu: list[Response], reports: list[Response] | None = None) -> dict[str, Any]:
         """Run it to its end at such a cluster."""
-        self.cluster = Cluster(cpu, reports or [REPORT])
+        return self.run_at(Cluster(cpu, reports or [REPORT]))
+
+    def run_at(self, cluster: Cluster) -> dict[str, Any]:
+        """Run it to its end at this cluster."""
+        self.cluster = cluster
         with Loopback(self.cluster) as server:
             self._supervisor.connect("mediaops_cluster_default", connection(server.base))
             result: dict[str, Any] = (

@@ -217,7 +217,20 @@ class TestFiles:
         body = (data / "hot_threads" / "opensearch-2.19.1-cpu.txt").read_bytes()
         taken = Capture(body.decode("utf-8", "surrogateescape"))
         assert taken.content("txt") == body
-        assert json.loads(taken.content("json")) == taken.report.to_dict()
+        written = json.loads(taken.content("json"))
+        assert written.pop("capture") == {"taken": None, "reason": None, "cause": "", "nodes_asked": None}
+        assert written == taken.report.to_dict()
+
+    def test_json_begins_with_the_circumstances(self) -> None:
+        taken = Capture(report("node-1"), ("node-1",), None, (), START, "CPU ≥ 85 %", "spike")
+        written = json.loads(taken.content("json"))
+        assert list(written) == ["capture", "nodes", "unparsed"]
+        assert written["capture"] == {
+            "taken": START.isoformat(timespec="milliseconds"),
+            "reason": "spike",
+            "cause": "CPU ≥ 85 %",
+            "nodes_asked": ["node-1"],
+        }
 
     def test_bytes_that_are_no_text_survive(self) -> None:
         taken = Capture("::: {node\udcff}\n")
@@ -255,7 +268,9 @@ class TestFiles:
     @pytest.mark.parametrize("text", ["", "hello\nworld\n", "::: {n}{id}\n", report("node-1", "node-2") + "what?\n"])
     def test_json_is_written_as_by_one_call(self, text: str) -> None:
         taken = Capture(text)
-        assert taken.content("json").decode() == json.dumps(taken.report.to_dict(), indent=1)
+        capture = {"taken": None, "reason": None, "cause": "", "nodes_asked": None}
+        whole = {"capture": capture, **taken.report.to_dict()}
+        assert taken.content("json").decode() == json.dumps(whole, indent=1)
 
     def test_stacks_are_folded(self) -> None:
         pool = "opensearch[node-1][search][T#1]"

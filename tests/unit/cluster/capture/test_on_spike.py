@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -164,6 +163,7 @@ class TestDetection:
         assert capture.text == report("node-1")
         assert capture.taken == START + timedelta(seconds=30)
         assert capture.cause == "CPU ≥ 85 %, any of the watched nodes"
+        assert capture.reason == "spike"
         assert captured.shelf.finished == 1
 
     def test_the_cores_are_asked_for_once_all_is_kept(self) -> None:
@@ -365,36 +365,3 @@ class TestAtOnce:
     def test_nothing_is_asked_where_nothing_can_be_kept(self) -> None:
         with pytest.raises(PermissionError, match="no room"):
             Captured(plan(), late=True, shelf=Shelf(unwritable="no room"))
-
-
-class TestPlan:
-    @pytest.mark.parametrize(
-        ("fields", "word"),
-        [
-            ({"poll_interval": 0}, "poll_interval"),
-            ({"poll_interval": float("inf")}, "poll_interval"),
-            ({"poll_interval": 1e10}, "poll_interval"),
-            ({"every": -1}, "every"),
-            ({"every": 1e308}, "every"),
-            ({"every": float("nan")}, "every"),
-            ({"captures": 0}, "captures"),
-            ({"captures": 51}, "captures"),
-            ({"captures": True}, "captures"),
-            ({"captures": 1.5}, "captures"),
-            ({"on_timeout": "wait"}, "on_timeout"),
-        ],
-    )
-    def test_what_can_never_be_is_refused(self, fields: dict[str, Any], word: str) -> None:
-        with pytest.raises(ValueError, match=f"^{word} "):
-            plan(**fields)
-
-    @pytest.mark.parametrize("watch", [None, CpuWatch(85, sustained_for=60, nodes=["a"], require="all")])
-    def test_it_is_made_again_of_plain_values(self, watch: CpuWatch | None) -> None:
-        planned = plan(query=HotThreadsQuery(["a"], type="wait"), watch=watch, captures=3, on_timeout="capture")
-        again = CapturePlan.from_dict(json.loads(json.dumps(planned.to_dict())))
-        assert again == planned
-
-    def test_the_time_that_captures_may_take_is_known(self) -> None:
-        planned = plan(query=HotThreadsQuery(), captures=3, every=10)
-        assert planned.seconds == 3 * (10 + HotThreadsQuery().read_timeout)
-        assert replace(planned, captures=1).seconds < planned.seconds

@@ -9,25 +9,29 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_mediaops.cluster.capture.reason import TakenFor, cause_of
+from airflow_provider_mediaops.cluster.capture.reason import TakenFor, cause_of, reason_of
 from airflow_provider_mediaops.cluster.cpu import CpuWatch
 
 
 @pytest.mark.parametrize(
-    ("watch", "timed_out", "cause"),
+    ("watch", "timed_out", "reason", "cause"),
     [
-        (None, False, "at once, without waiting for high CPU"),
-        (CpuWatch(85), False, "CPU ≥ 85 %, any of the watched nodes"),
-        (CpuWatch(92.5, 20, require="all"), False, "CPU ≥ 92.5 % for 20 s, all of the watched nodes"),
+        (None, False, "at_once", "at once, without waiting for high CPU"),
+        (CpuWatch(85), False, "spike", "CPU ≥ 85 %, any of the watched nodes"),
+        (CpuWatch(92.5, 20, require="all"), False, "spike", "CPU ≥ 92.5 % for 20 s, all of the watched nodes"),
         (
             CpuWatch(85, 20),
             True,
+            "time_limit",
             "at the time limit of the wait; not seen: CPU ≥ 85 % for 20 s, any of the watched nodes",
         ),
     ],
 )
-def test_the_cause_is_said_in_words(watch: CpuWatch | None, *, timed_out: bool, cause: str) -> None:
+def test_the_cause_is_said_in_words_and_in_one(
+    watch: CpuWatch | None, *, timed_out: bool, reason: str, cause: str
+) -> None:
     assert cause_of(watch, timed_out=timed_out) == cause
+    assert reason_of(watch, timed_out=timed_out) == reason
 
 
 def test_the_task_is_read_from_its_context() -> None:

@@ -66,6 +66,17 @@ def values(part: HotNode | HotThread) -> dict[str, Any]:
     return {name: value for name, value in part.to_dict().items() if value not in (None, {}, [])}
 
 
+WRITER_GROUPS_1 = [
+    {
+        "snapshots": 6,
+        "total": 10,
+        "elements": 2,
+        "frames": ["example.index.Writer.add(Writer.java:31)", "java.lang.Thread.run(Thread.java:745)"],
+    },
+    {"snapshots": 4, "total": 10, "elements": 1, "frames": ["java.lang.Thread.run(Thread.java:745)"]},
+]
+
+
 def test_elasticsearch_1_in_full() -> None:
     node = only_node(ELASTICSEARCH_1)
 
@@ -98,23 +109,7 @@ def test_elasticsearch_1_in_full() -> None:
                 "out_of_seconds": 0.5,
                 "memory": None,
                 "memory_bytes": None,
-                "groups": [
-                    {
-                        "snapshots": 6,
-                        "total": 10,
-                        "elements": 2,
-                        "frames": [
-                            "example.index.Writer.add(Writer.java:31)",
-                            "java.lang.Thread.run(Thread.java:745)",
-                        ],
-                    },
-                    {
-                        "snapshots": 4,
-                        "total": 10,
-                        "elements": 1,
-                        "frames": ["java.lang.Thread.run(Thread.java:745)"],
-                    },
-                ],
+                "groups": WRITER_GROUPS_1,
             }
         ],
     }

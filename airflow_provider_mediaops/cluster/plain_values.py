@@ -1,0 +1,53 @@
+"""Read values of a JSON document leniently: versions of a cluster differ in the figures that they give."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+# A larger figure is a fault, and may not fit a float.
+_LARGEST = 1e9
+
+
+def number_of(value: object, largest: float = _LARGEST) -> float | None:
+    """
+    Return a number.
+
+    :param value: any value.
+    :param largest: numbers from this amount on are a fault.
+    :returns: the number; None for another type, for NaN, and for one that is too large.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    # The comparison is false for NaN, too.
+    return float(value) if abs(value) < largest else None
+
+
+def text_of(value: object) -> str | None:
+    """
+    Return a text.
+
+    :param value: any value.
+    :returns: the text; None for another type, and for an empty one.
+    """
+    return value if isinstance(value, str) and value else None
+
+
+def mapping_of(value: object) -> Mapping[str, Any]:
+    """
+    Return an object of JSON.
+
+    :param value: any value.
+    :returns: the object; an empty one for another type.
+    """
+    return value if isinstance(value, Mapping) else {}
+
+
+def list_of(value: object) -> list[Any]:
+    """
+    Return a list.
+
+    :param value: any value.
+    :returns: the list; an empty one for another type.
+    """
+    return value if isinstance(value, list) else []

@@ -1,0 +1,256 @@
+"""Put listed tasks together: those of one request, and requests of one kind."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from airflow_provider_mediaops.cluster.running_tasks.model import TaskGroup
+from airflow_provider_mediaops.cluster.running_tasks.query_shape import query_of, shape_of
+from airflow_provider_mediaops.json_text import storable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from airflow_provider_mediaops.cluster.running_tasks.looks import Look
+    from airflow_provider_mediaops.cluster.running_tasks.model import Seen
+    from airflow_provider_mediaops.cluster.running_tasks.replies import Task
+    from airflow_provider_mediaops.cluster.running_tasks.task_cpu import TaskHistory, Window
+
+_LONGEST_NAMES = 200
+_LONGEST_QUERY = 4_000
+# The chains of tasks that start tasks are short; a longer one is a fault of the reply.
+_LONGEST_CHAIN = 8
+# The maximum number of different index expressions of one kind that requests are compared with.
+_MOST_EXPRESSIONS = 50
+# The pool in which tasks of an action run, by the start of its name; the longest start counts.
+_POOLS = {
+    "indices:data/read/": "search",
+    "indices:data/read/get": "get",
+    "indices:data/read/mget": "get",
+    "indices:data/write/": "write",
+    "indices:data/write/update/byquery": None,
+    "indices:data/write/delete/byquery": None,
+    "indices:data/write/reindex": None,
+    "indices:admin/forcemerge": "force_merge",
+    "indices:admin/refresh": "refresh",
+    "indices:admin/flush": "flush",
+}
+
+
+@dataclass(slots=True)
+class RequestTasks:
+    """
+    The tasks of one request on one node.
+
+    :param root: the topmost task that is known of it, on whatever node.
+    :param tasks: its tasks on the node.
+    :param query: the query as it was sent; None if no task that has it is known.
+    """
+
+    root: Task
+    tasks: list[TaskHistory] = field(default_factory=list)
+    query: str | None = None
+
+    @property
+    def opaque_id(self) -> str | None:
+        """The ``X-Opaque-Id`` of the request."""
+        return next((task.opaque_id for task in (self.root, *self._last) if task.opaque_id), None)
+
+    @property
+    def expression(self) -> str | None:
+        """The indices as the client named them; None if no task that says so is known."""
+        return next((task.expression for task in (self.root, *self._last) if task.expression), None)
+
+    @property
+    def indices(self) -> tuple[str, ...]:
+        """The indices whose shards its tasks work on."""
+        return tuple(sorted({task.index for task in self._last if task.index}))
+
+    @property
+    def _last(self) -> list[Task]:
+        return [history.last for history in self.tasks]
+
+
+def requests_of(histories: Mapping[str, TaskHistory], ancestors: Mapping[str, Task]) -> list[RequestTasks]:
+    """
+    Put the tasks of a node together that one request has started.
+
+    :param histories: the tasks of the node by id.
+    :param ancestors: tasks of other nodes by id.
+    :returns: the requests.
+    """
+    known = {**ancestors, **{task_id: history.last for task_id, history in histories.items()}}
+    requests: dict[str, RequestTasks] = {}
+    for history in histories.values():
+        chain = [history.last]
+        while (parent := known.get(chain[-1].parent_id or "")) and len(chain) < _LONGEST_CHAIN:
+            chain.append(parent)
+        # Tasks whose common parent is not known belong together by its id.
+        request = requests.setdefault(chain[-1].parent_id or chain[-1].task_id, RequestTasks(chain[-1]))
+        request.tasks.append(history)
+        texts = (query_of(task.description) for task in chain)
+        request.query = request.query or next((text for text in texts if text), None)
+    return list(requests.values())
+
+
+@dataclass(slots=True)
+class GroupedRequests:
+    """
+    Requests of one kind on one node.
+
+    :param shape: the shape of their query.
+    :param index: the indices that they name.
+    :param requests: the requests.
+    """
+
+    shape: str | None
+    index: str | None
+    requests: list[RequestTasks]
+
+    @property
+    def histories(self) -> list[TaskHistory]:
+        """Their tasks on the node."""
+        return [history for request in self.requests for history in request.tasks]
+
+
+def grouped(requests: Sequence[RequestTasks]) -> list[GroupedRequests]:
+    """
+    Put requests of one kind together: of one action, one id and one index, and with one shape as far as it is known.
+
+    :param requests: the requests of a node.
+    :returns: the groups. Requests whose query is not known are in the group of the others, if these have one shape.
+    """
+    expressions = _expressions(requests)
+    kinds: dict[tuple[str, str | None, str | None], list[RequestTasks]] = defaultdict(list)
+    for request in requests:
+        index = _index_of(request, expressions[request.root.kind, request.opaque_id])
+        kinds[request.root.kind, request.opaque_id, index].append(request)
+    groups = []
+    for (_, _, index), alike in kinds.items():
+        by_shape: dict[str | None, list[RequestTasks]] = defaultdict(list)
+        for request in alike:
+            by_shape[shape_of(request.query) if request.query else None].append(request)
+        if len(by_shape) == 2 and None in by_shape:  # noqa: PLR2004 one shape, and requests without any
+            unknown = by_shape.pop(None)
+            next(iter(by_shape.values())).extend(unknown)
+        groups += [GroupedRequests(shape, index, found) for shape, found in by_shape.items()]
+    return groups
+
+
+def _expressions(requests: Iterable[RequestTasks]) -> defaultdict[tuple[str, str | None], set[str]]:
+    found: defaultdict[tuple[str, str | None], set[str]] = defaultdict(set)
+    for request in requests:
+        known = found[request.root.kind, request.opaque_id]
+        if request.expression and len(known) < _MOST_EXPRESSIONS:
+            known.add(request.expression)
+    return found
+
+
+def _index_of(request: RequestTasks, expressions: set[str]) -> str | None:
+    """Return what the client named; for a request that does not say so, what one of its kind named that fits."""
+    if request.expression:
+        return request.expression
+    names = request.indices
+    fitting = [
+        expression
+        for expression in expressions
+        if names and all(any(fnmatchcase(name, part) for part in expression.split(",")) for name in names)
+    ]
+    return fitting[0] if len(fitting) == 1 else ",".join(names) or None
+
+
+def task_group(
+    group: GroupedRequests, looks: Sequence[Look], window: Window | None, hot_ms: float | None, *, shows_query: bool
+) -> TaskGroup:
+    """
+    Return a group as it is written.
+
+    :param group: the requests.
+    :param looks: the looks.
+    :param window: the window of the report; None if it is not known.
+    :param hot_ms: the CPU of all hot threads of the node within it, in milliseconds; None if it is not known.
+    :param shows_query: whether the query is shown with its literals.
+    """
+    first = group.requests[0]
+    cpu_ms = cpu_of(group, window)
+    running, queued = _counts(group)
+    query = next((request.query for request in group.requests if request.query), None)
+    return TaskGroup(
+        action=first.root.kind,
+        opaque_id=first.opaque_id and storable(first.opaque_id, _LONGEST_NAMES),
+        index=group.index and storable(group.index, _LONGEST_NAMES),
+        shape=group.shape and storable(group.shape, len(group.shape)),
+        query=storable(query, _LONGEST_QUERY) if query and shows_query else None,
+        seen=_seen(group, looks),
+        requests=len(group.requests),
+        read_requests=sum(request.query is not None for request in group.requests),
+        running=running,
+        queued=queued,
+        longest_ms=round(max(task.running_ms for task in _all_tasks(group)), 1),
+        cpu_ms=None if cpu_ms is None else round(cpu_ms, 1),
+        cpu_share_percent=None if cpu_ms is None or not hot_ms else round(min(100.0, 100.0 * cpu_ms / hot_ms), 1),
+        pool=_pool_of(first.root.kind),
+    )
+
+
+def cpu_of(group: GroupedRequests, window: Window | None) -> float | None:
+    """
+    Return the CPU of a group's tasks within a window.
+
+    :param group: the requests.
+    :param window: the window.
+    :returns: milliseconds; None if the cluster does not say: it counts that of searches only.
+    """
+    if window is None or not group.requests[0].root.kind.startswith("indices:data/read/"):
+        return None
+    used = [history.cpu_within(window) for history in group.histories]
+    known = [cpu_ms for cpu_ms in used if cpu_ms is not None]
+    return sum(known) if known else None
+
+
+def _all_tasks(group: GroupedRequests) -> list[Task]:
+    return [*(history.last for history in group.histories), *(request.root for request in group.requests)]
+
+
+def _seen(group: GroupedRequests, looks: Sequence[Look]) -> Seen:
+    moments = {looks[number].moment for history in group.histories for number in history.looks}
+    if moments >= {"start", "end"}:
+        return "both"
+    if "start" in moments:
+        return "start"
+    return "end" if "end" in moments else "between"
+
+
+def _counts(group: GroupedRequests) -> tuple[int, int | None]:
+    """Return the largest numbers of tasks at one look that ran, and that waited for a thread."""
+    running: Counter[int] = Counter()
+    queued: Counter[int] = Counter()
+    says = False
+    for request in group.requests:
+        parents = _listed_parents(request)
+        for history in request.tasks:
+            for number, mark in zip(history.looks, history.marks, strict=True):
+                # A task that only waits for its own children at this look is not counted beside them.
+                if (number, mark.task_id) in parents:
+                    continue
+                says = says or (mark.is_search_phase and mark.executions is not None)
+                waits = mark.is_search_phase and mark.executions == 0
+                (queued if waits else running)[number] += 1
+    return max(running.values(), default=0), (max(queued.values(), default=0) if says else None)
+
+
+def _listed_parents(request: RequestTasks) -> set[tuple[int, str]]:
+    return {
+        (number, mark.parent_id)
+        for history in request.tasks
+        for number, mark in zip(history.looks, history.marks, strict=True)
+        if mark.parent_id
+    }
+
+
+def _pool_of(action: str) -> str | None:
+    starts = [start for start in _POOLS if action.startswith(start)]
+    return _POOLS[max(starts, key=len)] if starts else None

@@ -1,0 +1,248 @@
+"""
+The tasks that ran on hot nodes while a report was taken, in plain values for the JSON file and the page.
+
+Nothing here says more than the cluster does. A task was *listed* while the CPU was measured; its CPU is known only of
+searches on OpenSearch; which thread it ran on is nowhere printed, so a thread has a *likely* group, with the error of
+the match.
+"""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, dataclass, fields
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_args
+
+from airflow_provider_mediaops.cluster.plain_values import list_of, mapping_of, number_of, text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+Seen = Literal["start", "end", "both", "between"]
+"""When a group was listed: at the first look, at the last ones, at both, or only at looks in between."""
+
+
+#: The most nodes, and of each the most groups, threads, pools and indices, that are read. No capture has more: a
+#: megabyte of empty ones would hold up whoever reads it for seconds.
+MOST_PARTS = 200
+
+
+class _Part:
+    """A part that can be written as JSON and read again."""
+
+    __slots__ = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return every field by its name, as plain values."""
+        return {item.name: _plain(getattr(self, item.name)) for item in fields(cast("Any", self))}
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return value.to_dict() if isinstance(value, _Part) else value
+
+
+P = TypeVar("P", bound=_Part)
+
+
+def _read(part: type[P], value: object) -> P:
+    """Read a part leniently: a field of another type, or of another version, gets its default."""
+    values, given = mapping_of(value), {}
+    for item in fields(cast("Any", part)):
+        found = _READERS[str(item.type)](values.get(item.name))
+        if found is None and item.default is not MISSING:
+            found = item.default
+        given[item.name] = found
+    return part(**given)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolLoad(_Part):
+    """
+    One thread pool of a node, right before the report was asked for.
+
+    :param pool: its name, for example ``search``.
+    :param active: the number of its threads that were at work.
+    :param queue: the number of tasks that waited for one.
+    :param rejected: the number of tasks that it has refused since the node's start.
+    """
+
+    pool: str = ""
+    active: int = 0
+    queue: int = 0
+    rejected: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskGroup(_Part):
+    """
+    The listed requests of one kind on one node.
+
+    :param action: the action without its phase, for example ``indices:data/read/search``.
+    :param opaque_id: the ``X-Opaque-Id`` that the client sent; None without one.
+    :param index: the names of the indices, joined by commas; None if no task names any.
+    :param shape: the query with ``?`` for each literal; None if no task that has it was found.
+    :param query: the query as it was sent, cut; only with ``show_queries``.
+    :param seen: when the group was listed; see :data:`Seen`.
+    :param requests: the number of requests, over all looks.
+    :param read_requests: the number of them whose query was read; the rest share action, id and index with it.
+    :param running: the largest number of tasks at one look that had begun; on Elasticsearch, and of other actions than
+        searches, those that wait in the queue of their pool count, too.
+    :param queued: the largest number of tasks at one look that waited for a thread; None if the cluster does not say.
+    :param longest_ms: the longest time that a task had existed, in milliseconds; it includes waiting.
+    :param cpu_ms: the CPU of its listed tasks within the window, in milliseconds; None if the cluster does not say.
+    :param cpu_share_percent: ``cpu_ms`` in percent of the CPU of the node's hot threads; None if either is unknown.
+    :param pool: the thread pool that such tasks run in, by their action; None if it is not known.
+    """
+
+    action: str = ""
+    opaque_id: str | None = None
+    index: str | None = None
+    shape: str | None = None
+    query: str | None = None
+    seen: Seen = "between"
+    requests: int = 0
+    read_requests: int = 0
+    running: int = 0
+    queued: int | None = None
+    longest_ms: float = 0.0
+    cpu_ms: float | None = None
+    cpu_share_percent: float | None = None
+    pool: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LikelyGroup(_Part):
+    """
+    The group that a hot thread likely worked for.
+
+    :param thread: the thread's name.
+    :param cpu_ms: the CPU of the thread within the window, in milliseconds; None if the report does not say.
+    :param group: the position of the group in ``groups`` of the node, from 0; None if none is claimed.
+    :param error_ms: the difference between the CPU of the task and of the thread, in milliseconds; None without group.
+    :param why_not: why no group is claimed, in words; empty with a group.
+    """
+
+    thread: str | None = None
+    cpu_ms: float | None = None
+    group: int | None = None
+    error_ms: float | None = None
+    why_not: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexWork(_Part):
+    """
+    The work on an index between the two readings of a node's shard statistics.
+
+    Work is counted when it ends: what began before the first reading counts whole, and what is under way does not.
+
+    :param index: the name of the index.
+    :param query_ms: time of the queries that ended, in milliseconds, summed over its shards on the node.
+    :param index_ms: time of the indexing that ended, likewise.
+    :param merge_ms: time of the merges that ended, likewise.
+    :param merges: the number of merges under way at the second reading.
+    """
+
+    index: str = ""
+    query_ms: float = 0.0
+    index_ms: float = 0.0
+    merge_ms: float = 0.0
+    merges: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeTasks(_Part):
+    """
+    What one node ran while its hot threads were measured.
+
+    :param node_id: the node's id.
+    :param node: its name.
+    :param looks_ms: when its tasks were listed, in milliseconds after the report was asked for.
+    :param listed_at_start: the number of tasks at the first look.
+    :param listed_at_end: the number of tasks at the last look.
+    :param pools: the thread pools that were at work or had a queue.
+    :param groups: the groups, the heaviest first.
+    :param groups_left_out: the number of further groups.
+    :param threads: the hot threads in the order of the report.
+    :param unexplained_percent: the share of the hot threads' CPU that no listed task explains; None if the cluster does
+        not say how much CPU a task uses.
+    :param indices: the indices that were worked on, the most time first.
+    :param remarks: sentences about what was not asked, was refused or was cut, and why.
+    """
+
+    node_id: str = ""
+    node: str | None = None
+    looks_ms: tuple[float, ...] = ()
+    listed_at_start: int = 0
+    listed_at_end: int = 0
+    pools: tuple[PoolLoad, ...] = ()
+    groups: tuple[TaskGroup, ...] = ()
+    groups_left_out: int = 0
+    threads: tuple[LikelyGroup, ...] = ()
+    unexplained_percent: float | None = None
+    indices: tuple[IndexWork, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """The name of the node, or its id if it has none."""
+        return self.node or self.node_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningTasks(_Part):
+    """
+    What the hot nodes ran while their report was taken: ``running_tasks`` in the JSON file of a capture.
+
+    :param nodes: the nodes that were asked: the busiest first, or in the order of ``nodes`` if their CPU is unknown.
+    :param remarks: sentences about all nodes, for example that the cluster refused to list tasks.
+    """
+
+    nodes: tuple[NodeTasks, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+    @classmethod
+    def from_dict(cls, value: object) -> RunningTasks:
+        """
+        Read what :meth:`to_dict` returned, of this or another version.
+
+        :param value: any value; parts that are not understood are left out, and those beyond :data:`MOST_PARTS`.
+        """
+        return _read(cls, value)
+
+
+def _parts_of(part: type[P]) -> Callable[[object], tuple[P, ...]]:
+    return lambda value: tuple(_read(part, item) for item in list_of(value)[:MOST_PARTS])
+
+
+def _figure(value: object) -> float | None:
+    # A task may have run for weeks.
+    return number_of(value, 1e15)
+
+
+def _whole(value: object) -> int | None:
+    number = _figure(value)
+    return None if number is None else int(number)
+
+
+def _seen(value: object) -> Seen | None:
+    return cast("Seen", value) if value in get_args(Seen) else None
+
+
+# By the annotation of a field. None stands for a value that is not understood.
+_READERS: Mapping[str, Callable[[object], Any]] = {
+    "str": text_of,
+    "str | None": text_of,
+    "int": _whole,
+    "int | None": _whole,
+    "float": _figure,
+    "float | None": _figure,
+    "Seen": _seen,
+    "tuple[str, ...]": lambda value: tuple(text for text in map(text_of, list_of(value)) if text),
+    "tuple[float, ...]": lambda value: tuple(number for number in map(_figure, list_of(value)) if number is not None),
+    "tuple[PoolLoad, ...]": _parts_of(PoolLoad),
+    "tuple[TaskGroup, ...]": _parts_of(TaskGroup),
+    "tuple[LikelyGroup, ...]": _parts_of(LikelyGroup),
+    "tuple[IndexWork, ...]": _parts_of(IndexWork),
+    "tuple[NodeTasks, ...]": _parts_of(NodeTasks),
+}

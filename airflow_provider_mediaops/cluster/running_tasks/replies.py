@@ -1,0 +1,273 @@
+"""The calls about running tasks as values: task lists, single tasks, thread pools and shard statistics. No I/O."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_mediaops.cluster.plain_values import list_of, mapping_of, number_of, text_of
+from airflow_provider_mediaops.cluster.running_tasks.model import PoolLoad
+from airflow_provider_mediaops.http.exchange import Call, Request, escape_segment
+from airflow_provider_mediaops.http.reply import read_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+#: The limit of a list of tasks, in bytes: lists of hundreds of MB have been met, and nodes have died of them.
+MAX_LIST_BYTES = 4 * 1024 * 1024
+#: The maximum number of tasks that are read of a list.
+MAX_TASKS = 10_000
+_MAX_TASK_BYTES = 1024 * 1024
+_MAX_STATISTICS_BYTES = 16 * 1024 * 1024
+# What is asked beside a report is worth no longer wait.
+_MAX_SECONDS = 2.0
+# Reads and writes of documents, and the work on indices. Background merges are no tasks.
+_ACTIONS = "indices:data/*,indices:admin/*"
+# Nanoseconds of some thirty thousand years.
+_LARGEST = 1e24
+_LONGEST_DESCRIPTION = 66_000
+_LONGEST_NAME = 200
+_SHARD = re.compile(r"(?:shardId\[|index)\[([^\[\]]+)\]")
+_INDICES = re.compile(r"indices ?\[([^\[\]]*)\]")
+_QUERY = "source["
+_PHASE = re.compile(r"\[.*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """
+    A task as a node lists it.
+
+    :param task_id: its id in the cluster: node id, colon, number.
+    :param action: its action, for example ``indices:data/read/search[phase/query]``.
+    :param started_ms: when it started, in milliseconds since 1970 by the node's clock.
+    :param running_ms: how long it had existed then, in milliseconds.
+    :param parent_id: the id of the task that started it.
+    :param opaque_id: the ``X-Opaque-Id`` of the request.
+    :param description: its description; long ones are cut.
+    :param cpu_ms: the CPU that it had used, in milliseconds; None if the cluster does not say.
+    :param executions: how often a thread had begun to work for it; None if the cluster does not say.
+    :param active_threads: how many threads worked for it; likewise.
+    """
+
+    task_id: str
+    action: str
+    started_ms: float = 0.0
+    running_ms: float = 0.0
+    parent_id: str | None = None
+    opaque_id: str | None = None
+    description: str = ""
+    cpu_ms: float | None = None
+    executions: int | None = None
+    active_threads: int | None = None
+
+    @property
+    def node_id(self) -> str:
+        """The id of the node that it runs on."""
+        return self.task_id.rpartition(":")[0]
+
+    @property
+    def kind(self) -> str:
+        """The action without its phase."""
+        return _PHASE.sub("", self.action)
+
+    @property
+    def listed_at_ms(self) -> float:
+        """When it was listed, in milliseconds since 1970 by the node's clock."""
+        return self.started_ms + self.running_ms
+
+    @property
+    def is_search_phase(self) -> bool:
+        """Whether it is the work on one shard for a search, whose CPU OpenSearch counts."""
+        return self.action != self.kind and self.kind.startswith("indices:data/read/")
+
+    @property
+    def expression(self) -> str | None:
+        """The indices that the client named, as a coordinating task describes them."""
+        found = _INDICES.search(self._before_query[:_LONGEST_DESCRIPTION])
+        return ",".join(name.strip() for name in found[1].split(",")) or None if found else None
+
+    @property
+    def index(self) -> str | None:
+        """The index whose shard it works on."""
+        found = _SHARD.search(self._before_query[:_LONGEST_NAME])
+        return found[1] if found else None
+
+    @property
+    def _before_query(self) -> str:
+        # A search may look for texts that read like the name of an index: they are literals of its query.
+        return self.description.partition(_QUERY)[0]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskList:
+    """
+    The tasks of nodes at one look.
+
+    :param tasks: the tasks.
+    :param bytes: the size of the reply.
+    :param failures: the number of nodes that did not answer.
+    :param left_out: the number of tasks beyond :data:`MAX_TASKS`.
+    """
+
+    tasks: tuple[Task, ...]
+    bytes: int
+    failures: int = 0
+    left_out: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ShardTimes:
+    """
+    The counters of one index on one node, summed over its shards.
+
+    :param query_ms: time of queries since the shards were opened, in milliseconds.
+    :param index_ms: time of indexing, likewise.
+    :param merge_ms: time of merges, likewise.
+    :param merges: the number of merges under way.
+    """
+
+    query_ms: float = 0.0
+    index_ms: float = 0.0
+    merge_ms: float = 0.0
+    merges: int = 0
+
+
+def _request(path: str, *params: tuple[str, str], max_bytes: int) -> Request:
+    headers = {"Accept": "application/json"}
+    # Another try would come too late.
+    return Request("GET", path, params, headers, is_retried=False, max_bytes=max_bytes, max_seconds=_MAX_SECONDS)
+
+
+def task_list(nodes: Sequence[str]) -> Call[TaskList]:
+    """
+    List what nodes do with data, which needs the permission ``cluster:monitor/tasks/lists``.
+
+    :param nodes: the ids of the nodes.
+    :returns: the call.
+    """
+    params = (("detailed", "true"), ("nodes", ",".join(nodes)), ("actions", _ACTIONS))
+    request = _request("/_tasks", *params, max_bytes=MAX_LIST_BYTES)
+    return Call(request, lambda response: _read_list(read_json(response), len(response.body)))
+
+
+def _read_list(body: Mapping[str, Any], size: int) -> TaskList:
+    listed = [
+        mapping_of(task)
+        for node in mapping_of(body.get("nodes")).values()
+        for task in mapping_of(mapping_of(node).get("tasks")).values()
+    ]
+    tasks = tuple(task for task in map(_read_task, listed[:MAX_TASKS]) if task)
+    return TaskList(tasks, size, len(list_of(body.get("node_failures"))), max(0, len(listed) - MAX_TASKS))
+
+
+def single_task(task_id: str) -> Call[Task | None]:
+    """
+    Ask for one task, which needs the permission ``cluster:monitor/task/get``.
+
+    :param task_id: the task's id.
+    :returns: the call; its result is None if the reply names no task. It raises NotFoundError for one that has ended.
+    """
+    request = _request(f"/_tasks/{escape_segment(task_id)}", max_bytes=_MAX_TASK_BYTES)
+    return Call(request, lambda response: _read_task(mapping_of(read_json(response).get("task"))))
+
+
+def _read_task(task: Mapping[str, Any]) -> Task | None:
+    node_id, number, action = text_of(task.get("node")), task.get("id"), text_of(task.get("action"))
+    if node_id is None or type(number) is not int or action is None:
+        return None
+    resources = mapping_of(task.get("resource_stats"))
+    threads = mapping_of(resources.get("thread_info"))
+    return Task(
+        task_id=f"{node_id}:{number}",
+        action=action[:_LONGEST_NAME],
+        started_ms=number_of(task.get("start_time_in_millis"), _LARGEST) or 0.0,
+        running_ms=_milliseconds(task.get("running_time_in_nanos")) or 0.0,
+        parent_id=text_of(task.get("parent_task_id")),
+        opaque_id=_opaque_id(mapping_of(task.get("headers"))),
+        description=(text_of(task.get("description")) or "")[:_LONGEST_DESCRIPTION],
+        cpu_ms=_milliseconds(mapping_of(resources.get("total")).get("cpu_time_in_nanos")),
+        executions=_count(threads.get("thread_executions")),
+        active_threads=_count(threads.get("active_threads")),
+    )
+
+
+def _opaque_id(headers: Mapping[str, Any]) -> str | None:
+    named = (text_of(value) for name, value in headers.items() if name.lower() == "x-opaque-id")
+    return next((value[:_LONGEST_NAME] for value in named if value), None)
+
+
+def _milliseconds(nanos: object) -> float | None:
+    number = number_of(nanos, _LARGEST)
+    return None if number is None else number / 1e6
+
+
+def _count(value: object) -> int | None:
+    number = number_of(value)
+    return None if number is None else int(number)
+
+
+def thread_pools(nodes: Sequence[str]) -> Call[dict[str, tuple[PoolLoad, ...]]]:
+    """
+    Ask how busy the thread pools of nodes are, which needs the permission ``cluster:monitor/nodes/stats``.
+
+    :param nodes: the ids of the nodes.
+    :returns: the call; its result has the pools that work or have a queue, by node id, the longest queue first.
+    """
+    path = f"/_nodes/{escape_segment(','.join(nodes))}/stats/thread_pool"
+    request = _request(path, max_bytes=MAX_LIST_BYTES)
+    return Call(request, lambda response: dict(_read_pools(read_json(response))))
+
+
+def _read_pools(body: Mapping[str, Any]) -> Iterator[tuple[str, tuple[PoolLoad, ...]]]:
+    for node_id, node in mapping_of(body.get("nodes")).items():
+        pools = [
+            PoolLoad(
+                pool=name[:_LONGEST_NAME],
+                active=_count(mapping_of(figures).get("active")) or 0,
+                queue=_count(mapping_of(figures).get("queue")) or 0,
+                rejected=_count(mapping_of(figures).get("rejected")) or 0,
+            )
+            for name, figures in mapping_of(mapping_of(node).get("thread_pool")).items()
+        ]
+        busy = [pool for pool in pools if pool.active or pool.queue]
+        yield node_id, tuple(sorted(busy, key=lambda pool: (-pool.queue, -pool.active, pool.pool)))
+
+
+def shard_times(nodes: Sequence[str]) -> Call[dict[str, dict[str, ShardTimes]]]:
+    """
+    Read the time counters of the shards on nodes, which needs the permission ``cluster:monitor/nodes/stats``.
+
+    :param nodes: the ids of the nodes.
+    :returns: the call; its result has the counters by node id and name of the index.
+    """
+    path = f"/_nodes/{escape_segment(','.join(nodes))}/stats/indices/search,indexing,merge"
+    params = (("level", "shards"), ("filter_path", "nodes.*.indices.shards"))
+    request = _request(path, *params, max_bytes=_MAX_STATISTICS_BYTES)
+    return Call(request, lambda response: dict(_read_shards(read_json(response))))
+
+
+def _read_shards(body: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, ShardTimes]]]:
+    for node_id, node in mapping_of(body.get("nodes")).items():
+        shards = mapping_of(mapping_of(mapping_of(node).get("indices")).get("shards"))
+        yield node_id, {name: _summed(list_of(of_index)) for name, of_index in shards.items()}
+
+
+def _summed(shards: list[Any]) -> ShardTimes:
+    sum_of = ShardTimes()
+    for shard in shards:
+        for figures in mapping_of(shard).values():
+            merges = mapping_of(mapping_of(figures).get("merges"))
+            sum_of = replace(
+                sum_of,
+                query_ms=sum_of.query_ms + _figure(figures, "search", "query_time_in_millis"),
+                index_ms=sum_of.index_ms + _figure(figures, "indexing", "index_time_in_millis"),
+                merge_ms=sum_of.merge_ms + (number_of(merges.get("total_time_in_millis"), _LARGEST) or 0.0),
+                merges=sum_of.merges + (_count(merges.get("current")) or 0),
+            )
+    return sum_of
+
+
+def _figure(figures: object, group: str, name: str) -> float:
+    return number_of(mapping_of(mapping_of(figures).get(group)).get(name), _LARGEST) or 0.0

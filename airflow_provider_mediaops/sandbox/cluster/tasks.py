@@ -1,0 +1,123 @@
+"""What the sandbox's nodes run: a long search, and a bulk request. Their figures go with those of the hot threads."""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_mediaops.sandbox.cluster.nodes import NODES, Node
+
+if TYPE_CHECKING:
+    from airflow_provider_mediaops.sandbox.cluster.nodes import NodeLoad
+
+INDEX = "sandbox-events"
+SEARCH_ID = "report:nightly-margin"
+BULK_ID = "logstash:ingest-1"
+_SEARCH = "indices:data/read/search"
+_BULK = "indices:data/write/bulk[s]"
+_QUERY = {"size": 0, "query": {"bool": {"filter": [{"term": {"customer": "ann@example.com"}}]}}}
+# Seconds after which the search ends and another one begins.
+_SEARCH_SECONDS = 20.0
+_BULK_SECONDS = 0.02
+# The first number of a coordinating task.
+_COORDINATING = 1_000_000
+
+
+def tasks_of(node: Node, load: NodeLoad, now: float, *, counts_cpu: bool) -> list[dict[str, Any]]:
+    """
+    Return the tasks of a node, as they are listed.
+
+    :param node: the node.
+    :param load: how busy it is; a node that rests runs nothing.
+    :param now: seconds since 1970.
+    :param counts_cpu: whether the cluster counts the CPU of tasks.
+    """
+    if load.machine <= 0:
+        return []
+    round_ = int(now // _SEARCH_SECONDS)
+    since = round_ * _SEARCH_SECONDS
+    of_search, of_bulk = (SEARCH_ID, f"shardId[[{INDEX}][0]]"), (BULK_ID, f"requests[250], index[{INDEX}][0]")
+    search = _task((node.id, 2 * round_), f"{_SEARCH}[phase/query]", since=since, now=now, of=of_search)
+    bulk = _task((node.id, 2 * round_ + 1), _BULK, since=now - _BULK_SECONDS, now=now, of=of_bulk)
+    search["parent_task_id"] = f"{NODES[0].id}:{_COORDINATING + round_}"
+    if counts_cpu:
+        search["resource_stats"] = _resources((now - since) * load.machine / 100, executions=1)
+        bulk["resource_stats"] = _resources(0.0, executions=0)
+    return [search, bulk]
+
+
+def coordinating_task(task_id: str, now: float) -> dict[str, Any] | None:
+    """
+    Return the task that has started the searches of the nodes.
+
+    :param task_id: its id.
+    :param now: seconds since 1970.
+    :returns: the task; None if it is another id, or its search has ended.
+    """
+    round_ = int(now // _SEARCH_SECONDS)
+    if task_id != f"{NODES[0].id}:{_COORDINATING + round_}":
+        return None
+    description = f"indices[{INDEX}], search_type[QUERY_THEN_FETCH], source[{json.dumps(_QUERY)}]"
+    of_search = (SEARCH_ID, description)
+    return _task((NODES[0].id, _COORDINATING + round_), _SEARCH, since=round_ * _SEARCH_SECONDS, now=now, of=of_search)
+
+
+def is_wanted(task: dict[str, Any], actions: str) -> bool:
+    """
+    Return whether a list of actions, with ``*`` for any characters, names that of a task.
+
+    :param task: the task.
+    :param actions: the comma-separated list; empty for all.
+    """
+    return not actions or any(fnmatch.fnmatchcase(task["action"], action) for action in actions.split(","))
+
+
+def _task(task_id: tuple[str, int], action: str, *, since: float, now: float, of: tuple[str, str]) -> dict[str, Any]:
+    opaque_id, description = of
+    return {
+        "node": task_id[0],
+        "id": task_id[1],
+        "type": "transport",
+        "action": action,
+        "description": description,
+        "start_time_in_millis": int(since * 1_000),
+        "running_time_in_nanos": int((now - since) * 1e9),
+        "cancellable": True,
+        "cancelled": False,
+        "headers": {"X-Opaque-Id": opaque_id},
+    }
+
+
+def _resources(cpu_seconds: float, *, executions: int) -> dict[str, Any]:
+    total = {"cpu_time_in_nanos": int(cpu_seconds * 1e9), "memory_in_bytes": 0}
+    threads = {"thread_executions": executions, "active_threads": executions}
+    return {"average": total, "total": total, "min": total, "max": total, "thread_info": threads}
+
+
+def thread_pools(load: NodeLoad) -> dict[str, Any]:
+    """
+    Return the thread pools of a node, of which none has a queue.
+
+    :param load: how busy the node is.
+    """
+    active = int(load.machine > 0)
+    rest = {"threads": 8, "queue": 0, "active": 0, "rejected": 0, "largest": 8, "completed": 100}
+    return {"generic": rest, "search": {**rest, "active": active}, "write": {**rest, "active": active}}
+
+
+def index_statistics(load: NodeLoad, now: float, *, by_shard: bool) -> dict[str, Any]:
+    """
+    Return the counters of the indices on a node, which grow with the time. A node has one shard.
+
+    :param load: how busy the node is.
+    :param now: seconds since 1970.
+    :param by_shard: whether the counters of each shard follow.
+    """
+    share = max(0.0, load.machine) / 100
+    figures = {
+        "search": {"query_total": int(now), "query_time_in_millis": int(now * 1_000), "query_current": round(share)},
+        "indexing": {"index_total": int(now), "index_time_in_millis": int(now * 430), "index_current": round(share)},
+        "merges": {"current": round(share), "total": int(now), "total_time_in_millis": int(now * 180)},
+    }
+    return {**figures, "shards": {INDEX: [{"0": figures}]}} if by_shard else figures

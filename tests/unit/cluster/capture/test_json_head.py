@@ -1,0 +1,99 @@
+"""The head of a capture's JSON file, whole or cut, of this version or another."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from airflow_provider_mediaops.cluster.capture.json_head import JsonHead, read_head
+from airflow_provider_mediaops.cluster.capture.model import Capture
+from airflow_provider_mediaops.cluster.running_tasks.model import RunningTasks
+from tests.unit.cluster.digest.captured_days import MONDAY, SEARCH, hot, text_at
+from tests.unit.cluster.task_values import TASKS, hostile_tasks
+from tests.unit.hot_threads_text import hostile
+
+TEXT = text_at(MONDAY, hot("n", "search", 50, SEARCH))
+
+
+def written(text: str, **circumstances: Any) -> str:
+    return Capture(text, **circumstances).content("json").decode("ascii")
+
+
+FULL = written(hostile(), running_tasks=TASKS)
+
+
+def test_the_first_characters_say_when_and_why() -> None:
+    head = read_head(written(TEXT, taken=MONDAY, cause="CPU", reason="time_limit")[:300])
+    assert (head.taken, head.reason, head.is_whole) == (MONDAY, "time_limit", True)
+
+
+@pytest.mark.parametrize("tasks", [TASKS, hostile_tasks(100), RunningTasks()])
+def test_tasks_are_read_from_what_a_capture_writes(tasks: RunningTasks) -> None:
+    content = written(hostile(), running_tasks=tasks)
+    head = read_head(content)
+    assert head.values["running_tasks"] == tasks.to_dict() == json.loads(content)["running_tasks"]
+    assert not head.is_cut_in("running_tasks")
+    # What follows is not needed.
+    assert read_head(content[: head.characters]).values["running_tasks"] == tasks.to_dict()
+    assert content[head.characters :].startswith(',\n "nodes": [')
+
+
+def test_a_capture_without_them_has_none() -> None:
+    assert list(read_head(written(hostile())).values) == ["capture", "nodes"]
+
+
+def test_the_words_in_another_place_are_not_taken_for_them() -> None:
+    text = ' "running_tasks": {"nodes": [{"node": "forged"}]}'
+    for content in (
+        written(f"::: {{{text}}}", cause=f"because\n{text}"),
+        '{\n "capture": {\n  "running_tasks": {"nodes": [{"node": "another"}]}\n },\n "nodes": []\n}',
+    ):
+        assert "running_tasks" not in read_head(content).values
+
+
+@pytest.mark.parametrize("end", [read_head(FULL).characters - 1, 250])
+def test_tasks_that_are_cut_are_said_to_be(end: int) -> None:
+    head = read_head(FULL[:end])
+    assert head.is_cut_in("running_tasks")
+    assert not head.is_cut_in("capture")
+    assert (list(head.values), head.values["running_tasks"]) == (["capture", "running_tasks"], None)
+
+
+def test_a_head_that_is_cut_between_two_values_is_not_whole() -> None:
+    end = FULL.index('"running_tasks"') + len('"running')
+    head = read_head(FULL[:end])
+    assert (list(head.values), head.is_whole) == (["capture"], False)
+    assert not head.is_cut_in("running_tasks")
+
+
+@pytest.mark.parametrize("value", ["[" * 100_000, "nonsense", '{"nodes": NaN'])
+def test_what_is_no_json_is_not_read(value: str) -> None:
+    assert read_head(f'{{\n "running_tasks": {value}').is_cut_in("running_tasks")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "{",
+        "[]",
+        "{}",
+        '{"nodes": []}',
+        '{"capture"',
+        '{"capture": 5, "nodes": []}',
+        '{"capture": {"taken": "soon", "reason": 3}}',
+        '{"capture": {"taken": null}, "running_tasks": [1, {"nodes": 2}]}',
+        '{"a": ' + "[" * 100_000,
+        "\ufffd\ufffd{\x00",
+        written(TEXT),
+    ],
+)
+def test_anything_else_is_a_head_that_says_nothing(content: str) -> None:
+    head = read_head(content)
+    assert (head.taken, head.reason) == (None, None)
+
+
+def test_a_digest_is_known_by_its_first_name() -> None:
+    assert read_head('{"digest": {"since": null}, "profiles": []}') == JsonHead({"digest": None})

@@ -1,0 +1,295 @@
+"""What is said of listed tasks once the report is there: groups, shares, likely threads, indices."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_provider_mediaops.cluster.hot_threads import parse
+from airflow_provider_mediaops.cluster.running_tasks import assessment
+from airflow_provider_mediaops.cluster.running_tasks.looks import Look, TaskSampling
+from airflow_provider_mediaops.cluster.running_tasks.matching import (
+    NO_CPU,
+    NO_MATCH,
+    NO_WINDOW,
+    OTHER_POOL,
+    SEVERAL_THREADS,
+)
+from airflow_provider_mediaops.cluster.running_tasks.model import IndexWork, NodeTasks, TaskGroup
+from airflow_provider_mediaops.cluster.running_tasks.replies import Task, single_task, task_list
+from airflow_provider_mediaops.http.exchange import Response
+from tests.unit import task_replies
+from tests.unit.search_cluster import node_id, replied
+from tests.unit.task_replies import BULK, COORDINATOR, SEARCH, SECRET, coordinating, listed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+MOMENTS = {0: "start", 500: "end", 560: "end"}
+
+
+def report(*threads: tuple[str, float], share: str = "{percent:.1f}%", at: str = "2026-03-14T20:00:00.000Z") -> str:
+    """Give the report of a node: its threads with their CPU in milliseconds."""
+    lines = "".join(
+        f"   {share.format(percent=ms / 5)} ({ms}ms out of 500ms) cpu usage by thread 'opensearch[node-1]{name}'\n"
+        "     10/10 snapshots sharing following 1 elements\n       a.B.c(B.java:1)\n"
+        for name, ms in threads
+    )
+    return (
+        f"::: {{node-1}}{{{node_id('node-1')}}}{{e}}{{h}}{{10.0.0.1:9300}}{{dimr}}\n"
+        f"   Hot threads at {at}, interval=500ms, busiestThreads=3, ignoreIdleThreads=true:\n   \n{lines}"
+    )
+
+
+def sampled(looks: Mapping[int, Sequence[dict[str, Any]]], **fields: Any) -> TaskSampling:
+    """Give a sampling of such lists, by the milliseconds after the start."""
+    sampling = TaskSampling({node_id("node-1"): "node-1"}, **fields)
+    for after_ms, tasks in looks.items():
+        found = task_list(["x"]).parse(replied(task_replies.task_list(*tasks)))
+        moment: Any = MOMENTS.get(after_ms, "between")
+        sampling.looks.append(Look(after_ms / 1_000, moment, found.tasks))
+    return sampling
+
+
+def root(query: dict[str, Any], index: str) -> Task:
+    """Give the coordinating task of a search."""
+    task = single_task("x").parse(replied(coordinating(query, index=index)))
+    assert task is not None
+    return task
+
+
+def assessed(sampling: TaskSampling, text: str) -> NodeTasks:
+    (node,) = assessment.running_tasks(sampling, parse(text)).nodes
+    return node
+
+
+def long_search(*after_ms: int, rate: float = 0.9, number: int = 1, **fields: Any) -> dict[int, dict[str, Any]]:
+    """Give a search that began a second before the report, at looks."""
+    return {
+        at: listed(number, at, age_ms=1_000.0 + at, cpu_ms=100.0 + rate * at, **fields) for at in after_ms or (0, 500)
+    }
+
+
+def looks_of(*tasks: dict[int, dict[str, Any]]) -> dict[int, list[dict[str, Any]]]:
+    times = sorted({at for task in tasks for at in task})
+    return {at: [task[at] for task in tasks if at in task] for at in times}
+
+
+class TestGroups:
+    def test_a_long_search_with_its_share_and_its_thread(self) -> None:
+        sampling = sampled(looks_of(long_search(0, 100, 500, 560)))
+        sampling.ancestors[f"{COORDINATOR}:7"] = root({"query": {"match": {"title": SECRET}}}, index="orders*")
+        node = assessed(sampling, report(("[search][T#1]", 451.0), ("[write][T#1]", 149.0)))
+        assert node.groups == (
+            TaskGroup(
+                action=SEARCH,
+                opaque_id="report:nightly",
+                index="orders*",
+                shape='{"query":{"match":{"title":"?"}}}',
+                seen="both",
+                requests=1,
+                read_requests=1,
+                running=1,
+                queued=0,
+                longest_ms=1_560.0,
+                cpu_ms=450.0,
+                cpu_share_percent=75.0,
+                pool="search",
+            ),
+        )
+        assert [(one.group, one.error_ms, one.why_not) for one in node.threads] == [
+            (0, 1.0, ""),
+            (None, None, OTHER_POOL),
+        ]
+        assert node.unexplained_percent == 25.0
+        assert (node.listed_at_start, node.listed_at_end, node.looks_ms) == (1, 1, (0.0, 100.0, 500.0, 560.0))
+        assert SECRET not in json.dumps(node.to_dict())
+
+    def test_literals_are_kept_only_where_asked_for(self) -> None:
+        description = f'indices[orders], source[{{"q":"{SECRET}"}}]'
+        tasks = looks_of({0: listed(7, 0, action=SEARCH, parent=None, description=description)})
+        for shows in (False, True):
+            (group,) = assessed(sampled(tasks, shows_queries=shows), report()).groups
+            assert (group.shape, group.query) == ('{"q":"?"}', f'{{"q":"{SECRET}"}}' if shows else None)
+
+    @pytest.mark.parametrize(
+        ("looks", "seen"),
+        [((0,), "start"), ((500,), "end"), ((0, 560), "both"), ((100, 200), "between"), ((0, 100), "start")],
+    )
+    def test_it_is_said_when_a_group_was_listed(self, looks: tuple[int, ...], seen: str) -> None:
+        others = {at: listed(9, at, opaque_id="other", parent="c:9") for at in (0, 100, 200, 500, 560)}
+        groups = assessed(sampled(looks_of(long_search(*looks), others)), report()).groups
+        assert {group.opaque_id: group.seen for group in groups} == {"report:nightly": seen, "other": "both"}
+
+    def test_a_bulk_request_is_one_and_its_cpu_is_not_known(self) -> None:
+        primary = listed(12, 0, action=f"{BULK}[p]", parent=f"{node_id('node-1')}:11", cpu_ms=0.0, executions=0)
+        sampling = sampled({0: [listed(11, 0, action=BULK, cpu_ms=0.0, executions=0), primary]})
+        (group,) = assessed(sampling, report(("[write][T#1]", 100.0))).groups
+        assert (group.action, group.index, group.pool) == ("indices:data/write/bulk", "orders", "write")
+        assert (group.requests, group.running, group.queued, group.cpu_ms) == (1, 1, None, None)
+
+    def test_tasks_that_no_thread_has_begun_are_queued(self) -> None:
+        tasks = [listed(number, 0, cpu_ms=0.0, executions=number % 2, parent=f"c:{number}") for number in range(5)]
+        (group,) = assessed(sampled({0: tasks}), report()).groups
+        assert (group.running, group.queued, group.requests) == (2, 3, 5)
+
+    def test_requests_of_one_kind_are_one_group_whatever_they_look_for(self) -> None:
+        def search(number: int, query: str, opaque_id: str = "app") -> dict[str, Any]:
+            text = f"indices[orders], source[{query}]"
+            return listed(number, 0, action=SEARCH, parent=None, opaque_id=opaque_id, description=text)
+
+        unread = listed(9, 0, opaque_id="app", parent="gone:1")
+        tasks = [search(1, '{"q":1}'), search(2, '{"q":2}'), search(3, '{"p":1}', "other"), unread]
+        groups = assessed(sampled({0: tasks}), report()).groups
+        assert {(group.opaque_id, group.shape, group.requests, group.read_requests) for group in groups} == {
+            ("app", '{"q":"?"}', 3, 2),
+            ("other", '{"p":"?"}', 1, 1),
+        }
+        groups = assessed(sampled({0: [*tasks, search(4, '{"r":1}')]}), report()).groups
+        assert {(group.shape, group.requests) for group in groups if group.opaque_id == "app"} == {
+            ('{"q":"?"}', 2),
+            ('{"r":"?"}', 1),
+            (None, 1),
+        }
+
+    def test_a_search_over_a_pattern_is_one_group_whichever_shards_were_seen(self) -> None:
+        sampling = sampled({0: [listed(n, 0, index=f"logs-{n}", parent=f"c:{n % 2}") for n in range(4)]})
+        sampling.ancestors["c:0"] = root({"size": 0}, index="logs-*")
+        (group,) = assessed(sampling, report()).groups
+        assert (group.index, group.requests) == ("logs-*", 2)
+
+    def test_the_heaviest_come_first_and_their_number_is_bounded(self) -> None:
+        many = [listed(n, 0, opaque_id=f"user-{n}", parent=f"c:{n}", age_ms=float(n)) for n in range(130)]
+        node = assessed(sampled({0: many}), report())
+        assert (len(node.groups), node.groups_left_out) == (100, 30)
+        assert node.groups[0].opaque_id == "user-129"
+
+
+class TestCpu:
+    def test_a_search_that_ends_within_the_window_explains_what_was_seen_of_it(self) -> None:
+        node = assessed(
+            sampled(looks_of(long_search(0, 100, 200), {500: listed(5, 500)})), report(("[search][T#1]", 450))
+        )
+        (group,) = [group for group in node.groups if group.cpu_ms is not None]
+        assert group.cpu_ms == pytest.approx(180.0)
+        assert node.threads[0].why_not == NO_MATCH
+
+    def test_a_search_that_begins_within_the_window_is_counted_and_claimed_for_no_thread(self) -> None:
+        late = {500: listed(5, 500, age_ms=200.0, cpu_ms=180.0)}
+        node = assessed(sampled(looks_of({0: listed(6, 0, cpu_ms=1.0)}, late)), report(("[search][T#1]", 180.0)))
+        assert sum(group.cpu_ms or 0.0 for group in node.groups) == pytest.approx(180.0)
+        assert node.threads[0].why_not == NO_MATCH
+
+    def test_looks_that_missed_the_ends_are_interpolated(self) -> None:
+        node = assessed(sampled(looks_of(long_search(0, 100, 400, 600))), report(("[search][T#1]", 450.0)))
+        assert node.groups[0].cpu_ms == pytest.approx(450.0)
+
+    def test_with_concurrent_segment_search_only_sums_are_compared(self) -> None:
+        tasks = looks_of(long_search(executions=3, active_threads=2))
+        node = assessed(sampled(tasks), report(("[index_searcher][T#1]", 300.0), ("[search][T#1]", 150.0)))
+        assert [one.why_not for one in node.threads] == [SEVERAL_THREADS] * 2
+        assert (node.groups[0].cpu_share_percent, node.unexplained_percent) == (100.0, 0.0)
+
+    def test_elasticsearch_says_nothing_about_the_cpu_of_tasks(self) -> None:
+        text = report(("[search][T#1]", 500.0), share="100.0% [cpu={percent:.1f}%, other=0.0%]")
+        node = assessed(sampled({0: [listed(1, 0)], 500: [listed(1, 500)]}), text)
+        assert (node.groups[0].cpu_ms, node.groups[0].cpu_share_percent, node.groups[0].queued) == (None, None, None)
+        assert node.groups[0].pool == "search"
+        assert (node.unexplained_percent, node.threads[0].why_not) == (None, NO_CPU)
+
+    @pytest.mark.parametrize("rest", ["other", "idle"])
+    def test_other_and_idle_time_is_no_cpu(self, rest: str) -> None:
+        text = report(("[search][T#1]", 500.0), share=f"100.0% [cpu=20.0%, {rest}=80.0%]")
+        assert assessed(sampled({0: []}), text).threads[0].cpu_ms == 100.0
+
+    def test_where_no_task_was_listed_none_explains_anything(self) -> None:
+        node = assessed(sampled({0: [], 500: []}), report(("[search][T#1]", 500.0)))
+        assert (node.unexplained_percent, node.groups) == (100.0, ())
+
+    def test_threads_that_are_not_in_the_report_are_mentioned(self) -> None:
+        node = assessed(sampled(looks_of(long_search(), long_search(number=2))), report(("[search][T#1]", 450.0)))
+        assert "raise threads" in node.remarks[0]
+        assert node.unexplained_percent == 0.0
+
+    def test_without_the_time_of_the_report_nothing_is_compared(self) -> None:
+        node = assessed(sampled(looks_of(long_search())), report(("[search][T#1]", 450.0), at="sometime"))
+        assert (node.groups[0].cpu_ms, node.threads[0].why_not) == (None, NO_WINDOW)
+
+
+class TestIndices:
+    def test_the_difference_of_two_readings_is_the_work(self) -> None:
+        before, after = (self.reading(orders=orders, idle=5, new=new) for orders, new in ((100, None), (363, 7)))
+        sampling = sampled({}, shards_before=before, shards_after=after)
+        node = assessed(sampling, report())
+        # A merge is under way on both.
+        assert node.indices == (IndexWork(index="orders", query_ms=263.0, merges=1), IndexWork(index="idle", merges=1))
+
+    def test_counters_that_begin_again_are_no_negative_work(self) -> None:
+        sampling = sampled({}, shards_before=self.reading(orders=100), shards_after=self.reading(orders=5))
+        assert assessed(sampling, report()).indices == (IndexWork(index="orders", merges=1),)
+
+    def test_a_single_reading_says_nothing(self) -> None:
+        node = assessed(sampled({}, shards_before=self.reading(orders=100)), report())
+        assert node.indices == ()
+        assert "only once" in node.remarks[0]
+
+    def reading(self, **query_ms: int | None) -> Any:
+        from airflow_provider_mediaops.cluster.running_tasks.replies import shard_times
+
+        known = {name: figure for name, figure in query_ms.items() if figure is not None}
+        return shard_times(["x"]).parse(replied(task_replies.shards(**known)))
+
+
+def test_a_node_that_is_not_in_the_report_is_named() -> None:
+    node = assessed(sampled({0: [listed(1, 0)]}), "::: {node-9}{x}\n   Hot threads at x\n")
+    assert node.remarks == ("The node is not in the report.",)
+    assert len(node.groups) == 1
+
+
+def test_a_fault_in_it_costs_no_capture(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise KeyError(SECRET)
+
+    monkeypatch.setattr(assessment, "running_tasks", fail)
+    sampling = sampled({0: [listed(1, 0)]})
+    tasks = assessment.assessed(sampling, parse(report()))
+    assert tasks.remarks == tuple(sampling.warnings)
+    assert sampling.warnings == ["The listed tasks could not be compared with the report (KeyError)."]
+
+
+@pytest.mark.parametrize(
+    ("scene", "claims"),
+    [
+        (
+            "opensearch-2.19.1/script",
+            {"[search][T#1]": "report:nightly-margin", "[search][T#2]": "report:nightly-margin"},
+        ),
+        ("opensearch-2.19.1/mixed", {"[search][T#3]": "report:nightly-margin"}),
+        (
+            "opensearch-3.8.0/script",
+            {"[search][T#1]": "report:nightly-margin", "[search][T#2]": "report:nightly-margin"},
+        ),
+        ("opensearch-3.8.0/mixed", {"[search][T#2]": "report:nightly-margin"}),
+        ("opensearch-3.8.0/concurrent", {}),
+        ("opensearch-2.19.1/wildcard", {}),
+        ("elasticsearch-9.1.0/mixed", {}),
+    ],
+)
+def test_what_real_nodes_said(shared_data: Path, scene: str, claims: dict[str, str]) -> None:
+    """The replies of real nodes, taken 0 and 500 milliseconds after the report was asked for."""
+    recorded = shared_data / "running_tasks"
+    text = (recorded / f"{scene}.hot_threads.txt").read_text()
+    (hot,) = parse(text).nodes
+    sampling = TaskSampling({str(hot.node_id): hot.name})
+    for moment, after in (("start", 0.0), ("end", 0.5)):
+        path = recorded / f"{scene}.tasks_{moment}.json"
+        if path.exists():
+            tasks = task_list(["x"]).parse(Response(200, {}, path.read_bytes())).tasks
+            sampling.looks.append(Look(after, moment, tasks))  # type: ignore[arg-type]
+    node = assessed(sampling, text)
+    named = {str(one.thread): node.groups[one.group].opaque_id for one in node.threads if one.group is not None}
+    assert {thread.partition("]")[2]: group for thread, group in named.items()} == claims
+    assert all(group.index for group in node.groups)

@@ -1,0 +1,94 @@
+"""Which group a thread likely worked for, and when nothing is claimed."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+
+from airflow_provider_mediaops.cluster.running_tasks.matching import (
+    AMBIGUOUS,
+    IDLE,
+    NO_CPU,
+    NO_MATCH,
+    TaskCpu,
+    ThreadCpu,
+    match,
+)
+
+
+def threads(*cpu_ms: float) -> list[ThreadCpu]:
+    return [ThreadCpu(f"T#{number}", cpu) for number, cpu in enumerate(cpu_ms, start=1)]
+
+
+def claims(cpu_ms: list[float], tasks: list[tuple[int, float]]) -> list[int | str]:
+    """Give the group of each thread, or why there is none."""
+    found = match(threads(*cpu_ms), [TaskCpu(group, cpu) for group, cpu in tasks])
+    assert [one.thread for one in found] == [f"T#{number}" for number in range(1, len(cpu_ms) + 1)]
+    return [one.why_not if one.group is None else one.group for one in found]
+
+
+@pytest.mark.parametrize(
+    ("cpu_ms", "tasks", "claimed"),
+    [
+        # Measured on OpenSearch 2.19.1 and 3.8.0: one long search, on two shards.
+        ([477.6, 464.5], [(0, 476.2), (0, 464.5)], [0, 0]),
+        ([474.4, 471.4], [(0, 471.6), (0, 467.9)], [0, 0]),
+        # Two kinds, well apart.
+        ([300.0, 152.3], [(1, 151.3), (0, 298.0)], [0, 1]),
+        # Two threads for one task: it could be either.
+        ([131.1, 129.8], [(0, 129.9)], [AMBIGUOUS, AMBIGUOUS]),
+        # One thread, and tasks of two kinds.
+        ([131.1], [(0, 129.9), (1, 132.0)], [AMBIGUOUS]),
+        # Fewer threads than tasks of one kind: the report names the hottest only.
+        ([131.1], [(0, 129.9), (0, 132.0)], [0]),
+        ([145.0, 90.0], [(0, 151.3)], [NO_MATCH, NO_MATCH]),
+        # Too far for a claim, and too near to be ruled out.
+        ([145.5], [(0, 151.3)], [NO_MATCH]),
+        ([4.0], [(0, 4.0)], [IDLE]),
+        ([], [(0, 4.0)], []),
+        ([200.0], [], [NO_MATCH]),
+    ],
+)
+def test_only_what_cannot_be_another_one_is_claimed(
+    cpu_ms: list[float], tasks: list[tuple[int, float]], claimed: list[int | str]
+) -> None:
+    for order in itertools.permutations(tasks):
+        assert claims(cpu_ms, list(order)) == claimed
+
+
+def test_a_claim_has_the_error_of_the_match() -> None:
+    (found,) = match(threads(477.6), [TaskCpu(2, 476.2)])
+    assert (found.group, found.cpu_ms, found.error_ms, found.why_not) == (2, 477.6, 1.4, "")
+
+
+def test_threads_that_cannot_be_compared_say_why() -> None:
+    without = [ThreadCpu("a", None), ThreadCpu("b", 100.0, "it merges")]
+    assert [one.why_not for one in match(without, [TaskCpu(0, 100.0)])] == [NO_CPU, "it merges"]
+
+
+def test_any_number_of_tasks_is_matched_in_a_moment() -> None:
+    alike = [TaskCpu(0, 100.0)] * 10_000
+    assert {one.why_not for one in match(threads(*[100.0] * 200), alike)} == {AMBIGUOUS}
+    assert {one.group for one in match(threads(*[100.0] * 200), alike[:200])} == {0}
+
+
+def test_a_thread_is_given_no_task_twice() -> None:
+    found = match(threads(100.0, 102.0, 104.0), [TaskCpu(0, 104.5), TaskCpu(0, 100.5), TaskCpu(0, 102.5)])
+    assert [one.error_ms for one in found] == [0.5, 0.5, 0.5]
+
+
+def test_claims_are_right_under_the_errors_that_were_measured() -> None:
+    """Two kinds of searches on eight threads, of which half serve what was not listed; errors as on real nodes."""
+    chance = random.Random(13)  # noqa: S311 no secret
+    right = claimed = 0
+    for _ in range(400):
+        truth = [(chance.choice([0, 1]), chance.uniform(50, 480)) for _ in range(8)]
+        seen = [(group, cpu + chance.gauss(0, 2.5)) for group, cpu in truth[:4]]
+        for (group, _), said in zip(truth, claims([cpu for _, cpu in truth], seen), strict=True):
+            if isinstance(said, int):
+                claimed += 1
+                right += said == group
+    assert claimed > 800
+    assert right / claimed >= 0.95

@@ -1,0 +1,83 @@
+"""The shape of a query: alike for requests of one kind, and without any literal of theirs."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider_mediaops.cluster.running_tasks.query_shape import query_of, shape_of
+
+SECRET = "123-45-6789"
+literals = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.just(SECRET)
+queries = st.recursive(
+    literals,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(["bool", "must", "title"]), inner),
+    max_leaves=15,
+)
+
+
+@pytest.mark.parametrize(
+    ("query", "shape"),
+    [
+        ({"size": 10, "query": {"match": {"title": SECRET}}}, '{"query":{"match":{"title":"?"}},"size":"?"}'),
+        ({"query": {"terms": {"id": [1, 2, 3]}}}, '{"query":{"terms":{"id":["?"]}}}'),
+        ({"should": [{"match": {"a": 1}}, {"match": {"a": 2}}]}, '{"should":[{"match":{"a":"?"}}]}'),
+        ({"b": None, "a": True}, '{"a":"?","b":"?"}'),
+        (
+            {"script": {"source": "doc['x'] + \"}{\"", "params": {"n": 3}}},
+            '{"script":{"params":{"n":"?"},"source":"?"}}',
+        ),
+        ({"a": [], "b": {}}, '{"a":[],"b":{}}'),
+        ({"ключ": "ü"}, '{"ключ":"?"}'),
+    ],
+)
+def test_literals_become_question_marks_and_keys_are_sorted(query: Any, shape: str) -> None:
+    assert shape_of(json.dumps(query, ensure_ascii=False)) == shape
+
+
+@given(queries)
+def test_no_literal_is_left_wherever_the_query_is_cut(query: Any) -> None:
+    text = json.dumps({"query": query})
+    for end in range(1, len(text) + 1):
+        shape = shape_of(text[:end])
+        assert SECRET not in shape
+        assert not re.search("[0-9]", shape)
+        assert shape.endswith("…") == (end < len(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "hello 42", SECRET, f"{{{SECRET}: {SECRET}", f'"{SECRET}', f'{{"a":"{SECRET}: {{b, \\', "}{", "[" * 5_000],
+)
+def test_a_text_that_is_no_json_shows_nothing_of_itself(text: str) -> None:
+    assert SECRET not in shape_of(text)
+    assert "hello" not in shape_of(text)
+
+
+def test_requests_of_one_kind_are_alike_whatever_they_look_for() -> None:
+    one = {"bool": {"must": [{"term": {"user": "ann"}}, {"range": {"at": {"gte": 1}}}]}}
+    other = {"bool": {"must": [{"range": {"at": {"gte": 99}}}, {"term": {"user": "bob"}}, {"term": {"user": "eve"}}]}}
+    assert shape_of(json.dumps(one)) == shape_of(json.dumps(other))
+    assert shape_of(json.dumps(one)) != shape_of(json.dumps({"bool": {"should": one["bool"]["must"]}}))
+
+
+def test_it_is_bounded_whatever_comes() -> None:
+    wide = json.dumps({f"field_{number}": number for number in range(20_000)})
+    deep = '{"a":' * 30_000
+    for text in (wide, deep, json.dumps({"k" * 50_000: 1}), '{"a":["' + "x" * 10**6):
+        assert len(shape_of(text)) <= 2_000
+        assert shape_of(text).endswith("…") or "…" in shape_of(text)
+
+
+def test_the_query_is_found_in_the_description_of_a_search() -> None:
+    source = '{"size":1,"query":{"match":{"title":"a ] b"}}}'
+    description = f"indices[orders-2026], search_type[QUERY_THEN_FETCH], source[{source}]"
+    assert query_of(description) == source
+    assert query_of("shardId[[orders-2026][0]]") is None
+    assert query_of("") is None
+    assert query_of(description[:70]) == description[:70].partition("source[")[2]

@@ -1,0 +1,292 @@
+"""When tasks are looked at, what is asked, and what ends the asking."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_provider_mediaops.cluster.api import CLUSTER_RULES, HotThreadsQuery
+from airflow_provider_mediaops.cluster.models import NodeCpu, NodeStats
+from airflow_provider_mediaops.cluster.running_tasks.looks import TaskSampling, look_times
+from airflow_provider_mediaops.cluster.running_tasks.sampling import TaskSampler
+from airflow_provider_mediaops.http.client import Client
+from airflow_provider_mediaops.http.exchange import (
+    Blocking,
+    Failure,
+    Request,
+    Response,
+    Returned,
+    TransportError,
+    Wait,
+    advance,
+)
+from airflow_provider_mediaops.http.retry import RetryPolicy
+from tests.unit.conversations import FakeClock
+from tests.unit.search_cluster import error, node_id, replied
+from tests.unit.task_replies import BULK, COORDINATOR, SECRET, coordinating, listed, pools, shards, task_list
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FORBIDDEN = replied(error(403, "security_exception", "no permissions for [cluster:monitor/tasks/lists]"), 403)
+NODES = NodeStats((NodeCpu(node_id("node-1"), "node-1", percent=97.0),))
+
+
+class Tour:
+    """A sampling in made-up time, at a cluster that answers by the path of the request."""
+
+    def __init__(self, stats: NodeStats | None = NODES, **answers: Any) -> None:
+        self.clock = FakeClock()
+        self.answers: dict[str, Any] = {
+            "pools": replied(pools()),
+            "list": replied(task_list(listed(1, 0))),
+            "task": replied(coordinating({"query": {"match": {"title": SECRET}}})),
+            "shards": replied(shards(orders=100)),
+            **answers,
+        }
+        #: What was asked, and when, in milliseconds.
+        self.asked: list[tuple[int, str]] = []
+        self.requests: list[Request] = []
+        self.latency = 0.005
+        client = Client(("https://cluster.example",), CLUSTER_RULES, retry=RetryPolicy(max_attempts=5))
+        self.sampler = TaskSampler(client.ask, self.clock.clock)
+        self.stats = stats
+
+    def run(self, interval: str = "500ms", snapshots: int = 10, nodes: Any = None) -> TaskSampling:
+        query = HotThreadsQuery(nodes, interval=interval, snapshots=snapshots)
+        sampling = self.sampler.begin(self.stats, query.nodes)
+        self.asked.clear()
+        began = self.clock.seconds
+        looks = self.sampler.looks(sampling, query.interval_seconds, query.snapshots)
+        step = advance(looks)
+        while not isinstance(step, Returned):
+            if isinstance(step, Wait):
+                self.clock.wait(step.seconds)
+                step = advance(looks)
+                continue
+            if isinstance(step, Blocking):
+                # A large reply is parsed in a thread.
+                step = advance(looks, step.action())
+                continue
+            assert isinstance(step, Request)
+            self.requests.append(step)
+            kind = self._kind(step)
+            self.asked.append((round(1_000 * (self.clock.seconds - began)), kind))
+            self.clock.wait(self.latency)
+            answer = self.answers[kind]
+            reply = answer(len(self.asked)) if callable(answer) else answer
+            step = advance(looks, error=reply) if isinstance(reply, TransportError) else advance(looks, reply)
+        return sampling
+
+    def _kind(self, request: Request) -> str:
+        if request.path == "/_tasks":
+            return "list"
+        if request.path.startswith("/_tasks/"):
+            return "task"
+        return "pools" if "thread_pool" in request.path else "shards"
+
+    def times(self, kind: str) -> list[int]:
+        return [at for at, asked in self.asked if asked == kind]
+
+
+class TestTimes:
+    @pytest.mark.parametrize(
+        ("interval", "snapshots", "times"),
+        [
+            (0.5, 10, [0, 100, 200, 300, 400, 500, 560]),
+            (0.05, 1, [0, 50, 65]),
+            (0.15, 10, [0, 150, 210]),
+            (1.8, 200, [*range(0, 1_801, 100), 2_800]),
+        ],
+    )
+    def test_it_is_looked_at_the_ends_and_between(self, interval: float, snapshots: int, times: list[int]) -> None:
+        found = list(look_times(interval, snapshots))
+        assert [round(1_000 * at) for at, _ in found] == times
+        assert [moment for _, moment in found] == ["start", *["between"] * (len(times) - 3), "end", "end"]
+
+    def test_a_long_interval_has_no_more_looks(self) -> None:
+        assert len(list(look_times(60.0, 10))) <= 21
+
+    def test_the_pools_come_first_and_the_shards_are_read_at_both_ends(self) -> None:
+        tour = Tour()
+        sampling = tour.run()
+        assert tour.asked[0] == (0, "pools")
+        assert tour.times("list") == [5, 100, 200, 300, 400, 500, 560]
+        assert tour.times("shards") == [10, 505]
+        assert [look.moment for look in sampling.looks] == ["start", *["between"] * 4, "end", "end"]
+        assert [round(1_000 * look.after_seconds) for look in sampling.looks] == tour.times("list")
+        assert sampling.shards_before == sampling.shards_after != {}
+        assert (sampling.remarks, sampling.warnings) == ([], [])
+
+    def test_late_looks_between_are_left_out_and_those_at_the_end_are_not(self) -> None:
+        tour = Tour()
+        tour.latency = 0.24
+        tour.run()
+        assert len(tour.times("list")) < 7
+        assert tour.times("list")[-1] >= 560
+
+
+class TestRestraint:
+    def test_where_queues_are_huge_nothing_is_asked_and_that_is_said(self) -> None:
+        tour = Tour(pools=replied(pools(5_210)))
+        sampling = tour.run()
+        assert [kind for _, kind in tour.asked] == ["pools"]
+        assert sampling.warnings == ["The tasks of node-1 were not listed: too many wait in the thread pools."]
+        assert "5,210 tasks wait" in sampling.node_remarks[node_id("node-1")][0]
+
+    def test_of_several_nodes_only_the_overloaded_are_left_out(self) -> None:
+        loads = pools(5_210, "node-1")["nodes"] | pools(0, "node-2")["nodes"]
+        both = NodeStats((*NODES.nodes, NodeCpu(node_id("node-2"), "node-2", percent=90.0)))
+        tour = Tour(both, pools=replied({"nodes": loads}))
+        sampling = tour.run()
+        lists = [dict(request.params) for request in tour.requests if request.path == "/_tasks"]
+        assert {params["nodes"] for params in lists} == {node_id("node-2")}
+        assert list(sampling.nodes) == [node_id("node-1"), node_id("node-2")]
+
+    def test_of_a_name_for_many_nodes_the_ten_busiest_are_asked(self) -> None:
+        loads = [(f"id-{number:02}", 12 - number) for number in range(12)]
+        figures = {node: {"thread_pool": {"search": {"active": active}}} for node, active in loads}
+        # With the last name, all nodes would be asked.
+        tour = Tour(None, pools=replied({"nodes": {"*": figures["id-00"], **figures}}))
+
+        sampling = tour.run(nodes=["data:true"])
+
+        lists = [dict(request.params)["nodes"] for request in tour.requests if request.path == "/_tasks"]
+        asked = {node for each in lists for node in each.split(",")}
+        assert len(asked) == len(sampling.nodes) == 10
+        assert "*" not in asked
+        assert sampling.remarks == ["Tasks were listed of the 10 busiest of 12 nodes."]
+
+    @pytest.mark.parametrize(
+        "answers",
+        [
+            {"pools": replied(pools(500))},
+            {"pools": replied("no", 500)},
+            {"list": replied(task_list(listed(1, 0, description="x" * 300_000)))},
+        ],
+    )
+    def test_with_queues_or_large_lists_it_is_looked_at_the_ends_only(self, answers: dict[str, Response]) -> None:
+        tour = Tour(NODES, **answers)
+        tour.run()
+        assert tour.times("list") == [5, 500, 560]
+
+    def test_after_a_very_large_list_there_is_one_look_at_the_end(self) -> None:
+        tour = Tour(list=replied(task_list(listed(1, 0, description="x" * 1_200_000))))
+        tour.run()
+        assert tour.times("list") == [5, 500]
+
+    @pytest.mark.parametrize(
+        ("reply", "sentence"),
+        [
+            (TransportError(Failure.TOO_LARGE, "the reply is larger"), "The list of tasks was cut off: it is larger"),
+            (TransportError(Failure.TIMEOUT, "late"), "The tasks could not be listed (ReplyTimeoutError)."),
+            (FORBIDDEN, "The tasks of the nodes were not listed: the connection's user may not."),
+        ],
+    )
+    def test_a_cluster_that_cannot_is_not_asked_again(self, reply: Any, sentence: str) -> None:
+        tour = Tour(list=reply)
+        sampling = tour.run()
+        assert tour.times("list") == [5]
+        assert [warning[: len(sentence)] for warning in sampling.warnings] == [sentence]
+        # The index is named all the same.
+        assert len(tour.times("shards")) == 2
+
+    def test_a_refusal_is_logged_once_in_a_series(self) -> None:
+        tour = Tour(list=FORBIDDEN)
+        first, second = tour.run(), tour.run()
+        assert first.warnings == first.remarks == second.remarks
+        assert second.warnings == []
+        assert tour.times("list") == []
+
+    def test_no_reply_is_quoted_because_it_may_hold_a_query(self) -> None:
+        broken = replied(f'{{"nodes": {{"{SECRET}')
+        for answers in ({"list": broken}, {"task": broken}, {"pools": broken}, {"shards": broken}):
+            sampling = Tour(NODES, **answers).run()
+            assert sampling.warnings
+            assert SECRET not in str(sampling.warnings + sampling.remarks)
+
+    def test_the_number_of_tasks_is_capped(self) -> None:
+        many = [{"node": "n", "id": number, "action": "a"} for number in range(10_001)]
+        sampling = Tour(list=replied(task_list(*many))).run()
+        assert {len(look.tasks) for look in sampling.looks} == {10_000}
+        assert sampling.warnings == ["The list of tasks was cut off: only the first 10,000 were read."]
+
+    def test_nodes_that_did_not_answer_are_counted(self) -> None:
+        sampling = Tour(list=replied(task_list(failures=1))).run()
+        assert sampling.warnings == ["1 of the nodes did not list their tasks in time."]
+
+
+class TestNodes:
+    def test_the_busiest_are_asked(self) -> None:
+        many = NodeStats(tuple(NodeCpu(f"id-{number}", f"n{number}", percent=number) for number in range(30)))
+        sampling = Tour(many).sampler.begin(many, None)
+        assert list(sampling.nodes) == [f"id-{number}" for number in range(29, 19, -1)]
+        assert sampling.remarks == ["Tasks were listed of the 10 busiest of 30 nodes."]
+
+    def test_without_cpu_those_that_were_named_are_asked(self) -> None:
+        tour = Tour(None)
+        sampling = tour.run(nodes="node-1")
+        assert sampling.nodes == {node_id("node-1"): None}
+        assert len(sampling.looks) == 7
+
+    def test_without_cpu_and_names_no_node_is_hot(self) -> None:
+        tour = Tour(None)
+        sampling = tour.run()
+        assert tour.asked == []
+        assert "give nodes" in sampling.warnings[0]
+
+
+def searches(*requests: tuple[int, str, float], opaque_id: str | None = None) -> Callable[[int], Response]:
+    """Give lists of shard tasks of requests: number of the coordinating task, index, age."""
+    tasks = [
+        listed(100 + number, 0, index=index, parent=f"{COORDINATOR}:{number}", age_ms=age, opaque_id=opaque_id)
+        for number, index, age in requests
+    ]
+    return lambda _: replied(task_list(*tasks))
+
+
+class TestQueries:
+    def test_the_coordinating_task_is_looked_up_once(self) -> None:
+        tour = Tour()
+        sampling = tour.run()
+        assert len(tour.times("task")) == 1
+        assert SECRET in sampling.ancestors[f"{COORDINATOR}:7"].description
+
+    def test_it_is_not_looked_up_if_it_was_listed(self) -> None:
+        root = {**coordinating({"size": 0})["task"], "node": node_id("node-1"), "id": 7}
+        child = listed(8, 0, parent=f"{node_id('node-1')}:7")
+        tour = Tour(list=replied(task_list(root, child)))
+        tour.run()
+        assert tour.times("task") == []
+
+    def test_writes_have_no_query(self) -> None:
+        tour = Tour(list=replied(task_list(listed(1, 0, action=BULK))))
+        tour.run()
+        assert tour.times("task") == []
+
+    def test_ten_kinds_are_looked_up_with_a_few_tries_each(self) -> None:
+        gone = replied(error(404, "resource_not_found_exception", f"task [x] with {SECRET} isn't running"), 404)
+        many = [(number, f"index-{number % 15}", 500.0 - number) for number in range(90)]
+        tour = Tour(list=searches(*many), task=gone)
+        sampling = tour.run()
+        assert len(tour.times("task")) == 30
+        assert sampling.warnings == []
+
+    def test_a_refusal_ends_the_lookups(self) -> None:
+        tour = Tour(list=searches((1, "a", 50.0), (2, "b", 900.0)), task=FORBIDDEN)
+        sampling = tour.run()
+        assert len(tour.times("task")) == 1
+        assert sampling.warnings == ["The queries of some requests could not be read (PermissionDeniedError 403)."]
+
+    def test_one_that_has_ended_is_not_looked_up_again(self) -> None:
+        gone = replied(error(404, "resource_not_found_exception", "it isn't running"), 404)
+        tour = Tour(task=gone)
+        tour.run()
+        assert len(tour.times("task")) == 1
+
+    def test_the_oldest_of_a_kind_comes_first_and_then_the_youngest(self) -> None:
+        tour = Tour(list=searches((1, "a", 50.0), (2, "a", 900.0), (3, "a", 5.0), (4, "a", 300.0)))
+        tour.run()
+        looked_up = [request.path for request in tour.requests if request.path.startswith("/_tasks/")]
+        assert [path.rpartition("%3A")[2] for path in looked_up] == ["2", "3", "1"]

@@ -1,0 +1,241 @@
+"""Captures that ask what the hot nodes run: in a worker and in the triggerer, whatever the cluster says."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_provider_mediaops.exceptions import InvalidArgumentError
+from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
+from airflow_provider_mediaops.notifications import CaptureHotThreadsNotifier
+from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
+from airflow_provider_mediaops.triggers.cluster import CaptureHotThreadsTrigger
+from tests.unit.conversations import on_a_loop
+from tests.unit.log_lines import log_lines
+from tests.unit.loopback import Loopback, Peer
+from tests.unit.operators.capture_task import COOL, FORMS, HOT, REPORT, Cluster, Task
+from tests.unit.search_cluster import connection, error, http, node_id, replied
+from tests.unit.task_replies import COORDINATOR, SEARCH, SECRET, coordinating, listed, pools, shards, task_list
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from airflow_provider_mediaops.http.exchange import Response
+    from tests.unit.conftest import Supervisor
+
+LIST = replied(task_list(listed(1, 0, cpu_ms=100.0)))
+PARENT = replied(coordinating({"query": {"match": {"ssn": SECRET}}}))
+FORBIDDEN = replied(error(403, "security_exception", f"no permissions for [cluster:monitor/tasks/lists] {SECRET}"), 403)
+QUICK: Any = {"interval": "20ms", "snapshots": 1}
+
+
+class TaskCluster(Cluster):
+    """A cluster that reports its threads once its tasks were looked at so often."""
+
+    def __init__(
+        self, *, looks: int = 0, tasks: Response | None = LIST, parent: Response = PARENT, cpu: Response = HOT
+    ) -> None:
+        super().__init__([cpu], [REPORT])
+        self._answers: dict[str, Response | None] = {
+            "thread_pool": replied(pools()),
+            "level=shards": replied(shards(orders=100)),
+            "/_tasks?": tasks,
+            "/_tasks/": parent,
+            "stats/os": cpu,
+        }
+        self._looks_left = threading.Semaphore(0)
+        self._looks = looks
+
+    def __call__(self, peer: Peer) -> None:
+        while request := peer.request():
+            path = request.split()[1].decode()
+            self.asked.append(path)
+            if "hot_threads" in path:
+                for _ in range(self._looks):
+                    self._looks_left.acquire(timeout=240)
+                peer.send(http(REPORT))
+                continue
+            answer = next((reply for part, reply in self._answers.items() if part in path), replied({}))
+            if "/_tasks?" in path:
+                self._looks_left.release()
+            if answer is None:
+                peer.wait_for_the_end()
+                return
+            peer.send(http(answer))
+
+    def count(self, part: str) -> int:
+        return sum(part in path for path in self.asked)
+
+
+@pytest.fixture
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the report wait for the end of all looks, however busy the machine is."""
+    monkeypatch.setattr("airflow_provider_mediaops.cluster.running_tasks.sampling.GRACE_SECONDS", 240.0)
+    monkeypatch.setattr("airflow_provider_mediaops.cluster.running_tasks.replies._MAX_SECONDS", 240.0)
+
+
+@pytest.fixture(params=FORMS)
+def form(request: pytest.FixtureRequest) -> str:
+    form: str = request.param
+    return form
+
+
+def written(folder: Path, name: str = "hot.json") -> Any:
+    return json.loads((folder / name).read_text())
+
+
+class TestBothForms:
+    @pytest.mark.usefixtures("unhurried")
+    def test_the_groups_are_in_the_files_and_the_heaviest_in_the_result(
+        self, tmp_path: Path, supervisor: Supervisor, form: str
+    ) -> None:
+        cluster = TaskCluster()
+        task = Task(tmp_path, supervisor, form, running_tasks=True, formats=["txt", "json"], **QUICK)
+        result = task.run_at(cluster)
+        assert list(written(tmp_path))[:3] == ["capture", "running_tasks", "nodes"]
+        (node,) = written(tmp_path)["running_tasks"]["nodes"]
+        (group,) = node["groups"]
+        assert (node["node_id"], node["node"], group["action"]) == (node_id("node-1"), "node-1", SEARCH)
+        assert (group["opaque_id"], group["index"], group["seen"]) == ("report:nightly", "orders", "both")
+        assert group["shape"] == '{"query":{"match":{"ssn":"?"}}}'
+        assert group["query"] is None
+        assert node["pools"] == [{"pool": "search", "active": 4, "queue": 0, "rejected": 2}]
+        assert cluster.count("/_tasks?") == 3
+        assert cluster.count(f"nodes={node_id('node-1')}") == 3
+        (heaviest,) = result["groups"]
+        assert heaviest == {
+            "node": "node-1",
+            "action": SEARCH,
+            "opaque_id": "report:nightly",
+            "index": "orders",
+            "seen": "both",
+            "running": 1,
+            "longest_ms": group["longest_ms"],
+            "cpu_share_percent": group["cpu_share_percent"],
+        }
+        assert result["captures"][0]["groups"] == result["groups"]
+
+    @pytest.mark.usefixtures("unhurried")
+    def test_the_query_is_in_the_files_only_where_asked_for_and_nowhere_else(
+        self, tmp_path: Path, supervisor: Supervisor, form: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        caplog.set_level(logging.DEBUG)
+        for shows in ("False", "True"):
+            task = Task(tmp_path, supervisor, form, running_tasks="True", show_queries=shows, formats="json", **QUICK)
+            result = task.run_at(TaskCluster())
+            assert SECRET not in json.dumps(result)
+            assert (SECRET in (tmp_path / "hot.json").read_text()) == (shows == "True")
+        assert SECRET not in caplog.text
+
+    @pytest.mark.usefixtures("unhurried")
+    def test_a_refusal_is_logged_once_and_costs_nothing(
+        self, tmp_path: Path, supervisor: Supervisor, form: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        lines = log_lines(monkeypatch, CaptureHotThreadsOperator if form == "worker" else CaptureHotThreadsTrigger)
+        cluster = TaskCluster(tasks=FORBIDDEN)
+        task = Task(tmp_path, supervisor, form, running_tasks=True, captures=3, every=0.01, formats="json", **QUICK)
+        result = task.run_at(cluster)
+        assert [taken["groups"] for taken in result["captures"]] == [[], [], []]
+        assert result["failures"] == []
+        (told,) = [line for line in lines if "tasks" in line]
+        assert told.startswith(
+            "WARNING: The tasks of the nodes were not listed: the connection's user may not. Give it"
+        )
+        assert SECRET not in str(lines)
+        assert cluster.count("/_tasks?") == 1
+        for number in (1, 2, 3):
+            (remark,) = written(tmp_path, f"hot.{number}.json")["running_tasks"]["remarks"]
+            assert remark in told
+
+    def test_a_list_that_never_comes_costs_nothing(self, tmp_path: Path, supervisor: Supervisor, form: str) -> None:
+        task = Task(tmp_path, supervisor, form, running_tasks=True, formats="json", **QUICK)
+        # The report comes while the list is under way, and nobody answers that one.
+        result = task.run_at(TaskCluster(tasks=None, looks=1))
+        assert result["bytes"]
+        assert written(tmp_path)["running_tasks"]["nodes"][0]["groups"] == []
+        assert not [
+            thread for thread in threading.enumerate() if thread.name == "mediaops-beside" and not thread.daemon
+        ]
+
+    def test_nothing_is_asked_for_unless_it_is_wanted(self, tmp_path: Path, supervisor: Supervisor, form: str) -> None:
+        cluster = TaskCluster()
+        result = Task(tmp_path, supervisor, form, formats="json").run_at(cluster)
+        assert cluster.count("_tasks") == cluster.count("thread_pool") == 0
+        assert "groups" not in result
+        assert "running_tasks" not in written(tmp_path)
+
+
+def test_queries_of_tasks_that_nobody_asks_for_are_refused() -> None:
+    for make in (
+        lambda **given: CaptureHotThreadsOperator(task_id="t", destination="/tmp/a.txt", **given),  # noqa: S108
+        CaptureHotThreadsNotifier,
+    ):
+        with pytest.raises(InvalidArgumentError, match="give running_tasks=True"):
+            make(show_queries=True)
+        make(show_queries=True, running_tasks="{{ params.tasks }}")
+        make(show_queries="{{ params.tasks }}")
+
+
+@pytest.mark.usefixtures("unhurried")
+class TestWithoutATask:
+    """The hook and the notifier, in the thread that calls them and on an event loop."""
+
+    @pytest.fixture
+    def at(self, supervisor: Supervisor) -> Callable[[TaskCluster], Loopback]:
+        def serve(cluster: TaskCluster) -> Loopback:
+            server = Loopback(cluster)
+            supervisor.connect("mediaops_cluster_default", connection(server.base))
+            return server
+
+        return serve
+
+    @pytest.mark.parametrize("is_async", [False, True])
+    def test_the_hook(self, at: Callable[[TaskCluster], Loopback], *, is_async: bool) -> None:
+        async def acapture() -> Any:
+            async with SearchClusterHook() as hook:
+                capture = await hook.acapture(running_tasks=True, **QUICK)
+            assert len(asyncio.all_tasks()) == 1
+            return capture
+
+        with at(TaskCluster(cpu=COOL)):
+            if is_async:
+                capture = on_a_loop(acapture())
+            else:
+                with SearchClusterHook() as hook:
+                    capture = hook.capture(running_tasks=True, **QUICK)
+        tasks = capture.running_tasks
+        # Both nodes were read; the report has one of them.
+        assert [node.label for node in tasks.nodes] == ["node-1", "node-2"]
+        assert [group.opaque_id for group in tasks.nodes[0].groups] == ["report:nightly"]
+        assert tasks.nodes[1].remarks == ("The node is not in the report.",)
+
+    @pytest.mark.parametrize("is_async", [False, True])
+    def test_the_notifier(self, at: Callable[[TaskCluster], Loopback], tmp_path: Path, *, is_async: bool) -> None:
+        given: Any = {"destination": f"{tmp_path}/hot.txt", "running_tasks": True, "formats": ["json", "html"], **QUICK}
+        with at(TaskCluster()):
+            if is_async:
+
+                async def notify() -> None:
+                    await CaptureHotThreadsNotifier(**given, context={})
+
+                on_a_loop(notify())
+            else:
+                CaptureHotThreadsNotifier(**given)({})
+        assert written(tmp_path)["running_tasks"]["nodes"][0]["groups"][0]["opaque_id"] == "report:nightly"
+        assert SECRET not in (tmp_path / "hot.html").read_text()
+
+
+@pytest.mark.usefixtures("unhurried")
+def test_a_parent_that_has_ended_is_no_fault(tmp_path: Path, supervisor: Supervisor) -> None:
+    cluster = TaskCluster(parent=replied(error(404, "resource_not_found_exception", "it isn't running"), 404))
+    Task(tmp_path, supervisor, "worker", running_tasks=True, formats="json", **QUICK).run_at(cluster)
+    tasks = written(tmp_path)["running_tasks"]
+    assert tasks["remarks"] == []
+    assert tasks["nodes"][0]["groups"][0]["shape"] is None
+    assert f"{COORDINATOR}%3A7" in "".join(cluster.asked)
