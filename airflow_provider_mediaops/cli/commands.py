@@ -104,6 +104,14 @@ HOT_THREADS = Command(
         Argument(("--html",), "write the page of all reports to this file; - is the standard output"),
         Argument(("--folded",), "write their stacks for flame-graph tools to this file, or to -"),
         Argument(("--json",), "write all that was read from them as JSON to this file, or to -"),
+        Argument(
+            ("--digest",),
+            "write one page about what recurs in many captures to this file, with JSON and folded stacks beside it; "
+            "each FILE may be a folder or a pattern then",
+            {"metavar": "PAGE"},
+        ),
+        Argument(("--since",), "with --digest: when the period begins, such as 2026-11-16; the one before is compared"),
+        Argument(("--until",), "with --digest: when the period ends; now if not given"),
     ),
 )
 

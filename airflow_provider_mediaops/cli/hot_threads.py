@@ -40,12 +40,18 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Result:
     """
     Summarize reports.
 
-    :param options: ``files``, ``html``, ``folded``, ``json`` and ``output``.
+    :param options: ``files``, ``html``, ``folded``, ``json`` and ``output``; with ``digest``, ``since`` and ``until``.
     :param terminal: has the standard input; shows which files are no reports, and what was written.
     :returns: the summary, or what was asked for on the standard output; a file that is no report is a problem.
     :raises InvalidArgumentError: if two things are to go to the standard output, or a file would replace a report.
     :raises OSError: if a file cannot be written; the message names it.
     """
+    if options.digest is not None:
+        from airflow_provider_mediaops.cli.digest import run as run_digest
+
+        return run_digest(options, terminal)
+    if options.since is not None or options.until is not None:
+        raise InvalidArgumentError("--since and --until are the period of a digest: give --digest, too.")
     targets = _targets(options)
     reports = _read(options.files, terminal)
     try:

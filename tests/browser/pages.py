@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 
+from airflow_provider_mediaops.cluster.capture.json_head import read_head
 from airflow_provider_mediaops.cluster.hot_threads.parser import parse
 from airflow_provider_mediaops.cluster.models import NodeCpu
 from airflow_provider_mediaops.cluster.page.document import PageCapture, page
+from airflow_provider_mediaops.cluster.running_tasks.model import RunningTasks
+from tests.unit.cluster.task_values import NODE, TASKS, hostile_tasks
 from tests.unit.hot_threads_text import ATTACKS, cpu, hostile, section, stack, thread, unique
 
 RECORDED = Path(__file__).parents[1] / "data" / "hot_threads"
+TASKS_RECORDED = RECORDED.parent / "running_tasks"
 TAKEN = datetime(2026, 11, 20, 22, 48, 37, tzinfo=timezone.utc)
 NODES = [
     NodeCpu("1", "Node 1", percent=97.0, source="os", load_average={"1m": 12.3}),
@@ -31,6 +36,21 @@ def one() -> str:
     return page([capture("opensearch-3.8.0-cpu-with-idle-threads")], title="Hot threads of search-prod")
 
 
+def with_tasks() -> str:
+    tasks = RunningTasks(nodes=(NODE, replace(NODE, node="n2", unexplained_percent=None)), remarks=TASKS.remarks)
+    shown = replace(capture("opensearch-3.8.0-cpu-with-idle-threads"), running_tasks=tasks)
+    return page([shown], title="Hot threads of search-prod")
+
+
+def recorded_with_tasks() -> str:
+    text, document = (
+        (TASKS_RECORDED / f"opensearch-2.19.{name}").read_text(encoding="utf-8") for name in ("txt", "json")
+    )
+    tasks = RunningTasks.from_dict(read_head(document).values["running_tasks"])
+    shown = PageCapture(text, parse(text), running_tasks=tasks)
+    return page([shown], title="Hot threads of search-prod")
+
+
 def several() -> str:
     names = ("cpu-with-idle-threads", "cpu", "cpu-with-idle-threads")
     return page([capture(f"opensearch-2.19.1-{name}") for name in names], title="Hot threads of search-prod")
@@ -41,7 +61,7 @@ def attacked() -> str:
     text = hostile()
     broken = f"::: {{{everything}}}{{id}}\n   hot threads is not supported on {everything}\n"
     nodes = [NodeCpu(everything, everything, percent=50.0)]
-    one = PageCapture(text, parse(text), cpu=nodes, remarks=ATTACKS, path=everything)
+    one = PageCapture(text, parse(text), cpu=nodes, remarks=ATTACKS, path=everything, running_tasks=hostile_tasks(500))
     return page([one, PageCapture(broken, parse(broken)), one], title=everything)
 
 

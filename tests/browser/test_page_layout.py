@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_provider_mediaops.cluster.page import assets as page_assets
-from tests.browser.pages import attacked, made, one, several
+from tests.browser.pages import attacked, made, one, several, with_tasks
 
 if TYPE_CHECKING:
     from tests.browser.conftest import Open
@@ -41,6 +41,30 @@ class TestTables:
             assert heading.get_attribute("aria-sort") is None
 
 
+class TestTasks:
+    def test_all_columns_have_room_on_a_wide_screen(self, open_page: Open) -> None:
+        with open_page(with_tasks(), size=(1400, 900)) as opened:
+            tables = opened.page.locator("[aria-labelledby=behind] .table").all()
+            assert len(tables) == 6
+            assert not [table for table in tables if table.evaluate("(one) => one.scrollWidth > one.clientWidth")]
+
+    def test_what_no_task_explains_is_sorted_with_the_groups(self, open_page: Open) -> None:
+        with open_page(with_tasks()) as opened:
+            table = opened.page.locator("table", has=opened.page.locator("caption", has_text="Listed requests")).first
+            table.get_by_role("button", name="Share of CPU").click()
+            assert table.locator("tbody th").all_inner_texts() == [
+                "not explained by any listed task",
+                "report:nightly-margin",
+                "no X-Opaque-Id",
+            ]
+
+    def test_on_a_phone_a_row_shows_no_empty_cells(self, open_page: Open) -> None:
+        with open_page(with_tasks(), size=(400, 800)) as opened:
+            row = opened.page.locator("tr", has_text="not explained").first
+            shown = [cell.get_attribute("data-column") for cell in row.locator("th, td").all() if cell.is_visible()]
+            assert shown == ["X-Opaque-Id", "Share of CPU"]
+
+
 class TestWithoutScripts:
     def test_tables_and_texts_can_be_read(self, open_page: Open) -> None:
         with open_page(several(), java_script_enabled=False) as opened:
@@ -54,7 +78,9 @@ class TestWithoutScripts:
 
 
 class TestLayout:
-    @pytest.mark.parametrize("html", [one(), several(), attacked()], ids=["one", "several", "attacked"])
+    @pytest.mark.parametrize(
+        "html", [one(), several(), with_tasks(), attacked()], ids=["one", "several", "tasks", "attacked"]
+    )
     def test_no_window_has_to_be_scrolled_sideways(self, open_page: Open, html: str) -> None:
         with open_page(html) as opened:
             opened.bars()
@@ -104,7 +130,9 @@ class TestLayout:
         found = colors.pop("found")
         assert {name: distance(found, color) for name, color in colors.items() if distance(found, color) < 0.15} == {}
 
-    @pytest.mark.parametrize("html", [one(), several(), made("hello world")], ids=["one", "several", "none"])
+    @pytest.mark.parametrize(
+        "html", [one(), several(), with_tasks(), made("hello world")], ids=["one", "several", "tasks", "none"]
+    )
     def test_on_a_phone_tables_are_lists_and_names_of_nodes_stay_whole(self, open_page: Open, html: str) -> None:
         with open_page(html, size=(400, 800)) as opened:
             page = opened.page

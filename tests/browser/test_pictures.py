@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_provider_mediaops.report_urls import LIST_ROUTE, report_url, tab_url
-from tests.browser import airflow_pages, flame_graph, pictures
+from tests.browser import airflow_pages, flame_graph, pages, pictures
 from tests.browser.connections_page import ConnectionsPage
 from tests.browser.form_values import NAMES
 
@@ -88,6 +88,15 @@ def test_the_tab_and_the_page_of_a_capture(sign_in_as: SignIn, airflow: LocalAir
     flame_graph.bars(page.main_frame)
     page.locator("#flame-graph").evaluate("(graph) => graph.scrollIntoView({ block: 'end' })")
     pictures.keep("report_page", page.screenshot(), _of_report(page.main_frame))
+
+
+def test_the_requests_of_a_capture(chromium: Browser) -> None:
+    """The capture is a recorded one of a real OpenSearch, so that its figures are the same in each run."""
+    page = chromium.new_page(viewport={"width": 1400, "height": 800}, device_scale_factor=0.7)
+    page.set_content(pages.recorded_with_tasks())
+    section = page.locator("[aria-labelledby=behind]")
+    pictures.keep("running_tasks", section.screenshot(), section.inner_text())
+    page.close()
 
 
 def test_the_list_of_captures(sign_in_as: SignIn, airflow: LocalAirflow, examples: ExamplesRun) -> None:

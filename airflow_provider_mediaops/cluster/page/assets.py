@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
 
+#: What the pages of captures, and those of digests, say that they are made by.
+GENERATOR, DIGEST_GENERATOR = "airflow-provider-mediaops", "airflow-provider-mediaops digest"
+
 # In the order in which they need each other.
 _LIBRARIES = (
     *("d3-array.min.js", "d3-color.min.js", "d3-dispatch.min.js", "d3-ease.min.js", "d3-format.min.js"),
@@ -39,7 +42,9 @@ def environment() -> Environment:
 
     return Environment(
         autoescape=True,
-        loader=DictLoader({"page.html": _read("page.html")}),
+        loader=DictLoader(
+            {name: _read(name) for name in ("frame.html", "page.html", "digest.html", "tables.html", "footer.html")}
+        ),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -87,6 +92,26 @@ def scripts(*, with_flame_graph: bool) -> tuple[str, ...]:
 
 
 @cache
+def digest_style() -> str:
+    """
+    Return the styles of the page of a digest.
+
+    :returns: the style sheet of a page of captures, and what a digest has beside it.
+    """
+    return f"{style()}{_read('digest.css')}"
+
+
+@cache
+def digest_scripts() -> tuple[str, ...]:
+    """
+    Return the scripts of the page of a digest.
+
+    :returns: each script, in the order in which they have to run.
+    """
+    return (*scripts(with_flame_graph=True), _read("digest.js"))
+
+
+@cache
 def licenses() -> dict[str, str]:
     """
     Return the licences of third-party scripts.
@@ -97,12 +122,12 @@ def licenses() -> dict[str, str]:
 
 
 @cache
-def policy(scripts: tuple[str, ...], styles: str | None = None, *, has_forms: bool = False) -> str:
+def policy(scripts: tuple[str, ...], styles: str, *, has_forms: bool = False) -> str:
     """
     Return the content security policy: nothing but the page's own scripts and styles, by their digests.
 
     :param scripts: the page's scripts.
-    :param styles: the page's style sheet; None for that of :func:`style`.
+    :param styles: the page's style sheet.
     :param has_forms: whether the page may send forms to its own server.
     :returns: the policy, for a ``meta`` element or a header.
     """
@@ -111,7 +136,7 @@ def policy(scripts: tuple[str, ...], styles: str | None = None, *, has_forms: bo
         [
             "default-src 'none'",
             f"script-src {' '.join(map(_digest, scripts))}",
-            f"style-src {' '.join(map(_digest, (style() if styles is None else styles, *brought)))}",
+            f"style-src {' '.join(map(_digest, (styles, *brought)))}",
             "base-uri 'none'",
             "form-action 'self'" if has_forms else "form-action 'none'",
             # Scripts may set text and attributes, but nothing that would be read as markup or run.

@@ -25,6 +25,7 @@ from airflow_provider_mediaops.cluster.page.tables import (
     thread_table,
     used,
 )
+from airflow_provider_mediaops.cluster.page.task_tables import task_section
 from airflow_provider_mediaops.cluster.page.text import count, excerpt, figure, listed, readable
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.folded import Tally
     from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport
     from airflow_provider_mediaops.cluster.models import NodeCpu
+    from airflow_provider_mediaops.cluster.running_tasks.model import RunningTasks
 
 #: The maximum number of characters of the raw texts on a page, over all captures.
 MOST_TEXT = 1_000_000
@@ -94,6 +96,11 @@ class ShownCapture(Protocol):
         """Why it was taken; empty if it is unknown."""
         ...
 
+    @property
+    def running_tasks(self) -> RunningTasks | None:
+        """The tasks that ran on its nodes meanwhile; None if nobody asked for them."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class PageCapture:
@@ -106,6 +113,7 @@ class PageCapture:
     remarks: tuple[str, ...] = ()
     path: str | None = None
     cause: str = ""
+    running_tasks: RunningTasks | None = None
 
     @property
     def tally(self) -> Tally:
@@ -169,12 +177,12 @@ def page(
         style=style,
         first_scripts=around.scripts,
         scripts=scripts,
-        licenses=page_assets.licenses(),
+        licenses=page_assets.licenses() if drawing.drawn else {},
         captures=shown,
         understood=any(capture["understood"] for capture in shown),
         sampled=next((capture["sampled"] for capture in shown if capture["sampled"]), ""),
-        cause=readable(captures[0].cause),
         taken_for=_named(taken_for) if taken_for else (),
+        generator=page_assets.GENERATOR,
         version=__version__,
         flame=drawing,
         flame_left_out=f"{100 * drawing.left_out_part:.1f} %",
@@ -220,6 +228,8 @@ def _findings(
         "methods": method_table(found),
         "by_node": node_table(found, readings, cores),
         "by_thread": thread_table(found),
+        "cause": readable(captures[0].cause),
+        "tasks": task_section(labels, (capture.running_tasks for capture in captures)),
         "changes": change_tables(found, labels) if len(captures) > 1 else (),
     }
 

@@ -90,9 +90,8 @@ class FlameStacks:
         :param labels: the names of the captures.
         """
         facts = {"labels": labels, "unit": self._measure.unit, "names": list(self._names), "stacks": self._kept}
-        written = json.dumps(facts, ensure_ascii=False, separators=(",", ":"))
         drawn = sum(map(len, self._kept))
-        return FlameData(written.translate(_ESCAPES), drawn, self._left_out, self._left_out_part)
+        return FlameData(harmless_json(facts), drawn, self._left_out, self._left_out_part)
 
 
 def _parts(report: HotThreadsReport, measure: Measure) -> list[tuple[tuple[str, ...], float]]:
@@ -106,3 +105,12 @@ def _parts(report: HotThreadsReport, measure: Measure) -> list[tuple[tuple[str, 
             path = (readable(stack.node), readable(stack.pool), readable(stack.thread), *methods)
             parts[path] = parts.get(path, 0.0) + stack.part
     return sorted(parts.items(), key=lambda item: -item[1])
+
+
+def harmless_json(value: object) -> str:
+    """
+    Write JSON that can stand within a script element.
+
+    :param value: plain values.
+    """
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).translate(_ESCAPES)

@@ -99,7 +99,7 @@ def _hot_table(
             (
                 name(heat),
                 _amount(heat.peak, heats[0].peak, found.measure),
-                _number(heat.threads),
+                number_cell(heat.threads),
                 _where(heat),
             )
             for heat in heats[:MOST_ROWS]
@@ -154,10 +154,10 @@ def node_table(found: Comparison, readings: Mapping[str, Sequence[NodeCpu] | Non
         rows=tuple(
             (
                 Cell(text=readable(name)),
-                *([_number(known.get(name))] if known else []),
+                *([number_cell(known.get(name))] if known else []),
                 *(_cpu(cpus.get(name)) for cpus in read.values()),
                 _threads_amount(heats.get(name), highest, found.measure, known.get(name)),
-                _number(heats[name].threads if name in heats else 0),
+                number_cell(heats[name].threads if name in heats else 0),
             )
             for name in names[:_MOST_NODES]
         ),
@@ -180,8 +180,14 @@ def _threads_amount(heat: Heat | None, highest: float, measure: Measure, cores: 
     return _amount(heat.peak, highest, measure, whole)
 
 
-def _number(number: int | None) -> Cell:
-    return Cell(text="unknown", number=-1) if number is None else Cell(text=f"{number:,}", number=number)
+def number_cell(number: int | None, unknown: str = "unknown") -> Cell:
+    """
+    Return the cell of a whole number.
+
+    :param number: the number.
+    :param unknown: the text in its place if it is None.
+    """
+    return Cell(text=unknown, number=-1) if number is None else Cell(text=f"{number:,}", number=number)
 
 
 def method_cell(method: str) -> Cell:

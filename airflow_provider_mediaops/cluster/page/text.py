@@ -29,15 +29,16 @@ class Excerpt(NamedTuple):
     left_out: int
 
 
-def readable(name: str) -> str:
+def readable(name: str, longest: int = _LONGEST_NAME) -> str:
     r"""
     Make one line of a name or a frame that may hold anything.
 
     :param name: as the cluster sent it.
+    :param longest: the maximum number of characters.
     :returns: with `\x0a` and the like for invisible characters, and an ellipsis after the longest text.
     """
-    shown = _UNSURE.sub(_seen, name[: _LONGEST_NAME + 1])
-    return shown if len(shown) <= _LONGEST_NAME else f"{shown[: _LONGEST_NAME - 1]}…"
+    shown = _UNSURE.sub(_seen, name[: longest + 1])
+    return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"
 
 
 def excerpt(text: str, most: int) -> Excerpt:

@@ -227,7 +227,7 @@ class TestStructure:
         document = made(capture(BUSY))
         tags = [tag for tag, _ in document.elements]
         (policy,) = [meta for meta in document.of("meta") if meta.get("http-equiv")]
-        assert policy["content"] == page_assets.policy(page_assets.scripts(with_flame_graph=True))
+        assert policy["content"] == page_assets.policy(page_assets.scripts(with_flame_graph=True), page_assets.style())
         assert tags[: tags.index("style")].count("meta") >= 2
         assert document.elements[3][1].get("http-equiv") == "Content-Security-Policy"
 

@@ -46,7 +46,10 @@ def test_all_licences_are_in_the_page() -> None:
 
 def test_the_policy_allows_these_scripts_and_styles_only() -> None:
     scripts = page_assets.scripts(with_flame_graph=True)
-    directives = {name: values for name, *values in (part.split() for part in page_assets.policy(scripts).split(";"))}
+    directives = {
+        name: values
+        for name, *values in (part.split() for part in page_assets.policy(scripts, page_assets.style()).split(";"))
+    }
     digests = [b64decode(value.removeprefix("'sha256-").removesuffix("'")) for value in directives["script-src"]]
     assert digests == [sha256(script.encode()).digest() for script in scripts]
     # Of the files of others, the digests are those of the table.
@@ -55,10 +58,10 @@ def test_the_policy_allows_these_scripts_and_styles_only() -> None:
     assert styles[0] == sha256(page_assets.style().encode()).digest()
     assert len(styles) == 2  # and that of the library
     assert directives["default-src"] == directives["base-uri"] == directives["form-action"] == ["'none'"]
-    assert "unsafe" not in page_assets.policy(scripts)
+    assert "unsafe" not in page_assets.policy(scripts, page_assets.style())
 
 
 def test_a_page_without_a_graph_allows_less() -> None:
     scripts = page_assets.scripts(with_flame_graph=False)
     assert len(scripts) == 1
-    assert page_assets.policy(scripts).count("sha256-") == 2
+    assert page_assets.policy(scripts, page_assets.style()).count("sha256-") == 2

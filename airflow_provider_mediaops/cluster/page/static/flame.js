@@ -4,9 +4,10 @@
   "use strict";
 
   const byId = (id) => document.getElementById(id);
-  const data = JSON.parse(byId("flame-data").textContent);
-  const captures = data.stacks.length;
-  const places = ["node", "pool", "thread"];
+  let data = JSON.parse(byId("flame-data").textContent);
+  let captures = data.stacks.length;
+  // What stands before the frames of a stack.
+  const places = data.places ?? ["node", "pool", "thread"];
   // There is nothing to choose where there is one capture.
   const chosen = (id, otherwise) => byId(id)?.value ?? otherwise;
 
@@ -196,6 +197,12 @@
     dress(current);
   });
   reset.addEventListener("click", () => graph.resetZoom());
+  // A page that draws other stacks at the reader's choice, of the same places, sends them.
+  document.addEventListener("flame-data", (event) => {
+    data = event.detail;
+    captures = data.stacks.length;
+    draw();
+  });
   byId("flame-controls").addEventListener("submit", (event) => event.preventDefault());
   byId("flame-controls").hidden = false;
   byId("flame-details").hidden = false;

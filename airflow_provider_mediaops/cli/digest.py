@@ -1,0 +1,69 @@
+"""``hot-threads --digest``: one page of many captures, as a task makes it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_mediaops.cli.files import STANDARD_INPUT, STANDARD_OUTPUT, absolute_path
+from airflow_provider_mediaops.cli.result import Fields, Line, Result, TextTable
+from airflow_provider_mediaops.cluster.digest.attempt import DigestAttempt, DigestPlan
+from airflow_provider_mediaops.cluster.digest.period import read_period
+from airflow_provider_mediaops.exceptions import InvalidArgumentError
+from airflow_provider_mediaops.storage.ownership import Owner
+
+if TYPE_CHECKING:
+    import argparse
+
+    from airflow_provider_mediaops.cli.terminal import Terminal
+
+_OTHERS = ("html", "folded", "json")
+
+
+def run(options: argparse.Namespace, terminal: Terminal) -> Result:
+    """
+    Make a digest. The same command resumes what a killed one has saved.
+
+    :param options: ``files``, ``digest``, ``since`` and ``until``.
+    :param terminal: shows how far it is, and which files are left out.
+    :returns: the result of the task; a damaged file is a problem.
+    :raises InvalidArgumentError: for options that do not go together, or a period that cannot be read.
+    :raises MediaOpsError: if there is no capture of that time, or another process writes the same digest.
+    :raises OSError: if a file cannot be read or written; the message names it.
+    """
+    if given := [f"--{name}" for name in _OTHERS if getattr(options, name) is not None]:
+        raise InvalidArgumentError(
+            f"--digest writes the page, JSON and folded stacks: leave out {' and '.join(given)}."
+        )
+    if STANDARD_INPUT in options.files or options.digest == STANDARD_OUTPUT:
+        raise InvalidArgumentError(
+            "--digest reads folders and files, and writes several files: - cannot be one of them."
+        )
+    period = read_period(options.since, options.until, datetime.now(timezone.utc))
+    sources = tuple(absolute_path(file) for file in options.files)
+    plan = DigestPlan(sources, absolute_path(options.digest), period)
+    parameters = json.dumps([sources, options.since, options.until])
+    owner = Owner("airflow mediaops hot-threads --digest", hashlib.sha256(parameters.encode()).hexdigest())
+    attempt = DigestAttempt(plan, owner, log=terminal.say, warn=lambda text: terminal.say(text, "bad"), repeats=True)
+    found = attempt.run()
+    return Result(found, _parts(found), problem=bool(found["damaged"]))
+
+
+def _parts(found: dict[str, Any]) -> list[Line | Fields | TextTable]:
+    series = {f"{name} captures": number for name, number in found["series"].items() if number}
+    frames = [
+        (
+            frame["series"],
+            frame["frame"],
+            f"{frame['captures']:,} of {frame['of']:,}",
+            f"{frame['share_percent']:.1f} %",
+        )
+        for frame in found["frames"]
+    ]
+    return [
+        Line(found["headline"], "title"),
+        Fields({**series, "of another time": found["outside"] or None, "left out": found["damaged"] or None}),
+        TextTable(("Captures", "Top frame", "Seen in", "Share"), frames),
+    ]

@@ -1,0 +1,177 @@
+"""Sum up one capture by frame, thread pool and stack, under names that mean the same in every run of every node."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+from airflow_provider_mediaops.cluster.comparison import NO_STACK, method_of
+from airflow_provider_mediaops.cluster.digest.rows import FrameRow, TaskRow
+from airflow_provider_mediaops.cluster.folded import Measure, measures, stacks
+from airflow_provider_mediaops.cluster.plain_values import list_of, mapping_of, number_of, text_of
+from airflow_provider_mediaops.json_text import storable
+
+if TYPE_CHECKING:
+    from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport, Kind
+
+KeyT = TypeVar("KeyT")
+
+Series = Literal["scheduled", "spike", "unknown"]
+"""Captures at high CPU show other things than those of a schedule: they are never summed up together."""
+
+TimeSource = Literal["capture", "report", "file"]
+"""Where the time of a capture is from: its JSON file, the time that the nodes print, or the time of its file."""
+
+#: The captures of a spike, and those of a schedule, by the reason in their JSON files.
+SERIES_OF_REASON: dict[str | None, Series] = {"spike": "spike", "at_once": "scheduled", "time_limit": "scheduled"}
+
+# Names that the compiler or the JVM numbers.
+_NUMBERED = re.compile(r"(lambda\$\w+?|GeneratedMethodAccessor|GeneratedConstructorAccessor|\$Proxy)\$?[0-9]{1,9}\b")
+_REMEMBERED_FRAMES = 50_000
+# Of a deeper stack, such as a recursion, only the outermost and innermost frames are kept.
+_DEEPEST = 250
+_LONGEST_NAME = 500
+# A task may have run for weeks; anything beyond is no figure.
+_HIGHEST_FIGURE = 1e15
+
+
+@dataclass(slots=True, kw_only=True)
+class CaptureSums:
+    """
+    The sums of one capture.
+
+    :param path: its file, for people: a path below the source.
+    :param time: when it was taken, in seconds since 1970.
+    :param time_source: where that time is from.
+    :param series: whether it was taken at a spike.
+    :param kind: what its threads were sampled for.
+    :param amount: the amounts of all threads of this kind, in percent or bytes.
+    :param threads: their number.
+    :param frames: the sums of each frame on top of a stack.
+    :param pools: amount and threads of each thread pool.
+    :param stacks: amount and threads of each stack: the pool, then the frames from the outermost on.
+    :param tasks: the groups of tasks that ran meanwhile, by action, opaque id, index and shape.
+    """
+
+    path: str
+    time: float
+    time_source: TimeSource
+    series: Series
+    kind: Kind
+    amount: float = 0.0
+    threads: float = 0.0
+    frames: dict[str, FrameRow] = field(default_factory=dict)
+    pools: dict[str, list[float]] = field(default_factory=dict)
+    stacks: dict[tuple[str, ...], list[float]] = field(default_factory=dict)
+    tasks: dict[tuple[str, ...], TaskRow] = field(default_factory=dict)
+
+
+def sums_of(
+    report: HotThreadsReport,
+    *,
+    path: str,
+    time: float,
+    time_source: TimeSource = "capture",
+    series: Series = "unknown",
+    tasks: dict[tuple[str, ...], TaskRow] | None = None,
+) -> CaptureSums:
+    """
+    Sum up a capture.
+
+    Threads of the most frequent kind count. Amounts are in percent (of memory, in bytes) whatever they are, so that
+    captures can be added up: a report without any figure above zero has only its threads.
+
+    :param report: the report.
+    :param path: its file, for people.
+    :param time: when it was taken, in seconds since 1970.
+    :param time_source: where that time is from.
+    :param series: whether it was taken at a spike.
+    :param tasks: the groups of tasks that ran meanwhile.
+    :returns: the sums.
+    """
+    kind = measures([report])[0].kind
+    sums = CaptureSums(path=path, time=time, time_source=time_source, series=series, kind=kind, tasks=tasks or {})
+    for stack in stacks(report, Measure(kind, "bytes" if kind == "mem" else "percent")):
+        share = stack.snapshots / stack.taken
+        part = stack.amount * share
+        names = stable_methods(stack.frames)
+        _add(sums.pools, stack.pool, part, share)
+        _add(sums.stacks, (stack.pool, *names), part, share)
+        top = names[-1] if names else NO_STACK
+        row = sums.frames.get(top)
+        if row is None:
+            row = sums.frames[top] = FrameRow(1, time, time)
+        row.amount += part
+        row.threads += share
+        row.pools[stack.pool] = row.nodes[stack.node] = 1
+        sums.amount += part
+        sums.threads += share
+    return sums
+
+
+def task_rows(running: object, time: float) -> dict[tuple[str, ...], TaskRow]:
+    """
+    Return the groups of tasks that ran during a capture.
+
+    :param running: ``running_tasks`` of its JSON file, of any version.
+    :param time: when it was taken, in seconds since 1970.
+    :returns: a row for each group, by action, opaque id, index and shape; those of several nodes are one.
+    """
+    rows: dict[tuple[str, ...], TaskRow] = {}
+    for node in list_of(mapping_of(running).get("nodes")):
+        label = _text(node, "node") or _text(node, "node_id") or "(no node)"
+        for group in list_of(mapping_of(node).get("groups")):
+            key = tuple(_text(group, name) for name in ("action", "opaque_id", "index", "shape"))
+            pool = _text(group, "pool")
+            row = rows.setdefault(key, TaskRow(1, time, time))
+            row.running += int(_figure(group, "running"))
+            row.queued += int(_figure(group, "queued"))
+            row.longest_ms = max(row.longest_ms, _figure(group, "longest_ms"))
+            row.cpu_ms += _figure(group, "cpu_ms")
+            row.nodes[label] = 1
+            if pool:
+                row.pools[pool] = 1
+    return rows
+
+
+def _text(value: object, name: str) -> str:
+    return storable(text_of(mapping_of(value).get(name)) or "", _LONGEST_NAME)
+
+
+def _figure(value: object, name: str) -> float:
+    return max(0.0, number_of(mapping_of(value).get(name), _HIGHEST_FIGURE) or 0.0)
+
+
+@lru_cache(_REMEMBERED_FRAMES)
+def stable_method(frame: str) -> str:
+    """
+    Return the method of a frame without anything that changes from run to run or from build to build.
+
+    :param frame: such as `app//org.x.Y.lambda$run$3(Y.java:12)`.
+    :returns: class and method, without module, line, and the numbers of lambdas, proxies and accessors.
+    """
+    return _NUMBERED.sub(r"\1", method_of(frame))
+
+
+def stable_methods(frames: tuple[str, ...]) -> tuple[str, ...]:
+    """
+    Return the methods of a stack, as :func:`stable_method` does.
+
+    :param frames: the frames, outermost first.
+    :returns: the methods; of a very deep stack, the outermost and the innermost ones.
+    """
+    if len(frames) > _DEEPEST:
+        half = _DEEPEST // 2
+        return (*stable_methods(frames[:half]), "… frames left out …", *stable_methods(frames[-half:]))
+    return tuple(map(stable_method, frames))
+
+
+def _add(sums: dict[KeyT, list[float]], key: KeyT, amount: float, threads: float) -> None:
+    known = sums.get(key)
+    if known is None:
+        sums[key] = [amount, threads]
+    else:
+        known[0] += amount
+        known[1] += threads

@@ -1,0 +1,378 @@
+"""What a digest finds: recurring frames against the period before, groups of tasks, a headline, the task's result."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_mediaops.cluster.comparison import NO_STACK, WAITING
+from airflow_provider_mediaops.cluster.digest.profile import MOST_STACKS
+from airflow_provider_mediaops.cluster.folded import on_one_line
+from airflow_provider_mediaops.json_text import storable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from airflow_provider_mediaops.cluster.digest.model import Digest, ProfileKey
+    from airflow_provider_mediaops.cluster.digest.period import Period
+    from airflow_provider_mediaops.cluster.digest.profile import Frames, Profile
+    from airflow_provider_mediaops.cluster.digest.rows import FrameRow, TaskRow
+
+_SERIES_WORDS = {
+    "scheduled": "scheduled captures",
+    "spike": "captures at spikes",
+    "unknown": "captures of unknown reason",
+}
+#: The name of what all pruned stacks of a pool make up.
+PRUNED = "(rare stacks)"
+
+_MOST_FRAMES = 200
+_MOST_GONE = 50
+_MOST_TASKS = 200
+_MOST_PLACES = 5
+_MOST_IN_RESULT = 5
+_MOST_DAMAGED_IN_RESULT = 20
+_LONGEST_NAME = 300
+_LONGEST_HEADLINE = 600
+_NEW_IN_HEADLINE = 3
+_USED = {"cpu": "the CPU", "wait": "the waiting", "block": "the blocking", "mem": "the memory"}
+
+
+def keys_of(digest: Digest) -> list[ProfileKey]:
+    """
+    Return the keys of the profiles in the order in which they are shown: by series, then the kind of most captures.
+
+    :param digest: the digest.
+    """
+    order = list(_SERIES_WORDS)
+    return sorted(digest.profiles, key=lambda key: (order.index(key[0]), -digest.profiles[key].frames.captures, key[1]))
+
+
+def series_label(series: str, kind: str) -> str:
+    """
+    Return how the captures of a profile are called.
+
+    :param series: the series.
+    :param kind: what its threads were sampled for.
+    :returns: such as ``captures at spikes``, with the kind if it is not CPU.
+    """
+    return _SERIES_WORDS[series] + ("" if kind == "cpu" else f" ({kind})")
+
+
+def unit_of(amount: float, kind: str) -> str:
+    """
+    Return the unit of a profile's figures.
+
+    :param amount: the sum of all its amounts.
+    :param kind: what its threads were sampled for.
+    :returns: ``percent`` or ``bytes``; ``threads`` if no report printed a figure above zero.
+    """
+    return "threads" if not amount else "bytes" if kind == "mem" else "percent"
+
+
+def document_of(digest: Digest, period: Period, sources: Iterable[str]) -> dict[str, Any]:
+    """
+    Return the digest as the JSON file has it.
+
+    :param digest: the digest.
+    :param period: the time that it covers.
+    :param sources: the folders, patterns and files.
+    :returns: plain values of a bounded size.
+    """
+    before = period.before
+    return {
+        "digest": {
+            "since": moment(period.since),
+            "until": moment(period.until),
+            "before": before and {"since": moment(before[0]), "until": moment(before[1])},
+            "source": list(sources),
+            "headline": headline_of(digest, period),
+            "captures": digest.captures,
+            "outside": digest.outside,
+            "time_from": digest.time_sources,
+            "damaged": digest.damaged_count,
+            "span_seconds": digest.width,
+        },
+        "profiles": [_profile(digest, key) for key in keys_of(digest)],
+        "damaged": [{"file": file, "reason": reason} for file, reason in digest.damaged],
+    }
+
+
+def _profile(digest: Digest, key: ProfileKey) -> dict[str, Any]:
+    profile, before = digest.profiles[key], digest.before.get(key)
+    return {
+        "series": key[0],
+        "kind": key[1],
+        "unit": unit_of(profile.frames.amount, key[1]),
+        "captures": profile.frames.captures,
+        "captures_before": before.captures if before else 0,
+        "first": moment(profile.first),
+        "last": moment(profile.last),
+        "frames": [_frame(name, row, profile.frames, before) for name, row in _ranked(profile.frames)[:_MOST_FRAMES]],
+        "frames_may_lack": profile.frames.rows.error,
+        "gone": _gone(profile.frames, before),
+        "pools": [
+            {
+                "pool": pool,
+                "share_percent": _share(amount, threads, profile.frames),
+                "spans": [
+                    {"since": moment(span), "captures": cell.captures, "amount": cell.amount, "threads": cell.threads}
+                    for span, cell in sorted(profile.cells[pool].items())
+                ],
+            }
+            for pool, amount, threads in profile.pools()
+        ],
+        "spans": [
+            {"since": moment(span), "captures": sizes[0], "amount": sizes[1], "threads": sizes[2]}
+            for span, sizes in sorted(profile.spans.items())
+        ],
+        "tasks": [_task(names, row, profile) for names, row in profile.tasks.ranked()[:_MOST_TASKS]],
+        "tasks_may_lack": profile.tasks.error,
+        "captures_with_tasks": profile.captures_with_tasks,
+    }
+
+
+def _ranked(frames: Frames) -> list[tuple[str, FrameRow]]:
+    """Return the frames: those at work first, in the order of their captures; those in which threads wait last."""
+    ranked = [(key[0], row) for key, row in frames.rows.ranked()]
+    return sorted(ranked, key=lambda item: _is_wait(item[0]))
+
+
+def _is_wait(name: str) -> bool:
+    return name in WAITING or name == NO_STACK
+
+
+def _frame(name: str, row: FrameRow, frames: Frames, before: Frames | None) -> dict[str, Any]:
+    earlier = before.rows.rows.get((name,)) if before else None
+    seen = earlier.captures if earlier else 0
+    return {
+        "frame": name,
+        "waits": name in WAITING,
+        "captures": row.captures,
+        "of": frames.captures,
+        "share_percent": _share(row.amount, row.threads, frames),
+        "amount": row.amount,
+        "threads": row.threads,
+        "pools": _most(row.pools),
+        "nodes": len(row.nodes),
+        "node_names": list(_most(row.nodes)),
+        "first": moment(row.first),
+        "last": moment(row.last),
+        "captures_before": seen if before else None,
+        "of_before": before.captures if before else None,
+        # A frame that was dropped from the rows of the period before may have been there.
+        "new": bool(before and not seen and not before.rows.error),
+    }
+
+
+def _gone(frames: Frames, before: Frames | None) -> list[dict[str, Any]]:
+    if before is None or frames.rows.error:
+        return []
+    gone = [(name, row) for name, row in _ranked(before) if (name,) not in frames.rows.rows]
+    return [
+        {
+            "frame": name,
+            "waits": name in WAITING,
+            "captures_before": row.captures,
+            "of_before": before.captures,
+            "share_percent_before": _share(row.amount, row.threads, before),
+            "pools": _most(row.pools),
+            "last": moment(row.last),
+        }
+        for name, row in gone[:_MOST_GONE]
+    ]
+
+
+def _task(names: tuple[str, ...], row: TaskRow, profile: Profile) -> dict[str, Any]:
+    action, opaque_id, index, shape = names
+    return {
+        "action": action,
+        "opaque_id": opaque_id or None,
+        "index": index or None,
+        "shape": shape or None,
+        "captures": row.captures,
+        "of": profile.captures_with_tasks,
+        "running": row.running,
+        "queued": row.queued,
+        "longest_ms": row.longest_ms,
+        "cpu_ms": row.cpu_ms,
+        "pools": _most(row.pools),
+        "nodes": len(row.nodes),
+        "first": moment(row.first),
+        "last": moment(row.last),
+    }
+
+
+def _share(amount: float, threads: float, frames: Frames) -> float:
+    """Return the share of all captures together, in percent; by threads if nothing was measured."""
+    part, whole = (amount, frames.amount) if frames.amount else (threads, frames.threads)
+    return round(100 * part / whole, 2) if whole else 0.0
+
+
+def _most(counts: dict[str, int]) -> dict[str, int]:
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_MOST_PLACES])
+
+
+def moment(time: float | None) -> str | None:
+    """
+    Return a time in ISO 8601, in UTC.
+
+    :param time: seconds since 1970; None for no time.
+    """
+    return None if time is None else datetime.fromtimestamp(time, timezone.utc).isoformat(timespec="seconds")
+
+
+def headline_of(digest: Digest, period: Period) -> str:
+    """
+    Return one or two sentences that can be posted: the most recurrent frame of each series, and what is new.
+
+    :param digest: the digest.
+    :param period: the time that it covers.
+    """
+    firsts = [profile.first for profile in digest.profiles.values()]
+    lasts = [profile.last for profile in digest.profiles.values()]
+    since = period.since if period.since is not None else min(firsts, default=None)
+    until = period.until if period.until is not None else max(lasts, default=None)
+    days = f"{(moment(since) or '')[:10]} to {(moment(until) or '')[:10]}"
+    parts: list[str] = []
+    new: list[str] = []
+    for key in keys_of(digest):
+        found = _profile_frames(digest, key)
+        label = series_label(*key)
+        captures = digest.profiles[key].frames.captures
+        top = next((frame for frame in found if not _is_wait(frame["frame"])), None)
+        if top is None:
+            parts.append(f"no frame at work in {captures:,} {label}")
+            continue
+        pool = next(iter(top["pools"]))
+        parts.append(
+            f"{short_name(top['frame'])} in {top['captures']:,} of {captures:,} {label}, "
+            f"{top['share_percent']:.1f} % of {_USED[key[1]]}, pool {pool}"
+        )
+        new += [short_name(frame["frame"]) for frame in found if frame["new"] and not _is_wait(frame["frame"])]
+    names = list(dict.fromkeys(new))
+    sentence = f"Hot threads, {days}: {'; '.join(parts)}."
+    if names:
+        more = f" and {len(names) - _NEW_IN_HEADLINE} more" if len(names) > _NEW_IN_HEADLINE else ""
+        sentence += f" New against the period before: {', '.join(names[:_NEW_IN_HEADLINE])}{more}."
+    return storable(on_one_line(sentence).replace(r"\x3b", ";"), _LONGEST_HEADLINE)
+
+
+def _profile_frames(digest: Digest, key: ProfileKey) -> list[dict[str, Any]]:
+    frames, before = digest.profiles[key].frames, digest.before.get(key)
+    return [_frame(name, row, frames, before) for name, row in _ranked(frames)[:_MOST_FRAMES]]
+
+
+def short_name(method: str) -> str:
+    """
+    Return class and method without the package.
+
+    :param method: such as ``org.x.Y.run``.
+    """
+    return ".".join(method.rsplit(".", 2)[-2:])[:_LONGEST_NAME]
+
+
+def result_of(document: dict[str, Any], paths: dict[str, str]) -> dict[str, Any]:
+    """
+    Return the result of a task: a few plain values.
+
+    :param document: the JSON file.
+    :param paths: the files by format.
+    :returns: the values; the text of queries is not among them.
+    """
+    facts, profiles = document["digest"], document["profiles"]
+    series = dict.fromkeys(_SERIES_WORDS, 0)
+    for profile in profiles:
+        series[profile["series"]] += profile["captures"]
+    return {
+        "path": paths["html"],
+        "paths": paths,
+        "headline": facts["headline"],
+        "since": facts["since"],
+        "until": facts["until"],
+        "first": min(profile["first"] for profile in profiles),
+        "last": max(profile["last"] for profile in profiles),
+        "captures": facts["captures"],
+        "series": series,
+        "outside": facts["outside"],
+        "damaged": facts["damaged"],
+        "damaged_files": [
+            {name: storable(text, _LONGEST_NAME) for name, text in each.items()}
+            for each in document["damaged"][:_MOST_DAMAGED_IN_RESULT]
+        ],
+        "frames": [frame for profile in profiles for frame in _result_frames(profile)],
+        "tasks": [task for profile in profiles for task in _result_tasks(profile)],
+    }
+
+
+def _result_frames(profile: dict[str, Any]) -> list[dict[str, Any]]:
+    figures = ("captures", "of", "share_percent", "nodes", "new")
+    return [
+        {
+            "series": profile["series"],
+            "kind": profile["kind"],
+            "frame": storable(frame["frame"], _LONGEST_NAME),
+            **{name: frame[name] for name in figures},
+            "pools": [storable(pool, _LONGEST_NAME) for pool in frame["pools"]],
+        }
+        for frame in [each for each in profile["frames"] if not each["waits"]][:_MOST_IN_RESULT]
+    ]
+
+
+def _result_tasks(profile: dict[str, Any]) -> list[dict[str, Any]]:
+    names, figures = ("action", "opaque_id", "index"), ("captures", "of", "cpu_ms", "longest_ms")
+    return [
+        {
+            "series": profile["series"],
+            **{name: task[name] and storable(task[name], _LONGEST_NAME) for name in names},
+            **{name: task[name] for name in figures},
+        }
+        for task in profile["tasks"][:_MOST_IN_RESULT]
+    ]
+
+
+def folded_of(digest: Digest) -> str:
+    """
+    Return the stacks for flame-graph tools: ``series;pool;outermost frame;…;innermost frame weight``.
+
+    The weight is the sum over all captures. Captures of different series or kinds are under different roots.
+
+    :param digest: the digest.
+    :returns: the lines, the heaviest first; those of a pool that were pruned are one.
+    """
+    lines: list[str] = []
+    for key in keys_of(digest):
+        profile = digest.profiles[key]
+        place = 0 if profile.frames.amount else 1
+        root = key[0] if key[1] == "cpu" else f"{key[0]} {key[1]}"
+        for path, weight in stacks_of(profile, place):
+            if weight > 0:
+                lines.append(f"{';'.join(map(on_one_line, (root, *path)))} {max(1, round(weight))}\n")
+    return "".join(lines)
+
+
+def stacks_of(profile: Profile, place: int) -> list[tuple[tuple[str, ...], float]]:
+    """
+    Return the stacks over all time, the heaviest first, then those of each pool that were pruned, as one.
+
+    :param profile: the profile.
+    :param place: 0 for amounts, 1 for threads.
+    """
+    kept = [(path, sum(sizes[place] for sizes in spans.values())) for path, spans in kept_stacks(profile)]
+    left = {pool: sizes[place] for pool, *sizes in profile.pools()}
+    for path, weight in kept:
+        if path[0] in left:
+            left[path[0]] -= weight
+    # Beyond what sums of rounded figures differ by.
+    return kept + [
+        ((pool, PRUNED), weight) for pool, weight in left.items() if weight > 1e-6 * (1 + profile.frames.amount)
+    ]
+
+
+def kept_stacks(profile: Profile) -> list[tuple[tuple[str, ...], dict[int, list[float]]]]:
+    """
+    Return the stacks that are shown, the heaviest first: as many as are kept in any case.
+
+    :param profile: the profile.
+    """
+    return profile.heaviest_stacks()[:MOST_STACKS]

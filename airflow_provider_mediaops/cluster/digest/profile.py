@@ -1,0 +1,287 @@
+"""The profile of one series of captures: recurring frames, thread pools over time, stacks, groups of tasks."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from airflow_provider_mediaops.cluster.digest.rows import BoundedRows, FrameRow, TaskRow
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from airflow_provider_mediaops.cluster.digest.capture_sums import CaptureSums
+
+# Each of these is a number that is kept: twice as many are counted before the rest is dropped.
+#: How many frames and groups of tasks are kept, by the number of their captures.
+MOST_ROWS = 2_000
+#: How many stacks are kept, by their amounts.
+MOST_STACKS = 1_500
+#: How many thread pools have a row of their own; the smallest beyond them are summed up as :data:`OTHER_POOLS`.
+MOST_POOLS = 100
+#: How many captures of a pool at a time are named: those in which it was hottest.
+MOST_NAMED = 3
+OTHER_POOLS = "(other pools)"
+
+
+class NamedCapture(NamedTuple):
+    """
+    A capture that a cell names.
+
+    :param amount: the amount of the pool's threads in it.
+    :param threads: their number.
+    :param time: when it was taken, in seconds since 1970.
+    :param path: its file, for people.
+    """
+
+    amount: float
+    threads: float
+    time: float
+    path: str
+
+
+class Cell:
+    """
+    The sums of one thread pool in one span of time.
+
+    :param captures: the number of captures that show the pool.
+    :param amount: the amount of its threads.
+    :param threads: their number.
+    :param named: the captures in which it was hottest, the hottest first.
+    """
+
+    __slots__ = ("amount", "captures", "named", "threads")
+
+    def __init__(
+        self, captures: int = 0, amount: float = 0.0, threads: float = 0.0, named: Iterable[Iterable[Any]] | None = None
+    ) -> None:
+        self.captures = captures
+        self.amount = amount
+        self.threads = threads
+        # As they come from JSON, they are lists.
+        self.named = [NamedCapture(*each) for each in named or ()]
+
+    def merge(self, other: Cell) -> None:
+        """Add the sums of other captures."""
+        self.captures += other.captures
+        self.amount += other.amount
+        self.threads += other.threads
+        hottest = sorted(
+            [*self.named, *other.named], key=lambda each: (-each.amount, -each.threads, each.time, each.path)
+        )
+        self.named = hottest[:MOST_NAMED]
+
+    def to_list(self) -> list[Any]:
+        """Return the sums as plain values."""
+        return [self.captures, self.amount, self.threads, self.named]
+
+
+class Frames:
+    """The frames of some captures, and how many captures they are."""
+
+    def __init__(self) -> None:
+        self.captures = 0
+        #: The amounts of all threads, and their number.
+        self.amount = self.threads = 0.0
+        self.rows: BoundedRows[FrameRow] = BoundedRows(FrameRow, MOST_ROWS)
+
+    def add(self, sums: CaptureSums) -> None:
+        """
+        Add a capture.
+
+        :param sums: its sums.
+        """
+        self.captures += 1
+        self.amount += sums.amount
+        self.threads += sums.threads
+        for name, row in sums.frames.items():
+            self.rows.add((name,), row)
+        self.rows.prune()
+
+    def merge(self, other: Frames) -> None:
+        """Add other captures."""
+        self.captures += other.captures
+        self.amount += other.amount
+        self.threads += other.threads
+        self.rows.merge(other.rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the frames as plain values."""
+        totals = {"captures": self.captures, "amount": self.amount, "threads": self.threads}
+        return {**totals, "frames": self.rows.to_dict()}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Frames:
+        """Return the frames of the values from :meth:`to_dict`."""
+        frames = cls()
+        frames.captures, frames.amount, frames.threads = values["captures"], values["amount"], values["threads"]
+        frames.rows.read(values["frames"])
+        return frames
+
+
+class Profile:
+    """
+    The sums of the captures of one series and one kind. It is bounded, whatever the number of captures.
+
+    :param width: the length of a span of time, in seconds.
+    """
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        self.frames = Frames()
+        self.tasks: BoundedRows[TaskRow] = BoundedRows(TaskRow, MOST_ROWS)
+        #: The number of captures that know which tasks ran.
+        self.captures_with_tasks = 0
+        self.first, self.last = math.inf, -math.inf
+        #: By the beginning of a span of time: captures, amount and threads.
+        self.spans: dict[int, list[float]] = {}
+        #: By thread pool and span.
+        self.cells: dict[str, dict[int, Cell]] = {}
+        #: By stack and span: amount and threads.
+        self.stacks: dict[tuple[str, ...], dict[int, list[float]]] = {}
+
+    def add(self, sums: CaptureSums) -> None:
+        """
+        Add a capture.
+
+        :param sums: its sums.
+        """
+        span = self.span_of(sums.time)
+        self.frames.add(sums)
+        self.first, self.last = min(self.first, sums.time), max(self.last, sums.time)
+        _add(self.spans, span, [1, sums.amount, sums.threads])
+        for pool, (amount, threads) in sums.pools.items():
+            cell = Cell(1, amount, threads, [(amount, threads, sums.time, sums.path)])
+            self._cell(pool, span).merge(cell)
+        for path, sizes in sums.stacks.items():
+            _add(self.stacks.setdefault(path, {}), span, sizes)
+        if sums.tasks:
+            self.captures_with_tasks += 1
+            for key, row in sums.tasks.items():
+                self.tasks.add(key, row)
+        self._prune()
+
+    def span_of(self, time: float) -> int:
+        """
+        Return the span in which a time is.
+
+        :param time: seconds since 1970.
+        :returns: its beginning.
+        """
+        return int(time // self.width) * self.width
+
+    def widen(self, width: int) -> None:
+        """
+        Join spans to longer ones.
+
+        :param width: the new length, a multiple of the old one.
+        """
+        if width == self.width:
+            return
+        self.width = width
+        spans, cells, stacks = self.spans, self.cells, self.stacks
+        self.spans, self.cells, self.stacks = {}, {}, {}
+        for span, sizes in spans.items():
+            _add(self.spans, self.span_of(span), sizes)
+        for pool, row in cells.items():
+            for span, cell in row.items():
+                self._cell(pool, self.span_of(span)).merge(cell)
+        for path, found in stacks.items():
+            joined = self.stacks.setdefault(path, {})
+            for span, sizes in found.items():
+                _add(joined, self.span_of(span), sizes)
+
+    def merge(self, other: Profile) -> None:
+        """
+        Add other captures.
+
+        :param other: their profile, with spans of the same length.
+        """
+        self.frames.merge(other.frames)
+        self.tasks.merge(other.tasks)
+        self.captures_with_tasks += other.captures_with_tasks
+        self.first, self.last = min(self.first, other.first), max(self.last, other.last)
+        for span, sizes in other.spans.items():
+            _add(self.spans, span, sizes)
+        for pool, row in other.cells.items():
+            for span, cell in row.items():
+                self._cell(pool, span).merge(cell)
+        for path, found in other.stacks.items():
+            joined = self.stacks.setdefault(path, {})
+            for span, sizes in found.items():
+                _add(joined, span, sizes)
+        self._prune()
+
+    def pools(self) -> list[tuple[str, float, float]]:
+        """Return the thread pools with amount and threads, the hottest first."""
+        sums = [
+            (pool, sum(cell.amount for cell in row.values()), sum(cell.threads for cell in row.values()))
+            for pool, row in self.cells.items()
+        ]
+        return sorted(sums, key=lambda item: (-item[1], -item[2], item[0]))
+
+    def heaviest_stacks(self) -> list[tuple[tuple[str, ...], dict[int, list[float]]]]:
+        """Return the stacks, the heaviest first."""
+        return sorted(self.stacks.items(), key=lambda item: (*_heaviness(item[1]), item[0]))
+
+    def _cell(self, pool: str, span: int) -> Cell:
+        row = self.cells.setdefault(pool, {})
+        cell = row.get(span)
+        if cell is None:
+            cell = row[span] = Cell()
+        return cell
+
+    def _prune(self) -> None:
+        self.tasks.prune()
+        if len(self.stacks) > 2 * MOST_STACKS:
+            self.stacks = dict(self.heaviest_stacks()[:MOST_STACKS])
+        if len(self.cells) > 2 * MOST_POOLS:
+            for pool, _, _ in self.pools()[MOST_POOLS:]:
+                if pool != OTHER_POOLS:
+                    for span, cell in self.cells.pop(pool).items():
+                        self._cell(OTHER_POOLS, span).merge(cell)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the profile as plain values; each name of a stack is written once."""
+        names: dict[str, int] = {}
+        stacks = [
+            [[names.setdefault(name, len(names)) for name in path], list(found.items())]
+            for path, found in self.stacks.items()
+        ]
+        return {
+            "width": self.width,
+            **self.frames.to_dict(),
+            "tasks": self.tasks.to_dict(),
+            "captures_with_tasks": self.captures_with_tasks,
+            "first": self.first,
+            "last": self.last,
+            "spans": list(self.spans.items()),
+            "cells": [
+                [pool, [[span, cell.to_list()] for span, cell in row.items()]] for pool, row in self.cells.items()
+            ],
+            "names": list(names),
+            "stacks": stacks,
+        }
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Profile:
+        """Return the profile of the values from :meth:`to_dict`."""
+        profile = cls(values["width"])
+        profile.frames = Frames.from_dict(values)
+        profile.tasks.read(values["tasks"])
+        profile.captures_with_tasks = values["captures_with_tasks"]
+        profile.first, profile.last = values["first"], values["last"]
+        profile.spans = dict(values["spans"])
+        profile.cells = {pool: {span: Cell(*cell) for span, cell in row} for pool, row in values["cells"]}
+        names = values["names"]
+        profile.stacks = {tuple(names[number] for number in path): dict(found) for path, found in values["stacks"]}
+        return profile
+
+
+def _add(sums: dict[int, list[float]], span: int, sizes: list[float]) -> None:
+    known = sums.get(span)
+    sums[span] = list(sizes) if known is None else [one + other for one, other in zip(known, sizes, strict=True)]
+
+
+def _heaviness(found: dict[int, list[float]]) -> tuple[float, float]:
+    return -sum(sizes[0] for sizes in found.values()), -sum(sizes[1] for sizes in found.values())

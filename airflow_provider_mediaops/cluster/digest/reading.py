@@ -1,0 +1,219 @@
+"""Read one capture from its files: no more of them than is needed, and damaged ones with the reason."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from airflow_provider_mediaops.cluster.capture.json_head import JsonHead, read_head
+from airflow_provider_mediaops.cluster.digest.capture_sums import (
+    SERIES_OF_REASON,
+    CaptureSums,
+    TimeSource,
+    sums_of,
+    task_rows,
+)
+from airflow_provider_mediaops.cluster.digest.report_json import report_of_json
+from airflow_provider_mediaops.cluster.hot_threads.grammar import SAMPLING, read_timestamp
+from airflow_provider_mediaops.cluster.page.assets import DIGEST_GENERATOR, GENERATOR
+from airflow_provider_mediaops.cluster.report_files import MAX_REPORT_BYTES, NoReportError, read_report
+from airflow_provider_mediaops.json_text import parse_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from airflow_provider_mediaops.cluster.digest.period import Period
+    from airflow_provider_mediaops.cluster.digest.source import FoundCapture, SourceFile
+    from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport
+
+#: How many bytes of a JSON file are read for its head; if the tasks that ran take more room, the second number.
+HEAD_BYTES, MOST_HEAD_BYTES = 1 << 16, 1 << 22
+# Nodes print their own times, and the text begins with any of them.
+_CLOCK_SLACK_SECONDS = 3600.0
+_START_BYTES = 1 << 14
+# No report, deleted, or not readable by this user: the capture's other file may do.
+_UNUSABLE = (NoReportError, FileNotFoundError, PermissionError)
+_SAMPLING_TIME = re.compile(rf"{SAMPLING}([0-9T:.Z-]{{10,40}})".encode())
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """A capture of another time."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoCapture:
+    """A file that was never one of a capture: an earlier digest, or the page of another program."""
+
+
+@dataclass(frozen=True, slots=True)
+class Damaged:
+    """
+    A file that holds no capture.
+
+    :param reason: what is wrong with it, in words.
+    """
+
+    reason: str
+
+
+def read_capture(
+    files: FoundCapture, period: Period, warn: Callable[[str], None]
+) -> CaptureSums | Outside | NoCapture | Damaged:
+    """
+    Read a capture.
+
+    Its JSON file says when and why it was taken; if there is none, the report says when, and if it does not, the time
+    of the file counts. The JSON file also holds the report: it is read if the text is gone, or is another one by now.
+
+    :param files: its files.
+    :param period: the time that counts. Files that are certainly of another time are not read to their end.
+    :param warn: logs a warning about a text that does not count.
+    :returns: its sums; or why there are none.
+    :raises OSError: if a file cannot be read for another reason than that it is gone or forbidden.
+    """
+    try:
+        return _read(files, period, warn)
+    except _UNUSABLE as error:
+        return Damaged(_in_words(error))
+
+
+def belongs_to_capture(files: FoundCapture) -> bool:
+    """
+    Return whether one of the files is of a capture, so that nothing else may take its place.
+
+    :param files: files of one name.
+    :raises OSError: if one cannot be read.
+    """
+    try:
+        head = _head(files.json)
+        return (
+            files.text is not None
+            or not {"capture", "nodes"}.isdisjoint(head.values)
+            or (files.page is not None and _generator(files.page) == GENERATOR)
+        )
+    except NoReportError:
+        # A folder or a pipe is refused where it would be written.
+        return False
+
+
+def _read(
+    files: FoundCapture, period: Period, warn: Callable[[str], None]
+) -> CaptureSums | Outside | NoCapture | Damaged:
+    if files.page and not files.text and not files.json:
+        return _page_alone(files.page)
+    files, head = _with_head(files, warn)
+    if "digest" in head.values:
+        return NoCapture()
+    time, slack = head.taken.timestamp() if head.taken else None, 0.0
+    if time is None and files.text:
+        time, slack = _printed_time(files.text.read(_START_BYTES)), _CLOCK_SLACK_SECONDS
+    if time is not None and period.place_of(time, slack) == "outside":
+        return Outside()
+    used, report = _report(files, head, warn)
+    taken, source = _time(head, report, used)
+    if taken is None:
+        return Damaged("neither the report nor its store says when it was taken")
+    if period.place_of(taken) == "outside":
+        return Outside()
+    series = SERIES_OF_REASON.get(head.reason, "unknown")
+    tasks = task_rows(head.values.get("running_tasks"), taken)
+    return sums_of(report, path=used.name, time=taken, time_source=source, series=series, tasks=tasks)
+
+
+def _page_alone(page: SourceFile) -> NoCapture | Damaged:
+    if _generator(page) != GENERATOR:
+        return NoCapture()
+    return Damaged("it is a page whose capture is gone: a digest reads the .txt or .json file beside it")
+
+
+def _generator(page: SourceFile) -> str | None:
+    """Return which pages of this package a page is one of; None if it is of another program."""
+    start = page.read(_START_BYTES).decode("utf-8", "replace")
+    return next((made for made in (DIGEST_GENERATOR, GENERATOR) if f'name="generator" content="{made} ' in start), None)
+
+
+def _with_head(files: FoundCapture, warn: Callable[[str], None]) -> tuple[FoundCapture, JsonHead]:
+    """Return the files and the head of the JSON file: without that file if it cannot be read, and there is a text."""
+    try:
+        return files, _head(files.json)
+    except _UNUSABLE as error:
+        if files.text is None:
+            raise
+        warn(f"Read {files.text.name} without the .json file beside it: {_in_words(error)}.")
+        return files._replace(json=None), JsonHead()
+
+
+def _head(file: SourceFile | None) -> JsonHead:
+    if file is None:
+        return JsonHead()
+    head = _head_of(file.read(HEAD_BYTES))
+    # Only a capture has so much to say before its nodes.
+    return head if head.is_whole or "capture" not in head.values else _head_of(file.read(MOST_HEAD_BYTES))
+
+
+def _head_of(data: bytes) -> JsonHead:
+    return read_head(data.decode("utf-8", "replace"))
+
+
+def _printed_time(start: bytes) -> float | None:
+    match = _SAMPLING_TIME.search(start)
+    moment = read_timestamp(match[1].decode()) if match else None
+    return moment.timestamp() if moment else None
+
+
+def _report(files: FoundCapture, head: JsonHead, warn: Callable[[str], None]) -> tuple[FoundCapture, HotThreadsReport]:
+    """Return the report, and the files that it was read from: without a text that cannot be that of the JSON file."""
+    if files.text is None:
+        return files, _report_of(files.json)
+    try:
+        return files, _report_of_text(files.text, head)
+    except _UNUSABLE as error:
+        if files.json is None:
+            raise
+        reason = _in_words(error)
+    try:
+        report = _report_of(files.json)
+    except NoReportError as error:
+        raise NoReportError(f"{reason}; of the .json file beside it: {error}") from error
+    warn(f"Read {files.json.name} in the place of {files.text.name}: {reason}.")
+    return files._replace(text=None), report
+
+
+def _report_of_text(file: SourceFile, head: JsonHead) -> HotThreadsReport:
+    report = read_report(file.read(MAX_REPORT_BYTES + 1)).report
+    if head.taken is not None:
+        printed = [node.timestamp for node in report.nodes if node.timestamp]
+        gaps = [abs((moment - head.taken).total_seconds()) for moment in printed]
+        if gaps and min(gaps) > _CLOCK_SLACK_SECONDS:
+            raise NoReportError(f"its nodes print another time than the .json file, which is of {head.taken:%F %T} UTC")
+    return report
+
+
+def _report_of(file: SourceFile | None) -> HotThreadsReport:
+    if file is None:
+        raise NoReportError("there is no file")
+    data = file.read(MAX_REPORT_BYTES + 1)
+    if len(data) > MAX_REPORT_BYTES:
+        raise NoReportError(f"it is larger than {MAX_REPORT_BYTES >> 20} MB, which no capture is")
+    try:
+        document = parse_json(data)
+    except ValueError as error:
+        raise NoReportError("it is not valid JSON") from error
+    return report_of_json(document)
+
+
+def _in_words(error: NoReportError | OSError) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "it was there when the files were listed, and is gone"
+    return "this user may not read it" if isinstance(error, PermissionError) else str(error)
+
+
+def _time(head: JsonHead, report: HotThreadsReport, files: FoundCapture) -> tuple[float | None, TimeSource]:
+    if head.taken is not None:
+        return head.taken.timestamp(), "capture"
+    if report.taken is not None:
+        return report.taken.timestamp(), "report"
+    file = files.text or files.json
+    return file.modified if file else None, "file"

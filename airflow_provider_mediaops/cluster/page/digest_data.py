@@ -1,0 +1,230 @@
+"""The figures that the scripts of a digest's page draw, as JSON: bounded, each name once, and harmless inside HTML."""
+
+from __future__ import annotations
+
+import posixpath
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from airflow_provider_mediaops.cluster.digest.findings import PRUNED, kept_stacks, keys_of, series_label, unit_of
+from airflow_provider_mediaops.cluster.page.flame_graph import harmless_json
+from airflow_provider_mediaops.cluster.page.text import count, readable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from airflow_provider_mediaops.cluster.digest.model import Digest
+    from airflow_provider_mediaops.cluster.digest.profile import Cell, Profile
+
+# About how many characters of JSON the stacks, and the captures that cells name, may take in all.
+_ROOM_FOR_STACKS = 900_000
+_ROOM_FOR_CAPTURES = 400_000
+# Thread pools that have a line, in the strips of up to three series; more series share these lines.
+_MOST_POOLS, _FULL_STRIPS = 20, 3
+# The length of a number in the JSON: up to five digits and a comma; that of a figure with its span.
+_NUMBER, _FIGURE = 6, 12
+
+
+@dataclass(frozen=True, slots=True)
+class DigestData:
+    """
+    What the scripts draw.
+
+    :param json: for the page: ``names``; and for each series its spans of time, its thread pools with their cells, and
+        its stacks with their amounts by span.
+    :param pruned: a sentence about the stacks and captures for which there was no room; empty if there are none.
+    """
+
+    json: str
+    pruned: str
+
+
+@dataclass(slots=True)
+class _Room:
+    """Names, and the room that is left."""
+
+    stacks: int
+    captures: int
+    names: dict[str, int] = field(default_factory=dict)
+    left_out_stacks: int = 0
+    left_out_captures: int = 0
+
+    def number_of(self, name: str) -> int:
+        return self.names.setdefault(name, len(self.names))
+
+    def takes(self, path: Iterable[str], spans: int) -> bool:
+        """Return whether there is room for a stack, and take it."""
+        size = spans * _FIGURE + sum(_NUMBER if name in self.names else _NUMBER + len(name) for name in path)
+        if size > self.stacks:
+            return False
+        self.stacks -= size
+        return True
+
+
+def digest_data(digest: Digest, page: str) -> DigestData:
+    """
+    Return the figures of a digest for the scripts of its page.
+
+    :param digest: the digest.
+    :param page: the path of the page, from which links to captures begin.
+    """
+    keys = keys_of(digest)
+    prefix = _common_folder(digest)
+    room = _Room(_ROOM_FOR_STACKS, _ROOM_FOR_CAPTURES)
+    series = []
+    for number, (name, kind) in enumerate(keys):
+        # What the first series do not take is for the others.
+        share = len(keys) - number
+        own = _Room(room.stacks // share, room.captures // share, room.names)
+        given = own.stacks, own.captures
+        profile = digest.profiles[name, kind]
+        most_pools = _MOST_POOLS * _FULL_STRIPS // max(_FULL_STRIPS, len(keys))
+        series.append({"label": series_label(name, kind), **_series(profile, kind, prefix, own, most_pools)})
+        room.stacks -= given[0] - own.stacks
+        room.captures -= given[1] - own.captures
+        room.left_out_stacks += own.left_out_stacks
+        room.left_out_captures += own.left_out_captures
+    facts = {
+        "width": digest.width,
+        "prefix": readable(prefix),
+        "base": _link_base(prefix, page),
+        "names": list(room.names),
+        "series": series,
+    }
+    return DigestData(harmless_json(facts), _pruned(room))
+
+
+def _series(profile: Profile, kind: str, prefix: str, room: _Room, most_pools: int) -> dict[str, Any]:
+    unit = unit_of(profile.frames.amount, kind)
+    place = 1 if unit == "threads" else 0
+    spans = sorted(profile.spans)
+    numbers = {span: number for number, span in enumerate(spans)}
+    return {
+        "unit": unit,
+        "captures": profile.frames.captures,
+        "spans": [[span, int(profile.spans[span][0])] for span in spans],
+        "pools": [
+            {
+                "pool": readable(pool),
+                "cells": [
+                    [
+                        span,
+                        cell.captures,
+                        _rounded((cell.amount, cell.threads)[place]),
+                        _named(cell, place, prefix, room),
+                    ]
+                    for span, cell in sorted(profile.cells[pool].items())
+                ],
+            }
+            for pool, _, _ in profile.pools()[:most_pools]
+        ],
+        "stacks": _stacks(profile, place, numbers, room),
+    }
+
+
+def _named(cell: Cell, place: int, prefix: str, room: _Room) -> list[list[Any]]:
+    """Return the hottest captures of a cell: path below the common folder, time, figure."""
+    named: list[list[Any]] = []
+    for amount, threads, time, path in cell.named:
+        shown = path.removeprefix(prefix)
+        room.captures -= len(shown) + 2 * _FIGURE
+        if room.captures < 0:
+            room.left_out_captures += 1
+        else:
+            named.append([shown.encode("utf-8", "replace").decode(), int(time), _rounded((amount, threads)[place])])
+    return named
+
+
+def _stacks(profile: Profile, place: int, numbers: dict[int, int], room: _Room) -> list[list[Any]]:
+    """Return the heaviest stacks with their amounts by span, and what is left of each pool."""
+    left = {
+        pool: {span: (cell.amount, cell.threads)[place] for span, cell in row.items()}
+        for pool, row in profile.cells.items()
+    }
+    rows: list[list[Any]] = []
+    found = kept_stacks(profile)
+    for path, spans in found:
+        names = [readable(name) for name in path]
+        if not room.takes(names, len(spans)):
+            room.left_out_stacks += 1
+            continue
+        rows.append(
+            [[*map(room.number_of, names)], _amounts({span: sizes[place] for span, sizes in spans.items()}, numbers)]
+        )
+        rest = left.get(path[0], {})
+        for span, sizes in spans.items():
+            if span in rest:
+                rest[span] -= sizes[place]
+    for pool, rest in left.items():
+        amounts = _amounts(rest, numbers)
+        if amounts and pool:
+            rows.append([[room.number_of(readable(pool)), room.number_of(PRUNED)], amounts])
+    return rows
+
+
+def _amounts(spans: dict[int, float], numbers: dict[int, int]) -> list[float]:
+    """Return the positions of spans, each followed by its amount; without those that round to nothing."""
+    return [
+        value
+        for span, amount in sorted(spans.items())
+        if span in numbers and (shown := _rounded(amount)) > 0
+        for value in (numbers[span], shown)
+    ]
+
+
+def _rounded(amount: float) -> float:
+    rounded = round(amount, 2)
+    return int(rounded) if rounded == int(rounded) else rounded
+
+
+def _pruned(room: _Room) -> str:
+    sentences = [f"Stacks that are too rare to be kept are summed up as “{PRUNED}” below their thread pool."]
+    if room.left_out_stacks:
+        sentences.append(
+            f"The page has no room for {count(room.left_out_stacks, 'stack')} more, which are in that bar, too."
+        )
+    if room.left_out_captures:
+        sentences.append(f"It has no room for the names of {count(room.left_out_captures, 'capture')} in cells.")
+    return " ".join(sentences)
+
+
+def _common_folder(digest: Digest) -> str:
+    """Return the folder that all named captures share, with a slash at its end."""
+    folders = {
+        posixpath.dirname(named.path)
+        for profile in digest.profiles.values()
+        for row in profile.cells.values()
+        for cell in row.values()
+        for named in cell.named
+    }
+    common = _common(folders)
+    return f"{common}/" if common else ""
+
+
+def _common(folders: set[str]) -> str:
+    first, last = min(folders, default=""), max(folders, default="")
+    parts = []
+    for one, other in zip(first.split("/"), last.split("/"), strict=False):
+        if one != other:
+            break
+        parts.append(one)
+    return "/".join(parts)
+
+
+def _link_base(prefix: str, page: str) -> str | None:
+    """Return the relative address of the common folder from the page; None if they are on different stores."""
+    one, other = _place(prefix), _place(page)
+    if one is None or other is None or one[0] != other[0]:
+        return None
+    way = posixpath.relpath(one[1], posixpath.dirname(other[1]))
+    return f"{quote(way)}/"
+
+
+def _place(path: str) -> tuple[str, str] | None:
+    """Return the store of a path, without its connection, and the absolute path on it."""
+    scheme, mark, rest = path.partition("://")
+    if not mark:
+        return ("file", path) if path.startswith("/") else None
+    authority, _, key = rest.partition("/")
+    return f"{scheme}://{authority.rpartition('@')[2]}", f"/{key}"

@@ -1,0 +1,267 @@
+"""
+Write the page of a digest: recurring frames, thread pools over time, groups of tasks, flame graph of any time.
+
+Like the page of captures it is one file that asks for nothing over the network. Its size is bounded, whatever the
+number of captures.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_mediaops import __version__
+from airflow_provider_mediaops.cluster.digest.findings import series_label
+from airflow_provider_mediaops.cluster.page.digest_data import digest_data
+from airflow_provider_mediaops.cluster.page.flame_graph import harmless_json
+from airflow_provider_mediaops.cluster.page.tables import Cell, Table, method_cell, number_cell, percent_of
+from airflow_provider_mediaops.cluster.page.text import count, readable
+
+if TYPE_CHECKING:
+    from airflow_provider_mediaops.cluster.digest.model import Digest
+
+_NONE = "–"  # noqa: RUF001 - a dash
+_MOST_FRAMES = 25
+_MOST_GONE = 15
+_MOST_TASKS = 25
+_MOST_DAMAGED = 100
+_TIME_WORDS = {"capture": "their JSON files", "report": "the clocks of the nodes", "file": "the times of their files"}
+_EMPTY_FLAME: dict[str, Any] = {"labels": [], "unit": "percent", "places": ["pool"], "names": [], "stacks": [[]]}
+
+
+def digest_page(digest: Digest, document: dict[str, Any], path: str) -> str:
+    """
+    Return the page of a digest.
+
+    :param digest: the digest, with one capture at least.
+    :param document: the same as the JSON file has it.
+    :param path: the path of the page, from which links to captures begin.
+    :returns: a whole HTML document, in characters that UTF-8 can encode.
+    """
+    from airflow_provider_mediaops.cluster.page import assets
+
+    facts = document["digest"]
+    scripts, style = assets.digest_scripts(), assets.digest_style()
+    drawn = digest_data(digest, path)
+    before = facts["before"]
+    since, until = facts["since"] or _first(document), facts["until"] or _last(document)
+    template = assets.environment().get_template("digest.html")
+    return template.render(
+        title=f"Hot threads, {_day(since)} to {_day(until)}",
+        policy=assets.policy(scripts, style),
+        style=style,
+        first_scripts=(),
+        scripts=scripts,
+        licenses=assets.licenses(),
+        generator=assets.DIGEST_GENERATOR,
+        version=__version__,
+        headline=facts["headline"],
+        facts=_facts(document),
+        remarks=_remarks(document),
+        series=[_series(profile) for profile in document["profiles"]],
+        before=before and f"{_minute(before['since'])} to {_minute(before['until'])} UTC",
+        span=_length(facts["span_seconds"]),
+        pruned=drawn.pruned,
+        flame=harmless_json(_EMPTY_FLAME),
+        data=drawn.json,
+        damaged=_damaged(document),
+    )
+
+
+def _facts(document: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return the heading and the text of each fact about the whole."""
+    facts = document["digest"]
+    captures = ", ".join(
+        f"{profile['captures']:,} {_words(profile)}, {_minute(profile['first'])} to {_minute(profile['last'])} UTC"
+        for profile in document["profiles"]
+    )
+    times = ", ".join(f"{number:,} from {_TIME_WORDS[source]}" for source, number in facts["time_from"].items())
+    listed = [("Captures", captures), ("Their times", times)]
+    if facts["since"] or facts["until"]:
+        listed.insert(0, ("Period", f"{_minute(facts['since'])} to {_minute(facts['until'])} UTC"))
+    if facts["outside"]:
+        listed.append(("Of another time", count(facts["outside"], "file")))
+    return listed
+
+
+def _remarks(document: dict[str, Any]) -> list[str]:
+    """Return sentences about what the page does not show."""
+    remarks = []
+    if number := document["digest"]["damaged"]:
+        remarks.append(
+            f"{count(number, 'file')} could not be read and {'is' if number == 1 else 'are'} left out; see below."
+        )
+    if any(profile["series"] == "unknown" for profile in document["profiles"]):
+        remarks.append(
+            "Captures without a JSON file of this provider do not say whether they were taken at a spike. They are "
+            "shown apart from those that do."
+        )
+    for profile in document["profiles"]:
+        for name, what in (("frames_may_lack", "frames"), ("tasks_may_lack", "groups of tasks")):
+            if profile[name]:
+                remarks.append(
+                    f"There are more {what} in {_words(profile)} than are counted at a time: one may lack up to "
+                    f"{count(profile[name], 'capture')}."
+                )
+    return remarks
+
+
+def _series(profile: dict[str, Any]) -> dict[str, Table | None]:
+    words, captures = _words(profile), profile["captures"]
+    return {
+        "frames": _frame_table(
+            profile, f"{captures:,} {words if captures > 1 else words.replace('captures', 'capture')}"
+        ),
+        "gone": _gone_table(profile, f"Gone: in the {profile['captures_before']:,} {words} of the period before")
+        if profile["gone"]
+        else None,
+        "tasks": _task_table(profile, words) if profile["tasks"] else None,
+    }
+
+
+def _frame_table(profile: dict[str, Any], caption: str) -> Table:
+    frames = profile["frames"]
+    return Table(
+        caption=caption,
+        columns=("Top frame", "Captures", "Share", "Thread pools", "Nodes", "First seen", "Last seen", "Period before"),
+        rows=tuple(
+            (
+                method_cell(frame["frame"]),
+                _k_of_n(frame["captures"], frame["of"]),
+                _percent(frame["share_percent"]),
+                Cell(text=_named(frame["pools"])),
+                _nodes(frame),
+                _time(frame["first"]),
+                _time(frame["last"]),
+                _before(frame),
+            )
+            for frame in frames[:_MOST_FRAMES]
+        ),
+        beyond=max(0, len(frames) - _MOST_FRAMES),
+        falls_by=None,
+    )
+
+
+def _gone_table(profile: dict[str, Any], caption: str) -> Table:
+    gone = profile["gone"]
+    return Table(
+        caption=caption,
+        columns=("Top frame", "Captures before", "Share before", "Thread pools", "Last seen"),
+        rows=tuple(
+            (
+                method_cell(frame["frame"]),
+                _k_of_n(frame["captures_before"], frame["of_before"]),
+                _percent(frame["share_percent_before"]),
+                Cell(text=_named(frame["pools"])),
+                _time(frame["last"]),
+            )
+            for frame in gone[:_MOST_GONE]
+        ),
+        beyond=max(0, len(gone) - _MOST_GONE),
+        falls_by=None,
+    )
+
+
+def _task_table(profile: dict[str, Any], words: str) -> Table:
+    tasks = profile["tasks"]
+    longest = max(task["longest_ms"] for task in tasks)
+    return Table(
+        caption=f"{profile['captures_with_tasks']:,} of {profile['captures']:,} {words} say which tasks ran",
+        columns=("Action", "X-Opaque-Id", "Index", "Query", "Captures", "CPU", "Longest", "Running", "Queued", "Nodes"),
+        rows=tuple(
+            (
+                Cell(text=readable(task["action"])),
+                Cell(text=readable(task["opaque_id"] or _NONE)),
+                Cell(text=readable(task["index"] or _NONE)),
+                Cell(text=readable(task["shape"] or _NONE)),
+                _k_of_n(task["captures"], task["of"]),
+                Cell(text=_seconds(task["cpu_ms"]) if task["cpu_ms"] else _NONE, number=task["cpu_ms"]),
+                Cell(
+                    text=_seconds(task["longest_ms"]),
+                    number=task["longest_ms"],
+                    bar=percent_of(task["longest_ms"], longest),
+                ),
+                number_cell(task["running"]),
+                number_cell(task["queued"]),
+                number_cell(task["nodes"]),
+            )
+            for task in tasks[:_MOST_TASKS]
+        ),
+        beyond=max(0, len(tasks) - _MOST_TASKS),
+        falls_by=4,
+    )
+
+
+def _damaged(document: dict[str, Any]) -> Table:
+    files = document["damaged"]
+    return Table(
+        caption=count(document["digest"]["damaged"], "file"),
+        columns=("File", "Reason"),
+        rows=tuple(
+            (Cell(text=readable(each["file"])), Cell(text=readable(each["reason"]))) for each in files[:_MOST_DAMAGED]
+        ),
+        beyond=max(0, document["digest"]["damaged"] - _MOST_DAMAGED),
+        falls_by=None,
+    )
+
+
+def _words(profile: dict[str, Any]) -> str:
+    return series_label(profile["series"], profile["kind"])
+
+
+def _k_of_n(number: int, of: int) -> Cell:
+    return Cell(text=f"{number:,} of {of:,}", number=number, bar=percent_of(number, of))
+
+
+def _percent(share: float) -> Cell:
+    return Cell(text=f"{share:.1f} %", number=share, bar=share)
+
+
+def _nodes(frame: dict[str, Any]) -> Cell:
+    names = frame["node_names"]
+    text = readable(names[0]) if frame["nodes"] == 1 else f"{frame['nodes']:,} nodes"
+    return Cell(text=text, number=frame["nodes"])
+
+
+def _before(frame: dict[str, Any]) -> Cell:
+    if frame["of_before"] is None:
+        return Cell(text=_NONE, number=-1)
+    after = f"0 of {frame['of_before']:,}"
+    if frame["new"]:
+        return Cell(text="new", after=after, number=0)
+    return Cell(text=f"{frame['captures_before']:,} of {frame['of_before']:,}", number=frame["captures_before"])
+
+
+def _named(counts: dict[str, int]) -> str:
+    return ", ".join(map(readable, counts))
+
+
+def _time(moment: str) -> Cell:
+    return Cell(text=_minute(moment))
+
+
+def _length(seconds: int) -> str:
+    """Return the length of a span, which is a whole number of minutes, hours or days."""
+    for size, name in ((86_400, "day"), (3600, "hour"), (60, "minute")):
+        if seconds % size == 0:
+            return count(seconds // size, name)
+    return count(seconds, "second")
+
+
+def _seconds(milliseconds: float) -> str:
+    return f"{milliseconds / 1000:,.1f} s"
+
+
+def _minute(moment: str | None) -> str:
+    return moment[:16].replace("T", " ") if moment else "any time"
+
+
+def _day(moment: str) -> str:
+    return moment[:10]
+
+
+def _first(document: dict[str, Any]) -> str:
+    return min(str(profile["first"]) for profile in document["profiles"])
+
+
+def _last(document: dict[str, Any]) -> str:
+    return max(str(profile["last"]) for profile in document["profiles"])

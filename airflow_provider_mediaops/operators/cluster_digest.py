@@ -1,0 +1,142 @@
+"""The operator that makes a digest of captures of hot threads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.common.compat.sdk import BaseOperator
+
+from airflow_provider_mediaops.arguments import is_path, path_text, read_path, read_texts
+from airflow_provider_mediaops.exceptions import InvalidArgumentError
+from airflow_provider_mediaops.operators.dataset_owner import owner_of
+from airflow_provider_mediaops.operators.lineage_task import LineageTask
+from airflow_provider_mediaops.operators.links import HotThreadsDigestLink
+from airflow_provider_mediaops.task_failure import ending_task, is_templated, use_retry_policy
+from airflow_provider_mediaops.task_stop import StoppableTask
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+    from pathlib import PurePath
+
+    from airflow.sdk import Context, ObjectStoragePath
+
+    from airflow_provider_mediaops.cluster.digest.attempt import DigestPlan
+    from airflow_provider_mediaops.lineage.task_lineage import TaskLineage
+
+
+class HotThreadsDigestOperator(LineageTask, StoppableTask, BaseOperator):
+    """
+    Make one page of many captures of hot threads: what recurs, when, in which thread pools, and what is new.
+
+    The captures are the files of :class:`~airflow_provider_mediaops.operators.cluster.CaptureHotThreadsOperator`, or
+    texts from anywhere, of any version of Elasticsearch and OpenSearch. When and why a capture was taken is read from
+    its ``.json`` file; without one, the report or the time of the file says when. Captures at spikes, those of a
+    schedule, and those of unknown reason are never summed up together.
+
+    Beside the page are the same figures in JSON, and the stacks for flame-graph tools. A damaged file is named and left
+    out. If there is no capture of that time, the task fails.
+
+    What is done is staged beside the destination after every 200 captures; an attempt that was killed or stopped is
+    resumed from there. Memory does not grow with the number of captures, but for the list of their names.
+
+    The result holds the ``path`` of the page, the ``paths`` by format, a ``headline`` that can be posted, the numbers
+    of captures, and the most recurrent frames; see :class:`~airflow_provider_mediaops.results.digest.HotThreadsDigest`.
+
+    :param source: the captures: a folder, which is searched with all below it; a pattern with ``*``, ``?`` or ``[…]``;
+        a file; or a list of these. On the local disk or any object store (``s3://conn_id@bucket/reports/``).
+    :param destination: the path of the page; the JSON file and the folded stacks have their own suffixes in the place
+        of ``.html``.
+    :param since: the beginning of the period: a ``datetime``, or an ISO text such as ``{{ data_interval_start }}``,
+        in UTC without a time zone. The period of the same length before is compared with it. None for all captures.
+    :param until: its end, which is no part of it; None for now if there is a beginning, else for no end.
+    :param multiple_outputs: whether each value of the summary is an XCom of its own, too, under its name: then
+        ``task.output["headline"]`` is that value in another task. An argument of Airflow's.
+    :raises InvalidArgumentError: for an argument that cannot be used: here, or, if it is templated, when the task runs.
+    """
+
+    operator_extra_links = (HotThreadsDigestLink(),)
+    template_fields: Sequence[str] = ("source", "destination", "since", "until")
+
+    def __init__(
+        self,
+        *,
+        source: str | PurePath | ObjectStoragePath | Sequence[str | PurePath | ObjectStoragePath],
+        destination: str | PurePath | ObjectStoragePath,
+        since: datetime | str | None = None,
+        until: datetime | str | None = None,
+        multiple_outputs: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(multiple_outputs=multiple_outputs, **kwargs)
+        self.source = [path_text(each) for each in source] if isinstance(source, (list, tuple)) else path_text(source)
+        self.destination = path_text(destination)
+        self.since = since
+        self.until = until
+        self._check_known()
+        use_retry_policy(self)
+
+    def _check_known(self) -> None:
+        """Check the arguments that are not templated."""
+        from airflow_provider_mediaops.cluster.capture.destination import capture_paths
+        from airflow_provider_mediaops.cluster.digest.period import check_period, same_path_error
+
+        check_period({name: value for name in ("since", "until") if not is_templated(value := getattr(self, name))})
+        if not is_templated(self.source):
+            _sources(self.source)
+        if not is_templated(self.destination):
+            capture_paths(read_path("destination", self.destination), "html")
+            if not is_templated(self.source) and self.destination in _sources(self.source):
+                raise same_path_error(self.destination)
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Read the captures, or those that an earlier attempt has left, write the files, and return the summary."""
+        from airflow_provider_mediaops.cluster.digest.attempt import DigestAttempt
+
+        with ending_task():
+            plan = self._plan()
+            given = {"source": plan.sources, "since": plan.period.since, "until": self.until and plan.period.until}
+            attempt = DigestAttempt(
+                plan,
+                owner_of(context, given),
+                log=self.log.info,
+                warn=self.log.warning,
+                check_stop=self.stop.check,
+            )
+            result = attempt.run()
+        self._note_in_events(context, result)
+        return result
+
+    def _plan(self) -> DigestPlan:
+        """Read the rendered arguments."""
+        from datetime import datetime, timezone
+
+        from airflow_provider_mediaops.cluster.digest.attempt import DigestPlan
+        from airflow_provider_mediaops.cluster.digest.period import read_period
+        from airflow_provider_mediaops.storage.path_checks import absolute
+
+        period = read_period(self.since, self.until, datetime.now(timezone.utc))
+        destination = absolute(read_path("destination", self.destination), "destination", self.log.warning)
+        sources = tuple(absolute(source, "source", self.log.warning) for source in _sources(self.source))
+        self.destination = destination
+        return DigestPlan(sources, destination, period)
+
+    def _lineage(self, outcome: Mapping[str, Any] | None) -> TaskLineage:
+        from airflow_provider_mediaops.lineage.task_lineage import digest_lineage
+
+        return digest_lineage(_sources(self.source), str(self.destination), outcome)
+
+
+def _sources(source: object) -> tuple[str, ...]:
+    """Read the sources: one path, or a list of them."""
+    if isinstance(source, str) or is_path(source):
+        # A comma may stand in a path.
+        paths: tuple[str, ...] = (read_path("source", source),)
+    else:
+        entries = list(map(path_text, source)) if isinstance(source, (list, tuple)) else source
+        texts = read_texts("source", entries, if_empty="Give a folder, a pattern or a file.")
+        paths = tuple(read_path("source", path) for path in texts)
+    for path in paths:
+        if not path.partition("://")[2 if "://" in path else 0].strip("/ "):
+            raise InvalidArgumentError(f"source {path!r} is a whole disk or store: name the folder of the captures.")
+    return paths

@@ -1,0 +1,117 @@
+"""The page of a digest in Chromium: strips, the chosen time, the flame graph, its policy, and its picture."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_provider_mediaops.cluster.digest.attempt import DigestAttempt, DigestPlan
+from airflow_provider_mediaops.cluster.digest.period import Period
+from airflow_provider_mediaops.storage.ownership import Owner
+from tests.browser import pictures
+from tests.unit.cluster.digest.captured_days import MONDAY, write_two_weeks
+
+if TYPE_CHECKING:
+    from tests.browser.conftest import Open
+
+WEEK = Period(MONDAY.timestamp(), (MONDAY + timedelta(days=7)).timestamp())
+
+
+@pytest.fixture(scope="module")
+def html(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The page of a week."""
+    folder = tmp_path_factory.mktemp("digest")
+    write_two_weeks(folder / "reports")
+    plan = DigestPlan((str(folder / "reports"),), str(folder / "week.html"), WEEK)
+    result = DigestAttempt(plan, Owner("t", "p"), log=lambda _: None, warn=lambda _: None).run()
+    return Path(result["path"]).read_text()
+
+
+def test_it_runs_within_its_policy_and_asks_for_nothing(open_page: Open, html: str) -> None:
+    with open_page(html) as opened:
+        assert opened.bars()
+        assert opened.violations() == []
+        assert opened.complaints == []
+        assert len(opened.requests) == 1
+
+
+def test_a_cell_leads_to_its_captures_and_to_the_flame_graph_of_its_time(open_page: Open, html: str) -> None:
+    with open_page(html) as opened:
+        page = opened.page
+        assert page.locator("#flame-range").inner_text().startswith("84 scheduled captures, 2026-11-16 00:00 to")
+        assert opened.bar("RunAutomaton.step").count() == 1
+        # The second strip is that of the spikes.
+        strip = page.locator(".strip").nth(1)
+        cell = strip.locator("rect.hot").first
+        cell.scroll_into_view_if_needed()
+        box = cell.bounding_box()
+        assert box
+        page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        assert page.locator("#cell-title").inner_text() == (
+            "search: in 1 of 1 captures at spikes, 2026-11-17 14:00 to 2026-11-17 16:00 UTC"
+        )
+        link = page.locator("#cell-captures a")
+        assert link.get_attribute("href") == "reports/spikes/2026-11-17T1407.txt"
+        assert page.locator("#flame-range").inner_text().startswith("1 capture at spikes, 2026-11-17 14:00")
+        bars = opened.bars()
+        assert not [name for name in bars if "write" in name]
+        page.get_by_role("button", name="All of the time").click()
+        assert page.locator("#flame-range").inner_text().startswith("3 captures at spikes, 2026-11-16 00:00")
+
+
+def test_several_cells_can_be_chosen_with_the_mouse_or_the_form(open_page: Open, html: str) -> None:
+    with open_page(html) as opened:
+        page = opened.page
+        row = page.locator(".strip svg").first
+        row.scroll_into_view_if_needed()
+        box = row.bounding_box()
+        assert box
+        middle = box["y"] + box["height"] / 2
+        page.mouse.move(box["x"] + box["width"] * 0.5 / 84, middle)
+        page.mouse.down()
+        page.mouse.move(box["x"] + box["width"] * 3.5 / 84, middle)
+        page.mouse.up()
+        chosen = "4 scheduled captures, 2026-11-16 00:00 to 2026-11-16 08:00 UTC; the average of a capture."
+        assert page.locator("#flame-range").inner_text() == chosen
+        page.locator("#brush-to").select_option("5")
+        assert page.locator("#flame-range").inner_text().startswith("6 scheduled captures, 2026-11-16 00:00")
+        page.locator("#brush-pool").select_option(label="write")
+        assert page.locator("#cell-title").inner_text().startswith("write: in 4 of 6 scheduled captures")
+
+
+@pytest.mark.parametrize("width", [400, 1400])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_window_has_to_be_scrolled_sideways(open_page: Open, html: str, width: int, scheme: str) -> None:
+    with open_page(html, size=(width, 900), color_scheme=scheme) as opened:
+        opened.bars()
+        assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
+        assert opened.width(".strip svg >> nth=0") > width / 2
+
+
+def test_without_scripts_the_tables_can_be_read(open_page: Open, html: str) -> None:
+    with open_page(html, java_script_enabled=False) as opened:
+        # Another table, of those who say which tasks ran, follows.
+        assert opened.column("84 scheduled captures", 2)[:3] == ["84 of 84", "42 of 84", "42 of 84"]
+        assert opened.page.get_by_text("drawn by scripts of this page").is_visible()
+
+
+_SHOW_LESS = """() => {
+    for (const id of ["tasks", "damaged"]) document.getElementById(id).parentNode.remove();
+    for (const each of document.querySelectorAll("footer, p.aside")) each.remove();
+    // The folder of a test means nothing to readers.
+    const links = document.querySelectorAll("#cell-captures a");
+    for (const each of links) each.textContent = each.textContent.replace(/^.*reports/, "s3://reports");
+}"""
+
+
+def test_the_picture_of_the_documentation(open_page: Open, html: str) -> None:
+    with open_page(html, size=(1160, 900), device_scale_factor=0.62) as opened:
+        page = opened.page
+        opened.bars()
+        page.locator(".strip").nth(1).locator("rect.hot").nth(1).click()
+        opened.bars()
+        page.evaluate(_SHOW_LESS)
+        pictures.keep("digest_page", page.screenshot(full_page=True), page.locator("body").inner_text())

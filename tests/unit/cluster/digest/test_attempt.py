@@ -1,0 +1,339 @@
+"""A digest from its captures to its files: what it finds, and that it is resumed after any death."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import timedelta
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_provider_mediaops.cluster.digest import attempt as digest_attempt
+from airflow_provider_mediaops.cluster.digest.attempt import DigestAttempt, DigestPlan
+from airflow_provider_mediaops.cluster.digest.period import Period
+from airflow_provider_mediaops.cluster.hot_threads import parse
+from airflow_provider_mediaops.cluster.page.document import PageCapture, page
+from airflow_provider_mediaops.exceptions import InvalidArgumentError, PermanentError, TaskStoppedError
+from airflow_provider_mediaops.storage.ownership import Owner
+from tests.unit.cluster.digest.captured_days import (
+    MERGE,
+    MONDAY,
+    SEARCH,
+    SORT,
+    hot,
+    text_at,
+    write_capture,
+    write_two_weeks,
+)
+from tests.unit.storage.attached import attached
+from tests.unit.storage.dying import DeathError, Life
+from tests.unit.storage.fake_store import FakeStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+ALL = Period()
+WEEK = Period(MONDAY.timestamp(), (MONDAY + timedelta(days=7)).timestamp())
+STEP = "org.apache.lucene.util.automaton.RunAutomaton.step"
+COMPARE = "org.opensearch.search.sort.Sorting.compare"
+
+
+def make(
+    source: object,
+    destination: object,
+    period: Period = ALL,
+    *,
+    owner: Owner | None = None,
+    **options: Any,
+) -> dict[str, Any]:
+    plan = DigestPlan((str(source),), str(destination), period)
+    given: dict[str, Any] = {"log": lambda _: None, "warn": lambda _: None, **options}
+    return DigestAttempt(plan, owner or Owner("d/r/t/-1", "p"), **given).run()
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.glob("[!.]*") if path.is_file()}
+
+
+@pytest.fixture(scope="module")
+def days(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The captures of two weeks."""
+    folder = tmp_path_factory.mktemp("two_weeks")
+    write_two_weeks(folder, every=timedelta(hours=6))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def week(days: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The result of a week's digest, and its JSON."""
+    result = make(days, tmp_path_factory.mktemp("week") / "digest.html", WEEK)
+    return result, json.loads(Path(result["paths"]["json"]).read_text())
+
+
+@pytest.mark.parametrize("left", [("txt", "json"), ("txt",), ("json",), ("html",)])
+def test_no_capture_is_replaced_by_a_digest_of_its_name(tmp_path: Path, left: tuple[str, ...]) -> None:
+    text = text_at(MONDAY, hot("data-1", "search", 50, SEARCH))
+    write_capture(tmp_path, MONDAY + timedelta(hours=1), text)
+    name = write_capture(tmp_path, MONDAY, text, formats=tuple(format for format in left if format != "html"))
+    if "html" in left:
+        name.with_suffix(".html").write_text(page([PageCapture(text, parse(text))], title="Hot threads"))
+    before = contents(tmp_path)
+
+    with pytest.raises(InvalidArgumentError, match="which the digest would replace"):
+        make(tmp_path, name.with_suffix(".html"))
+
+    assert contents(tmp_path) == before
+
+
+def test_of_captures_that_lost_files_the_json_counts_and_pages_are_named(tmp_path: Path) -> None:
+    for hour in range(4):
+        at = MONDAY + timedelta(hours=hour)
+        text = text_at(at, hot("data-1", "search", 50, SEARCH))
+        file = write_capture(tmp_path / "in", at, text, formats=("txt", "json"))
+        file.with_suffix(".html").write_text(page([PageCapture(text, parse(text))], title="Hot threads"))
+    deleted, overwritten, alone, _ = sorted((tmp_path / "in").glob("*.txt"))
+    deleted.unlink()
+    overwritten.write_text("")
+    alone.unlink()
+    alone.with_suffix(".json").unlink()
+    (tmp_path / "in" / "coverage.html").write_text("<!DOCTYPE html>")
+    warnings: list[str] = []
+
+    result = make(tmp_path / "in", tmp_path / "out.html", warn=warnings.append)
+
+    assert (result["captures"], result["damaged"], result["outside"]) == (3, 1, 0)
+    assert result["frames"][0]["captures"] == 3
+    (damaged,) = result["damaged_files"]
+    assert damaged["file"] == str(alone.with_suffix(".html"))
+    assert warnings == [
+        f"Read {overwritten.with_suffix('.json')} in the place of {overwritten}: it is empty.",
+        f"Left out {damaged['file']}: {damaged['reason']}.",
+    ]
+
+
+class TestFindings:
+    def test_recurring_frames_are_in_k_of_n_captures_of_one_series(self, week: Any) -> None:
+        scheduled, spike = week[1]["profiles"]
+        frames = {frame["frame"]: frame for frame in scheduled["frames"]}
+        assert (scheduled["series"], scheduled["captures"], scheduled["captures_before"]) == ("scheduled", 28, 28)
+        assert (frames[COMPARE]["captures"], frames[COMPARE]["of"], frames[COMPARE]["new"]) == (28, 28, False)
+        assert (frames[STEP]["captures"], frames[STEP]["of"], frames[STEP]["new"]) == (14, 28, True)
+        assert frames[STEP]["pools"] == {"search": 14}
+        assert frames[STEP]["nodes"] == 3
+        assert frames[STEP]["first"] == "2026-11-16T12:00:00+00:00"
+        assert sum(frame["share_percent"] for frame in scheduled["frames"]) == pytest.approx(100, abs=0.1)
+        assert (spike["series"], spike["captures"]) == ("spike", 3)
+        assert [(frame["frame"], frame["captures"], frame["of"]) for frame in spike["frames"]] == [(STEP, 3, 3)]
+
+    def test_against_no_captures_nothing_is_new(self, week: Any) -> None:
+        (frame,) = week[1]["profiles"][1]["frames"]
+        assert (frame["new"], frame["captures_before"], frame["of_before"]) == (False, None, None)
+
+    def test_what_has_gone_is_named(self, week: Any) -> None:
+        (gone,) = week[1]["profiles"][0]["gone"]
+        assert gone["frame"] == "org.apache.lucene.codecs.DocValuesConsumer.merge"
+        assert (gone["captures_before"], gone["of_before"]) == (28, 28)
+
+    def test_groups_of_tasks_are_in_k_of_n_captures(self, week: Any) -> None:
+        scheduled, spike = week[1]["profiles"]
+        tasks = {task["opaque_id"]: (task["captures"], task["of"], task["running"]) for task in scheduled["tasks"]}
+        assert tasks == {"nightly-report": (19, 28, 38), "dashboard": (9, 28, 18)}
+        assert [task["running"] for task in spike["tasks"]] == [27]
+
+    def test_damaged_files_are_named_and_left_out(self, week: Any) -> None:
+        assert {Path(each["file"]).name for each in week[1]["damaged"]} == {"cut.txt", "empty.txt"}
+        assert week[0]["damaged"] == 2
+
+    def test_the_result_is_small_and_has_no_query(self, week: Any) -> None:
+        result = week[0]
+        assert result["captures"] == 31
+        assert result["series"] == {"scheduled": 28, "spike": 3, "unknown": 0}
+        assert "regexp" not in json.dumps(result)
+        assert "regexp" in json.dumps(week[1])
+        share = result["frames"][0]["share_percent"]
+        assert result["headline"] == (
+            "Hot threads, 2026-11-16 to 2026-11-23: Sorting.compare in 28 of 28 scheduled captures, "
+            f"{share:.1f} % of the CPU, pool search; RunAutomaton.step in 3 of 3 captures at "
+            "spikes, 100.0 % of the CPU, pool search. New against the period before: RunAutomaton.step."
+        )
+
+    def test_stacks_of_series_are_under_roots_of_their_own(self, week: Any) -> None:
+        lines = Path(week[0]["paths"]["folded"]).read_text().splitlines()
+        assert {line.partition(";")[0] for line in lines} == {"scheduled", "spike"}
+        total = sum(int(line.rpartition(" ")[2]) for line in lines if line.startswith("spike;"))
+        assert total == round(3 * (97.5 + 88.0))
+
+    def test_frames_in_which_threads_wait_are_last(self, tmp_path: Path) -> None:
+        park = ("java.base@21/jdk.internal.misc.Unsafe.park(Native Method)",)
+        text = text_at(MONDAY, hot("n", "search", 90, park), hot("n", "search", 5, SORT, number=2))
+        write_capture(tmp_path / "in", MONDAY, text)
+        result = make(tmp_path / "in", tmp_path / "out.html")
+        assert [frame["frame"] for frame in result["frames"]] == [COMPARE]
+        assert "Sorting.compare in 1 of 1 scheduled captures" in result["headline"]
+
+
+class TestResuming:
+    @pytest.fixture(autouse=True)
+    def _small_commits(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(digest_attempt, "CAPTURES_PER_COMMIT", 7)
+
+    @pytest.fixture
+    def undisturbed(self, days: Path, tmp_path: Path) -> dict[str, bytes]:
+        destination = tmp_path / "digest.html"
+        make(days, destination, WEEK)
+        whole = contents(tmp_path)
+        for path in tmp_path.iterdir():
+            path.unlink()
+        return whole
+
+    def test_an_attempt_that_is_stopped_is_resumed_to_the_same_files(
+        self, days: Path, tmp_path: Path, undisturbed: dict[str, bytes]
+    ) -> None:
+        calls = count()
+
+        def stop() -> None:
+            if next(calls) == 30:
+                raise TaskStoppedError
+
+        with pytest.raises(TaskStoppedError):
+            make(days, tmp_path / "digest.html", WEEK, check_stop=stop)
+        assert not contents(tmp_path)
+        read = count()
+        result = make(days, tmp_path / "digest.html", WEEK, check_stop=lambda: next(read))
+        assert result["resumed"]
+        assert contents(tmp_path) == undisturbed
+        # 28 captures were committed.
+        assert next(read) == len(list(days.rglob("*.txt"))) - 28
+
+    def test_a_process_that_dies_at_any_step_is_resumed_to_the_same_files(
+        self, days: Path, tmp_path: Path, undisturbed: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The first attempt dies at its first step, the next one at its second, and so on."""
+        deaths = 0
+        while True:
+            with monkeypatch.context() as patch:
+                life = Life(patch, left=deaths)
+                life.of_files()
+                try:
+                    make(days, tmp_path / "digest.html", WEEK)
+                except DeathError:
+                    deaths += 1
+                    continue
+            break
+        assert deaths > 10
+        assert contents(tmp_path) == undisturbed
+        # What a dying process was writing has a name that `airflow mediaops leftovers` knows.
+        hidden = {path.name for path in tmp_path.glob(".*")} - {".digest.json.checkpoint"}
+        assert all(re.fullmatch(r"\.digest\.(html|folded)\.[0-9a-f]{16}\.part", name) for name in hidden)
+
+    def test_a_finished_digest_is_not_made_again_by_its_task(self, days: Path, tmp_path: Path) -> None:
+        first = make(days, tmp_path / "digest.html", WEEK)
+        read = count()
+        assert make(days, tmp_path / "digest.html", WEEK, check_stop=lambda: next(read)) == first
+        assert next(read) == 0
+        make(days, tmp_path / "digest.html", WEEK, check_stop=lambda: next(read), repeats=True)
+        assert next(read) > 30
+
+    def test_other_files_begin_anew(self, tmp_path: Path) -> None:
+        source = tmp_path / "in"
+        for number in range(12):
+            at = MONDAY + timedelta(hours=number)
+            write_capture(source, at, text_at(at, hot("n", "search", 50, SEARCH)))
+        with pytest.raises(TaskStoppedError):
+            make(source, tmp_path / "out.html", check_stop=_stop_at(9))
+        early = MONDAY - timedelta(days=1)
+        write_capture(source, early, text_at(early, hot("n", "search", 50, SEARCH)))
+        result = make(source, tmp_path / "out.html")
+        assert (result["captures"], result["resumed"]) == (13, False)
+
+    def test_the_end_of_the_period_stays_that_of_the_first_attempt(self, tmp_path: Path) -> None:
+        """Without `until` it is the time at which the first attempt began."""
+        source = tmp_path / "in"
+        for number in range(12):
+            at = MONDAY + timedelta(hours=number)
+            write_capture(source, at, text_at(at, hot("n", "search", 50, SEARCH)))
+        since = MONDAY.timestamp()
+        with pytest.raises(TaskStoppedError):
+            make(source, tmp_path / "out.html", Period(since, since + 11 * 3600), check_stop=_stop_at(9))
+        result = make(source, tmp_path / "out.html", Period(since, since + 50 * 3600))
+        assert (result["captures"], result["until"], result["resumed"]) == (11, "2026-11-16T11:00:00+00:00", True)
+
+
+def _stop_at(number: int) -> Callable[[], None]:
+    calls = count()
+
+    def stop() -> None:
+        if next(calls) == number:
+            raise TaskStoppedError
+
+    return stop
+
+
+class TestNothing:
+    def test_a_source_without_captures_is_refused(self, tmp_path: Path) -> None:
+        with pytest.raises(
+            PermanentError, match=r"^There is nothing to digest: source '.*' holds no \.txt or \.json file"
+        ):
+            make(tmp_path, tmp_path / "out" / "digest.html")
+        assert not list((tmp_path / "out").glob("*"))
+        (tmp_path / "index.html").write_text("<!DOCTYPE html>")
+        with pytest.raises(PermanentError, match=r"holds no \.txt or \.json file of a capture\. No file was written"):
+            make(tmp_path, tmp_path / "out" / "digest.html")
+
+    def test_captures_of_another_time_and_damaged_ones_are_counted(self, days: Path, tmp_path: Path) -> None:
+        later = (MONDAY + timedelta(days=30)).timestamp()
+        with pytest.raises(
+            PermanentError, match=r"59 are of another time: see since and until; 2 are damaged; the first, .*cut"
+        ):
+            make(days, tmp_path / "digest.html", Period(later, later + 3600))
+        assert not contents(tmp_path)
+
+    def test_a_period_whose_captures_are_all_before_it_is_refused(self, days: Path, tmp_path: Path) -> None:
+        end = (MONDAY + timedelta(days=7)).timestamp()
+        with pytest.raises(PermanentError, match=r"31 are of the period before"):
+            make(days, tmp_path / "digest.html", Period(end, end + 7 * 86_400))
+
+    @pytest.mark.parametrize("destination", ["in/a.txt", "in/a.html", "in/a.json", "in/a"])
+    def test_a_destination_that_is_the_source_is_refused(self, tmp_path: Path, destination: str) -> None:
+        with pytest.raises(InvalidArgumentError, match="is the source, too"):
+            DigestPlan((f"{tmp_path}/in/a.json",), f"{tmp_path}/{destination}", Period())
+
+
+def test_a_digest_in_its_source_folder_does_not_read_itself(tmp_path: Path) -> None:
+    write_capture(tmp_path, MONDAY, text_at(MONDAY, hot("n", "search", 50, MERGE)))
+    for _ in range(2):
+        result = make(tmp_path, tmp_path / "digest.html", repeats=True)
+        assert (result["captures"], result["damaged"], result["outside"]) == (1, 0, 0)
+
+
+@pytest.fixture
+def store() -> Iterator[FakeStore]:
+    """Attach a store as `memory://digests@…`."""
+    with attached(FakeStore(), "digests") as store:
+        yield store
+
+
+def test_a_store_has_the_same_files(tmp_path: Path, store: FakeStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And an attempt that ended there is resumed."""
+    monkeypatch.setattr(digest_attempt, "CAPTURES_PER_COMMIT", 2)
+    for number in range(5):
+        at = MONDAY + timedelta(hours=number)
+        write_capture(tmp_path / "in", at, text_at(at, hot("n", "search", 50, SEARCH)))
+    make(tmp_path / "in", tmp_path / "digest.html")
+    for path in (tmp_path / "in").iterdir():
+        store.pipe_file(f"/in/{path.name}", path.read_bytes())
+    places = ("memory://digests@in/", "memory://digests@out/digest.html")
+    with pytest.raises(TaskStoppedError):
+        make(*places, check_stop=_stop_at(3))
+    assert not [path for path in store.find("/out") if "/." not in path]
+    result = make(*places)
+    local = contents(tmp_path)
+    assert (result["path"], result["resumed"], result["captures"]) == (places[1], True, 5)
+    assert store.cat_file("/out/digest.folded") == local["digest.folded"]
+    frames = [
+        json.loads(data)["profiles"][0]["frames"] for data in (store.cat_file("/out/digest.json"), local["digest.json"])
+    ]
+    assert frames[0] == frames[1]

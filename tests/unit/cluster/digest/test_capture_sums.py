@@ -1,0 +1,124 @@
+"""The sums of one capture, under names that mean the same in every run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_provider_mediaops.cluster.comparison import NO_STACK
+from airflow_provider_mediaops.cluster.digest.capture_sums import (
+    CaptureSums,
+    stable_method,
+    stable_methods,
+    sums_of,
+    task_rows,
+)
+from airflow_provider_mediaops.cluster.digest.rows import TaskRow
+from airflow_provider_mediaops.cluster.hot_threads import parse
+from tests.unit.cluster.digest.captured_days import running
+from tests.unit.hot_threads_text import cpu, section, stack, thread, unique
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def of(text: str) -> CaptureSums:
+    return sums_of(parse(text), path="/r/a.txt", time=100.0)
+
+
+@pytest.mark.parametrize(
+    ("frame", "method"),
+    [
+        ("app//org.x.Y.run(Y.java:12)", "org.x.Y.run"),
+        ("org.x.Y$$Lambda$5664/0x0000000801.get(Unknown Source)", "org.x.Y$$Lambda.get"),
+        ("org.x.Y$$Lambda/0x00007f.get(Unknown Source)", "org.x.Y$$Lambda.get"),
+        ("app//org.x.Y.lambda$run$3(Y.java:1)", "org.x.Y.lambda$run"),
+        (
+            "jdk.internal.reflect.GeneratedMethodAccessor12.invoke(Unknown Source)",
+            "jdk.internal.reflect.GeneratedMethodAccessor.invoke",
+        ),
+        ("com.sun.proxy.$Proxy17.call(Unknown Source)", "com.sun.proxy.$Proxy.call"),
+        ("org.x.Utf8.read2(Utf8.java:1)", "org.x.Utf8.read2"),
+    ],
+)
+def test_what_changes_from_run_to_run_is_dropped(frame: str, method: str) -> None:
+    assert stable_method(frame) == method
+
+
+def test_equal_threads_of_other_numbers_and_lines_are_one_stack() -> None:
+    def report(number: int, line: int) -> str:
+        frames = (f"org.x.A.a(A.java:{line})", f"org.x.B.lambda$b${number}(B.java:1)")
+        return section("n", thread(f"opensearch[n][search][T#{number}]", cpu(40), stack(10, *frames)))
+
+    one, other = of(report(1, 10)), of(report(7, 22))
+    assert one.stacks == other.stacks == {("search", "org.x.B.lambda$b", "org.x.A.a"): [40.0, 1.0]}
+
+
+def test_a_frame_has_the_part_of_its_snapshots() -> None:
+    text = section(
+        "n",
+        thread("opensearch[n][search][T#1]", cpu(50), stack(6, "o.x.A.a(A.java:1)"), stack(4, "o.x.B.b(B.java:1)")),
+        thread("opensearch[n][write][T#1]", cpu(10), unique("o.x.A.a(A.java:2)")),
+    )
+    sums = of(text)
+    # The unique snapshot of the second thread is its only one.
+    assert {name: row.captures for name, row in sums.frames.items()} == {"o.x.A.a": 1, "o.x.B.b": 1}
+    assert {name: row.amount for name, row in sums.frames.items()} == pytest.approx({"o.x.A.a": 40.0, "o.x.B.b": 20.0})
+    assert set(sums.frames["o.x.A.a"].pools) == {"search", "write"}
+    assert sums.pools["search"] == [50.0, 1.0]
+    assert (sums.amount, sums.threads) == (60.0, 2.0)
+
+
+def test_a_thread_without_a_stack_counts_as_one() -> None:
+    sums = of(section("n", thread("opensearch[n][search][T#1]", cpu(30))))
+    assert sums.frames[NO_STACK].amount == 30.0
+    assert sums.stacks == {("search",): [30.0, 1.0]}
+
+
+def test_threads_of_the_most_frequent_kind_count() -> None:
+    wait = "20.0% (100ms out of 500ms) wait usage"
+    text = section("n", *(thread(f"a{number}", wait) for number in range(2)), thread("b", cpu(90)))
+    sums = of(text)
+    assert (sums.kind, sums.amount, sums.threads) == ("wait", 40.0, 2.0)
+
+
+def test_a_report_without_figures_keeps_its_threads() -> None:
+    """OpenSearch prints 0.0 % for every wait."""
+    sums = of(section("n", thread("a", "0.0% (0s out of 500ms) wait usage", stack(10, "o.x.A.a(A.java:1)"))))
+    assert (sums.amount, sums.threads) == (0.0, 1.0)
+
+
+def test_a_very_deep_stack_is_its_ends() -> None:
+    names = stable_methods(tuple(f"org.x.A.m{number}(A.java:1)" for number in range(5000)))
+    assert len(names) == 251
+    assert (names[0], names[-1]) == ("org.x.A.m0", "org.x.A.m4999")
+
+
+@pytest.mark.parametrize("name", ["2.19.1-cpu", "3.8.0-cpu-with-idle-threads", "3.8.0-block", "3.8.0-wait"])
+def test_the_parts_of_a_real_report_add_up(data: Path, name: str) -> None:
+    sums = of((data / "hot_threads" / f"opensearch-{name}.txt").read_text())
+    for parts in (sums.pools.values(), sums.stacks.values()):
+        assert sum(amount for amount, _ in parts) == pytest.approx(sums.amount)
+        assert sum(threads for _, threads in parts) == pytest.approx(sums.threads)
+    assert sum(row.amount for row in sums.frames.values()) == pytest.approx(sums.amount)
+    assert sums.threads > 0
+
+
+def test_tasks_are_summed_up_over_nodes() -> None:
+    both = running("a", "n1")
+    both["nodes"] += running("a", "n2", longest_ms=1500.0, queued=1)["nodes"]
+    key = ("indices:data/read/search", "a", "videos", '{"query":{"regexp":{"title":"?"}}}')
+    row = TaskRow(1, 5.0, 5.0, {"search": 1}, {"n1": 1, "n2": 1}, 4, 1, 1500.0, 900.0)
+    assert task_rows(both, 5.0) == {key: row}
+
+
+@pytest.mark.parametrize("odd", [None, [1, {"nodes": 2}], {"nodes": [5, {"groups": 3}]}])
+def test_tasks_of_another_shape_are_none(odd: Any) -> None:
+    assert task_rows(odd, 5.0) == {}
+
+
+@pytest.mark.parametrize("odd", [None, "x", True, -1, 1e300, [], {}])
+def test_figures_of_another_type_count_as_nothing(odd: Any) -> None:
+    (row,) = task_rows(running("a", running=odd, queued=odd, longest_ms=odd, cpu_ms=odd), 5.0).values()
+    assert (row.running, row.queued, row.longest_ms, row.cpu_ms) == (0, 0, 0.0, 0.0)

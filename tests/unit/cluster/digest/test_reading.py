@@ -1,0 +1,283 @@
+"""One capture of its files: when and why it was taken, and what is wrong with it."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_provider_mediaops.cluster.digest.capture_sums import CaptureSums
+from airflow_provider_mediaops.cluster.digest.period import Period
+from airflow_provider_mediaops.cluster.digest.reading import (
+    HEAD_BYTES,
+    Damaged,
+    NoCapture,
+    Outside,
+    belongs_to_capture,
+    read_capture,
+)
+from airflow_provider_mediaops.cluster.digest.source import SourceFile, find_captures
+from airflow_provider_mediaops.cluster.hot_threads import parse
+from airflow_provider_mediaops.cluster.page.assets import DIGEST_GENERATOR, GENERATOR
+from airflow_provider_mediaops.cluster.page.document import PageCapture, page
+from tests.unit.cluster.digest.captured_days import MONDAY, SEARCH, hot, running, text_at, write_capture
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TEXT = text_at(MONDAY, hot("data-1", "search", 50, SEARCH))
+LATER = MONDAY + timedelta(hours=3)
+
+
+def read(
+    folder: Path, period: Period | None = None, warnings: list[str] | None = None
+) -> CaptureSums | Outside | NoCapture | Damaged:
+    (files,) = find_captures([str(folder)])
+    return read_capture(files, period or Period(), ([] if warnings is None else warnings).append)
+
+
+def sums(folder: Path, warnings: list[str] | None = None) -> CaptureSums:
+    found = read(folder, None, warnings)
+    assert isinstance(found, CaptureSums), found
+    return found
+
+
+@pytest.mark.parametrize(
+    ("reason", "series"), [("spike", "spike"), ("at_once", "scheduled"), ("time_limit", "scheduled"), (None, "unknown")]
+)
+def test_the_json_file_says_when_and_why(tmp_path: Path, reason: Any, series: str) -> None:
+    write_capture(tmp_path, LATER, TEXT, reason=reason, tasks=running("a"))
+    found = sums(tmp_path)
+    assert (found.time, found.time_source, found.series) == (LATER.timestamp(), "capture", series)
+    assert [row.first for row in found.tasks.values()] == [LATER.timestamp()]
+
+
+def test_json_alone_is_the_same_capture(tmp_path: Path) -> None:
+    write_capture(tmp_path / "both", LATER, TEXT)
+    write_capture(tmp_path / "json", LATER, TEXT, formats=("json",))
+    one, other = sums(tmp_path / "both"), sums(tmp_path / "json")
+    assert (one.time, one.series, one.frames, one.stacks) == (other.time, other.series, other.frames, other.stacks)
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_a_pasted_text_says_when_and_not_why(tmp_path: Path, compressed: bool) -> None:  # noqa: FBT001 - by pytest
+    content = TEXT.encode()
+    (tmp_path / "pasted.txt").write_bytes(gzip.compress(content) if compressed else content)
+    found = sums(tmp_path)
+    assert (found.time, found.time_source, found.series) == (MONDAY.timestamp(), "report", "unknown")
+
+
+def test_of_a_text_without_a_time_that_of_its_file_counts(tmp_path: Path) -> None:
+    file = tmp_path / "pasted.txt"
+    file.write_text("\n".join(line for line in TEXT.splitlines() if "Hot threads at" not in line))
+    os.utime(file, (1e9, 1e9))
+    found = sums(tmp_path)
+    assert (found.time, found.time_source) == (1e9, "file")
+
+
+def test_what_is_no_file_is_left_out_at_once(tmp_path: Path) -> None:
+    names = {"pipe.txt", "circle.txt", "endless.json"}
+    os.mkfifo(tmp_path / "pipe.txt")
+    (tmp_path / "circle.txt").symlink_to("circle.txt")
+    (tmp_path / "endless.json").symlink_to("/dev/zero")
+
+    found = find_captures([str(tmp_path)])
+
+    assert {files.name.rpartition("/")[2] for files in found} == names
+    assert [read_capture(files, Period(), unexpected) for files in found] == [Damaged("it is no regular file")] * len(
+        names
+    )
+
+
+def test_what_is_certainly_of_another_time_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_capture(tmp_path, MONDAY, TEXT)
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "pasted.txt").write_text(TEXT)
+    whole = SourceFile.read
+    read_bytes = []
+
+    def counted(file: SourceFile, most: int) -> bytes:
+        read_bytes.append(most)
+        return whole(file, most)
+
+    monkeypatch.setattr(SourceFile, "read", counted)
+    period = Period((MONDAY + timedelta(days=3)).timestamp(), (MONDAY + timedelta(days=4)).timestamp())
+    for files in find_captures([str(tmp_path)]):
+        assert read_capture(files, period, unexpected) == Outside()
+    assert max(read_bytes) <= 1 << 16
+
+
+def test_a_node_whose_clock_is_late_does_not_hide_the_others(tmp_path: Path) -> None:
+    """The first time in a text need not be its earliest."""
+    late = text_at(MONDAY + timedelta(minutes=5), hot("data-2", "search", 50, SEARCH), node="data-2")
+    (tmp_path / "pasted.txt").write_text(late + TEXT)
+    found = read(
+        tmp_path, Period((MONDAY - timedelta(hours=1)).timestamp(), (MONDAY + timedelta(minutes=1)).timestamp())
+    )
+    assert isinstance(found, CaptureSums)
+    assert found.time == MONDAY.timestamp()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("a.txt", b"", "it is empty"),
+        ("a.txt", b"hello\n", "it holds no report of hot threads"),
+        ("a.txt", b"<html></html>", "it is a web page"),
+        ("a.txt", TEXT.encode("utf-16"), "it is UTF-16"),
+        ("a.txt.gz", b"\x1f\x8b\x08\x00????????", "it is gzip, but damaged"),
+        ("a.json", b'{"nodes": [', "it is not valid JSON"),
+        ("a.json", b'{"took": 5}', "it is JSON, but not that of a capture"),
+        ("a.json", b"[" * 100_000, "it is not valid JSON"),
+    ],
+)
+def test_a_damaged_file_is_said_to_be(tmp_path: Path, name: str, content: bytes, reason: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    found = read(tmp_path)
+    assert isinstance(found, Damaged)
+    assert found.reason.startswith(reason)
+
+
+def test_a_file_that_has_gone_is_damaged(tmp_path: Path) -> None:
+    file = write_capture(tmp_path, MONDAY, TEXT, formats=("txt",))
+    (files,) = find_captures([str(tmp_path)])
+    file.unlink()
+    assert read_capture(files, Period(), unexpected) == Damaged("it was there when the files were listed, and is gone")
+
+
+def unexpected(warning: str) -> None:
+    raise AssertionError(warning)
+
+
+def test_an_earlier_digest_is_no_capture(tmp_path: Path) -> None:
+    (tmp_path / "digest.json").write_text('{"digest": {"since": null}, "profiles": []}')
+    assert read(tmp_path) == NoCapture()
+
+
+def test_a_head_that_takes_more_than_the_first_bytes_is_read_whole(tmp_path: Path) -> None:
+    tasks = running("a")
+    tasks["nodes"] *= 500
+    write_capture(tmp_path, LATER, TEXT, tasks=tasks)
+    assert next(tmp_path.glob("*.json")).stat().st_size > HEAD_BYTES
+    assert [row.running for row in sums(tmp_path).tasks.values()] == [1000]
+
+
+class TestTextThatDoesNotCount:
+    """The JSON file holds the report, too: it is the capture if its text is gone, or is another one by now."""
+
+    @pytest.mark.parametrize(
+        ("text", "reason"),
+        [
+            ("", "it is empty"),
+            ("<html></html>", "it is a web page"),
+            (
+                text_at(LATER + timedelta(days=1), hot("data-9", "write", 5, SEARCH)),
+                "its nodes print another time than the .json file, which is of 2026-11-16 03:00:00 UTC",
+            ),
+        ],
+    )
+    def test_the_json_file_is_read_in_its_place(self, tmp_path: Path, text: str, reason: str) -> None:
+        whole = text_at(LATER, hot("data-1", "search", 50, SEARCH))
+        write_capture(tmp_path / "both", LATER, whole)
+        file = write_capture(tmp_path / "overwritten", LATER, whole)
+        file.write_text(text)
+        warnings: list[str] = []
+
+        one, other = sums(tmp_path / "both"), sums(tmp_path / "overwritten", warnings)
+
+        assert (one.time, one.series, one.frames, one.stacks) == (other.time, other.series, other.frames, other.stacks)
+        assert other.path == str(file.with_suffix(".json"))
+        (warning,) = warnings
+        assert warning.startswith(f"Read {file.with_suffix('.json')} in the place of {file}: {reason}")
+
+    def test_also_if_it_goes_while_the_others_are_read(self, tmp_path: Path) -> None:
+        file = write_capture(tmp_path, LATER, TEXT)
+        (files,) = find_captures([str(tmp_path)])
+        file.unlink()
+        warnings: list[str] = []
+        found = read_capture(files, Period(), warnings.append)
+        assert isinstance(found, CaptureSums)
+        assert [warning.rpartition(": ")[2] for warning in warnings] == [
+            "it was there when the files were listed, and is gone."
+        ]
+
+    def test_a_node_whose_clock_is_wrong_is_no_other_capture(self, tmp_path: Path) -> None:
+        wrong = text_at(LATER - timedelta(days=400), hot("data-2", "search", 50, SEARCH), node="data-2")
+        write_capture(tmp_path, LATER, wrong + text_at(LATER, hot("data-1", "search", 50, SEARCH)))
+        (files,) = find_captures([str(tmp_path)])
+        assert isinstance(read_capture(files, Period(), unexpected), CaptureSums)
+
+    def test_if_neither_holds_a_report_both_are_said_to(self, tmp_path: Path) -> None:
+        (tmp_path / "a.txt").write_text("")
+        (tmp_path / "a.json").write_text('{"took": 5}')
+        found = read(tmp_path)
+        assert isinstance(found, Damaged)
+        assert found.reason.startswith(
+            "it is empty; of the .json file beside it: it is JSON, but not that of a capture"
+        )
+
+
+@pytest.mark.parametrize("becomes", ["gone", "no file", "damaged gzip"])
+def test_without_a_json_file_that_can_be_read_the_text_counts(tmp_path: Path, becomes: str) -> None:
+    file = write_capture(tmp_path, LATER, TEXT).with_suffix(".json")
+    (files,) = find_captures([str(tmp_path)])
+    file.unlink()
+    if becomes == "no file":
+        os.mkfifo(file)
+    elif becomes == "damaged gzip":
+        file.write_bytes(b"\x1f\x8b\x08\x00????????")
+    warnings: list[str] = []
+    found = read_capture(files, Period(), warnings.append)
+    assert isinstance(found, CaptureSums)
+    assert (found.time, found.time_source, found.series) == (MONDAY.timestamp(), "report", "unknown")
+    (warning,) = warnings
+    assert warning.startswith(f"Read {file.with_suffix('.txt')} without the .json file beside it: it ")
+
+
+class TestPageAlone:
+    def test_one_of_a_capture_is_said_to_be(self, tmp_path: Path) -> None:
+        html = page([PageCapture(TEXT, parse(TEXT))], title="Hot threads")
+        (tmp_path / "a.html").write_text(html)
+        assert read(tmp_path) == Damaged(
+            "it is a page whose capture is gone: a digest reads the .txt or .json file beside it"
+        )
+
+    @pytest.mark.parametrize(
+        "start",
+        [
+            "<!DOCTYPE html><title>coverage</title>",
+            f'<meta name="generator" content="{DIGEST_GENERATOR} 0.2.0">',
+            "",
+        ],
+    )
+    def test_another_one_is_no_capture(self, tmp_path: Path, start: str) -> None:
+        (tmp_path / "a.html").write_text(start)
+        assert read(tmp_path) == NoCapture()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("a.txt", "", True),
+        ("a.json", '{"capture": {}, "nodes": []}', True),
+        ("a.json", '{\n "nodes": [', True),
+        ("a.json", '{"digest": {}}', False),
+        ("a.json", '{"took": 5}', False),
+        ("a.html", f'<meta name="generator" content="{GENERATOR} 0.2.0">', True),
+        ("a.html", f'<meta name="generator" content="{DIGEST_GENERATOR} 0.2.0">', False),
+        ("a.html", "<html>", False),
+    ],
+)
+def test_files_of_a_capture_are_known(tmp_path: Path, name: str, content: str, expected: bool) -> None:  # noqa: FBT001 - by pytest
+    (tmp_path / name).write_text(content)
+    (files,) = find_captures([str(tmp_path)])
+    assert belongs_to_capture(files) is expected
+
+
+def test_what_is_no_file_belongs_to_no_capture(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.json")
+    (files,) = find_captures([str(tmp_path)])
+    assert not belongs_to_capture(files)

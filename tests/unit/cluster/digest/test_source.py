@@ -1,0 +1,106 @@
+"""Files of captures in folders, by patterns and one by one, on the local disk and on a store."""
+
+from __future__ import annotations
+
+import gzip
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_provider_mediaops.cluster.digest.source import find_captures, without_pages_of_series
+from airflow_provider_mediaops.cluster.report_files import NoReportError
+from tests.unit.storage.attached import attached
+from tests.unit.storage.fake_store import FakeStore
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NAMES = (
+    "b.txt",
+    "a.txt",
+    "a.json",
+    "a.html",
+    "a.folded",
+    "deep/c.json",
+    "deep/d.txt.gz",
+    "d.log",
+    ".a.txt.part",
+    ".hidden/e.txt",
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in NAMES:
+        file = tmp_path / "reports" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(name)
+    return tmp_path / "reports"
+
+
+def found(folder: Path, *sources: object) -> list[tuple[str, bool, bool]]:
+    captures = find_captures([str(source) for source in sources])
+    return [(each.stem.removeprefix(f"{folder}/"), bool(each.text), bool(each.json)) for each in captures]
+
+
+def test_a_folder_is_searched_with_all_below_it(folder: Path) -> None:
+    whole = [("a", True, True), ("b", True, False), ("deep/c", False, True), ("deep/d", True, False)]
+    assert found(folder, folder) == found(folder, f"{folder}/") == found(folder, folder.as_uri()) == whole
+
+
+def test_a_pattern_and_a_file_may_name_other_texts(folder: Path) -> None:
+    assert found(folder, folder / "*") == [("a", True, True), ("b", True, False), ("d.log", True, False)]
+    assert found(folder, folder / "d.log") == [("d.log", True, False)]
+    assert found(folder, folder / "**" / "*.gz") == [("deep/d", True, False)]
+
+
+def test_several_sources_name_each_capture_once(folder: Path) -> None:
+    assert found(folder, folder, folder / "a.txt", folder / "deep") == found(folder, folder)
+
+
+def test_a_page_is_found_with_its_capture_or_alone(folder: Path) -> None:
+    (folder / "alone.html").write_text("")
+    captures = {each.stem.rpartition("/")[2]: each for each in find_captures([str(folder)])}
+    assert captures["a"].page is not None
+    assert captures["a"].page.name == str(folder / "a.html")
+    assert captures["alone"].name == str(folder / "alone.html")
+    assert captures["b"].page is None
+
+
+def test_the_page_of_a_series_is_no_capture_of_its_own(folder: Path) -> None:
+    for name in ("c.1.txt", "c.2.json", "c.html", "alone.html", "alone.2026.txt"):
+        (folder / name).write_text(name)
+    stems = [each.stem.rpartition("/")[2] for each in without_pages_of_series(find_captures([str(folder)]))]
+    assert stems == ["a", "alone", "alone.2026", "b", "c.1", "c.2", "c", "d"]
+
+
+def test_a_file_that_does_not_exist_is_named(folder: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"gone\.txt cannot be read: "):
+        found(folder, folder / "gone.txt")
+
+
+def test_a_store_is_searched_likewise() -> None:
+    with attached(FakeStore(), "captures") as store:
+        for name in NAMES:
+            store.pipe_file(f"/bucket/{name}", name.encode())
+        captures = find_captures(["memory://captures@bucket/"])
+        assert [each.name for each in captures] == [
+            f"memory://bucket/{name}" for name in ("a.txt", "b.txt", "deep/c.json", "deep/d.txt.gz")
+        ]
+        assert captures[0].text is not None
+        assert captures[0].text.read(3) == b"a.t"
+
+
+def test_gzip_is_unpacked_by_its_content_and_no_further_than_asked(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(gzip.compress(b"x" * 10_000_000))
+    (capture,) = find_captures([str(tmp_path)])
+    assert capture.text is not None
+    assert capture.text.read(1_000_000) == b"x" * 1_000_000
+
+
+def test_damaged_gzip_is_said_to_be(tmp_path: Path) -> None:
+    (tmp_path / "a.txt.gz").write_bytes(b"\x1f\x8b\x08\x00" + b"?" * 100)
+    (capture,) = find_captures([str(tmp_path)])
+    assert capture.text is not None
+    with pytest.raises(NoReportError, match="gzip, but damaged"):
+        capture.text.read(100)

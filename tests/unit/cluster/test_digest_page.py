@@ -1,0 +1,138 @@
+"""The page of a digest: what it says, that nothing of a cluster can run in it, and that it stays small."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import timedelta
+from typing import Any, get_args
+
+import pytest
+
+from airflow_provider_mediaops.cluster.digest.capture_sums import Series, sums_of, task_rows
+from airflow_provider_mediaops.cluster.digest.findings import document_of
+from airflow_provider_mediaops.cluster.digest.model import Digest
+from airflow_provider_mediaops.cluster.digest.period import Period
+from airflow_provider_mediaops.cluster.hot_threads import parse
+from airflow_provider_mediaops.cluster.page.digest_document import digest_page
+from tests.unit.cluster.digest.captured_days import BULK, MONDAY, SEARCH, hot, running, text_at
+from tests.unit.hot_threads_text import ATTACKS, hostile
+
+PAGE = "/reports/weeks/week.html"
+
+
+def page_of(digest: Digest, path: str = PAGE, period: Period = Period()) -> str:  # noqa: B008 - it is frozen
+    return digest_page(digest, document_of(digest, period, ["/reports"]), path)
+
+
+def data_of(html: str) -> dict[str, Any]:
+    found = re.search(r'<script type="application/json" id="digest-data">(.*?)</script>', html, re.DOTALL)
+    assert found
+    data: dict[str, Any] = json.loads(found[1])
+    return data
+
+
+def digest_of(folder: str = "/reports/days", captures: int = 12) -> Digest:
+    digest = Digest()
+    for number in range(captures):
+        at = MONDAY + number * timedelta(hours=2)
+        text = text_at(at, hot("n", "search", 40.0 + number, SEARCH), hot("n", "write", 10.0, BULK))
+        tasks = task_rows(running("dashboard"), at.timestamp())
+        path = f"{folder}/{number}.txt"
+        series: Any = "spike" if number == 7 else "scheduled"
+        digest.add(sums_of(parse(text), path=path, time=at.timestamp(), series=series, tasks=tasks))
+    return digest
+
+
+def test_it_has_a_table_for_each_series_and_says_k_of_n() -> None:
+    html = page_of(digest_of())
+    assert "<caption>11 scheduled captures</caption>" in html
+    assert "<caption>1 capture at spikes</caption>" in html
+    assert "11 of 11" in html
+    assert "dashboard" in html
+
+
+def test_stacks_and_cells_add_up_to_the_figures_of_the_captures() -> None:
+    data = data_of(page_of(digest_of()))
+    scheduled, spike = data["series"]
+    assert [one["captures"] for one in data["series"]] == [11, 1]
+    for one, total in ((scheduled, sum(50 + each for each in range(12)) - 57), (spike, 57)):
+        in_stacks = sum(sum(amounts[1::2]) for _, amounts in one["stacks"])
+        in_cells = sum(amount for row in one["pools"] for _, _, amount, _ in row["cells"])
+        assert in_stacks == pytest.approx(total)
+        assert in_cells == pytest.approx(total)
+
+
+def test_what_is_pruned_is_in_a_bar_of_its_pool() -> None:
+    digest = Digest()
+    for number in range(40):
+        at = MONDAY + number * timedelta(hours=1)
+        rare = (hot("n", "search", 1.0, (f"o.x.C{number}.m{each}(C.java:1)",)) for each in range(100))
+        text = text_at(at, hot("n", "search", 50, SEARCH), *rare)
+        digest.add(sums_of(parse(text), path=f"/r/{number}.txt", time=at.timestamp()))
+    data = data_of(page_of(digest))
+    (one,) = data["series"]
+    names = data["names"]
+    sums = {tuple(names[each] for each in path): sum(amounts[1::2]) for path, amounts in one["stacks"]}
+    assert sums["search", "(rare stacks)"] > 1000
+    assert sum(sums.values()) == pytest.approx(40 * 150)
+
+
+@pytest.mark.parametrize(
+    ("folder", "page", "base", "first"),
+    [
+        ("/reports/days", PAGE, "../days/", "0.txt"),
+        ("/reports/weeks/a b", PAGE, "a%20b/", "0.txt"),
+        ("s3://bucket/days", "s3://conn@bucket/weeks/w.html", "../days/", "0.txt"),
+        ("s3://bucket/days", "s3://conn@other/weeks/w.html", None, "0.txt"),
+        ("s3://bucket/days", PAGE, None, "0.txt"),
+    ],
+)
+def test_cells_lead_to_their_captures(folder: str, page: str, base: str | None, first: str) -> None:
+    data = data_of(page_of(digest_of(folder), page))
+    assert data["base"] == base
+    assert data["prefix"] == f"{folder}/"
+    (hottest,) = data["series"][0]["pools"][0]["cells"][0][3]
+    assert hottest == [first, int(MONDAY.timestamp()), 40]
+
+
+def test_names_of_a_cluster_are_text_only() -> None:
+    digest = Digest()
+    tasks = running(ATTACKS[0], node=ATTACKS[1], action=ATTACKS[2], index=ATTACKS[3], shape=ATTACKS[4], pool=ATTACKS[5])
+    for number, attack in enumerate(ATTACKS):
+        time = MONDAY.timestamp() + number
+        rows = task_rows(tasks, time)
+        digest.add(sums_of(parse(hostile()), path=f"/reports/{attack}.txt", time=time, tasks=rows))
+        digest.add_damaged(f"/reports/{attack}", f"its first line is {attack}")
+    html = page_of(digest)
+    html.encode()
+    scripts = len(re.findall("<script", html))
+    assert scripts == len(re.findall("<script", page_of(digest_of())))
+    assert "<img" not in html
+    assert "<svg/onload" not in html
+    assert "\u202e" not in html
+    assert html.count("<script type=") == 2
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', html)
+    assert policy
+    assert "default-src &#39;none&#39;" in policy[1]
+    assert "unsafe" not in policy[1]
+    assert " style=" not in html
+    data_of(html)
+
+
+def test_it_stays_small_whatever_it_shows() -> None:
+    """Stacks that share no frame, in sixty pools with long names and all spans, and long paths."""
+    digest = Digest()
+    for number in range(60):
+        at = MONDAY + number * timedelta(hours=3)
+        deep = (f"o.x.{'C' * 60}{number}.m{depth}(C.java:1)" for depth in range(60))
+        own = tuple(f"o.x.{'D' * 60}{number}.m{each}(D.java:1)" for each in range(60))
+        threads = [hot(f"node-{each}", f"pool-{each}-{'p' * 80}", 50.0, (own[each], *SEARCH)) for each in range(60)]
+        text = text_at(at, hot("n", "search", 90.0, tuple(deep)), *threads)
+        for series in get_args(Series):
+            path = f"/reports/{number}-{'d' * 150}/{series}.txt"
+            digest.add(sums_of(parse(text), path=path, time=at.timestamp(), series=series))
+    html = page_of(digest)
+    assert len(html.encode()) < 3_000_000
+    assert "The page has no room for" in html
+    assert "It has no room for the names of" in html

@@ -1,0 +1,129 @@
+"""The operator of a digest: its arguments, its attempts, its end when it is stopped, its lineage and its link."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
+
+from airflow_provider_mediaops.cluster.digest import attempt as digest_attempt
+from airflow_provider_mediaops.cluster.digest import reading
+from airflow_provider_mediaops.exceptions import InvalidArgumentError, PermanentError, TaskStoppedError
+from airflow_provider_mediaops.operators.cluster_digest import HotThreadsDigestOperator
+from airflow_provider_mediaops.version_compat import HAS_RETRY_POLICY
+from tests.unit.cluster.digest.captured_days import MONDAY, SEARCH, hot, text_at, write_capture
+
+if TYPE_CHECKING:
+    from airflow_provider_mediaops.cluster.digest.source import FoundCapture
+
+CONTEXT: Any = {"ti": SimpleNamespace(dag_id="d", run_id="r", task_id="t", map_index=-1, max_tries=2)}
+
+
+def made(**arguments: Any) -> HotThreadsDigestOperator:
+    return HotThreadsDigestOperator(**{"task_id": "t", "source": "/in", "destination": "/out/d.html", **arguments})
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    for number in range(9):
+        at = MONDAY + timedelta(hours=number)
+        write_capture(tmp_path / "in", at, text_at(at, hot("n", "search", 50, SEARCH)))
+    return tmp_path / "in"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"source": ""}, r"^source is the path of a file"),
+        ({"source": []}, r"^source needs at least one entry.* Give a folder"),
+        ({"source": "/"}, r"^source '/' is a whole disk or store"),
+        ({"source": ["s3://"]}, r"^source 's3://' is a whole disk or store"),
+        ({"destination": "/out/"}, r"^destination is the path of a file"),
+        ({"source": "/out/d.html"}, r"^destination '/out/d\.html' is the source, too"),
+        ({"since": "monday"}, r"^since is a datetime, or the text of one"),
+        (
+            {"since": "2026-11-16", "until": datetime(2026, 11, 9, tzinfo=timezone.utc)},
+            r"^since .* must be before until",
+        ),
+    ],
+)
+def test_what_cannot_be_used_is_an_import_error(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        made(**arguments)
+
+
+def test_path_objects_are_kept_as_texts() -> None:
+    task = made(source=[Path("/in"), "/also"], destination=Path("/out/d.html"))
+    assert (task.source, task.destination) == (["/in", "/also"], "/out/d.html")
+
+
+def test_a_destination_that_turns_out_to_be_the_source_is_refused(tmp_path: Path) -> None:
+    task = made(source=f"{tmp_path}/sub/../a.json", destination=f"{tmp_path}/a.html")
+    (tmp_path / "a.json").write_text("{}")
+    task.source = f"{tmp_path}/a.json"
+    with pytest.raises(InvalidArgumentError if HAS_RETRY_POLICY else AirflowFailException, match="is the source, too"):
+        task.execute(CONTEXT)
+
+
+def test_the_period_is_that_of_the_rendered_texts(source: Path, tmp_path: Path) -> None:
+    task = made(source=str(source), destination=str(tmp_path / "d.html"))
+    task.since, task.until = str(MONDAY + timedelta(hours=4)), f"{MONDAY + timedelta(hours=8):%Y-%m-%dT%H:%M:%SZ}"
+    result = task.execute(CONTEXT)
+    assert (result["captures"], result["outside"]) == (4, 1)
+    assert result["frames"][0]["new"] is False
+
+
+def test_a_period_without_captures_fails_for_good(source: Path, tmp_path: Path) -> None:
+    task = made(source=str(source), destination=str(tmp_path / "d.html"), since="2027-01-01", until="2027-01-02")
+    with pytest.raises(PermanentError if HAS_RETRY_POLICY else AirflowFailException, match="nothing to digest"):
+        task.execute(CONTEXT)
+
+
+def test_a_stopped_task_ends_before_the_next_capture_and_its_next_attempt_resumes(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(digest_attempt, "CAPTURES_PER_COMMIT", 2)
+    read: list[str] = []
+    whole = reading.read_capture
+
+    def counted(files: FoundCapture, *arguments: Any) -> Any:
+        read.append(files.name)
+        if len(read) == 5:
+            # Airflow's handler of SIGTERM, which runs between two steps of the task.
+            task.on_kill()
+        return whole(files, *arguments)
+
+    monkeypatch.setattr(digest_attempt, "read_capture", counted)
+    task = made(source=str(source), destination=str(tmp_path / "d.html"))
+    with pytest.raises(TaskStoppedError):
+        task.execute(CONTEXT)
+    assert len(read) == 5
+    assert not list(tmp_path.glob("d.*"))
+    again = made(source=str(source), destination=str(tmp_path / "d.html"))
+    result = again.execute(CONTEXT)
+    assert (result["captures"], result["resumed"]) == (9, True)
+    assert read[5:] == [str(source / f"2026-11-16T0{hour}00.txt") for hour in range(4, 9)]
+
+
+def test_the_lineage_is_from_the_captures_to_the_files(source: Path, tmp_path: Path) -> None:
+    task = made(source=str(source), destination=str(tmp_path / "d.html"))
+    task.execute(CONTEXT)
+    lineage = task.get_openlineage_facets_on_complete(None)
+    assert lineage is not None
+    assert [each.name for each in lineage.inputs] == [str(source)]
+    assert [each.name for each in lineage.outputs] == [
+        str(tmp_path / f"d.{name}") for name in ("html", "json", "folded")
+    ]
+
+
+def test_the_link_leads_to_the_page_in_the_console_of_a_cloud() -> None:
+    (link,) = HotThreadsDigestOperator.operator_extra_links
+    key: Any = SimpleNamespace(dag_id="d", run_id="r", task_id="t", map_index=-1)
+    task = made(destination="s3://reports/weeks/d.html")
+    assert link.name == "Hot threads digest"
+    address = link.get_link(task, ti_key=key)
+    assert address == "https://s3.console.aws.amazon.com/s3/object/reports?prefix=weeks/d.html"
