@@ -147,6 +147,14 @@ class HeldNotFounds:
         self._found_by = max(self._found_by, number)
         self._failed, self._waited, self._failure = 0, 0, None
 
+    def has_found_since(self, number: int) -> bool:
+        """
+        Return whether a book was found by a later request.
+
+        :param number: the number of a request.
+        """
+        return self._found_by > number
+
     def missing(self, isbn13: str, error: MediaOpsError, now: float) -> None:
         """
         Hold a 404.
@@ -162,6 +170,11 @@ class HeldNotFounds:
     def forget(self, isbn13: str) -> None:
         """Forget a book that was asked for again, and got no answer."""
         self._asked_again.pop(isbn13, None)
+
+    def forget_all(self) -> None:
+        """Forget all books, because no more requests are sent."""
+        self._held.clear()
+        self._asked_again.clear()
 
     def see_limit(self, now: float) -> None:
         """Take note of a reply that says that the limit is reached."""

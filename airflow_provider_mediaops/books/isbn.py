@@ -7,6 +7,8 @@ import unicodedata
 
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 
+# The usual case, which a list may have a million times. The numbers of 979-0 are printed music.
+_PLAIN = re.compile(r"97(?:8[0-9]|9[1-9])[0-9]{9}")
 # Whatever may stand before the digits, once separators are gone: "ISBN", "ISBN-13:", "urn:isbn:", "eISBN". After the
 # word, "10" and "13" are part of the label only where a number of that length follows.
 _LABEL = re.compile(r"(?:URN:)?E?ISBN(?:10(?=:?.{10}\Z)|13(?=:?.{13}\Z))?:?")
@@ -49,6 +51,8 @@ def normalise(text: str | int) -> str:
     :raises InvalidIsbnError: if the text is not the ISBN of a book; the message has the reason.
     """
     text = str(text)
+    if _PLAIN.fullmatch(text) and _has_check_digit(text):
+        return text
     if _ROUNDED.fullmatch(text):
         raise InvalidIsbnError(text, "a spreadsheet has rounded it; format the column as text there")
     whole = _WHOLE_NUMBER.fullmatch(text)
@@ -65,6 +69,12 @@ def normalise(text: str | int) -> str:
         return str(isbn.to_isbn13(isbn.validate(number)))
     except exceptions.InvalidChecksum:
         raise InvalidIsbnError(text, "its check digit does not fit the other digits, so one of them is wrong") from None
+
+
+def _has_check_digit(digits: str) -> bool:
+    # The sum of the characters' codes is that of the digits and 1,200 more.
+    codes = digits.encode()
+    return (sum(codes[::2]) + 3 * sum(codes[1::2])) % 10 == 0
 
 
 def _compact(text: str) -> str:

@@ -51,6 +51,8 @@ class RequestCount:
     """
 
     send: Callable[[], int]
+    #: The number of books of the next requests.
+    books: int = field(default=1, init=False)
     #: The number of the last request.
     number: int = field(default=0, init=False)
     total: int = field(default=0, init=False)

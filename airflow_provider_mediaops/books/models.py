@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
+
+from airflow_provider_mediaops.json_text import parse_json
+from airflow_provider_mediaops.storage.formats import json_line
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.exceptions import MediaOpsError
 
 _DATE = re.compile(r"\d{4}(?:-\d{2}(?:-\d{2})?)?", re.ASCII)
 
+# Nine digits.
+_PAGES_LIMIT = 10**9
 _WHOLE = re.compile(r"\d{1,9}", re.ASCII)
 _PRICE = re.compile(r"\d{1,9}(?:\.\d*)?", re.ASCII)
 _ISBN13 = 13
+# The fields of a table that are one text each, and those that are several.
+_TEXTS = ("title", "title_long", "publisher", "language", "binding", "edition", "image")
+_LISTS = ("authors", "subjects", "dewey_decimal", "dimensions")
+_SEPARATOR = "; "
 
-Status = Literal["found", "not_found", "invalid", "failed"]
+Status = Literal["found", "not_found", "invalid", "failed", "not_asked"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +40,10 @@ class Book:
     """
 
     record: Mapping[str, Any] = field(repr=False)
+
+    def json(self) -> bytes:
+        """Return the record as JSON on one line."""
+        return json_line(self.record)
 
     @property
     def isbn13(self) -> str | None:
@@ -76,6 +89,8 @@ class Book:
     @property
     def pages(self) -> int | None:
         """The number of pages."""
+        if type(number := self.record.get("pages")) is int:
+            return number if 0 <= number < _PAGES_LIMIT else None
         text = self._text("pages")
         return int(text) if text and _WHOLE.fullmatch(text) else None
 
@@ -111,21 +126,77 @@ class Book:
         """The address of the cover's picture."""
         return self._text("image")
 
+    def cells(self) -> dict[str, str | int | float | None]:
+        """Return the fields by name, each as one value for a table: the texts of a list are joined."""
+        return {
+            **{name: self._text(name) for name in _TEXTS},
+            **{name: _SEPARATOR.join(self._texts(name)) or None for name in _LISTS},
+            "pages": self.pages,
+            "date_published": self.date_published,
+            "msrp": self.msrp,
+        }
+
+    # The usual cases first: a table asks for a score of fields of each book.
+
     def _text(self, name: str) -> str | None:
+        value = self.record.get(name)
+        if type(value) is str and "\0" not in value:
+            return value.strip() or None
         return next(iter(self._texts(name)), None)
 
     def _texts(self, name: str) -> list[str]:
         value = self.record.get(name)
-        if isinstance(value, Mapping):
-            value = list(value.values())
-        values = value if isinstance(value, list) else [value]
+        if isinstance(value, list):
+            if (texts := _stripped(value)) is not None:
+                return texts
+            values: Iterable[object] = value
+        else:
+            values = value.values() if isinstance(value, Mapping) else [value]
         return [text for item in values if (text := _plain(item))]
 
 
+class StoredBook(Book):
+    """
+    A book whose record is kept as JSON: most of those that are reused are written as they were read.
+
+    :param json: the record as JSON on one line.
+    """
+
+    __slots__ = ("_json",)
+    _json: bytes
+
+    def __init__(self, json: bytes) -> None:
+        object.__setattr__(self, "_json", json)
+
+    @property
+    def record(self) -> Mapping[str, Any]:
+        """The record, parsed at each access."""
+        record: dict[str, Any] = parse_json(self._json)
+        return record
+
+    def json(self) -> bytes:
+        """Return the record as JSON on one line."""
+        return self._json
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Book) and self.record == other.record
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _stripped(values: list[Any]) -> list[str] | None:
+    """Return the texts of a list; None if not all of its values are texts without NUL."""
+    try:
+        texts = list(filter(None, map(str.strip, values)))
+    except TypeError:
+        return None
+    return None if "\0" in "".join(texts) else texts
+
+
 def _plain(value: object) -> str:
-    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-        return ""
-    return str(value).replace("\0", "").strip()
+    if isinstance(value, str):
+        return value.replace("\0", "").strip()
+    return str(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,11 +207,16 @@ class Lookup:
     :param input: the text that was looked up, as it was given.
     :param isbn13: its thirteen digits; None if the text is not the ISBN of a book.
     :param status: ``found``; ``not_found``: the service has no record; ``invalid``: the text is not the ISBN of a
-        book, and no request was sent; ``failed``: the service did not answer.
-    :param error: the reason why it is ``invalid`` or ``failed``.
+        book, and no request was sent; ``failed``: the service did not answer; ``not_asked``: a list had no request
+        left for it.
+    :param error: the reason why it is ``invalid``, ``failed`` or ``not_asked``.
     :param book: the record, if it was found.
     :param requests: the number of requests that it took; 0 for a repeated ISBN.
-    :param cause: the error of a ``failed`` one, as it was raised.
+    :param cause: the error of a ``failed`` one, as it was raised; of a ``reused`` one, the reason why there is no newer
+        look-up.
+    :param fetched_at: in a list: when the service answered, in ISO 8601, UTC, to the second; None if it did not, or if
+        that is not known.
+    :param reused: whether an earlier dataset held it.
     """
 
     input: str
@@ -150,3 +226,13 @@ class Lookup:
     book: Book | None = field(default=None, repr=False)
     requests: int = 0
     cause: MediaOpsError | None = field(default=None, repr=False, compare=False)
+    fetched_at: str | None = field(default=None, compare=False)
+    reused: bool = False
+
+    def as_row(self, text: str) -> Lookup:
+        """
+        Return the look-up for a row of a list.
+
+        :param text: the text of that row.
+        """
+        return self if text == self.input else replace(self, input=text)

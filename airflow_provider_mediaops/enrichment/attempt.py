@@ -21,11 +21,12 @@ if TYPE_CHECKING:
     from airflow.sdk import ObjectStoragePath
 
     from airflow_provider_mediaops.books.api import KeyUsage
+    from airflow_provider_mediaops.books.batch.options import BatchOptions
     from airflow_provider_mediaops.books.batch.rows import IsbnRow
     from airflow_provider_mediaops.books.batch.runner import BatchUpdate
-    from airflow_provider_mediaops.books.batch.scheduler import BatchOptions
     from airflow_provider_mediaops.books.batch.seen import ResumePoint
     from airflow_provider_mediaops.books.models import Lookup
+    from airflow_provider_mediaops.enrichment.earlier_datasets import EarlierDataset
     from airflow_provider_mediaops.http.client import Client
     from airflow_provider_mediaops.http.exchange import Conversation
     from airflow_provider_mediaops.storage.dataset import Dataset, Staging
@@ -57,6 +58,10 @@ class Enrichment(DatasetWork):
     :param bulk: whether one request asks for many books.
     :param bulk_verify: whether all books that its reply leaves out are asked for by themselves.
     :param max_failures: the number of rows that may be ``failed``.
+    :param reuse: the paths of earlier datasets, from which look-ups are taken.
+    :param reuse_seconds: the maximum age of a look-up that found a book.
+    :param reuse_not_found_seconds: the maximum age of one that did not.
+    :param max_requests: the number of requests that all attempts may send; None for no bound.
     """
 
     total: int
@@ -70,6 +75,10 @@ class Enrichment(DatasetWork):
     bulk: bool = False
     bulk_verify: bool = False
     max_failures: int = 0
+    reuse: Sequence[str] = field(default_factory=list)
+    reuse_seconds: float = 0.0
+    reuse_not_found_seconds: float = 0.0
+    max_requests: int | None = None
 
     def dataset(self) -> Dataset:
         """Return the dataset that is written."""
@@ -90,7 +99,9 @@ class Attempt:
     :param warn: logs a warning.
     :param isbns: the list, if it is in no file.
     :param clock: returns seconds that never run backwards.
-    :raises OSError: if the source cannot be read, or has changed since the task began.
+    :param now: returns seconds since 1970.
+    :raises OSError: if the source or an earlier dataset cannot be read, or the source has changed since the task began.
+    :raises InvalidArgumentError: if a file is no dataset of an enrichment.
     """
 
     def __init__(
@@ -102,9 +113,11 @@ class Attempt:
         *,
         isbns: Sequence[Any] | None = None,
         clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], float] = time.time,
     ) -> None:
+        from airflow_provider_mediaops.enrichment.attempt_spending import AttemptSpending, earlier_datasets
         from airflow_provider_mediaops.enrichment.checkpoint import Checkpoint
-        from airflow_provider_mediaops.enrichment.progress import LimitWarnings
+        from airflow_provider_mediaops.enrichment.progress import LimitWarnings, RefreshWarnings
 
         _check_version(enrichment)
         self._enrichment = enrichment
@@ -114,21 +127,35 @@ class Attempt:
         self._clock = clock
         self._keeps = bool(enrichment.source and enrichment.keep)
         self._resumed = staging.resumed
+        is_done = staging.rows >= enrichment.total
+        datasets = [] if is_done else earlier_datasets(enrichment)
         #: The state from which the batch goes on.
-        state, self.resume = self._resumed_state()
-        self._checkpoint = Checkpoint(state, total=enrichment.total, has_columns=self._keeps, log=log, clock=clock)
-        self._limits = LimitWarnings(warn, clock=clock)
+        state, self.resume = self._resumed_state(datasets)
+        self._spending = AttemptSpending(enrichment, datasets, state, self._isbns_left, log=log, warn=warn, now=now())
+        self._checkpoint = Checkpoint(
+            state,
+            total=enrichment.total,
+            has_columns=self._keeps,
+            is_stale=self._spending.is_stale,
+            log=log,
+            clock=clock,
+        )
+        self._limits, self._refreshes = LimitWarnings(warn, clock=clock), RefreshWarnings(warn, clock=clock)
         self._commit_seconds = 0.0 if is_local(path_of(enrichment.destination)) else _STORE_COMMIT_SECONDS
         self._committed = clock()
         self._changed = False
         self._source_rows = self._read_source(enrichment.keep) if self._keeps else iter(())
+        if self._spending.has_budget and not is_done:
+            self._save({**(state or self._checkpoint.state()), **self._spending.state()})
 
-    def _resumed_state(self) -> tuple[Any, ResumePoint]:
-        """Read what earlier attempts have committed; begin anew, with the books that were found, if it is of no use."""
+    def _resumed_state(self, datasets: list[EarlierDataset]) -> tuple[Any, ResumePoint]:
+        """Read what earlier attempts have committed. If it cannot be resumed, discard it, but keep its look-ups."""
+        from airflow_provider_mediaops.enrichment.attempt_spending import changed_since
         from airflow_provider_mediaops.enrichment.checkpoint import read_saved
 
-        staging, total = self._staging, self._enrichment.total
-        saved, state = read_saved(staging.records(), staging.state), staging.state
+        staging, total, state = self._staging, self._enrichment.total, self._staging.state
+        has_changed = bool(datasets) and changed_since(datasets, state)
+        saved = read_saved(staging.records(), state, with_reused=not has_changed)
         if not staging.resumed:
             return state, saved.resume
         has_columns = bool(state and state.get("source_columns"))
@@ -137,6 +164,8 @@ class Attempt:
             reason = f"{saved.unvouched:,} of its rows are not_found by the rule of version 0.1, which was too lenient"
         elif staging.rows and has_columns != self._keeps:
             reason = f"its rows were written {'with' if has_columns else 'without'} the source's other columns"
+        elif has_changed:
+            reason = "a dataset of reuse has changed since"
         if not reason:
             self._log(f"Resuming after {staging.rows:,} of {total:,} ISBNs.")
             return state, saved.resume
@@ -145,20 +174,21 @@ class Attempt:
             f"Writing the {total:,} ISBNs anew instead of resuming an earlier attempt: {reason}. "
             f"The {saved.found:,} books that it found are not asked for again."
         )
-        return {"requests": state.get("requests", 0)}, saved.resume
+        return {name: state[name] for name in ("requests", "spent") if name in state}, saved.resume
 
     def start(self, client: Client, plan: str) -> Conversation[None]:
         """
         Log what is enriched, at which rate, and how much of the day's quota is left.
 
-        The quota costs a request, so it is left out for fewer than 100 rows; also if the service has no such call.
+        To ask for the quota takes a request, so that is left out for fewer than 100 rows, and with ``max_requests``.
 
         :param client: makes conversations of calls.
         :param plan: the plan of the connection.
         :returns: a conversation; no refusal of the service ends it.
         """
         left = self._enrichment.total - self._staging.rows
-        usage = (yield from _usage_of(client)) if left >= _MIN_ROWS_FOR_USAGE else None
+        is_worth_it = left >= _MIN_ROWS_FOR_USAGE and not self._spending.has_budget
+        usage = (yield from _usage_of(client)) if is_worth_it else None
         rate = f"plan {plan}"
         if client.limiter:
             rate += f", {client.limiter.per_second:g} requests a second"
@@ -174,11 +204,13 @@ class Attempt:
 
     def options(self) -> BatchOptions:
         """Return how the list is looked up."""
-        from airflow_provider_mediaops.books.batch.scheduler import BatchOptions
+        from airflow_provider_mediaops.books.batch.options import BatchOptions
 
         # Those that failed in earlier attempts are in the dataset.
-        left = self._enrichment.max_failures - self._checkpoint.progress.counts["failed"]
-        return BatchOptions(bulk_verify=self._enrichment.bulk_verify, max_failures=left)
+        progress = self._checkpoint.progress
+        left = self._enrichment.max_failures - progress.counts["failed"] - progress.refresh_failed
+        verify, spending = self._enrichment.bulk_verify, self._spending.spending
+        return BatchOptions(bulk_verify=verify, max_failures=left, spending=spending)
 
     def rows(self) -> Iterator[IsbnRow]:
         """
@@ -206,16 +238,19 @@ class Attempt:
         else:
             self._checkpoint.add(update)
         self._changed = self._changed or update.changed
-        if self._changed and self._clock() - self._committed >= self._commit_seconds:
+        is_due = self._changed or self._spending.is_low
+        if is_due and self._clock() - self._committed >= self._commit_seconds:
             self._commit()
         self._checkpoint.progress.log_if_due()
         self._limits.update(update.limited)
+        self._refreshes.update(update.done)
 
     def abort(self) -> None:
         """Commit the rest because the attempt ends with an error, and log how much is saved."""
         # The error may be that nothing can be written, or that another task does.
         with suppress(OSError, DestinationInUseError):
             self._commit_rest()
+        self._spending.close()
         self._log(f"Saved {self._staging.rows:,} of {self._enrichment.total:,} ISBNs for the next attempt.")
 
     def finish(self) -> str:
@@ -225,6 +260,7 @@ class Attempt:
         :returns: a line for people.
         """
         self._commit_rest()
+        self._spending.close()
         self._staging.summary = {**self._checkpoint.summary(), "resumed": self._resumed}
         return f"{self._checkpoint.progress.line()} Written to {self._enrichment.destination}."
 
@@ -242,14 +278,24 @@ class Attempt:
         return row.columns
 
     def _commit_rest(self) -> None:
-        if self._changed:
-            self._commit()
+        if self._changed or not self._spending.is_exact:
+            self._commit(last=True)
 
-    def _commit(self) -> None:
-        self._staging.commit(self._checkpoint.rows, self._checkpoint.state())
+    def _commit(self, *, last: bool = False) -> None:
+        self._save({**self._checkpoint.state(), **self._spending.state(last=last)})
         self._checkpoint.committed()
         self._committed = self._clock()
         self._changed = False
+
+    def _save(self, state: dict[str, Any]) -> None:
+        lines = self._checkpoint.lines
+        self._staging.commit_lines(b"".join(lines), len(lines), state)
+        self._spending.saved(state)
+
+    def _isbns_left(self) -> Iterator[str]:
+        """Yield the ISBNs of the rows that are left, unless an attempt has looked them up."""
+        seen = self.resume.seen
+        return (row.isbn13 for row in self.rows() if row.isbn13 and row.isbn13 not in seen)
 
 
 def _usage_of(client: Client) -> Conversation[KeyUsage | None]:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 #: The rule by which a row becomes ``not_found``. Version 0.1 had another one, and did not save its number.
 NOT_FOUND_RULE = 2
 
-_SEPARATOR = "; "
+_HEAD = ("input", "isbn13", "status", "error", "fetched_at", "reused")
 _PREFIX = "source_"
 
 
@@ -36,32 +36,43 @@ def row_of(lookup: Lookup, columns: Mapping[str, Any] | None = None) -> dict[str
 
     :param lookup: the look-up.
     :param columns: the values of the source's columns that are kept; None if there are none.
-    :returns: ``input``, ``isbn13``, ``status``, ``error`` and ``book``, the record as it came or None; with columns,
-        also ``source``.
+    :returns: ``input``, ``isbn13``, ``status``, ``error``, ``fetched_at``, ``reused`` and ``book``, the record as it
+        came or None; with columns, also ``source``.
     """
-    row = {
+    row = {**_head_of(lookup), "book": lookup.book.record if lookup.book else None}
+    return row if columns is None else {**row, "source": columns}
+
+
+def line_of(lookup: Lookup, columns: Mapping[str, Any] | None = None) -> bytes:
+    """
+    Return the row of a look-up as JSON, with its line end. A record that is kept as JSON is not parsed for it.
+
+    :param lookup: the look-up.
+    :param columns: the values of the source's columns that are kept; None if there are none.
+    """
+    book = lookup.book.json() if lookup.book else b"null"
+    source = b"" if columns is None else b',"source":' + json_line(columns)
+    return b'%b,"book":%b%b}\n' % (json_line(_head_of(lookup))[:-1], book, source)
+
+
+def _head_of(lookup: Lookup) -> dict[str, Any]:
+    return {
         "input": lookup.input,
         "isbn13": lookup.isbn13,
         "status": lookup.status,
         "error": lookup.error,
-        "book": lookup.book.record if lookup.book else None,
+        "fetched_at": lookup.fetched_at,
+        "reused": lookup.reused,
     }
-    return row if columns is None else {**row, "source": columns}
 
 
 def _flatten(row: Mapping[str, Any]) -> dict[str, object]:
-    head = {name: row[name] for name in ("input", "isbn13", "status", "error")}
+    # Rows that version 0.1 has staged have no ``fetched_at`` and no ``reused``.
+    head = {name: row.get(name) for name in _HEAD}
     if row["book"] is None:
         return head
     book = Book(row["book"])
-    lists = ("authors", "subjects", "dewey_decimal", "dimensions")
-    single = ("title", "title_long", "publisher", "language", "binding", "edition")
-    return {
-        **head,
-        **{name: getattr(book, name) for name in (*single, "pages", "date_published", "msrp", "image")},
-        **{name: _SEPARATOR.join(getattr(book, name)) or None for name in lists},
-        "record": json_line(book.record).decode(),
-    }
+    return {**head, **book.cells(), "record": book.json().decode()}
 
 
 #: The table of enriched ISBNs: a row an input, with the record's usual fields and the whole of it as JSON.
@@ -86,6 +97,8 @@ ENRICHED = FlatView(
         "dimensions": str,
         "image": str,
         "record": str,
+        "fetched_at": str,
+        "reused": bool,
     },
     flatten=_flatten,
 )
@@ -117,7 +130,7 @@ class Saved:
     What earlier attempts have left.
 
     :param resume: the state from which the batch goes on.
-    :param found: the number of rows that were found.
+    :param found: the number of rows that were found and not reused.
     :param unvouched: the number of rows that are ``not_found`` although nothing has vouched for it. Version 0.1 wrote
         such rows if the connection's address was wrong.
     """
@@ -127,13 +140,16 @@ class Saved:
     unvouched: int = 0
 
 
-def read_saved(records: Iterable[Mapping[str, Any]], state: Mapping[str, Any] | None) -> Saved:
+def read_saved(
+    records: Iterable[Mapping[str, Any]], state: Mapping[str, Any] | None, *, with_reused: bool = True
+) -> Saved:
     """
     Read what earlier attempts have left.
 
     :param records: the rows that they have committed.
     :param state: the state that was saved with the last of them, as :meth:`Checkpoint.state` returned it; None for a
         new beginning.
+    :param with_reused: whether the rows count that were taken from earlier datasets.
     :returns: the rows and the state; a ``not_found`` that is not vouched for is left out, so that it is asked for
         again.
     """
@@ -142,17 +158,23 @@ def read_saved(records: Iterable[Mapping[str, Any]], state: Mapping[str, Any] | 
     seen, last_found, found, unvouched = SeenLookups(), None, 0, 0
     for rows in (records, state.get("ahead", ())):
         for row in rows:
-            isbn13, status = row["isbn13"], row["status"]
+            isbn13, status, reused = row["isbn13"], row["status"], row.get("reused", False)
+            if reused and not with_reused:
+                continue
             if status == "found":
-                last_found = isbn13
-                found += 1
+                # What an earlier dataset holds is no evidence of what this connection leads to.
+                last_found = last_found if reused else isbn13
+                found += not reused
             elif status != "not_found":
                 continue
             elif not is_vouched:
                 unvouched += rows is records
                 continue
             book = None if row["book"] is None else Book(row["book"])
-            seen.put(Lookup(isbn13, isbn13, status, error=row["error"], book=book))
+            fetched_at = row.get("fetched_at")
+            seen.put(
+                Lookup(isbn13, isbn13, status, error=row["error"], book=book, fetched_at=fetched_at, reused=reused)
+            )
     undecided = state.get("undecided", {}) if is_vouched else {}
     return Saved(ResumePoint(seen, undecided, last_found), found, unvouched)
 
@@ -164,6 +186,7 @@ class Checkpoint:
     :param state: the state that the last attempt has saved, if there was one.
     :param total: the number of rows of the list, if it is known.
     :param has_columns: whether the rows hold columns of the source.
+    :param is_stale: returns whether a look-up was reused although it is too old.
     :param log: logs the progress.
     :param clock: returns seconds that never run backwards.
     """
@@ -174,16 +197,19 @@ class Checkpoint:
         *,
         total: int | None = None,
         has_columns: bool = False,
+        is_stale: Callable[[Lookup], bool] = lambda _: False,
         log: Callable[[str], None] = lambda _: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         state = state or {}
-        self.progress = Progress(total, state.get("counts", {}), log, clock)
+        before = {name: state.get(name, 0) for name in ("reused", "stale", "refresh_failed")}
+        self.progress = Progress(total, state.get("counts", {}), log, clock, **before)
         self._has_columns = has_columns
+        self._is_stale = is_stale
         self._requests_before: int = state.get("requests", 0)
         self._last: BatchUpdate | None = None
-        #: The rows of the next commit.
-        self.rows: list[dict[str, Any]] = []
+        #: The rows of the next commit, as lines of JSON.
+        self.lines: list[bytes] = []
 
     @property
     def requests(self) -> int:
@@ -200,23 +226,28 @@ class Checkpoint:
         :param columns_of: returns the source's columns of each row that is done; called in the order of the list.
         :raises OSError: if the source cannot be read.
         """
-        rows = [row_of(lookup, columns_of(lookup)) for lookup in update.done]
+        lines = [line_of(lookup, columns_of(lookup)) for lookup in update.done]
         self._last = update
-        self.rows += rows
+        self.lines += lines
         for lookup in update.done:
-            self.progress.count(lookup.status)
+            if lookup.reused:
+                stale = self._is_stale(lookup)
+                self.progress.count(lookup.status, reused=True, stale=stale, refresh_failed=lookup.cause is not None)
+            else:
+                self.progress.count(lookup.status)
 
     def committed(self) -> None:
         """Note that the rows are committed, with the state."""
-        self.rows = []
+        self.lines = []
 
     def state(self) -> dict[str, Any]:
         """Return the state that is saved with the rows, as plain values."""
         lookups = self._last.out_of_order if self._last else []
         return {
             "counts": self.progress.counts,
+            **self._reused(),
             "requests": self.requests,
-            # Rows that need no request, or have failed, are done again.
+            # Rows that were not asked for are done again.
             "ahead": [row_of(lookup) for lookup in lookups if lookup.status in ("found", "not_found")],
             "undecided": self._last.undecided if self._last else {},
             "not_found_rule": NOT_FOUND_RULE,
@@ -225,5 +256,9 @@ class Checkpoint:
 
     def summary(self) -> dict[str, Any]:
         """Return the figures of the run."""
-        figures = {**self.progress.counts, "requests": self.requests}
+        figures = {**self.progress.counts, **self._reused(), "requests": self.requests}
         return {**figures, "rows_per_second": round(self.progress.per_second, 1)}
+
+    def _reused(self) -> dict[str, int]:
+        progress = self.progress
+        return {"reused": progress.reused, "stale": progress.stale, "refresh_failed": progress.refresh_failed}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from airflow_provider_mediaops.arguments import read_choice, read_flag
+from airflow_provider_mediaops.arguments import optional, read_choice, read_flag, read_seconds, read_whole_number
 from airflow_provider_mediaops.enrichment.max_failures import MaxFailures, read_max_failures
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.storage.formats import CSV_FORMULAS, CsvFormulas
@@ -22,6 +22,9 @@ STAND_INS: dict[str, Any] = {
     "bulk_verify": False,
     "on_invalid": "record",
     "max_failures": 0,
+    "reuse_for": 0,
+    "reuse_not_found_for": 0,
+    "max_requests": None,
 }
 
 
@@ -35,6 +38,9 @@ class EnrichmentOptions:
     bulk_verify: bool
     on_invalid: str
     max_failures: MaxFailures
+    reuse_seconds: float
+    reuse_not_found_seconds: float
+    max_requests: int | None
 
     @classmethod
     def read(cls, values: Mapping[str, Any]) -> EnrichmentOptions:
@@ -55,4 +61,7 @@ class EnrichmentOptions:
             bulk_verify=bulk_verify,
             on_invalid=read_choice("on_invalid", values["on_invalid"], ("record", "fail")),
             max_failures=read_max_failures(values["max_failures"]),
+            reuse_seconds=read_seconds("reuse_for", values["reuse_for"]),
+            reuse_not_found_seconds=read_seconds("reuse_not_found_for", values["reuse_not_found_for"]),
+            max_requests=optional(read_whole_number, "max_requests", values["max_requests"], minimum=0),
         )

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING
 from airflow_provider_mediaops.progress import ProgressLog, duration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
-    from airflow_provider_mediaops.books.models import Status
+    from airflow_provider_mediaops.books.models import Lookup, Status
 
 # A key at its limit meets it all the time, and one warning says enough for some minutes.
 _WARN_EVERY_SECONDS = 300.0
+
+
+_STATUSES: tuple[Status, ...] = ("found", "not_found", "invalid", "failed", "not_asked")
 
 
 @dataclass(slots=True)
@@ -24,6 +27,9 @@ class Progress:
 
     :param total: the number of rows of the list, if it is known.
     :param before: the counts of earlier attempts, by status.
+    :param reused: the rows of earlier attempts that were taken from earlier datasets.
+    :param stale: those of them that were too old.
+    :param refresh_failed: those of these whose new look-up failed.
     :param log: logs a line.
     :param clock: returns seconds that never run backwards.
     """
@@ -32,11 +38,14 @@ class Progress:
     before: Mapping[str, int] = field(default_factory=dict)
     log: Callable[[str], None] = lambda _: None
     clock: Callable[[], float] = time.monotonic
+    reused: int = 0
+    stale: int = 0
+    refresh_failed: int = 0
     _counts: dict[str, int] = field(init=False)
     _attempt: ProgressLog = field(init=False)
 
     def __post_init__(self) -> None:
-        self._counts = {status: self.before.get(status, 0) for status in ("found", "not_found", "invalid", "failed")}
+        self._counts = {status: self.before.get(status, 0) for status in _STATUSES}
         self._attempt = ProgressLog(self.log, self.clock)
 
     @property
@@ -54,9 +63,19 @@ class Progress:
         """The rows a second of this attempt."""
         return self._attempt.per_second
 
-    def count(self, status: Status) -> None:
-        """Count a row that is done."""
+    def count(self, status: Status, *, reused: bool = False, stale: bool = False, refresh_failed: bool = False) -> None:
+        """
+        Count a row that is done.
+
+        :param status: its status.
+        :param reused: whether it was taken from an earlier dataset.
+        :param stale: whether it was, although it is too old.
+        :param refresh_failed: whether it was, because its new look-up failed.
+        """
         self._counts[status] += 1
+        self.reused += reused
+        self.stale += stale
+        self.refresh_failed += refresh_failed
         self._attempt.count()
 
     def log_if_due(self) -> None:
@@ -67,7 +86,11 @@ class Progress:
         """Return a line with the rows by status, the rows a second, and the time that is left."""
         rows, rate = self.rows, self.per_second
         done = f"{rows:,}" if self.total is None else f"{rows:,} of {self.total:,}"
-        parts = ", ".join(f"{count:,} {status.replace('_', ' ')}" for status, count in self._counts.items())
+        counts = [(status, count) for status, count in self._counts.items() if count or status != "not_asked"]
+        parts = ", ".join(f"{count:,} {status.replace('_', ' ')}" for status, count in counts)
+        if self.reused:
+            failed = f", {self.refresh_failed:,} because the service gave no new answer" if self.refresh_failed else ""
+            parts += f" ({self.reused:,} reused, {self.stale:,} of them too old{failed})"
         to_do = 0 if self.total is None else self.total - rows
         left = f", {duration(to_do / rate)} left" if to_do and rate else ""
         return f"{done} ISBNs: {parts}; {rate:.1f} a second{left}."
@@ -103,4 +126,36 @@ class LimitWarnings:
             f"The book database has refused {new:,} requests because the key is at its limit. They are sent again. "
             f"Probably the connection's rate ({self.rate}) is higher than that of the key: set plan to the key's own. "
             "Or another program uses the key: only tasks with one rate_limit_store share its rate."
+        )
+
+
+@dataclass(slots=True)
+class RefreshWarnings:
+    """
+    Warns that rows stay as they were because their new look-ups failed, at most every five minutes.
+
+    :param warn: logs a warning.
+    :param clock: returns seconds that never run backwards.
+    """
+
+    warn: Callable[[str], None]
+    clock: Callable[[], float] = time.monotonic
+    _warned: float = field(default=float("-inf"), init=False)
+    _new: int = field(default=0, init=False)
+
+    def update(self, done: Iterable[Lookup]) -> None:
+        """
+        Warn if there are such rows since the last warning, and that is five minutes old.
+
+        :param done: the rows that are done since the last call.
+        """
+        failed = [lookup for lookup in done if lookup.cause and lookup.reused]
+        self._new += len(failed)
+        now = self.clock()
+        if not failed or now - self._warned < _WARN_EVERY_SECONDS:
+            return
+        new, self._new, self._warned = self._new, 0, now
+        self.warn(
+            f"{new:,} rows stay as they were although their look-ups are too old, because the new ones failed. They "
+            f"count as stale, and against max_failures. The last error, about {failed[-1].isbn13}: {failed[-1].cause}"
         )

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator, Iterable, Iterator
 
     from airflow_provider_mediaops.books.api import KeyUsage
+    from airflow_provider_mediaops.books.batch.options import BatchOptions
     from airflow_provider_mediaops.books.batch.rows import IsbnRow
     from airflow_provider_mediaops.books.batch.runner import BatchUpdate, RunConversation
-    from airflow_provider_mediaops.books.batch.scheduler import BatchOptions
     from airflow_provider_mediaops.books.batch.seen import ResumePoint
     from airflow_provider_mediaops.books.lookup import Finder
     from airflow_provider_mediaops.books.models import Book, Lookup
@@ -51,6 +51,7 @@ class BookDatabaseHook(ServiceHook):
 
     run_time_modules = (
         "airflow_provider_mediaops.books.batch.rows",
+        "airflow_provider_mediaops.books.batch.options",
         "airflow_provider_mediaops.books.batch.runner",
         "airflow_provider_mediaops.books.lookup",
     )
@@ -209,8 +210,8 @@ class BookDatabaseHook(ServiceHook):
         *,
         bulk: bool,
     ) -> AsyncGenerator[BatchUpdate, None]:
+        from airflow_provider_mediaops.books.batch.options import BatchOptions
         from airflow_provider_mediaops.books.batch.runner import lookup_batch
-        from airflow_provider_mediaops.books.batch.scheduler import BatchOptions
 
         options = options or BatchOptions()
         return lookup_batch(
@@ -266,7 +267,7 @@ class BookDatabaseHook(ServiceHook):
 
 
 def _options_for(isbns: Iterable[str], max_failures: int) -> BatchOptions:
-    from airflow_provider_mediaops.books.batch.scheduler import BatchOptions
+    from airflow_provider_mediaops.books.batch.options import BatchOptions
 
     # An iterator may be slow or endless: one row is read at a time, when it can be requested.
     ahead = _WINDOW if isinstance(isbns, Sequence) else 1

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 # A DAG file is parsed without them, and the event loop does not wait for their import.
 _RUN_TIME_MODULES = (
     "airflow_provider_mediaops.books.batch.rows",
+    "airflow_provider_mediaops.books.batch.options",
     "airflow_provider_mediaops.books.batch.runner",
     "airflow_provider_mediaops.enrichment.attempt",
     "airflow_provider_mediaops.hooks.books",

@@ -1,12 +1,15 @@
 """
-How near an enrichment comes to its rate whatever a reply takes, and what memory it needs for lists of any length.
+How near an enrichment comes to its rate whatever a reply takes, what memory it needs for lists of any length, and what
+it takes to reuse an earlier dataset.
 
 Each figure is of a fresh process against a stand-in of its own process. For the rate, the stand-in admits so many
 requests in any second, strictly; its log counts, from the first request to the last. For the memory there is no rate,
 so that a million rows take minutes and not days: `mixed` is a list of which half is no ISBN and half names one book
 in fifty rows over and over; `bulk` names another book in every row, asks for a thousand at a time, and gets records of
-the usual size. Run by `make benchmarks`, or `python -m tests.benchmarks.bench_enrichment`; `--rows` and `--seconds`
-make it shorter.
+the usual size; `reuse` names another book in every row, too, 99 of a hundred of which an earlier dataset holds. What
+such a list takes beyond its requests is the difference to a plain list of the other books alone. Run by `make
+benchmarks`, or `python -m tests.benchmarks.bench_enrichment`; `--parts`, `--rows`, `--kinds`, `--formats` and
+`--seconds` make it shorter.
 """
 
 from __future__ import annotations
@@ -14,23 +17,34 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
 import time
+from datetime import datetime, timezone
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
-from tests.book_server import book_server
+from airflow_provider_mediaops.storage.sources import count_rows
+from tests.book_server import book_server, record
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 MODULE = "tests.benchmarks.bench_enrichment"
 ROWS = (10_000, 100_000, 1_000_000)
+KINDS = ("mixed", "bulk", "reuse")
+PARTS = ("rate", "memory", "reuse")
+FORMATS = ("jsonl", "csv", "parquet")
+# One book in so many is new; the others were fetched so many a second.
+NEW, FETCHED_A_SECOND = 100, 5
 SECONDS = 40.0
 # The rate of the connection, and the seconds that a reply takes.
 PACES = ((5, 5.0), (5, 0.05), (50, 0.05), (1, 5.0))
 LEAST_USED, MOST_MEMORY = 0.97, 150.0
+# For a million rows, beyond the requests.
+MOST_SECONDS = 60.0
 TIME_LIMIT = 1_800
 ROOT = Path(__file__).parents[2]
 
@@ -48,12 +62,14 @@ class Figure(NamedTuple):
     memory: float
 
 
-def enrich(source: Path, *, bulk: bool) -> Figure:
+def enrich(source: Path, *, format: str = "jsonl", bulk: bool = False, reuse: Path | None = None) -> Figure:
     """
     Enrich in this process.
 
     :param source: the list; the dataset goes beside it.
+    :param format: the format of the dataset.
     :param bulk: whether many books are asked for in one request.
+    :param reuse: an earlier dataset.
     :returns: what it took, beyond what a process takes once.
     """
     from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
@@ -63,15 +79,24 @@ def enrich(source: Path, *, bulk: bool) -> Figure:
         EnrichIsbnsOperator(task_id="enrich", destination=destination, bulk=bulk, **arguments).execute({})  # type: ignore[arg-type]
 
     # What is imported and opened once.
-    run("practice.jsonl", isbns=["none"])
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    run(f"practice.{format}", isbns=["none"])
+    before = _most_memory_mb()
     wall, cpu = time.perf_counter(), time.process_time()
-    run("books.jsonl", source=str(source))
+    run(f"books.{format}", source=str(source), **({"reuse": str(reuse), "max_requests": 10**9} if reuse else {}))
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-    return Figure(wall, cpu, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+    return Figure(wall, cpu, _most_memory_mb() - before)
 
 
-def measure(base: str, rate: float, rows: list[str], *, bulk: bool = False) -> Figure:
+def _most_memory_mb() -> float:
+    """Return the most memory of this program. That of ``getrusage`` is no less than that of whoever has started it."""
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    [line] = (line for line in status.splitlines() if line.startswith("VmHWM:"))
+    return int(line.split()[1]) / 1024
+
+
+def measure(
+    base: str, rate: float, rows: list[str], *, bulk: bool = False, known: Sequence[str] = (), format: str = "jsonl"
+) -> Figure:
     """
     Enrich in a fresh process, and make sure that all is there.
 
@@ -79,6 +104,8 @@ def measure(base: str, rate: float, rows: list[str], *, bulk: bool = False) -> F
     :param rate: requests a second.
     :param rows: the list.
     :param bulk: whether many books are asked for in one request.
+    :param known: the books that an earlier dataset holds.
+    :param format: the format of both datasets.
     """
     extra = {"requests_per_second": rate, "plan": "pro", "rate_limit_store": "memory://"}
     connection = {"conn_type": "mediaops_books", "host": base, "password": "key-of-the-benchmark", "extra": extra}
@@ -86,8 +113,11 @@ def measure(base: str, rate: float, rows: list[str], *, bulk: bool = False) -> F
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "isbns.txt")
         source.write_text("\n".join(rows))
+        how = ["--formats", format, *(["--bulk"] if bulk else [])]
+        if known:
+            how += ["--reuse", str(_earlier(Path(folder, f"earlier.{format}"), known))]
         done = subprocess.run(
-            [sys.executable, "-m", MODULE, "--enrich", str(source), *(["--bulk"] if bulk else [])],
+            [sys.executable, "-m", MODULE, "--enrich", str(source), *how],
             cwd=ROOT,
             env={
                 **clean,
@@ -102,8 +132,7 @@ def measure(base: str, rate: float, rows: list[str], *, bulk: bool = False) -> F
         )
         if done.returncode:
             raise RuntimeError(f"The enrichment failed:\n{done.stderr[-3000:]}")
-        with Path(folder, "books.jsonl").open("rb") as opened:
-            written = sum(1 for _ in opened)
+        written = count_rows(str(Path(folder, f"books.{format}")), "isbn13")
     if written != len(rows):
         raise RuntimeError(f"There are {written} rows, not {len(rows)}.")
     return Figure(*json.loads(done.stdout.splitlines()[-1]))
@@ -127,13 +156,15 @@ def paces(seconds: float) -> str:
     return "\n".join(lines)
 
 
-def memory(sizes: list[int]) -> str:
+def memory(kinds: list[str], sizes: list[int]) -> str:
     """Measure how memory and time grow with the list; give a table."""
     lines = [f"{'list':8}{'rows':>12}{'MB':>8}{'wall s':>9}{'cpu s':>8}{'rows a second':>15}"]
-    for kind in ("mixed", "bulk"):
+    for kind in kinds:
         for size in sizes:
+            rows = _rows(kind, size)
+            known = _known(rows) if kind == "reuse" else []
             with book_server() as server:
-                figure = measure(server.base, 1e6, _rows(kind, size), bulk=kind == "bulk")
+                figure = measure(server.base, 1e6, rows, bulk=kind == "bulk", known=known)
             good = figure.memory < MOST_MEMORY
             lines.append(
                 f"{kind:8}{size:12,}{figure.memory:8.1f}{figure.wall:9.1f}{figure.cpu:8.1f}"
@@ -142,12 +173,56 @@ def memory(sizes: list[int]) -> str:
     return "\n".join(lines)
 
 
+def reusing(formats: list[str], sizes: list[int]) -> str:
+    """Measure what a list takes that an earlier dataset holds, beside a plain one of the books that are new."""
+    lines = [f"{'format':8}{'rows':>12}{'new':>8}{'new s':>8}{'all s':>8}{'beyond':>8}{'cpu s':>8}{'MB':>8}"]
+    for format in formats:
+        for size in sizes:
+            rows = sample_isbns(size)
+            with book_server() as server:
+                plain = measure(server.base, 1e6, rows[::NEW], format=format)
+            with book_server() as server:
+                figure = measure(server.base, 1e6, rows, known=_known(rows), format=format)
+            beyond = figure.wall - plain.wall
+            good = beyond * 1_000_000 / size <= MOST_SECONDS and figure.memory < MOST_MEMORY
+            lines.append(
+                f"{format:8}{size:12,}{len(rows[::NEW]):8,}{plain.wall:8.1f}{figure.wall:8.1f}{beyond:8.1f}"
+                f"{figure.cpu - plain.cpu:8.1f}{figure.memory:8.1f}{'' if good else '  <-'}"
+            )
+    return "\n".join(lines)
+
+
+def _known(rows: list[str]) -> list[str]:
+    return [isbn for number, isbn in enumerate(rows) if number % NEW]
+
+
 def _rows(kind: str, size: int) -> list[str]:
-    if kind == "bulk":
+    if kind in ("bulk", "reuse"):
         return sample_isbns(size)
     books = sample_isbns(max(1, size // 100))
     # Far apart, so that they are not the ones that are still in memory.
     return [books[number * 7_919 % len(books)] if number % 2 else f"no ISBN {number}" for number in range(size)]
+
+
+def _earlier(file: Path, isbns: Sequence[str]) -> Path:
+    """Write a dataset of yesterday, in another order than that of the list."""
+    from airflow_provider_mediaops.enrichment.checkpoint import ENRICHED
+    from airflow_provider_mediaops.storage.formats import format_of, json_line, write_table
+
+    yesterday = int(time.time()) - 86_400
+
+    def row(number: int, isbn13: str) -> dict[str, Any]:
+        when = datetime.fromtimestamp(yesterday - number // FETCHED_A_SECOND, timezone.utc).isoformat()
+        head = {"input": isbn13, "isbn13": isbn13, "status": "found", "error": None, "fetched_at": when}
+        return {**head, "reused": False, "book": record(isbn13)}
+
+    rows = (row(number, isbn13) for number, isbn13 in enumerate(reversed(isbns)))
+    if (format := format_of(file)) == "jsonl":
+        with file.open("wb") as opened:
+            opened.writelines(json_line(each) + b"\n" for each in rows)
+    else:
+        write_table(format, file, ENRICHED, rows)
+    return file
 
 
 def main() -> None:
@@ -157,14 +232,24 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=SECONDS, help="how long each rate is measured")
     parser.add_argument("--enrich", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--bulk", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--reuse", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--kinds", nargs="+", default=list(KINDS), choices=KINDS, help="the kinds of lists")
+    parser.add_argument("--formats", nargs="+", default=list(FORMATS), choices=FORMATS, help="the formats of reuse")
+    parser.add_argument("--parts", nargs="+", default=list(PARTS), choices=PARTS, help="what is measured")
     arguments = parser.parse_args()
     if arguments.enrich:
-        sys.stdout.write(f"\n{json.dumps(enrich(arguments.enrich, bulk=arguments.bulk))}\n")
+        how = {"format": arguments.formats[0], "bulk": arguments.bulk, "reuse": arguments.reuse}
+        sys.stdout.write(f"\n{json.dumps(enrich(arguments.enrich, **how))}\n")
         return
-    sys.stdout.write(
-        f"The rate that is reached, in {arguments.seconds:.0f} s of requests\n{paces(arguments.seconds)}\n\n"
-    )
-    sys.stdout.write(f"The most memory, beyond that of a list of one\n{memory(arguments.rows)}\n")
+    if "rate" in arguments.parts:
+        sys.stdout.write(f"The rate that is reached, in {arguments.seconds:.0f} s of requests\n")
+        sys.stdout.write(f"{paces(arguments.seconds)}\n\n")
+    if "memory" in arguments.parts:
+        sys.stdout.write("The most memory, beyond that of a list of one\n")
+        sys.stdout.write(f"{memory(arguments.kinds, arguments.rows)}\n\n")
+    if "reuse" in arguments.parts:
+        sys.stdout.write("What it takes to reuse an earlier dataset, beyond the requests for what is new\n")
+        sys.stdout.write(f"{reusing(arguments.formats, arguments.rows)}\n")
 
 
 if __name__ == "__main__":

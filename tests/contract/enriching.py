@@ -4,21 +4,33 @@ from __future__ import annotations
 
 import json
 import os
+from datetime import datetime, timezone
 from functools import partial
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from airflow_provider_mediaops.http import clock
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
 from tests.contract.killing import Work, run_program
 
 if TYPE_CHECKING:
+    from datetime import tzinfo
     from pathlib import Path
 
 ROWS = 200
 RATE = 200
 _KINDS = 10
 MISSING = ROWS // _KINDS
+NOW = datetime.now(timezone.utc).replace(microsecond=0)
+
+
+class SteadyTime(datetime):
+    """Tell the same time in all attempts, so that they write the same bytes."""
+
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> SteadyTime:
+        return cls.fromtimestamp(NOW.timestamp(), tz)
 
 
 def isbns() -> list[str]:
@@ -42,8 +54,9 @@ def connect(base: str) -> None:
     os.environ["AIRFLOW_CONN_MEDIAOPS_BOOKS_DEFAULT"] = json.dumps(connection)
 
 
-def enrich(destination: Path, summary: Path, rows: int = ROWS) -> None:
+def enrich(destination: Path, summary: Path, rows: int = ROWS, **arguments: Any) -> None:
     """Do what a task does, and leave what it returns in a file."""
+    vars(clock)["datetime"] = SteadyTime
     instance = SimpleNamespace(dag_id="dag", run_id="run", task_id="enrich", map_index=-1, max_tries=99)
     source = summary.with_name("list.csv")
     if not source.exists():
@@ -51,7 +64,7 @@ def enrich(destination: Path, summary: Path, rows: int = ROWS) -> None:
         source.write_text(
             "row,isbn,note\n" + "".join(f'{row},{isbn},"{row} €"\n' for row, isbn in enumerate(isbns()[:rows]))
         )
-    operator = EnrichIsbnsOperator(task_id="enrich", destination=str(destination), source=str(source))
+    operator = EnrichIsbnsOperator(task_id="enrich", destination=str(destination), source=str(source), **arguments)
     summary.write_text(json.dumps(operator.execute({"ti": instance})))  # type: ignore[typeddict-item]
 
 

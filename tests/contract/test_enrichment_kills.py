@@ -10,6 +10,8 @@ import pytest
 from tests.book_server import book_server
 from tests.contract.enriching import MISSING, ROWS
 from tests.contract.killing import carry_out
+from tests.contract.refreshing import FAILING
+from tests.contract.refreshing import ROWS as REFRESHED_ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,3 +69,34 @@ def test_an_enrichment_that_is_killed_again_and_again_is_that_of_an_undisturbed_
     assert max(asked.values()) <= ended["kills"] + 1, ended
     names = {path.name for path in folder.iterdir()}
     assert names == {name, f".{name}.checkpoint", "list.csv", "summary.json", "practice", "whole"}, ended
+
+
+def test_a_catalogue_that_is_kept_fresh_in_place_is_that_of_an_undisturbed_run(tmp_path: Path) -> None:
+    folder, name = tmp_path / "out", "books.csv"
+    with book_server(failing=FAILING) as practice, book_server(delay=0.02, failing=FAILING) as server:
+        ended = carry_out("tests.contract.refreshing", practice.base, server.base, folder, name)
+
+    for deaths in ended["deaths"].values():
+        assert len(deaths) >= LEAST_STEPS, ended
+        assert all(same for same, *_ in deaths), ended
+    for deaths in ended["publishing"].values():
+        assert len(deaths) >= LEAST_STEPS_OF_PUBLICATION, ended
+        assert all(same and not sent_by_the_next for same, _, sent_by_the_next in deaths), ended
+    assert ended["kills"] >= LEAST_KILLS, ended
+    assert (folder / name).read_bytes() == (folder / "whole" / name).read_bytes(), ended
+    same = dict.fromkeys(("path", "resumed", "rows_per_second", "requests"))
+    assert {**ended["summary"], **same} == {**ended["undisturbed"], **same}, ended
+    # What is too old, and about which the service fails, stays as it was.
+    assert (ended["summary"]["rows"], ended["summary"]["failed"]) == (REFRESHED_ROWS, 0)
+    assert ended["summary"]["refresh_failed"] == len(FAILING)
+    assert ended["summary"]["stale"] >= len(FAILING)
+    # Three of each ten, and the rows that name one of these books again.
+    assert ended["summary"]["reused"] >= 3 * REFRESHED_ROWS // 10
+    assert {path.name for path in folder.iterdir()} == {
+        name,
+        f".{name}.checkpoint",
+        "list.csv",
+        "summary.json",
+        "practice",
+        "whole",
+    }, ended

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from airflow_provider_mediaops.books.api import DoubtfulNotFoundError, get_book, get_books
 from airflow_provider_mediaops.books.batch.jobs import JobResult
+from airflow_provider_mediaops.books.batch.spending import RequestsSpentError
 from airflow_provider_mediaops.books.isbn import InvalidIsbnError, normalise
 from airflow_provider_mediaops.books.lookup import RequestCount, ask_witness
 from airflow_provider_mediaops.books.not_found import MISSING, undecided_error
@@ -33,15 +34,16 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: These are about the key, not about one book: every other ISBN would meet them too.
+#: These are about the key or the list, not about one book: every other ISBN would meet them too.
 ABOUT_THE_KEY = (
     AuthenticationError,
     PermissionDeniedError,
     QuotaExceededError,
     InvalidConnectionError,
     RateStoreError,
+    RequestsSpentError,
 )
-_NO_ROUTE = (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.NOT_IMPLEMENTED)
+_NO_ROUTE = (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.GONE, HTTPStatus.NOT_IMPLEMENTED)
 _TOO_SLOW = (Failure.TIMEOUT, Failure.TOO_LARGE)
 
 
@@ -58,16 +60,17 @@ class BatchRequests:
     bulk_size: int = 1
     _bulk_works: bool = field(default=False, init=False)
 
-    def perform(self, job: Job, sent: Callable[[], int]) -> Conversation[JobResult]:
+    def perform(self, job: Job, sent: Callable[[int], int]) -> Conversation[JobResult]:
         """
         Ask for the books of a job.
 
         :param job: the job.
-        :param sent: called for each request that is sent; returns its number.
+        :param sent: called with the number of books of each request that is sent; returns the request's number.
         :returns: a conversation whose result is the job's.
         :raises MediaOpsError: if the key itself is refused, or its quota is used up.
+        :raises RequestsSpentError: if ``sent`` raises it: then the request is not sent.
         """
-        count = RequestCount(sent)
+        count = RequestCount(lambda: sent(count.books))
         if job.kind == "many":
             result = yield from self._many(job.isbns, count)
         elif job.kind == "witness":
@@ -77,6 +80,7 @@ class BatchRequests:
         return replace(result, limited=count.limited)
 
     def _one(self, isbn13: str, count: RequestCount) -> Conversation[JobResult]:
+        count.books = 1
         try:
             book = yield from count.observe(self.client.ask(get_book(isbn13)))
         except ABOUT_THE_KEY:
@@ -97,6 +101,7 @@ class BatchRequests:
         return JobResult(count.number, missing={witness: error} if error else {})
 
     def _many(self, isbns: Sequence[str], count: RequestCount) -> Conversation[JobResult]:
+        count.books = len(isbns)
         try:
             call = self.client.ask(get_books(isbns))
             reply = yield from count.observe(call, _refuse_too_much if len(isbns) > 1 else None)

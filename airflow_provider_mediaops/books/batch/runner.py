@@ -10,8 +10,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from airflow_provider_mediaops.books.batch.requests import BatchRequests
-from airflow_provider_mediaops.books.batch.scheduler import BatchOptions, LookupScheduler
+from airflow_provider_mediaops.books.batch.scheduler import LookupScheduler
 from airflow_provider_mediaops.books.batch.seen import ResumePoint, with_address
+from airflow_provider_mediaops.books.batch.spending import RequestsSpentError
 from airflow_provider_mediaops.books.evidence import Evidence
 from airflow_provider_mediaops.books.held_not_found import HeldNotFounds
 from airflow_provider_mediaops.exceptions import MediaOpsError, PermanentError
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
 
     from airflow_provider_mediaops.books.batch.jobs import Job, JobResult
+    from airflow_provider_mediaops.books.batch.options import BatchOptions
     from airflow_provider_mediaops.books.batch.rows import IsbnRow
     from airflow_provider_mediaops.books.models import Lookup
     from airflow_provider_mediaops.http.client import Client
@@ -55,7 +57,8 @@ class BatchUpdate:
     The progress of a batch since the last update.
 
     :param done: the rows that are done, in the order of the list.
-    :param out_of_order: all rows that are done but wait for one before them, in no order.
+    :param out_of_order: all rows that were answered but wait for one before them, in no order; not those that failed
+        or need no request.
     :param undecided: the ISBNs whose 404 is not decided on, with the 404, as plain values; none after a permanent
         error, because the next attempt then has another connection.
     :param requests: the number of requests sent so far.
@@ -96,8 +99,8 @@ async def lookup_batch(
     :param warn: logs a warning.
     :param clock: returns seconds that never run backwards.
     :returns: the updates; requests go on while one is worked on. Nothing is sent before the first is asked for.
-    :raises MediaOpsError: if the key is refused or its quota used up, or one row too many has failed; after everything
-        that was found is handed out.
+    :raises MediaOpsError: if the key is refused or its quota used up, if the service asks for a longer pause than a
+        call waits, or if one row too many has failed; after everything that was found is handed out.
     :raises OSError: if the list cannot be read on; after all rows before are handed out.
     """
     resume = (resume or ResumePoint()).at(client.base_urls)
@@ -105,7 +108,10 @@ async def lookup_batch(
     if client.retry.max_attempts == 1:
         # A connection that tries each call once retries nothing later either.
         options, held.patience_seconds = replace(options, retry_after=()), 0.0
-    scheduler = LookupScheduler(held, options, resume)
+    # A book that got no answer waits for as long, too.
+    longest = max(client.retry.max_wait, *options.retry_after, 0.0)
+    options = replace(options, max_pause_seconds=longest)
+    scheduler = LookupScheduler(held, options, resume, lambda: client.clock.now().isoformat(timespec="seconds"))
     requests = BatchRequests(client, options.bulk_size)
     runner = _BatchRunner(scheduler, held, requests, rows=rows, run=run, in_thread=in_thread, warn=warn, clock=clock)
     try:
@@ -161,6 +167,9 @@ class _BatchRunner:
                 self._news.clear()
                 if update := self._update(last=False):
                     yield update
+                    if self._scheduler.has_budget:
+                        # The receiver of the update may have reserved requests.
+                        self._stirred.set()
             if update := self._update(last=True):
                 yield update
             await working
@@ -182,8 +191,8 @@ class _BatchRunner:
 
     def _start(self) -> None:
         now = self._clock()
-        if self._held.wrong:
-            self._give_up(self._held.wrong)
+        if fatal := self._held.wrong or self._scheduler.pause_asked_for:
+            self._give_up(fatal)
         if not self._reading and self._scheduler.room:
             self._reading = True
             self._spawn(self._read(self._scheduler.room))
@@ -218,13 +227,15 @@ class _BatchRunner:
             self._reading = False
 
     async def _ask(self, job: Job) -> None:
-        def sent() -> int:
+        def sent(books: int) -> int:
             self._stirred.set()
-            return self._scheduler.sent(job)
+            return self._scheduler.sent(job, books)
 
         try:
             result = await self._run(self._requests.perform(job, sent))
             await self._take_in(result)
+        except RequestsSpentError as error:
+            self._scheduler.refused(job, error, self._clock())
         except MediaOpsError as error:
             self._scheduler.abandoned(job)
             self._give_up(error)
@@ -275,18 +286,19 @@ class _BatchRunner:
             self._cancel_all()
 
     def _update(self, *, last: bool) -> BatchUpdate | None:
-        done = self._scheduler.take()
-        if self._scheduler.error and not self._scheduler.is_stopped:
+        done = self._scheduler.rows.hand_out()
+        error = self._scheduler.rows.error
+        if error and not self._scheduler.is_stopped:
             self._warn("More rows have failed than max_failures allows: the list ends with the error of the last one.")
-            self._give_up(self._scheduler.error)
+            self._give_up(error)
         if done:
             # There is room for more rows.
             self._stirred.set()
         # Somebody will correct the connection: what came over this one says nothing about the books of that one.
         wrong = isinstance(self._error, PermanentError)
         undecided = {} if wrong else with_address(self._held.undecided(), self._requests.client.base_urls)
-        now, seen = self._clock(), (self._scheduler.rows_done, set(undecided))
-        waiting = self._scheduler.out_of_order()
+        now, seen = self._clock(), (self._scheduler.rows.done, set(undecided))
+        waiting = self._scheduler.rows.out_of_order()
         changed = seen != self._last_seen
         pause = 0.0 if done or last or (changed and len(waiting) <= _FEW) else _UPDATE_EVERY_SECONDS
         if now - self._handed_out < pause or (last and not changed):

@@ -1,7 +1,7 @@
 """
 The scheduler of a list of ISBNs: which request is next, the result of each row, and the order of the rows.
 
-It sends nothing and reads no clock. Look-ups that are done may go to a temporary file
+It sends nothing. Look-ups that are done may go to a temporary file
 (:mod:`airflow_provider_mediaops.books.batch.seen`).
 
 Rows come in, jobs go out, results come in, rows go out in the order in which they came. A book that many rows name is
@@ -18,7 +18,10 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.books.batch.jobs import Job, JobResult
+from airflow_provider_mediaops.books.batch.left_out import LEFT_OUT, LeftOutBooks
+from airflow_provider_mediaops.books.batch.ordered_rows import OrderedRows
 from airflow_provider_mediaops.books.batch.seen import ResumePoint
+from airflow_provider_mediaops.books.batch.spending import NOT_ASKED, Spending
 from airflow_provider_mediaops.books.held_not_found import restored
 from airflow_provider_mediaops.books.models import Book, Lookup
 from airflow_provider_mediaops.exceptions import (
@@ -29,19 +32,18 @@ from airflow_provider_mediaops.exceptions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
 
+    from airflow_provider_mediaops.books.batch.options import BatchOptions
     from airflow_provider_mediaops.books.batch.rows import IsbnRow
+    from airflow_provider_mediaops.books.batch.spending import EarlierLookup
     from airflow_provider_mediaops.books.held_not_found import Decision, HeldNotFounds
 
-#: The pauses in seconds after which a book that got no answer is retried.
-RETRY_AFTER_SECONDS = (10.0, 40.0, 120.0)
 #: The maximum number of requests under way at a time.
 IN_FLIGHT = 64
 _BATCHES_IN_FLIGHT = 2
 # So many failures in a row are the service's, not the books'.
 _TROUBLE = 3
-_LEFT_OUT = "The reply to a bulk request left it out; it was not asked for by itself (bulk_verify=True does that)."
 
 
 @dataclass(slots=True)
@@ -49,39 +51,11 @@ class _Pending:
     """A book that is looked up: the rows that wait for it, its requests, and how often it was put off."""
 
     rows: list[tuple[int, str]]
+    # What an earlier dataset holds, if that is too old.
+    earlier: Lookup | None = None
     requests: int = 0
     put_off: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class BatchOptions:
-    """
-    How a list is looked up.
-
-    :param window: the maximum number of rows that are read and not handed out.
-    :param ahead: the number of rows that are read ahead of the requests.
-    :param bulk_size: the maximum number of books in one request; 1 for requests for one book each.
-    :param bulk_verify: whether all books that the reply to a bulk request leaves out are asked for by themselves, not
-        only one of them.
-    :param retry_after: the pauses in seconds after which a book that got no answer is retried.
-    :param max_failures: the number of rows that may be ``failed``; the next one ends the batch.
-    """
-
-    window: int = 1_000
-    ahead: int = 100
-    bulk_size: int = 1
-    bulk_verify: bool = False
-    retry_after: Sequence[float] = RETRY_AFTER_SECONDS
-    max_failures: int = 0
-
-    def with_bulk(self, size: int) -> BatchOptions:
-        """
-        Return the options for bulk requests.
-
-        :param size: the maximum number of books in one request.
-        """
-        # Some of them wait in order for others, and some are read ahead.
-        return replace(self, bulk_size=size, window=max(self.window, 3 * size))
+    is_sent: bool = False
 
 
 class LookupScheduler:
@@ -91,19 +65,27 @@ class LookupScheduler:
     :param held: decides on 404s.
     :param options: how the list is looked up.
     :param resume: the state that an earlier attempt has left.
+    :param time_text: returns the date and time, for the rows that are done.
     """
 
-    def __init__(self, held: HeldNotFounds, options: BatchOptions, resume: ResumePoint | None = None) -> None:
+    def __init__(
+        self,
+        held: HeldNotFounds,
+        options: BatchOptions,
+        resume: ResumePoint | None = None,
+        time_text: Callable[[], str | None] = lambda: None,
+    ) -> None:
         resume = resume or ResumePoint()
         self._held = held
+        self._spending = options.spending or Spending()
+        self._time_text = time_text
         self._seen = resume.seen
         self._options = options
         self._bulk_size = options.bulk_size
-        self._verify = options.bulk_verify
-        # The other books that a reply has left out, by the one of them that is asked for by itself.
-        self._samples: dict[str, list[str]] = {}
+        self._left_out = LeftOutBooks(verify=options.bulk_verify)
         self._undecided = dict(restored(resume.undecided))
-        self._read = self._given = 0
+        #: The rows in their order.
+        self.rows = OrderedRows(options.max_failures)
         self._ended = self._stopped = False
         self._pending: dict[str, _Pending] = {}
         self._fresh: deque[str] = deque()
@@ -112,10 +94,9 @@ class LookupScheduler:
         self._numbers = count()
         self._in_flight: set[Job] = set()
         self._unsent: set[Job] = set()
-        self._troubles = self._failures = 0
-        #: The error of the row that failed and was one too many.
-        self.error: MediaOpsError | None = None
-        self._done: dict[int, Lookup] = {}
+        self._troubles = 0
+        #: The error of a reply that asks for a longer pause than may be waited for: every other book would meet it.
+        self.pause_asked_for: MediaOpsError | None = None
 
     @property
     def room(self) -> int:
@@ -123,7 +104,7 @@ class LookupScheduler:
         if self._ended or self._stopped:
             return 0
         ahead = max(self._options.ahead, 2 * self._bulk_size if self._bulk_size > 1 else 0)
-        return max(0, min(self._options.window - (self._read - self._given), ahead - len(self._fresh)))
+        return max(0, min(self._options.window - self.rows.held, ahead - len(self._fresh)))
 
     @property
     def is_over(self) -> bool:
@@ -136,9 +117,9 @@ class LookupScheduler:
         return self._stopped
 
     @property
-    def rows_done(self) -> int:
-        """How many rows are done, handed out or not."""
-        return self._given + len(self._done)
+    def has_budget(self) -> bool:
+        """Whether the number of requests is bounded."""
+        return self._spending.budget is not None
 
     def resize(self, bulk_size: int) -> None:
         """
@@ -155,20 +136,33 @@ class LookupScheduler:
         :param rows: the next rows of the list.
         :param now: the time, in seconds that never run backwards.
         """
+        rows = list(rows)
+        earlier = self._spending.find([row.isbn13 for row in rows if row.isbn13])
         for row in rows:
-            position, self._read = self._read, self._read + 1
+            position = self.rows.take_in()
             if row.isbn13 is None:
-                self._done[position] = Lookup(row.text, None, "invalid", error=row.error)
+                self.rows.finish(position, Lookup(row.text, None, "invalid", error=row.error))
             elif pending := self._pending.get(row.isbn13):
                 pending.rows.append((position, row.text))
-            elif lookup := self._seen.get(row.isbn13, row.text):
-                self._done[position] = lookup
             else:
-                self._pending[row.isbn13] = _Pending([(position, row.text)])
-                if error := self._undecided.pop(row.isbn13, None):
-                    self._held.missing(row.isbn13, error, now)
-                else:
-                    self._fresh.append(row.isbn13)
+                self._look_up(position, row.text, row.isbn13, earlier.get(row.isbn13), now)
+
+    def _look_up(self, position: int, text: str, isbn13: str, earlier: EarlierLookup | None, now: float) -> None:
+        if earlier and earlier.is_fresh:
+            self.rows.finish(position, earlier.lookup.as_row(text))
+        elif lookup := self._seen.get(isbn13, text):
+            self.rows.finish(position, lookup)
+        elif earlier and not self._spending.refreshes(earlier):
+            # Other rows that name the book keep the same; also if an attempt that resumes has more requests.
+            self._seen.put(earlier.lookup)
+            self.rows.finish(position, earlier.lookup.as_row(text), is_saved=True)
+        else:
+            self._pending[isbn13] = _Pending([(position, text)], earlier.lookup if earlier else None)
+            self._spending.queue(is_new=earlier is None)
+            if error := self._undecided.pop(isbn13, None):
+                self._held.missing(isbn13, error, now)
+            else:
+                self._fresh.append(isbn13)
 
     def end(self) -> None:
         """Take note that there are no more rows."""
@@ -191,19 +185,26 @@ class LookupScheduler:
         if self._stopped or self._unsent or len(self._in_flight) >= (1 if self._is_careful else IN_FLIGHT):
             return None
         self._settle(now)
-        job = self._choose(now)
+        if self._spending.is_over and not self._in_flight:
+            self._end_unasked(now)
+        job = self._choose(now) if self._spending.can_send(1) else None
         if job:
             self._in_flight.add(job)
             self._unsent.add(job)
         return job
 
-    def sent(self, job: Job) -> int:
+    def sent(self, job: Job, books: int = 1) -> int:
         """
-        Count a request that is sent.
+        Count a request that is about to be sent.
 
         :param job: the job that it is for.
+        :param books: the number of its books.
         :returns: its number.
+        :raises RequestsSpentError: if it must not be sent, because the budget is spent.
         """
+        self._spending.spend(books)
+        if job in self._unsent:
+            self._note_sent(job)
         self._unsent.discard(job)
         if job.kind == "one" and (pending := self._pending.get(job.isbns[0])):
             pending.requests += 1
@@ -219,7 +220,7 @@ class LookupScheduler:
         """
         for isbn13, book in books.items():
             self._held.found(isbn13, number, now)
-            self._finish(Lookup(isbn13, isbn13, "found", book=book))
+            self._finish(Lookup(isbn13, isbn13, "found", book=book, fetched_at=self._time_text()))
 
     def ended(self, job: Job, result: JobResult, now: float) -> None:
         """
@@ -235,6 +236,12 @@ class LookupScheduler:
         self._troubles = 0 if works else self._troubles + bool(result.failed)
         if result.limited:
             self._held.see_limit(now)
+        pause = result.asks_for_pause(self._options.max_pause_seconds)
+        if pause and not self._held.has_found_since(result.number):
+            self.pause_asked_for = pause
+            # Its books have not failed: the next attempt asks for them.
+            self._take_in(job, replace(result, failed={}), now)
+            return
         if job.kind == "witness":
             errors = (*result.missing.values(), *result.failed.values())
             self._held.checked(job.isbns[0], next(iter(errors), None), result.number, now)
@@ -247,26 +254,23 @@ class LookupScheduler:
         self._in_flight.discard(job)
         self._unsent.discard(job)
 
+    def refused(self, job: Job, error: MediaOpsError, now: float) -> None:
+        """
+        Take note of a job that ended because it could send no request; its books wait for one.
+
+        :param job: the job.
+        :param error: the reason.
+        :param now: the time.
+        """
+        if job.kind == "witness":
+            self.ended(job, JobResult(failed={job.isbns[0]: error}), now)
+        else:
+            self.ended(job, JobResult(unasked=[isbn for isbn in job.isbns if isbn in self._pending]), now)
+
     def wakes_at(self) -> float | None:
         """Return the time at which there may be a job although nothing has come in; None if there is none."""
         times = (self._held.wakes_at(), self._later[0][0] if self._later else None)
         return min((time for time in times if time is not None), default=None)
-
-    def take(self) -> list[Lookup]:
-        """Return the rows that are done and whose turn it is, up to the first failure that is one too many."""
-        taken = []
-        while not self.error and (done := self._done.get(self._given)):
-            if done.cause and self._failures >= self._options.max_failures:
-                self.error = done.cause
-                break
-            self._failures += done.cause is not None
-            taken.append(self._done.pop(self._given))
-            self._given += 1
-        return taken
-
-    def out_of_order(self) -> list[Lookup]:
-        """Return the rows that are done and wait for one before them."""
-        return list(self._done.values())
 
     @property
     def _is_careful(self) -> bool:
@@ -298,7 +302,10 @@ class LookupScheduler:
         many = sum(job.kind == "many" for job in self._in_flight)
         if many >= _BATCHES_IN_FLIGHT or (len(self._fresh) < size and self.room):
             return None
-        return Job("many", tuple(self._fresh.popleft() for _ in range(min(size, len(self._fresh)))))
+        books = self._spending.at_most(min(size, len(self._fresh)))
+        if not self._spending.can_send(books):
+            return None
+        return Job("many", tuple(self._fresh.popleft() for _ in range(books)))
 
     def _settle(self, now: float) -> None:
         for decision in self._held.decisions(now, idle=self._is_idle):
@@ -323,13 +330,7 @@ class LookupScheduler:
         if result.no_bulk:
             self._bulk_size = 1
         self._fresh.extendleft(reversed(result.unasked))
-        if self._verify:
-            self._again.extend(result.left_out)
-        elif result.left_out:
-            # It is asked for by itself, to find out whether the service has none of these books or only names fewer.
-            sample, *others = result.left_out
-            self._samples[sample] = others
-            self._again.append(sample)
+        self._again.extend(self._left_out.to_ask(result.left_out))
         self._put_off(job, result.failed, now)
 
     def _put_off(self, job: Job, failed: Mapping[str, MediaOpsError], now: float) -> None:
@@ -342,7 +343,9 @@ class LookupScheduler:
             alone = isinstance(error, InvalidConnectionError) and not (self._fresh or self.room or self._in_flight)
             hopeless = elsewhere or alone or isinstance(error, BadRequestError)
             if hopeless or pending.put_off >= len(self._options.retry_after):
-                self._finish(Lookup(isbn13, isbn13, "failed", error=error.message, cause=error))
+                without = Lookup(isbn13, isbn13, "failed", error=error.message, cause=error)
+                # A record of some months ago is worth more than none.
+                self._finish(replace(pending.earlier, cause=error) if pending.earlier else without)
             else:
                 again.setdefault(self._options.retry_after[pending.put_off], []).append(isbn13)
                 pending.put_off += 1
@@ -350,23 +353,40 @@ class LookupScheduler:
             heapq.heappush(self._later, (now + pause, next(self._numbers), Job(job.kind, tuple(isbns))))
 
     def _missing(self, isbn13: str, error: str | None) -> None:
-        self._finish(Lookup(isbn13, isbn13, "not_found", error=error))
+        self._finish(Lookup(isbn13, isbn13, "not_found", error=error, fetched_at=self._time_text()))
+
+    def _note_sent(self, job: Job) -> None:
+        first = [self._pending[isbn] for isbn in job.isbns if isbn in self._pending and not self._pending[isbn].is_sent]
+        for pending in first:
+            pending.is_sent = True
+        self._spending.unqueue(len(first))
+
+    def _end_unasked(self, now: float) -> None:
+        """End the rows of all books for which no request is left."""
+        for decision in self._held.decisions(now, idle=True):
+            if decision.action == "not_found":
+                self._missing(decision.isbn13, None)
+        for queue in (self._fresh, self._again, self._later):
+            queue.clear()
+        self._left_out.clear()
+        self._held.forget_all()
+        for isbn13, pending in list(self._pending.items()):
+            self._finish(pending.earlier or Lookup(isbn13, isbn13, "not_asked", error=NOT_ASKED))
 
     def _finish(self, lookup: Lookup) -> None:
         isbn13 = str(lookup.isbn13)
         self._held.forget(isbn13)
-        if not lookup.cause:
-            self._seen.put(lookup)
+        if lookup.status != "failed":
+            # Other rows that name the book are the same. They count as no further failure.
+            self._seen.put(replace(lookup, cause=None) if lookup.cause else lookup)
         pending = self._pending.pop(isbn13)
+        if not pending.is_sent:
+            self._spending.unqueue(1)
         requests = pending.requests
         for position, text in pending.rows:
-            self._done[position] = replace(lookup, input=text, requests=requests)
+            self.rows.finish(position, replace(lookup, input=text, requests=requests), is_saved=not lookup.cause)
             requests = 0
-        is_sample, rest = isbn13 in self._samples, self._samples.pop(isbn13, [])
-        if lookup.status == "not_found":
-            for other in rest:
-                self._missing(other, _LEFT_OUT)
-        else:
-            # A service that leaves out a book that it has says nothing of the others.
-            self._verify = self._verify or (is_sample and lookup.status == "found")
-            self._again.extend(rest)
+        missing, again = self._left_out.settle(isbn13, "failed" if lookup.cause else lookup.status)
+        for other in missing:
+            self._missing(other, LEFT_OUT)
+        self._again.extend(again)

@@ -38,6 +38,13 @@ class SeenLookups:
         self._recent: OrderedDict[str, Lookup] = OrderedDict()
         self._older: sqlite3.Connection | None = None
 
+    def __contains__(self, isbn13: str) -> bool:
+        if isbn13 in self._recent or self._older is None:
+            return isbn13 in self._recent
+        with naming_folder():
+            query = "SELECT 1 FROM lookups WHERE isbn = ?"
+            return self._older.execute(query, (int(isbn13),)).fetchone() is not None
+
     def get(self, isbn13: str, text: str) -> Lookup | None:
         """
         Return the look-up of a book for another row that names it.
@@ -126,9 +133,11 @@ def _digest_of(base_urls: Sequence[str]) -> str:
 
 
 def _packed(lookup: Lookup) -> bytes:
-    return zlib.compress(json_line((lookup.status, lookup.error, lookup.book and lookup.book.record)), 1)
+    record = lookup.book and lookup.book.record
+    return zlib.compress(json_line((lookup.status, lookup.error, record, lookup.fetched_at, lookup.reused)), 1)
 
 
 def _unpacked(isbn13: str, data: bytes) -> Lookup:
-    status, error, record = parse_json(zlib.decompress(data))
-    return Lookup(isbn13, isbn13, status, error=error, book=None if record is None else Book(record))
+    status, error, record, fetched_at, reused = parse_json(zlib.decompress(data))
+    book = None if record is None else Book(record)
+    return Lookup(isbn13, isbn13, status, error=error, book=book, fetched_at=fetched_at, reused=reused)

@@ -155,3 +155,17 @@ def test_a_refusal_is_a_value_error() -> None:
 
 def test_a_number_counts_as_its_digits() -> None:
     assert normalise(9780131103627) == EXAMPLE
+
+
+@given(st.from_regex(r"97[0-9]{11}", fullmatch=True))
+def test_thirteen_plain_digits_are_read_as_the_same_with_a_blank(digits: str) -> None:
+    """Plain digits have a way of their own, because a list may have a million of them."""
+
+    def read(text: str) -> str:
+        try:
+            return normalise(text)
+        except InvalidIsbnError as error:
+            return error.reason
+
+    for text in (digits, isbn13_of(digits[:12])):
+        assert read(text) == read(f"{text} ")

@@ -103,7 +103,7 @@ class TestCommitting:
 
         attempt = Attempt(*local, nobody)
         with monkeypatch.context() as patch:
-            patch.setattr(local[1], "commit", full)
+            patch.setattr(local[1], "commit_lines", full)
             with pytest.raises(OSError, match="No space"):
                 attempt.commit(update(FOUND))
         attempt.abort()
@@ -119,7 +119,7 @@ class TestCommitting:
 
         told: list[str] = []
         attempt = Attempt(*local, told.append)
-        monkeypatch.setattr(local[1], "commit", taken)
+        monkeypatch.setattr(local[1], "commit_lines", taken)
         with pytest.raises(DestinationInUseError):
             attempt.commit(update(FOUND))
         attempt.abort()
@@ -135,7 +135,7 @@ class TestCommitting:
         attempt = Attempt(*local, told.append)
         attempt.commit(update(FOUND))
         with monkeypatch.context() as patch:
-            patch.setattr(local[1], "commit", full)
+            patch.setattr(local[1], "commit_lines", full)
             with pytest.raises(OSError, match="No space"):
                 attempt.commit(update(FOUND))
             attempt.abort()

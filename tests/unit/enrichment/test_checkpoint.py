@@ -1,28 +1,37 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from airflow_provider_mediaops.books.batch.runner import BatchUpdate
-from airflow_provider_mediaops.books.models import Book, Lookup
+from airflow_provider_mediaops.books.models import Book, Lookup, StoredBook
 from airflow_provider_mediaops.enrichment.checkpoint import (
     ENRICHED,
     Checkpoint,
     enriched_view,
+    line_of,
     read_saved,
     row_of,
 )
 from airflow_provider_mediaops.exceptions import ServiceUnavailableError
+from airflow_provider_mediaops.storage.formats import json_line
 from tests.unit.book_database import CALENDAR, CRIME, PROGRAMMING
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 FOUND = Lookup(
-    f"ISBN {CRIME}", CRIME, "found", book=Book({"title": "Crime\0", "pages": "8", "authors": {"0": "F", "1": "D"}})
+    f"ISBN {CRIME}",
+    CRIME,
+    "found",
+    book=Book({"title": "Crime\0", "pages": "8", "authors": {"0": "F", "1": "D"}}),
+    fetched_at="2026-01-02T03:04:05+00:00",
 )
+NONE = {"reused": 0, "stale": 0, "refresh_failed": 0}
+NEVER = {"fetched_at": None, "reused": False}
 LOOKUPS = [
     FOUND,
     Lookup("x", None, "invalid", error="'x' is no ISBN"),
@@ -38,12 +47,21 @@ def test_each_look_up_is_a_row_in_order_with_its_record_as_it_came() -> None:
             "isbn13": CRIME,
             "status": "found",
             "error": None,
+            "fetched_at": "2026-01-02T03:04:05+00:00",
+            "reused": False,
             "book": {"title": "Crime\0", "pages": "8", "authors": {"0": "F", "1": "D"}},
         },
-        {"input": "x", "isbn13": None, "status": "invalid", "error": "'x' is no ISBN", "book": None},
-        {"input": CALENDAR, "isbn13": CALENDAR, "status": "not_found", "error": None, "book": None},
-        {"input": CALENDAR, "isbn13": CALENDAR, "status": "failed", "error": "down", "book": None},
+        {"input": "x", "isbn13": None, "status": "invalid", "error": "'x' is no ISBN", "book": None, **NEVER},
+        {"input": CALENDAR, "isbn13": CALENDAR, "status": "not_found", "error": None, "book": None, **NEVER},
+        {"input": CALENDAR, "isbn13": CALENDAR, "status": "failed", "error": "down", "book": None, **NEVER},
     ]
+
+
+@pytest.mark.parametrize("columns", [None, {}, {"sku": "ä\ud800"}])
+def test_a_line_is_the_row_as_json_also_if_its_record_was_never_parsed(columns: dict[str, Any] | None) -> None:
+    stored = replace(FOUND, book=StoredBook(json_line(FOUND.book.record if FOUND.book else {})), reused=True)
+    for lookup in (*LOOKUPS, stored):
+        assert line_of(lookup, columns) == json_line(row_of(lookup, columns)) + b"\n"
 
 
 def test_the_table_has_the_usual_fields_and_the_whole_record() -> None:
@@ -56,12 +74,15 @@ def test_the_table_has_the_usual_fields_and_the_whole_record() -> None:
         "title": "Crime",
         "authors": "F; D",
         "pages": 8,
+        "fetched_at": "2026-01-02T03:04:05+00:00",
+        "reused": False,
     }
     assert json.loads(str(rows[0]["record"])) == {"title": "Crime\0", "pages": "8", "authors": {"0": "F", "1": "D"}}
     assert {name: value for name, value in rows[1].items() if value is not None} == {
         "input": "x",
         "status": "invalid",
         "error": "'x' is no ISBN",
+        "reused": False,
     }
 
 
@@ -92,17 +113,22 @@ def update(*done: Lookup, out_of_order: tuple[Lookup, ...] = (), requests: int =
     return BatchUpdate(done, out_of_order, UNDECIDED, requests, changed=True)
 
 
+def rows_of(checkpoint: Checkpoint) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in checkpoint.lines]
+
+
 class TestCheckpoint:
     def test_rows_stand_until_they_are_committed_with_the_state_that_belongs_to_them(self) -> None:
         checkpoint = Checkpoint(total=9)
         checkpoint.add(update(FOUND, LOOKUPS[1], requests=3))
         checkpoint.add(update(MISSING, requests=4))
 
-        assert checkpoint.rows == [row_of(FOUND), row_of(LOOKUPS[1]), row_of(MISSING)]
+        assert rows_of(checkpoint) == [row_of(FOUND), row_of(LOOKUPS[1]), row_of(MISSING)]
         checkpoint.committed()
-        assert checkpoint.rows == []
+        assert checkpoint.lines == []
         assert checkpoint.state() == {
-            "counts": {"found": 1, "not_found": 1, "invalid": 1, "failed": 0},
+            "counts": {"found": 1, "not_found": 1, "invalid": 1, "failed": 0, "not_asked": 0},
+            **NONE,
             "requests": 4,
             "ahead": [],
             "undecided": UNDECIDED,
@@ -114,17 +140,26 @@ class TestCheckpoint:
         checkpoint = Checkpoint()
         checkpoint.add(update(out_of_order=(MISSING, FAILED, LOOKUPS[1], FOUND)))
 
-        assert checkpoint.rows == []
+        assert checkpoint.lines == []
         assert checkpoint.state()["ahead"] == [row_of(MISSING), row_of(FOUND)]
 
     def test_an_attempt_that_goes_on_counts_on(self) -> None:
         checkpoint = Checkpoint({"counts": {"failed": 1}, "requests": 7})
         checkpoint.add(update(MISSING, FAILED, out_of_order=(FOUND,), requests=5))
 
-        assert [row["status"] for row in checkpoint.rows] == ["not_found", "failed"]
+        assert [row["status"] for row in rows_of(checkpoint)] == ["not_found", "failed"]
         state = checkpoint.state()
-        assert state["counts"] == {"found": 0, "not_found": 1, "invalid": 0, "failed": 2}
+        assert state["counts"] == {"found": 0, "not_found": 1, "invalid": 0, "failed": 2, "not_asked": 0}
         assert state["requests"] == 12
+
+    def test_a_row_that_stays_because_its_look_up_failed_is_counted_as_that(self) -> None:
+        kept = replace(FOUND, reused=True, cause=DOWN)
+        checkpoint = Checkpoint({"refresh_failed": 2, "stale": 3, "reused": 4}, is_stale=lambda lookup: lookup.reused)
+        checkpoint.add(update(kept, replace(kept, cause=None), FOUND))
+
+        summary = checkpoint.summary()
+        assert [summary[name] for name in ("found", "failed", "reused", "stale", "refresh_failed")] == [3, 0, 6, 5, 3]
+        assert checkpoint.state()["refresh_failed"] == 3
 
     def test_the_summary_has_the_figures_of_all_attempts(self) -> None:
         checkpoint = Checkpoint({"counts": {"found": 2, "invalid": 1}, "requests": 3})
@@ -132,11 +167,12 @@ class TestCheckpoint:
 
         summary = checkpoint.summary()
         assert summary.pop("rows_per_second") > 0
-        assert summary == {"found": 3, "not_found": 0, "invalid": 1, "failed": 0, "requests": 4}
+        assert summary == {"found": 3, "not_found": 0, "invalid": 1, "failed": 0, "not_asked": 0, **NONE, "requests": 4}
 
     def test_before_anything_is_done_there_is_nothing_to_save(self) -> None:
         assert Checkpoint().state() == {
-            "counts": {"found": 0, "not_found": 0, "invalid": 0, "failed": 0},
+            "counts": {"found": 0, "not_found": 0, "invalid": 0, "failed": 0, "not_asked": 0},
+            **NONE,
             "requests": 0,
             "ahead": [],
             "undecided": {},
@@ -149,7 +185,7 @@ class TestCheckpoint:
         checkpoint = Checkpoint(has_columns=True)
         checkpoint.add(update(FOUND, LOOKUPS[2]), lambda lookup: columns[str(lookup.isbn13)])
 
-        assert [row["source"] for row in checkpoint.rows] == [{"sku": "a"}, {"sku": None}]
+        assert [row["source"] for row in rows_of(checkpoint)] == [{"sku": "a"}, {"sku": None}]
         assert checkpoint.state()["source_columns"]
 
     def test_where_the_columns_cannot_be_read_nothing_of_the_update_is_added(self) -> None:
@@ -162,7 +198,7 @@ class TestCheckpoint:
         with pytest.raises(OSError, match="gone"):
             checkpoint.add(update(FOUND, LOOKUPS[1], requests=3), unreadable)
 
-        assert checkpoint.rows == []
+        assert checkpoint.lines == []
         assert (checkpoint.requests, checkpoint.state()["counts"]["found"]) == (0, 0)
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from airflow_provider_mediaops.books.batch.options import BatchOptions
 from airflow_provider_mediaops.books.batch.rows import IsbnRow
-from airflow_provider_mediaops.books.batch.scheduler import BatchOptions
 from airflow_provider_mediaops.exceptions import QuotaExceededError, ServiceUnavailableError
 from airflow_provider_mediaops.hooks.books import BookDatabaseHook
 from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns

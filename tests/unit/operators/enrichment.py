@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,11 +18,14 @@ from tests.unit.conversations import on_a_loop
 from tests.unit.sensor_forms import first_event, made_again
 
 if TYPE_CHECKING:
+    from datetime import tzinfo
     from pathlib import Path
 
     import requests_mock
 
 BASE = "https://books.example"
+#: When the service answers, in seconds since 1970.
+NOW = int(time.time())
 
 
 def address(isbn13: str) -> str:
@@ -46,9 +51,18 @@ def in_triggerer(operator: EnrichIsbnsOperator, context: Any) -> dict[str, Any]:
     return operator.execute_complete(context, json.loads(json.dumps(event)))
 
 
+class SteadyTime(datetime):
+    """Tell the same time all along, so that two runs write the same bytes."""
+
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> SteadyTime:
+        return cls.fromtimestamp(NOW, tz)
+
+
 @pytest.fixture(autouse=True)
 def database(monkeypatch: pytest.MonkeyPatch, requests_mock: requests_mock.Mocker) -> requests_mock.Mocker:
     """Have a database with two books."""
+    monkeypatch.setattr("airflow_provider_mediaops.http.clock.datetime", SteadyTime)
     monkeypatch.setenv("AIRFLOW_CONN_MEDIAOPS_BOOKS_DEFAULT", connection(BASE))
     requests_mock.get(address(CRIME), json=book(CRIME, pages="8", unknown=[1]))
     requests_mock.get(address(PROGRAMMING), json=book(PROGRAMMING))

@@ -59,6 +59,10 @@ class TestDataset:
             "not_found": 1,
             "invalid": 2,
             "failed": 0,
+            "not_asked": 0,
+            "reused": 0,
+            "stale": 0,
+            "refresh_failed": 0,
             "requests": 3,
             "resumed": False,
             "bytes": (tmp_path / "day" / "books.jsonl").stat().st_size,
@@ -204,7 +208,7 @@ class TestSources:
     def test_what_is_wrong_with_the_whole_file_is_found_before_the_first_request(
         self, tmp_path: Path, database: requests_mock.Mocker
     ) -> None:
-        (tmp_path / "isbns.csv").write_text(f"isbn\n{CRIME}\n" * 1_000 + "x" * 200_000)
+        (tmp_path / "isbns.csv").write_text(f"isbn\n{CRIME}\n" * 1_000 + '"x')
 
         with pytest.raises(permanent(ValueError), match="line 2001: it is no CSV"):
             make(tmp_path / "books.jsonl", source=str(tmp_path / "isbns.csv")).execute({})

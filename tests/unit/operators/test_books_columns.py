@@ -69,7 +69,7 @@ class TestFormats:
         for table in tables:
             assert [{name: row[f"source_{name}"] for name in KEPT[0]} for row in table] == KEPT
             assert [row["status"] for row in table] == ["found", "invalid", "not_found", "found"]
-        assert list(tables[0][0])[-4:] == ["record", "source_sku", "source_price", "source_book"]
+        assert list(tables[0][0])[-4:] == ["reused", "source_sku", "source_price", "source_book"]
 
     def test_the_fields_of_json_are_kept_with_their_types(self, tmp_path: Path) -> None:
         rows: list[dict[str, Any]] = [

@@ -24,6 +24,7 @@ from airflow_provider_mediaops.triggers.books import EnrichmentTrigger
 from airflow_provider_mediaops.triggers.event import done_event, error_event
 from tests.unit.book_database import CALENDAR, CRIME, LIMIT_404, NO_SUCH_BOOK, PROGRAMMING, book, connection
 from tests.unit.log_lines import log_lines
+from tests.unit.operators.enrichment import SteadyTime
 from tests.unit.storage.conftest import store as store  # noqa: PLC0414 a fixture
 
 if TYPE_CHECKING:
@@ -45,8 +46,11 @@ def address(isbn13: str) -> str:
 
 
 @pytest.fixture(autouse=True)
-def database(supervisor: Supervisor, requests_mock: requests_mock.Mocker) -> requests_mock.Mocker:
+def database(
+    supervisor: Supervisor, requests_mock: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch
+) -> requests_mock.Mocker:
     """Have a database with two books."""
+    monkeypatch.setattr("airflow_provider_mediaops.http.clock.datetime", SteadyTime)
     supervisor.connect("mediaops_books_default", connection(BASE))
     requests_mock.get(address(CRIME), json=book(CRIME))
     requests_mock.get(address(PROGRAMMING), json=book(PROGRAMMING))

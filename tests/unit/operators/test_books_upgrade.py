@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
+import io
 import json
 import zlib
 from types import SimpleNamespace
@@ -75,6 +77,13 @@ def asked(database: requests_mock.Mocker) -> list[str]:
     return [request.path.rpartition("/")[2] for request in database.request_history]
 
 
+def without_times(file: Path) -> list[dict[str, Any]]:
+    """Return the rows of a dataset without the time, which version 0.1 did not save with the books that it found."""
+    text = file.read_text(encoding="utf-8")
+    rows = list(csv.DictReader(io.StringIO(text))) if file.suffix == ".csv" else map(json.loads, text.splitlines())
+    return [{name: value for name, value in each.items() if name != "fetched_at"} for each in rows]
+
+
 def test_a_stage_without_not_found_is_resumed(tmp_path: Path, database: requests_mock.Mocker) -> None:
     stage(tmp_path / "books.jsonl", [row(CRIME, "found"), INVALID])
 
@@ -108,7 +117,7 @@ def test_books_that_were_taken_for_missing_are_asked_for_again(
     # As the witness of the 404s, if at all.
     assert asked(database).count(CRIME) <= 1
     make(tmp_path / f"whole.{destination}", isbns=isbns).execute({})
-    assert file.read_bytes() == (tmp_path / f"whole.{destination}").read_bytes()
+    assert without_times(file) == without_times(tmp_path / f"whole.{destination}")
     assert (summary["found"], summary["not_found"], summary["resumed"]) == (3, 1, True)
     assert any("1 of its rows are not_found by the rule of version 0.1" in line for line in lines)
     assert any("The 1 books that it found are not asked for again." in line for line in lines)

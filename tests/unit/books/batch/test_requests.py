@@ -56,12 +56,12 @@ class Desk:
         self._numbers = itertools.count(1)
 
     def ask(self, kind: Any, isbns: Sequence[str], *replies: Response | TransportError) -> JobResult:
-        conversation = self.asking.perform(Job(kind, tuple(isbns)), lambda: next(self._numbers))
+        conversation = self.asking.perform(Job(kind, tuple(isbns)), lambda _: next(self._numbers))
         return replay(conversation, replies, steps=self.steps)
 
     def ask_with(self, kind: Any, isbns: Sequence[str], service: Callable[[list[str]], Response]) -> JobResult:
         """Ask a service that answers by what it is asked for."""
-        conversation = self.asking.perform(Job(kind, tuple(isbns)), lambda: next(self._numbers))
+        conversation = self.asking.perform(Job(kind, tuple(isbns)), lambda _: next(self._numbers))
         try:
             step = next(conversation)
             while True:
@@ -246,7 +246,7 @@ class TestManyBooks:
 
 
 class TestAServiceWithoutBulk:
-    @pytest.mark.parametrize("status", [405, 501])
+    @pytest.mark.parametrize("status", [405, 410, 501])
     def test_one_that_says_so_is_believed(self, status: int) -> None:
         answer = Desk(tries=1).ask("many", [A, B], replied({"message": "no"}, status))
 

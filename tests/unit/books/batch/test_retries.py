@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.books.batch.rows import IsbnRow
+from airflow_provider_mediaops.books.batch.runner import BatchUpdate
 from airflow_provider_mediaops.books.batch.seen import ResumePoint, SeenLookups
 from airflow_provider_mediaops.books.models import Book, Lookup
 from airflow_provider_mediaops.books.not_found import WELL_KNOWN, UnvouchedNotFoundError
@@ -39,10 +40,76 @@ from tests.unit.virtual_time import in_virtual_time
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from airflow_provider_mediaops.books.batch.runner import BatchUpdate
     from airflow_provider_mediaops.http.exchange import Response
 
 FOREIGN = replied({"message": "no Route matched with those values"}, 404)
+
+
+YEAR = replied({"message": "Limit Exceeded"}, 429, retry_after="31536000")
+
+
+class TestALimitForAYear:
+    @pytest.mark.parametrize("tries", [1, 5])
+    @pytest.mark.parametrize(("number", "bulk_size", "max_failures"), [(1, 1, 0), (100, 1, 99), (100, 100, 0)])
+    def test_the_list_ends_at_once_and_says_how_long_to_wait(
+        self, number: int, bulk_size: int, max_failures: int, tries: int
+    ) -> None:
+        service, updates = Service(lambda _: YEAR, many=lambda _: YEAR), list[BatchUpdate]()
+        how: dict[str, Any] = {"tries": tries, "max_failures": max_failures, "bulk_size": bulk_size}
+        if tries == 1:
+            # A book that gets no answer fails at once.
+            how["retry_after"] = ()
+
+        async def lasted() -> float:
+            rows = map(IsbnRow.of, ISBNS[:number])
+            with pytest.raises(RateLimitedError, match="Check that the connection's plan") as caught:
+                await follow(batch_of(service, rows, **how), updates)
+            # A day is the longest that a service is listened to.
+            assert caught.value.retry_after == 86_400
+            return seconds()
+
+        # One more may have been under way. The next one, which waits for its permit, is given up after ten seconds.
+        assert in_virtual_time(lasted()) < 12
+        assert len(service.times) <= 2
+        # None has failed, so the next attempt asks for all of them.
+        assert not any(update.done for update in updates)
+
+    def test_what_was_found_before_is_handed_out_and_what_is_under_way_is_waited_for(self) -> None:
+        service = Service(
+            lambda isbn: YEAR if isbn == C else found(isbn), latency={isbn: 2.0 for isbn in ISBNS if isbn != C}
+        )
+        updates: list[BatchUpdate] = []
+
+        with pytest.raises(RateLimitedError):
+            in_virtual_time(follow(batch_of(service, map(IsbnRow.of, ISBNS[:9]), tries=5), updates))
+
+        assert [(lookup.input, lookup.status) for update in updates for lookup in update.done] == [
+            (A, "found"),
+            (B, "found"),
+        ]
+        assert len(service.times) == 3
+
+    def test_a_pause_that_a_later_request_disproves_is_that_of_one_book(self) -> None:
+        service = Service(lambda isbn: YEAR if isbn == A and seconds() < 9 else found(isbn), latency={A: 3.0})
+
+        assert statuses(service, ISBNS[:9], tries=5) == [(isbn, "found") for isbn in ISBNS[:9]]
+        assert service.asked.count(A) == 2
+
+    def test_a_pause_that_a_book_without_an_answer_waits_anyway_ends_nothing(self) -> None:
+        minute = replied({"message": "Limit Exceeded"}, 429, retry_after="60")
+
+        assert statuses(Service(lambda isbn: minute if seconds() < 50 else found(isbn)), [A, B]) == [
+            (A, "found"),
+            (B, "found"),
+        ]
+
+    def test_of_books_that_only_a_witness_could_decide_on_nothing_is_decided(self) -> None:
+        service = Service(lambda isbn: YEAR if isbn == CANARY else limit_404())
+
+        error, last = refused(service, [A, B], tries=5)
+
+        assert isinstance(error, RateLimitedError)
+        assert (error.status, sorted(last.undecided), last.done) == (429, sorted([A, B]), [])
 
 
 class TestABookThatGetsNoAnswer:

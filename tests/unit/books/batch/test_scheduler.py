@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from airflow_provider_mediaops.books.api import DoubtfulNotFoundError, ForeignNotFoundError
 from airflow_provider_mediaops.books.batch.jobs import JobResult
+from airflow_provider_mediaops.books.batch.options import BatchOptions
 from airflow_provider_mediaops.books.batch.rows import IsbnRow
-from airflow_provider_mediaops.books.batch.scheduler import IN_FLIGHT, BatchOptions, LookupScheduler
+from airflow_provider_mediaops.books.batch.scheduler import IN_FLIGHT, LookupScheduler
 from airflow_provider_mediaops.books.evidence import Evidence
 from airflow_provider_mediaops.books.held_not_found import HeldNotFounds
 from airflow_provider_mediaops.books.models import Book
@@ -60,7 +61,7 @@ class Batch:
         if used and outcome != "stuck":
             job = self.under_way.pop(turn % len(self.under_way))
             self.scheduler.ended(job, self.result(job, outcome), self.now)
-        self.taken += [(lookup.input, lookup.status) for lookup in self.scheduler.take()]
+        self.taken += [(lookup.input, lookup.status) for lookup in self.scheduler.rows.hand_out()]
         self.now += 0.5
         return used
 
@@ -107,4 +108,4 @@ def test_each_row_comes_out_once_and_in_order(
         return
     assert batch.scheduler.is_over
     assert [text for text, _ in batch.taken] == rows
-    assert batch.scheduler.out_of_order() == []
+    assert batch.scheduler.rows.out_of_order() == []

@@ -1,0 +1,155 @@
+"""What one attempt takes from earlier datasets, and how many requests it may send; saved with its rows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_mediaops.books.batch.spending import RequestBudget, Spending
+from airflow_provider_mediaops.enrichment.earlier_datasets import EarlierDataset, reuse_format
+from airflow_provider_mediaops.enrichment.reuse import EarlierIndex, PinnedReuse, ReuseRule, read_index
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from airflow_provider_mediaops.books.models import Lookup
+    from airflow_provider_mediaops.enrichment.attempt import Enrichment
+
+
+def earlier_datasets(enrichment: Enrichment) -> list[EarlierDataset]:
+    """
+    Look at the datasets that an enrichment reuses.
+
+    :param enrichment: the description of the enrichment.
+    :raises OSError: if one is there and cannot be reached; the message names it.
+    """
+    into = enrichment.destination, enrichment.format
+    return [EarlierDataset.at(path, reuse_format(path, *into)) for path in enrichment.reuse]
+
+
+def changed_since(datasets: Iterable[EarlierDataset], state: Mapping[str, Any] | None) -> bool:
+    """
+    Return whether earlier datasets are others than those of which an earlier attempt has taken rows.
+
+    :param datasets: the datasets as they are now.
+    :param state: the state that was saved with its rows; None if there was none.
+    """
+    pinned = PinnedReuse.from_dict((state or {}).get("reuse"))
+    return pinned is not None and dict(pinned.versions) != _versions(datasets)
+
+
+class AttemptSpending:
+    """
+    The earlier look-ups and the budget of one attempt. Every method may block.
+
+    :param enrichment: the description of the enrichment.
+    :param datasets: the earlier datasets; none if no rows are left.
+    :param state: the state that the last attempt has saved; None for a new beginning.
+    :param isbns: returns the ISBNs of the list that are not looked up yet, as often as they come.
+    :param log: logs a line.
+    :param warn: logs a warning.
+    :param now: the time in seconds since 1970.
+    :raises InvalidArgumentError: if a file is no dataset of an enrichment.
+    :raises OSError: if a dataset or the list cannot be read.
+    """
+
+    def __init__(
+        self,
+        enrichment: Enrichment,
+        datasets: list[EarlierDataset],
+        state: Mapping[str, Any] | None,
+        isbns: Callable[[], Iterable[str]],
+        *,
+        log: Callable[[str], None],
+        warn: Callable[[str], None],
+        now: float,
+    ) -> None:
+        state = state or {}
+        limit = enrichment.max_requests
+        # An attempt without a budget has saved only how many requests it sent; the DAG may have been changed since.
+        spent = max(state.get("spent", 0), state.get("requests", 0))
+        self._budget = None if limit is None else RequestBudget(limit, spent)
+        self._pinned = PinnedReuse.from_dict(state.get("reuse"))
+        self._index: EarlierIndex | None = None
+        self._rule: ReuseRule | None = None
+        new_books = 0
+        if datasets:
+            is_first = self._pinned is None
+            self._pinned = self._pinned or PinnedReuse(now, _versions(datasets))
+            self._rule = ReuseRule(self._pinned.at, enrichment.reuse_seconds, enrichment.reuse_not_found_seconds)
+            self._index = read_index(datasets, self._rule, log, warn)
+            if self._budget:
+                new_books = self._plan(self._index, self._budget, isbns(), log, is_first=is_first)
+        #: Decides which books are asked for.
+        self.spending = Spending(self._index, self._budget, new_books)
+
+    @property
+    def has_budget(self) -> bool:
+        """Whether the number of requests is bounded."""
+        return self._budget is not None
+
+    @property
+    def is_low(self) -> bool:
+        """Whether a commit should reserve more requests."""
+        return self._budget is not None and self._budget.is_low
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether as many requests were sent as are saved."""
+        return self._budget is None or self._budget.spent == self._budget.reserved
+
+    def is_stale(self, lookup: Lookup) -> bool:
+        """
+        Return whether a look-up was reused although it is too old.
+
+        :param lookup: the look-up.
+        """
+        return self._rule is not None and self._rule.is_stale(lookup)
+
+    def state(self, *, last: bool = False) -> dict[str, Any]:
+        """
+        Return what is to be saved, as plain values.
+
+        :param last: whether nothing more is sent.
+        """
+        pinned = {"reuse": self._pinned.to_dict()} if self._pinned else {}
+        if self._budget is None:
+            return pinned
+        return {**pinned, "spent": self._budget.spent if last else self._budget.reservation()}
+
+    def saved(self, state: Mapping[str, Any]) -> None:
+        """
+        Take note of a state that is saved: the requests in it may be sent.
+
+        :param state: the state, as :meth:`state` returned it, perhaps with more in it.
+        """
+        if self._budget:
+            self._budget.reserve(state["spent"])
+
+    def close(self) -> None:
+        """Remove the temporary files."""
+        if self._index:
+            self._index.close()
+
+    def _plan(
+        self,
+        index: EarlierIndex,
+        budget: RequestBudget,
+        isbns: Iterable[str],
+        log: Callable[[str], None],
+        *,
+        is_first: bool,
+    ) -> int:
+        plan = index.plan(isbns, budget.left)
+        if is_first and self._pinned:
+            self._pinned = replace(self._pinned, refreshed_to=plan.refreshed_to)
+        index.refreshed_to = self._pinned.refreshed_to if self._pinned else None
+        log(
+            f"{plan.new:,} ISBNs are in no earlier dataset, and the look-ups of {plan.stale:,} are too old; "
+            f"max_requests leaves {budget.left:,} requests for them."
+        )
+        return plan.new
+
+
+def _versions(datasets: Iterable[EarlierDataset]) -> dict[str, str | None]:
+    return {dataset.path: dataset.version for dataset in datasets}

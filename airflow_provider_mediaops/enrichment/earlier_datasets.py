@@ -1,0 +1,237 @@
+"""Read the datasets of earlier enrichments, in all formats and of all versions, for the look-ups that they hold."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from airflow_provider_mediaops.exceptions import InvalidArgumentError
+from airflow_provider_mediaops.json_text import parse_json
+from airflow_provider_mediaops.storage.files import path_of
+from airflow_provider_mediaops.storage.formats import FORMATS, Format, format_of, json_line
+from airflow_provider_mediaops.storage.object_info import modified_time
+from airflow_provider_mediaops.storage.path_checks import is_same_file
+from airflow_provider_mediaops.storage.source_lines import InvalidSourceError
+from airflow_provider_mediaops.storage.sources import columns_of, file_info, read_records, read_rows, version_in
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+_ISBN13 = 13
+# How many times are kept that were parsed or written last.
+_TIMES = 1_024
+# The columns by which a dataset is known, in each format; all versions have written them.
+_KNOWN_BY = {
+    "jsonl": ("input", "status", "error", "book"),
+    "csv": ("input", "status", "error", "record"),
+    "parquet": ("input", "status", "error", "record"),
+}
+
+
+class EarlierRow(NamedTuple):
+    """
+    A row of an earlier dataset whose look-up can be used.
+
+    :param isbn13: the book.
+    :param fetched: when the service answered, in seconds since 1970. Of a row that does not say it, when its file was
+        written; None if that is not known either.
+    :param record: the record as JSON, in the form in which this package writes it; None if there is no such book.
+    """
+
+    isbn13: str
+    fetched: int | None
+    record: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierDataset:
+    """
+    A dataset of an earlier enrichment.
+
+    :param path: its path.
+    :param format: its format.
+    :param version: a digest that changes when the file does; None if there is no such file.
+    :param modified: when the file was written, in seconds since 1970; None if that is not known.
+    """
+
+    path: str
+    format: Format
+    version: str | None
+    modified: float | None = None
+
+    @classmethod
+    def at(cls, path: str, format: Format) -> EarlierDataset:
+        """
+        Look at a dataset, without reading it.
+
+        :param path: its path.
+        :param format: its format.
+        :raises OSError: if it is there and cannot be reached; the message names it.
+        :raises InvalidArgumentError: if it is a folder, a named pipe, a socket or a device.
+        :raises PermanentError: if the package of its store is not installed.
+        """
+        try:
+            info = file_info(path, "reuse")
+        except FileNotFoundError:
+            return cls(path, format, None)
+        return cls(path, format, version_in(info), modified_time(info))
+
+    def check(self) -> None:
+        """
+        Make sure that the file, if there is one, is a dataset of an enrichment; only its beginning is read.
+
+        :raises InvalidArgumentError: if it is something else.
+        :raises OSError: if it cannot be read; the message names it.
+        """
+        if self.version is not None:
+            with self._naming():
+                self._columns()
+
+    def rows(self) -> Iterator[EarlierRow]:
+        """
+        Read the rows whose look-ups can be used: books that were found, and those that are certain not to be there.
+
+        :raises InvalidArgumentError: if the file is no dataset of an enrichment, or is damaged.
+        :raises OSError: if it cannot be read; the message names it.
+        """
+        if self.version is None:
+            return
+        with self._naming():
+            names = self._columns()
+            keep = [name for name in ("status", "error", "book", "record", "fetched_at") if name in names]
+            for isbn13, row in self._rows(keep):
+                if (earlier := _usable(isbn13, row, self.modified)) is not None:
+                    yield earlier
+
+    def _rows(self, keep: Sequence[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        done = 0
+        if self.format == "jsonl":
+            # Faster than the general reader, which makes the best of an odd line, or says what is wrong with it.
+            for line in read_records(path_of(self.path), "jsonl"):
+                if (row := _plain_row(line)) is None:
+                    break
+                done += 1
+                yield row
+            else:
+                return
+        for source_row in read_rows(self.path, "isbn13", skip=done, keep=keep, format=self.format):
+            if source_row.error:
+                raise InvalidSourceError(f"source {self.path}: {source_row.error}")
+            yield source_row.text, source_row.columns or {}
+
+    def _columns(self) -> set[str]:
+        if self.format == "jsonl":
+            first = next(iter(read_rows(self.path, "isbn13", keep=True, format=self.format)), None)
+            # An enrichment of no rows is an empty file.
+            names = {*_KNOWN_BY["jsonl"], "fetched_at"} if first is None else {*(first.columns or ()), "fetched_at"}
+        else:
+            names = set(columns_of(self.path, "isbn13", keep=True, format=self.format))
+        missing = [name for name in _KNOWN_BY[self.format] if name not in names]
+        if missing:
+            raise InvalidSourceError(f"source {self.path}: there is no {missing[0]!r} in it.")
+        return names
+
+    @contextmanager
+    def _naming(self) -> Iterator[None]:
+        try:
+            yield
+        except InvalidSourceError as error:
+            reason = str(error).removeprefix("source ")
+            raise InvalidArgumentError(
+                f"reuse names a file that is no whole dataset of EnrichIsbnsOperator. {reason} Name one that this "
+                "operator has written, or leave reuse out."
+            ) from error
+
+
+def reuse_format(path: str, destination: str, format: str | None) -> Format:
+    """
+    Return the format of an earlier dataset.
+
+    :param path: its path.
+    :param destination: the dataset that is written, which may be the same.
+    :param format: the format of that one; None means its suffix.
+    :raises InvalidArgumentError: if the suffix names none.
+    """
+    if format is not None and is_same_file(path, destination):
+        return format_of(path, format)
+    for known in FORMATS:
+        if path.lower().endswith(f".{known}"):
+            return known
+    suffixes = ", ".join(f".{known}" for known in FORMATS)
+    raise InvalidArgumentError(f"reuse {path!r} ends in none of {suffixes}: name a dataset of this operator.")
+
+
+# Rows of one run share their times.
+@lru_cache(maxsize=_TIMES)
+def fetched_text(fetched: int | None) -> str | None:
+    """
+    Return the time of a look-up as a row has it.
+
+    :param fetched: seconds since 1970, or None.
+    """
+    return None if fetched is None else datetime.fromtimestamp(fetched, timezone.utc).isoformat()
+
+
+def fetched_seconds(text: object) -> int | None:
+    """
+    Return the time of a look-up in seconds since 1970.
+
+    :param text: the ``fetched_at`` of a row.
+    :returns: None if it is missing, or no time since 1970.
+    """
+    return _seconds_of(text) if isinstance(text, str) and text else None
+
+
+@lru_cache(maxsize=_TIMES)
+def _seconds_of(text: str) -> int | None:
+    try:
+        # The last day of the calendar may not exist in UTC, but has a number of seconds: no row is to be young by it.
+        moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
+        seconds = int((moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).timestamp())
+    except (ValueError, OverflowError):
+        return None
+    return seconds if seconds >= 0 else None
+
+
+def _usable(isbn13: str, row: Mapping[str, Any], modified: float | None) -> EarlierRow | None:
+    status, fetched = row.get("status"), fetched_seconds(row.get("fetched_at"))
+    if len(isbn13) != _ISBN13 or not (isbn13.isascii() and isbn13.isdecimal()):
+        return None
+    if status == "not_found":
+        # One with an error was only left out of a bulk reply. Version 0.1, whose rows have no time, vouched for none.
+        return None if fetched is None or row.get("error") else EarlierRow(isbn13, fetched, None)
+    if status != "found":
+        return None
+    if fetched is None and modified is not None:
+        fetched = int(modified)
+    record = _record_of(row)
+    return None if record is None else EarlierRow(isbn13, fetched, record)
+
+
+def _record_of(row: Mapping[str, Any]) -> bytes | None:
+    """Return the book's record as JSON on one line; None if there is none."""
+    book, text = row.get("book"), row.get("record")
+    if book is not None or not isinstance(text, str):
+        return json_line(book) if isinstance(book, dict) else None
+    if not isinstance(parsed := _parsed(text), dict):
+        return None
+    # Encoded anew: somebody may have laid it out otherwise.
+    return json_line(parsed)
+
+
+def _plain_row(line: str) -> tuple[str, Mapping[str, Any]] | None:
+    """Return the ISBN and the fields of a row in JSON; None if it is odd in any way."""
+    row = _parsed(line)
+    isbn13 = row.get("isbn13", 0) if isinstance(row, dict) else 0
+    return (isbn13 or "", row) if isbn13 is None or isinstance(isbn13, str) else None
+
+
+def _parsed(text: str) -> Any:
+    # A spreadsheet may have cut a long record off: that book is asked for again.
+    try:
+        return parse_json(text.encode())
+    except ValueError:
+        return None

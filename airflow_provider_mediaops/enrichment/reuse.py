@@ -1,0 +1,282 @@
+"""
+Reuse of earlier look-ups: which are young enough, and which of the others the budget of requests has room for.
+
+What is decided depends on the time and the versions of the datasets when the first attempt began. Both are saved, so
+that an attempt that resumes decides the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_mediaops.books.batch.spending import EarlierLookup
+from airflow_provider_mediaops.books.models import Lookup, StoredBook
+from airflow_provider_mediaops.enrichment.earlier_datasets import (
+    EarlierDataset,
+    EarlierRow,
+    fetched_seconds,
+    fetched_text,
+)
+from airflow_provider_mediaops.storage.scratch import ScratchFile, naming_folder, scratch_database
+from airflow_provider_mediaops.storage.seen_set import SeenSet
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from typing_extensions import Self
+
+# Start and size say where the record of a book is; they are NULL if there is no such book.
+_CREATE_TABLE = "CREATE TABLE earlier (isbn INTEGER PRIMARY KEY, fetched INTEGER, start INTEGER, size INTEGER)"
+# The look-up that was fetched last is kept; of two at the same time, the one that came first.
+_PUT = (
+    "INSERT INTO earlier VALUES (?, ?, ?, ?) ON CONFLICT (isbn) DO UPDATE SET fetched = excluded.fetched, "
+    "start = excluded.start, size = excluded.size WHERE coalesce(excluded.fetched, 0) > coalesce(fetched, 0)"
+)
+# One statement looks for so many books.
+_AT_ONCE = 50
+_FIND = f"SELECT isbn, fetched, start, size FROM earlier WHERE isbn IN ({','.join('?' * _AT_ONCE)})"  # noqa: S608 no value
+_CREATE_STALE = "CREATE TABLE stale (fetched INTEGER, isbn INTEGER, PRIMARY KEY (fetched, isbn)) WITHOUT ROWID"
+_ROWS_AT_A_TIME = 5_000
+_CLOCKS_DIFFER_SECONDS = 86_400
+
+#: The time of a look-up in seconds since 1970 (0 if it is not known), and its book: the order of the stalest.
+Place = tuple[int, int]
+# A row of the table.
+_Stored = tuple[int, int | None, int | None, int | None]
+
+_LAST_PLACE: Place = (2**63, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class ReuseRule:
+    """
+    Which look-ups are young enough.
+
+    :param at: the time of the decision, in seconds since 1970.
+    :param found_seconds: the maximum age of a book that was found.
+    :param not_found_seconds: the maximum age of a book that was not there.
+    """
+
+    at: float
+    found_seconds: float
+    not_found_seconds: float
+
+    def is_fresh(self, *, found: bool, fetched: int | None) -> bool:
+        """
+        Return whether a look-up is taken without a request.
+
+        :param found: whether the book was found.
+        :param fetched: when the service answered, in seconds since 1970; None if that is not known.
+        """
+        limit = self.found_seconds if found else self.not_found_seconds
+        return fetched is not None and self.at - fetched <= limit
+
+    def past(self, fetched: int | None) -> int | None:
+        """
+        Return the time of a look-up; 0 if it is more than a day ahead, because a clock was wrong.
+
+        It would stay fresh until then.
+
+        :param fetched: the time in seconds since 1970, or None if it is not known.
+        """
+        return 0 if fetched is not None and fetched > self.at + _CLOCKS_DIFFER_SECONDS else fetched
+
+    def is_stale(self, lookup: Lookup) -> bool:
+        """
+        Return whether the look-up of a row was reused although it is too old.
+
+        :param lookup: the look-up.
+        """
+        fetched = fetched_seconds(lookup.fetched_at)
+        return lookup.reused and not self.is_fresh(found=lookup.status == "found", fetched=fetched)
+
+
+@dataclass(frozen=True, slots=True)
+class PinnedReuse:
+    """
+    What the first attempt has decided, as it is saved with the rows.
+
+    :param at: when it began, in seconds since 1970.
+    :param versions: the version of each dataset, None for one that was not there.
+    :param refreshed_to: of the look-ups that are too old, the last for which there is a request, from the stalest on;
+        None for none. It matters only with a budget.
+    """
+
+    at: float
+    versions: Mapping[str, str | None]
+    refreshed_to: Place | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the decision as plain values."""
+        return {"at": self.at, "versions": dict(self.versions), "refreshed_to": self.refreshed_to}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any] | None) -> Self | None:
+        """Return the decision of the values from :meth:`to_dict`; None for None."""
+        if not values:
+            return None
+        place = values["refreshed_to"]
+        return cls(values["at"], values["versions"], (place[0], place[1]) if place else None)
+
+
+class EarlierIndex:
+    """
+    The look-ups of earlier datasets by ISBN, in two temporary files: one has the records, the other their places.
+
+    Records are kept as they are written, so that a reused row is neither parsed nor encoded again.
+
+    :param rule: which of them are young enough.
+    :raises OSError: if the temporary files cannot be written; the message names their folder.
+    """
+
+    def __init__(self, rule: ReuseRule) -> None:
+        self._rule = rule
+        self._records = ScratchFile()
+        self._database = scratch_database(_CREATE_TABLE)
+        #: Of the look-ups that are too old, the last that may be asked for, from the stalest on; None for none.
+        self.refreshed_to: Place | None = _LAST_PLACE
+
+    def fill(self, rows: Iterable[EarlierRow]) -> None:
+        """
+        Add the rows of a dataset.
+
+        :param rows: the rows.
+        :raises OSError: if the temporary file cannot be written; the message names its folder.
+        """
+        values = map(self._stored, rows)
+        # In the order of the table, which saves looking for the place of each row.
+        while batch := sorted(islice(values, _ROWS_AT_A_TIME), key=itemgetter(0)):
+            with naming_folder():
+                self._database.executemany(_PUT, batch)
+
+    def count(self) -> int:
+        """Return the number of books, by counting them."""
+        with naming_folder():
+            count: int = self._database.execute("SELECT count(*) FROM earlier").fetchone()[0]
+        return count
+
+    def find(self, isbns: Sequence[str]) -> dict[str, EarlierLookup]:
+        """
+        Return the look-ups of books.
+
+        :param isbns: the books.
+        :returns: the look-ups that there are, by ISBN.
+        :raises OSError: if a temporary file cannot be read; the message names its folder.
+        """
+        return {str(isbn): self._lookup(isbn, fetched, start, size) for isbn, fetched, start, size in self._rows(isbns)}
+
+    def _lookup(self, isbn: int, fetched: int | None, start: int | None, size: int | None) -> EarlierLookup:
+        isbn13, when = str(isbn), fetched_text(fetched)
+        if start is None or size is None:
+            lookup = Lookup(isbn13, isbn13, "not_found", fetched_at=when, reused=True)
+        else:
+            book = StoredBook(self._records.read(start, size))
+            lookup = Lookup(isbn13, isbn13, "found", book=book, fetched_at=when, reused=True)
+        is_fresh = self._rule.is_fresh(found=start is not None, fetched=fetched)
+        return EarlierLookup(lookup, is_fresh, is_fresh or self._may_refresh((fetched or 0, isbn)))
+
+    def plan(self, isbns: Iterable[str], requests: int) -> Budgeted:
+        """
+        Find out what a budget has room for.
+
+        :param isbns: the books of the list that are not looked up yet, in any order, and as often as they come.
+        :param requests: the requests that are left.
+        :returns: how many books are new, how many are too old, and the last of these that may be asked for: as many,
+            from the stalest on, as there are requests beyond those for the new ones.
+        :raises OSError: if the temporary file cannot be written; the message names its folder.
+        """
+        new, left = SeenSet(), iter(isbns)
+        with naming_folder():
+            self._database.execute(_CREATE_STALE)
+        while batch := list(islice(left, _ROWS_AT_A_TIME)):
+            new.add(self._unknown(batch))
+        room = requests - len(new)
+        with naming_folder():
+            stale: int = self._database.execute("SELECT count(*) FROM stale").fetchone()[0]
+            last = None
+            if room > 0 and stale:
+                query = "SELECT fetched, isbn FROM stale ORDER BY fetched, isbn LIMIT 1 OFFSET ?"
+                last = self._database.execute(query, (min(room, stale) - 1,)).fetchone()
+            self._database.execute("DROP TABLE stale")
+        return Budgeted(len(new), stale, last)
+
+    def close(self) -> None:
+        """Remove the temporary files."""
+        self._database.close()
+        self._records.close()
+
+    def _stored(self, row: EarlierRow) -> _Stored:
+        fetched, record = self._rule.past(row.fetched), row.record
+        if record is None:
+            return int(row.isbn13), fetched, None, None
+        return int(row.isbn13), fetched, self._records.append(record), len(record)
+
+    def _rows(self, isbns: Sequence[str]) -> Iterator[_Stored]:
+        for start in range(0, len(isbns), _AT_ONCE):
+            numbers = [int(isbn13) for isbn13 in isbns[start : start + _AT_ONCE]]
+            # Any ISBN may stand for those that the last statement lacks.
+            numbers += numbers[:1] * (_AT_ONCE - len(numbers))
+            with naming_folder():
+                found: list[_Stored] = self._database.execute(_FIND, numbers).fetchall()
+            yield from found
+
+    def _unknown(self, isbns: Sequence[str]) -> list[str]:
+        """Note the books that are too old, and return those that no dataset holds."""
+        known: set[str] = set()
+        stale: list[Place] = []
+        for isbn, fetched, start, _ in self._rows(isbns):
+            known.add(str(isbn))
+            if not self._rule.is_fresh(found=start is not None, fetched=fetched):
+                stale.append((fetched or 0, isbn))
+        with naming_folder():
+            self._database.executemany("INSERT OR IGNORE INTO stale VALUES (?, ?)", stale)
+        return [isbn13 for isbn13 in isbns if isbn13 not in known]
+
+    def _may_refresh(self, place: Place) -> bool:
+        return self.refreshed_to is not None and place <= self.refreshed_to
+
+
+@dataclass(frozen=True, slots=True)
+class Budgeted:
+    """
+    What a budget has room for.
+
+    :param new: the number of books that no earlier dataset holds.
+    :param stale: the number of books whose look-up is too old.
+    :param refreshed_to: of these, the last that may be asked for, from the stalest on; None for none.
+    """
+
+    new: int
+    stale: int
+    refreshed_to: Place | None
+
+
+def read_index(
+    datasets: Iterable[EarlierDataset], rule: ReuseRule, log: Callable[[str], None], warn: Callable[[str], None]
+) -> EarlierIndex:
+    """
+    Read earlier datasets into an index.
+
+    :param datasets: the datasets.
+    :param rule: which look-ups are young enough.
+    :param log: logs a line.
+    :param warn: logs a warning.
+    :raises InvalidArgumentError: if one is no dataset of an enrichment.
+    :raises OSError: if one cannot be read, or the temporary file cannot be written.
+    """
+    index = EarlierIndex(rule)
+    try:
+        for dataset in datasets:
+            if dataset.version is None:
+                warn(f"There is no dataset at {dataset.path}: nothing is reused from it.")
+            else:
+                log(f"Reading earlier look-ups from {dataset.path}.")
+            index.fill(dataset.rows())
+    except BaseException:
+        index.close()
+        raise
+    log(f"Earlier datasets hold the look-ups of {index.count():,} ISBNs.")
+    return index

@@ -1,0 +1,203 @@
+"""The budget of a list: no request beyond it, whatever the service does, and new books before those that are old."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider_mediaops.books.batch.rows import IsbnRow
+from airflow_provider_mediaops.books.batch.runner import BatchUpdate
+from airflow_provider_mediaops.books.batch.spending import EarlierLookup, RequestBudget, RequestsSpentError, Spending
+from airflow_provider_mediaops.books.models import Book, Lookup
+from tests.unit.book_database import found, limit_404, replied
+from tests.unit.books.batch.service import DOWN, ISBNS, Service, batch_of, follow, looked_up, statuses
+from tests.unit.books.batch.test_scheduler import ISBNS as FEW
+from tests.unit.books.batch.test_scheduler import OUTCOMES, Batch
+from tests.unit.virtual_time import in_virtual_time
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+def budget(limit: int, spent: int = 0) -> RequestBudget:
+    """Give a budget all of whose requests are reserved."""
+    made = RequestBudget(limit, spent)
+    made.reserve(limit)
+    return made
+
+
+class Known:
+    """What earlier datasets hold: by book, whether it is fresh, and whether there may be a request for it."""
+
+    def __init__(self, books: Mapping[str, tuple[bool, bool]]) -> None:
+        self.books = books
+
+    def find(self, isbns: Sequence[str]) -> dict[str, EarlierLookup]:
+        books = {isbn13: Book({"title": "before"}) for isbn13 in isbns if isbn13 in self.books}
+        return {
+            isbn13: EarlierLookup(Lookup(isbn13, isbn13, "found", book=book, reused=True), *self.books[isbn13])
+            for isbn13, book in books.items()
+        }
+
+
+class TestReservations:
+    def test_what_is_not_reserved_cannot_be_sent(self) -> None:
+        made = RequestBudget(500, 3)
+        with pytest.raises(RequestsSpentError):
+            made.spend(1)
+        assert made.reservation() == 103
+
+        made.reserve(103)
+        made.spend(100)
+        with pytest.raises(RequestsSpentError):
+            made.spend(1)
+        assert (made.spent, made.left) == (103, 397)
+
+    def test_no_more_is_reserved_than_there_is(self) -> None:
+        made = RequestBudget(50, 20)
+        made.reserve(made.reservation())
+        assert (made.reserved, made.is_low) == (50, False)
+
+    def test_more_is_reserved_before_it_is_needed(self) -> None:
+        made = RequestBudget(500)
+        assert made.is_low
+        made.reserve(made.reservation())
+        assert not made.is_low
+        for _ in range(60):
+            made.spend(1)
+        assert made.is_low
+        assert made.reservation() == 160
+
+    def test_a_bulk_request_reserves_what_it_needs(self) -> None:
+        made = RequestBudget(5_000)
+        made.reserve(made.reservation())
+        assert not made.can_send(1_000)
+        assert made.is_low
+        made.reserve(made.reservation())
+        assert made.can_send(1_000)
+
+    def test_an_attempt_that_has_spent_more_than_a_lower_bound_has_none_left(self) -> None:
+        assert (RequestBudget(5, 9).left, Spending(budget=RequestBudget(5, 9)).is_over) == (0, True)
+
+    def test_a_list_waits_for_its_reservations_and_goes_on(self) -> None:
+        service, made = Service(), RequestBudget(250)
+
+        async def reserving() -> list[str]:
+            rows: list[str] = []
+            sent: list[int] = []
+            updates = batch_of(service, map(IsbnRow.of, ISBNS[:300]), rate=50.0, spending=Spending(budget=made))
+            async with aclosing(updates) as following:
+                async for update in following:
+                    rows += [lookup.status for lookup in update.done]
+                    sent.append(len(service.asked))
+                    assert sent[-1] <= made.reserved
+                    if made.is_low:
+                        made.reserve(made.reservation())
+            return rows
+
+        rows = in_virtual_time(reserving())
+        assert rows == ["found"] * 250 + ["not_asked"] * 50
+        assert len(service.asked) == 250
+
+
+class TestBound:
+    @pytest.mark.parametrize("answer", [DOWN, limit_404(), replied({}, 429), replied({}, 400)])
+    @pytest.mark.parametrize("tries", [1, 4])
+    def test_repetitions_and_witnesses_count(self, answer: Any, tries: int) -> None:
+        service = Service(lambda _: answer)
+
+        rows = statuses(service, ISBNS[:20], tries=tries, rate=100.0, spending=Spending(budget=budget(30)))
+
+        assert len(service.asked) <= 30
+        assert [text for text, _ in rows] == ISBNS[:20]
+        assert {status for _, status in rows} <= {"failed", "not_asked"}
+
+    @pytest.mark.parametrize("limit", [0, 1, 7, 50])
+    def test_each_book_of_a_bulk_request_counts_in_halves_too(self, limit: int) -> None:
+        service = Service(many=lambda isbns: replied(b"", 500) if len(isbns) > 2 else replied({"data": []}))
+        statuses(service, ISBNS[:20], bulk_size=8, spending=Spending(budget=budget(limit)))
+
+        assert len(service.asked) + sum(map(len, service.batches)) <= limit
+
+    @given(
+        rows=st.lists(st.sampled_from([*FEW, "x"]), max_size=25),
+        known=st.dictionaries(st.sampled_from(FEW), st.tuples(st.booleans(), st.booleans())),
+        outcomes=st.lists(st.sampled_from(OUTCOMES), max_size=60),
+        limit=st.integers(0, 15),
+    )
+    def test_each_row_comes_out_once_and_in_order_and_nothing_is_sent_beyond_it(
+        self, rows: list[str], known: dict[str, tuple[bool, bool]], outcomes: list[str], limit: int
+    ) -> None:
+        new = len({row for row in rows if row != "x"} - known.keys())
+        batch = Batch(rows, window=9, ahead=5, spending=Spending(Known(known), budget(limit), new))
+        script = [*outcomes, *["found"] * 500]
+        for turn in range(5_000):
+            if batch.scheduler.is_over or batch.held.wrong:
+                break
+            if batch.step(script[0], turn):
+                script.pop(0)
+
+        assert batch.held.sent <= limit
+        if batch.held.wrong:
+            return
+        assert batch.scheduler.is_over
+        assert [text for text, _ in batch.taken] == rows
+        for text, status in batch.taken:
+            if text in known:
+                assert status != "not_asked"
+                assert status == "found" or not known[text][0]
+
+
+class TestOrder:
+    def spent_on(self, known: Mapping[str, tuple[bool, bool]], limit: int) -> list[str]:
+        service = Service()
+        new = len(set(ISBNS[:10]) - known.keys())
+        statuses(service, ISBNS[:10], spending=Spending(Known(known), budget(limit), new))
+        return sorted(service.asked)
+
+    def test_new_books_are_asked_for_although_they_come_last(self) -> None:
+        old = dict.fromkeys(ISBNS[:6], (False, True))
+        assert self.spent_on(old, 4) == sorted(ISBNS[6:10])
+        assert self.spent_on(old, 6) == sorted([*ISBNS[:2], *ISBNS[6:10]])
+        assert self.spent_on(old, 99) == sorted(ISBNS[:10])
+
+    def test_of_the_old_ones_only_those_that_may_be(self) -> None:
+        old = {isbn: (False, number == 3) for number, isbn in enumerate(ISBNS[:6])}
+        assert self.spent_on(old, 99) == sorted([ISBNS[3], *ISBNS[6:10]])
+
+    def test_without_a_budget_all_old_ones_are(self) -> None:
+        service = Service()
+        statuses(service, ISBNS[:3], spending=Spending(Known(dict.fromkeys(ISBNS[:2], (False, True)))))
+        assert sorted(service.asked) == sorted(ISBNS[:3])
+
+
+def test_a_row_that_needs_no_request_is_not_saved_before_its_turn() -> None:
+    """There may be a thousand of them behind one request, and they are saved with each commit."""
+    service, updates = Service(latency={ISBNS[0]: 9.0}), list[BatchUpdate]()
+    known = {ISBNS[1]: (True, True), ISBNS[2]: (False, False)}
+    rows = map(IsbnRow.of, [*ISBNS[:4], "x", ISBNS[3]])
+    spending = Spending(Known(known), budget(99), 2)
+
+    in_virtual_time(follow(batch_of(service, rows, spending=spending), updates))
+
+    waiting = {lookup.input for update in updates for lookup in update.out_of_order}
+    # That one is too old, and stays so, is a decision.
+    assert waiting == {ISBNS[2], ISBNS[3]}
+    assert [lookup.input for update in updates for lookup in update.done] == [*ISBNS[:4], "x", ISBNS[3]]
+
+
+def test_a_row_that_stays_because_its_look_up_failed_is_the_same_where_the_book_is_named_again() -> None:
+    service = Service(lambda isbn: DOWN if isbn == ISBNS[0] else found(isbn))
+    spending = Spending(Known({ISBNS[0]: (False, True)}))
+
+    rows = looked_up(service, [*ISBNS[:4], ISBNS[0]], window=1, retry_after=(), max_failures=1, spending=spending)
+
+    assert service.asked == ISBNS[:4]
+    assert [row.status for row in rows] == ["found"] * 5
+    assert [row.reused for row in rows] == [True, False, False, False, True]
+    # One look-up has failed.
+    assert [bool(row.cause) for row in rows] == [True, False, False, False, False]
