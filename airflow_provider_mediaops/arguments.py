@@ -14,11 +14,12 @@ import re
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 from pathlib import PurePath
 from typing import Any, TypeVar
 
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
+from airflow_provider_mediaops.iso_times import read_iso_time
 
 T = TypeVar("T")
 
@@ -226,6 +227,22 @@ def read_seconds(name: str, value: object, *, minimum: float | None = 0, maximum
     if seconds is None or not _is_within(seconds, minimum, maximum):
         raise refused(name, value, f"is a number of seconds{_bounds(minimum, maximum)}, or a timedelta")
     return seconds
+
+
+def read_moment(name: str, value: object) -> datetime:
+    """
+    Read a moment in time.
+
+    :param name: the argument, for the message.
+    :param value: a ``datetime``, or the text of one in ISO 8601; without a time zone it is in UTC.
+    :returns: the moment, in UTC.
+    :raises InvalidArgumentError: for anything else.
+    """
+    moment = value if isinstance(value, datetime) else read_iso_time(value)
+    if moment is not None:
+        with suppress(OverflowError):
+            return (moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).astimezone(timezone.utc)
+    raise refused(name, value, "is a datetime, or the text of one such as 2026-11-16T00:00:00+00:00")
 
 
 def refused(name: str, value: object, rule: str) -> InvalidArgumentError:

@@ -35,9 +35,19 @@ _CONFIG: dict[str, Any] = {
 }
 
 
+# The modules of a kind that are named after a service and a subject.
+_SUBJECTS = {("operators", "cluster"): ("cluster_digest",)}
+
+
 def _modules(kind: str) -> list[dict[str, Any]]:
     return [
-        {"integration-name": name, "python-modules": [f"airflow_provider_mediaops.{kind}.{service}"]}
+        {
+            "integration-name": name,
+            "python-modules": [
+                f"airflow_provider_mediaops.{kind}.{module}"
+                for module in (service, *_SUBJECTS.get((kind, service), ()))
+            ],
+        }
         for service, name in _SERVICES.items()
     ]
 
@@ -62,6 +72,7 @@ def get_provider_info() -> dict[str, Any]:
         "extra-links": [
             "airflow_provider_mediaops.operators.links.HotThreadsReportLink",
             "airflow_provider_mediaops.operators.links.DatasetLink",
+            "airflow_provider_mediaops.operators.links.HotThreadsDigestLink",
         ],
         "asset-uris": [
             {

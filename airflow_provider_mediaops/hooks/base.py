@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from abc import abstractmethod
 from contextlib import aclosing, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -17,6 +18,7 @@ from airflow_provider_mediaops.arguments import read_identifier
 from airflow_provider_mediaops.exceptions import InvalidConnectionError, MediaOpsError
 from airflow_provider_mediaops.hooks.connection.check import ConnectionCheck
 from airflow_provider_mediaops.hooks.connection.fields import ConnectionFields
+from airflow_provider_mediaops.hooks.logged_waits import LoggedWaits
 from airflow_provider_mediaops.hooks.threads import import_in_thread, in_thread
 from airflow_provider_mediaops.http import drivers
 from airflow_provider_mediaops.http.reply import plain_text
@@ -45,10 +47,6 @@ _RUN_TIME_MODULES = (
     "airflow_provider_mediaops.http.client",
     "asgiref.sync",
 )
-# Shorter waits are not logged: a fast rate has many of them each second.
-_SHORTEST_LOGGED_SECONDS = 2.0
-# A wait for the same reason as the last one is logged again only after this time.
-_LOG_AGAIN_SECONDS = 30.0
 # The maximum length of the message on the connection page, in characters.
 _MAX_ANSWER_LENGTH = 1_000
 _BRACKETS_TO_PARENTHESES = str.maketrans("[]", "()")
@@ -113,11 +111,13 @@ class ServiceHook(BaseHook):
         self._connection: Any = None
         self._service: Service | None = None
         self._transport: SyncTransport | None = None
+        # A conversation beside another one sends from a thread of its own.
+        self._opening = threading.Lock()
         self._sessions: dict[asyncio.AbstractEventLoop, _LoopSession] = {}
         # Secrets of the connection that Airflow does not mask by itself.
         self._new_secrets: list[str] = []
         self._warnings: tuple[ConnectionWarning, ...] = ()
-        self._last_logged: tuple[str, float] | None = None
+        self._logged_waits = LoggedWaits()
         self._stop = Stop()
 
     def stopped_by(self, stop: Stop) -> Self:
@@ -332,11 +332,12 @@ class ServiceHook(BaseHook):
             ) from None
 
     def _session(self) -> SyncTransport:
-        if self._transport is None:
-            from airflow_provider_mediaops.http.sync_transport import SyncTransport
+        with self._opening:
+            if self._transport is None:
+                from airflow_provider_mediaops.http.sync_transport import SyncTransport
 
-            self._transport = SyncTransport(self.service.transport, self._stop)
-        return self._transport
+                self._transport = SyncTransport(self.service.transport, self._stop)
+            return self._transport
 
     async def _asession(self) -> AsyncTransport:
         settings = (await self.aservice()).transport
@@ -366,7 +367,9 @@ class ServiceHook(BaseHook):
         proxies = service.transport.proxies or getproxies()
         others = (*proxy_passwords(proxies.values()), *header_credentials(service.transport.headers))
         self._new_secrets += others
-        return replace(service, client=replace(service.client, other_secrets=others))
+        # In place: what the service was configured with, such as the finder of books, holds the same client.
+        service.client.other_secrets = others
+        return service
 
     def _mask_new_secrets(self) -> None:
         while self._new_secrets:
@@ -386,12 +389,5 @@ class ServiceHook(BaseHook):
         await asyncio.sleep(wait.seconds)
 
     def _log_wait(self, wait: Wait) -> None:
-        if not wait.reason or wait.seconds < _SHORTEST_LOGGED_SECONDS:
-            return
-        now = time.monotonic()
-        # If many tasks use one key, every request waits.
-        reason, at = self._last_logged or ("", 0.0)
-        if reason == wait.reason and now - at < _LOG_AGAIN_SECONDS:
-            return
-        self._last_logged = wait.reason, now
-        self.log.info("Waiting %.1f s: %s", wait.seconds, wait.reason)
+        if self._logged_waits.should_log(wait, time.monotonic()):
+            self.log.info("Waiting %.1f s: %s", wait.seconds, wait.reason)

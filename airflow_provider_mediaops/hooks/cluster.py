@@ -56,6 +56,7 @@ class SearchClusterHook(ServiceHook):
         "airflow_provider_mediaops.cluster.capture.model",
         "airflow_provider_mediaops.cluster.hot_threads.parser",
         "airflow_provider_mediaops.cluster.models",
+        "airflow_provider_mediaops.cluster.running_tasks.sampling",
     )
     conn_type = CLUSTER
     conn_name_attr = "cluster_conn_id"
@@ -161,29 +162,51 @@ class SearchClusterHook(ServiceHook):
 
         return self._log_gaps(await self.aask(node_stats(nodes)), nodes)
 
-    def capture(self, nodes: str | Sequence[str] | None = None, **query: Unpack[HotThreadsArguments]) -> Capture:
+    def capture(
+        self,
+        nodes: str | Sequence[str] | None = None,
+        *,
+        running_tasks: bool = False,
+        show_queries: bool = False,
+        **query: Unpack[HotThreadsArguments],
+    ) -> Capture:
         """
         Read the CPU of nodes and, right after it, their hot threads.
 
         :param nodes: ids or names of nodes, in a list or in one text with commas; None for all.
+        :param running_tasks: whether the busiest of the nodes are asked what they run meanwhile.
+        :param show_queries: whether the queries of running tasks are kept as they were sent, and not only their shape.
         :param query: the parameters of :meth:`hot_threads`.
         :returns: both, with the list of missing nodes; see :mod:`airflow_provider_mediaops.cluster.capture.model`.
+        :raises InvalidArgumentError: for ``show_queries`` without ``running_tasks``; nothing is sent.
         :raises MediaOpsError: if the cluster returns no hot threads.
         """
         from airflow_provider_mediaops.cluster.api import HotThreadsQuery
         from airflow_provider_mediaops.cluster.capture.model import take_capture
+        from airflow_provider_mediaops.cluster.running_tasks.sampling import task_sampler
+        from airflow_provider_mediaops.http.clock import Clock
 
-        asked = HotThreadsQuery(nodes, **query)
-        return self.run(take_capture(self.service.client.ask, asked))
+        asked, ask = HotThreadsQuery(nodes, **query), self.service.client.ask
+        sampler = task_sampler(ask, Clock(), running_tasks=running_tasks, show_queries=show_queries)
+        return self.run(take_capture(ask, asked, sampler=sampler))
 
-    async def acapture(self, nodes: str | Sequence[str] | None = None, **query: Unpack[HotThreadsArguments]) -> Capture:
+    async def acapture(
+        self,
+        nodes: str | Sequence[str] | None = None,
+        *,
+        running_tasks: bool = False,
+        show_queries: bool = False,
+        **query: Unpack[HotThreadsArguments],
+    ) -> Capture:
         """Read CPU and hot threads; the asynchronous twin of :meth:`capture`."""
-        client = (await self.aservice()).client
+        ask = (await self.aservice()).client.ask
         from airflow_provider_mediaops.cluster.api import HotThreadsQuery
         from airflow_provider_mediaops.cluster.capture.model import take_capture
+        from airflow_provider_mediaops.cluster.running_tasks.sampling import task_sampler
+        from airflow_provider_mediaops.http.clock import Clock
 
-        asked = HotThreadsQuery(nodes, **query)
-        return await self.arun(take_capture(client.ask, asked))
+        sampler = task_sampler(ask, Clock(), running_tasks=running_tasks, show_queries=show_queries)
+        return await self.arun(take_capture(ask, HotThreadsQuery(nodes, **query), sampler=sampler))
 
     def _log_gaps(self, stats: NodeStats, nodes: str | Sequence[str] | None) -> list[NodeCpu]:
         from airflow_provider_mediaops.cluster.api import node_list

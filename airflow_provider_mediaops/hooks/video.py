@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.http.client import Client
     from airflow_provider_mediaops.http.exchange import Conversation
     from airflow_provider_mediaops.video.api import Bulletin
-    from airflow_provider_mediaops.video.at_most_once import Delivery
     from airflow_provider_mediaops.video.models import Activity, Subscription, SubscriptionPage
     from airflow_provider_mediaops.video.paging import ListedPage, Listing
+    from airflow_provider_mediaops.video.recorded_delivery import RecordedDelivery
 
 _AUTH_KINDS = ("bearer", "refresh_token", "api_key", "none")
 # What these may ask is public.
@@ -84,7 +84,7 @@ class VideoPlatformHook(ServiceHook):
         video_id: str | None = None,
         playlist_id: str | None = None,
         *,
-        delivery: Delivery | None = None,
+        delivery: RecordedDelivery | None = None,
     ) -> Activity:
         """
         Post a bulletin to the channel of the authorised user.
@@ -92,7 +92,8 @@ class VideoPlatformHook(ServiceHook):
         :param text: its message; may stand alone or with a video or playlist.
         :param video_id: a video to attach.
         :param playlist_id: a playlist to attach, instead of a video.
-        :param delivery: keeps a record for later tries; see :mod:`airflow_provider_mediaops.video.at_most_once`.
+        :param delivery: keeps a record for later tries; see :mod:`airflow_provider_mediaops.video.at_most_once` and
+            :mod:`airflow_provider_mediaops.video.journal_delivery`.
         :returns: the activity that the service returned.
         :raises ValueError: for a bulletin that the service would refuse, before anything is sent.
         :raises UncertainDeliveryError: if it may have been posted although no reply says so; it is not repeated.
@@ -109,7 +110,7 @@ class VideoPlatformHook(ServiceHook):
         video_id: str | None = None,
         playlist_id: str | None = None,
         *,
-        delivery: Delivery | None = None,
+        delivery: RecordedDelivery | None = None,
     ) -> Activity:
         """Post a bulletin; the asynchronous twin of :meth:`post_bulletin`."""
         await self._import_modules()
@@ -118,7 +119,7 @@ class VideoPlatformHook(ServiceHook):
         bulletin = Bulletin(text, video_id, playlist_id)
         return await self.arun(self._posting((await self.aservice()).client, bulletin, delivery))
 
-    def _posting(self, client: Client, bulletin: Bulletin, delivery: Delivery | None) -> Conversation[Activity]:
+    def _posting(self, client: Client, bulletin: Bulletin, delivery: RecordedDelivery | None) -> Conversation[Activity]:
         from airflow_provider_mediaops.video.api import insert_bulletin
 
         posting = client.ask(insert_bulletin(bulletin, self._kind_prefix))

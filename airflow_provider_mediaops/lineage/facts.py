@@ -10,7 +10,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _EXPORT = ("rows", "bytes", "pages", "duplicates", "complete", "changed")
-_ENRICHMENT = ("rows", "bytes", "found", "not_found", "invalid", "failed", "requests")
+_CHANGES = ("compared", "added", "removed", "changed_records", "recovered", "kept")
+_ENRICHMENT = (
+    *("rows", "bytes", "found", "not_found", "invalid", "failed", "not_asked"),
+    *("reused", "stale", "refresh_failed", "requests"),
+)
 
 
 def export_facts(summary: Mapping[str, Any]) -> dict[str, Any]:
@@ -18,9 +22,12 @@ def export_facts(summary: Mapping[str, Any]) -> dict[str, Any]:
     Return the facts of an export of subscriptions.
 
     :param summary: the task's result; one of an older version may lack some.
-    :returns: ``path``, ``rows``, ``bytes``, ``pages``, ``duplicates``, ``complete``; with ``if_changed`` ``changed``.
+    :returns: ``path``, ``rows``, ``bytes``, ``pages``, ``duplicates``, ``complete``; with ``if_changed`` ``changed``;
+        with ``changes`` its path, ``compared``, and the numbers of records: ``added``, ``removed``,
+        ``changed_records``, ``recovered`` and ``kept``.
     """
-    return _path(summary) | _chosen(summary, _EXPORT)
+    changes = {"changes": summary["changes"] and without_userinfo(summary["changes"])} if "changes" in summary else {}
+    return _path(summary) | _chosen(summary, _EXPORT) | changes | _chosen(summary, _CHANGES)
 
 
 def enrichment_facts(summary: Mapping[str, Any]) -> dict[str, Any]:
@@ -28,11 +35,13 @@ def enrichment_facts(summary: Mapping[str, Any]) -> dict[str, Any]:
     Return the facts of an enrichment.
 
     :param summary: the task's result.
-    :returns: ``path``, ``rows``, ``bytes``, the number of rows by status, ``requests``, and ``complete``: whether the
-        service answered for every row.
+    :returns: ``path``, ``rows``, ``bytes``, the number of rows by status, those that were ``reused``, the ``stale``
+        ones of them, those of these whose new look-up failed (``refresh_failed``), ``requests``, and ``complete``:
+        whether the service has answered for every row, now or earlier.
     """
     facts = _path(summary) | _chosen(summary, _ENRICHMENT)
-    return facts | ({"complete": facts["failed"] == 0} if "failed" in facts else {})
+    without = [facts.get(name, 0) for name in ("failed", "not_asked")]
+    return facts | ({"complete": not any(without)} if "failed" in facts else {})
 
 
 def capture_facts(result: Mapping[str, Any]) -> dict[str, Any]:
@@ -59,6 +68,19 @@ def capture_facts(result: Mapping[str, Any]) -> dict[str, Any]:
         "complete": not missing and not result.get("unparsed"),
         "hottest": next(iter(result.get("hottest", ())), None),
     }
+
+
+def digest_facts(result: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    Return the facts of a digest of captures.
+
+    :param result: the task's result.
+    :returns: ``path`` of the page, ``paths`` by format, the ``headline``, ``since`` and ``until`` of the period, the
+        number of ``captures``, of those by ``series`` and of ``damaged`` files, and ``complete`` (whether none is).
+    """
+    paths = {name: without_userinfo(path) for name, path in result.get("paths", {}).items()}
+    chosen = _chosen(result, ("headline", "since", "until", "captures", "series", "damaged"))
+    return {**_path(result), "paths": paths, **chosen, "complete": not result.get("damaged")}
 
 
 def bulletin_facts(activity: Mapping[str, Any]) -> dict[str, Any]:

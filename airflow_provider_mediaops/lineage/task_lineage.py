@@ -6,7 +6,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.asset_uris import BOOKS, CLUSTER, VIDEO, service_uri
-from airflow_provider_mediaops.lineage.facts import bulletin_facts, capture_facts, enrichment_facts, export_facts
+from airflow_provider_mediaops.lineage.facts import (
+    bulletin_facts,
+    capture_facts,
+    digest_facts,
+    enrichment_facts,
+    export_facts,
+)
 from airflow_provider_mediaops.lineage.locations import uri_of
 
 if TYPE_CHECKING:
@@ -15,7 +21,8 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.storage.source_columns import ColumnType
 
 # The types of the columns of a table, in the words of Parquet.
-_TYPES: dict[type[str | int | float], str] = {str: "string", int: "int64", float: "double"}
+_CHANGE = {"change": "string", "id": "string", "before": "object", "after": "object"}
+_TYPES: dict[type[str | int | float | bool], str] = {str: "string", int: "int64", float: "double", bool: "boolean"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +69,13 @@ def bulletin_lineage(conn_id: str, activity: Mapping[str, Any] | None) -> TaskLi
 
 
 def export_lineage(
-    conn_id: str, destination: str, format: str | None, query: Mapping[str, Any], summary: Mapping[str, Any] | None
+    conn_id: str,
+    destination: str,
+    format: str | None,
+    query: Mapping[str, Any],
+    summary: Mapping[str, Any] | None,
+    *,
+    changes: str | None = None,
 ) -> TaskLineage:
     """
     Return the lineage of an export of subscriptions.
@@ -72,6 +85,7 @@ def export_lineage(
     :param format: its format; None for the suffix of the path.
     :param query: which subscriptions: the arguments of ``SubscriptionQuery``.
     :param summary: the task's result; None before it is done.
+    :param changes: the path of the changes; None for none.
     :raises InvalidArgumentError: for arguments that cannot be used.
     """
     from airflow_provider_mediaops.storage.formats import format_of
@@ -90,7 +104,16 @@ def export_lineage(
         columns = _typed(SUBSCRIPTIONS.columns)
     written = _dataset(destination, columns, summary)
     facts = {} if summary is None else export_facts(summary)
-    return TaskLineage((LineageDataset(service_uri(VIDEO, conn_id, what)),), (written,), facts)
+    source = LineageDataset(service_uri(VIDEO, conn_id, what))
+    return TaskLineage((source,), (written, *_changes(changes, summary)), facts)
+
+
+def _changes(path: str | None, summary: Mapping[str, Any] | None) -> list[LineageDataset]:
+    """Return the file of changes, unless there is none, or it stays as it is."""
+    if path is None or (summary is not None and summary.get("changes") is None):
+        return []
+    numbers = [summary[name] for name in ("added", "removed", "changed_records")] if summary else None
+    return [LineageDataset(uri_of(path), _CHANGE, rows=None if numbers is None else sum(numbers))]
 
 
 def enrichment_lineage(
@@ -101,6 +124,7 @@ def enrichment_lineage(
     source: str | None,
     keep: object,
     columns: Mapping[str, ColumnType] | None,
+    reuse: Sequence[str] = (),
     summary: Mapping[str, Any] | None,
 ) -> TaskLineage:
     """
@@ -112,6 +136,7 @@ def enrichment_lineage(
     :param source: the path of the list; None if it is in no file.
     :param keep: which other columns of the list the dataset has (``keep_columns``).
     :param columns: those columns with their types; None if the list was not read by this attempt.
+    :param reuse: the paths of the earlier datasets.
     :param summary: the task's result; None before it is done.
     :raises InvalidArgumentError: for arguments that cannot be used.
     """
@@ -127,12 +152,15 @@ def enrichment_lineage(
         keeps = has_columns(source) and read_keep(keep) is not False
     known: dict[str, str] | None = None
     if format_of(destination, format) == "jsonl":
-        known = dict.fromkeys(("input", "isbn13", "status", "error"), "string") | {"book": "object"}
+        known = dict.fromkeys(("input", "isbn13", "status", "error", "fetched_at"), "string")
+        known |= {"reused": "boolean", "book": "object"}
         known |= {"source": "object"} if keeps else {}
     elif columns is not None or not keeps:
         known = _typed(enriched_view(columns or {}).columns)
     written = _dataset(destination, known, summary)
-    return TaskLineage(tuple(reads), (written,), {} if summary is None else enrichment_facts(summary))
+    # A dataset that is kept fresh in place is an output only.
+    earlier = [LineageDataset(uri) for path in reuse if (uri := uri_of(path)) != written.uri]
+    return TaskLineage((*reads, *earlier), (written,), {} if summary is None else enrichment_facts(summary))
 
 
 def capture_lineage(
@@ -163,10 +191,27 @@ def capture_lineage(
     return TaskLineage(read, tuple(written.values()), capture_facts(result))
 
 
+def digest_lineage(sources: Sequence[str], destination: str, result: Mapping[str, Any] | None) -> TaskLineage:
+    """
+    Return the lineage of a digest of captures.
+
+    :param sources: the folders, patterns and files.
+    :param destination: the path of the page.
+    :param result: the task's result; None before it is done.
+    :raises InvalidArgumentError: for a destination that cannot be used.
+    """
+    from airflow_provider_mediaops.cluster.capture.destination import capture_paths
+
+    paths = result["paths"] if result else capture_paths(destination, ("html", "json", "folded"))
+    written = tuple(LineageDataset(uri_of(paths[name])) for name in ("html", "json", "folded"))
+    read = tuple(LineageDataset(uri_of(source)) for source in sources)
+    return TaskLineage(read, written, {} if result is None else digest_facts(result))
+
+
 def _dataset(destination: str, columns: Mapping[str, str] | None, summary: Mapping[str, Any] | None) -> LineageDataset:
     done = summary or {}
     return LineageDataset(uri_of(done.get("path", destination)), columns, done.get("rows"), done.get("bytes"))
 
 
-def _typed(columns: Mapping[str, type[str | int | float]]) -> dict[str, str]:
+def _typed(columns: Mapping[str, type[str | int | float | bool]]) -> dict[str, str]:
     return {name: _TYPES[kind] for name, kind in columns.items()}

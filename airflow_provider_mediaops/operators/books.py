@@ -3,42 +3,37 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import asdict, replace
+from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from airflow.providers.common.compat.sdk import BaseOperator
 
-from airflow_provider_mediaops.arguments import (
-    path_text,
-    read_identifier,
-    read_path,
-    read_text,
-    read_texts,
-)
-from airflow_provider_mediaops.exceptions import InvalidArgumentError, StorageError
-from airflow_provider_mediaops.operators.dataset_owner import digest_of, owner_of
+from airflow_provider_mediaops.arguments import path_text
+from airflow_provider_mediaops.exceptions import StorageError
+from airflow_provider_mediaops.operators.enrichment_arguments import EnrichmentArguments, check_known, read_reuse
 from airflow_provider_mediaops.operators.lineage_task import LineageTask
 from airflow_provider_mediaops.operators.links import DatasetLink
-from airflow_provider_mediaops.task_failure import ending_task, is_end_templated, is_templated, use_retry_policy
+from airflow_provider_mediaops.task_failure import ending_task, use_retry_policy
 from airflow_provider_mediaops.task_stop import StoppableTask
 from airflow_provider_mediaops.triggers.deferral import deferral_timeout, ending_at_execution_timeout, read_deferrable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import PurePath
 
     from airflow.sdk import Context, ObjectStoragePath, XComArg
 
     from airflow_provider_mediaops.books.batch.rows import IsbnRow
     from airflow_provider_mediaops.enrichment.attempt import Enrichment
-    from airflow_provider_mediaops.enrichment.options import EnrichmentOptions
     from airflow_provider_mediaops.lineage.task_lineage import TaskLineage
     from airflow_provider_mediaops.storage.dataset import Dataset, Staging
     from airflow_provider_mediaops.storage.formats import CsvFormulas
-    from airflow_provider_mediaops.storage.ownership import Owner
     from airflow_provider_mediaops.storage.source_columns import ColumnType
+
+
+_REUSE_FOR, _REUSE_NOT_FOUND_FOR = timedelta(days=90), timedelta(days=7)
 
 
 class EnrichIsbnsOperator(LineageTask, StoppableTask, BaseOperator):
@@ -46,7 +41,8 @@ class EnrichIsbnsOperator(LineageTask, StoppableTask, BaseOperator):
     Look up a list of ISBNs, and write a dataset with one row per ISBN, in the order of the list.
 
     Each row has the ``input`` as it was, its ``isbn13``, a ``status`` (``found``, ``not_found``, ``invalid``,
-    ``failed``), an ``error`` and the record: as it came under ``book`` in JSON lines, as columns in CSV and Parquet.
+    ``failed``, ``not_asked``), an ``error``, the time at which it was ``fetched_at``, whether it was ``reused`` and the
+    record: as it came under ``book`` in JSON lines, as columns in CSV and Parquet.
     The other columns of the source follow: under ``source`` in JSON lines, as ``source_<name>`` in CSV and Parquet.
 
     Every row that is done is saved beside the destination. A retry of the task resumes from there, also after its
@@ -54,8 +50,8 @@ class EnrichIsbnsOperator(LineageTask, StoppableTask, BaseOperator):
     retry of a task that has published its dataset returns the same summary. A task that is cleared by hand after it
     succeeded, or whose list is another one, starts anew.
 
-    The summary holds ``path`` (absolute if it is local), ``rows``, the number of rows by status, ``requests``,
-    ``rows_per_second``, ``bytes``, and whether it ``resumed`` what an earlier attempt had saved.
+    The summary holds ``path`` (absolute if it is local), ``rows``, the number of rows by status, ``reused``, ``stale``,
+    ``refresh_failed``, ``requests``, ``rows_per_second``, ``bytes``, and whether it ``resumed`` an earlier attempt.
 
     :param isbns: the ISBNs in any usual writing: a list, a text with commas, or the result of another task. Either this
         or ``source``.
@@ -79,8 +75,17 @@ class EnrichIsbnsOperator(LineageTask, StoppableTask, BaseOperator):
         any request is spent.
     :param max_failures: how many rows may be ``failed``, because the service did not answer after all tries, before the
         task fails: a number; a share of the list, such as ``"5%"`` or 0.05; or ``"all"``. Everything done stays saved,
-        and a retry asks again for the row that was one too many; those within the bound stay as they are. A refused key
-        or a spent quota ends the attempt at once.
+        and a retry asks again for the row that was one too many; those within the bound stay as they are. A refused
+        key, a spent quota, or a pause that the service asks for and that is longer than a call waits ends the attempt
+        at once.
+    :param reuse: earlier datasets of this operator: a path or several, one of them perhaps the destination itself. What
+        they hold is taken from them while it is young enough. One that does not exist yet holds nothing. A row that is
+        too old and whose new look-up fails stays as it was there; it counts against ``max_failures``.
+    :param reuse_for: how old a look-up may be that found a book: a ``timedelta``, or seconds.
+    :param reuse_not_found_for: how old one may be that did not.
+    :param max_requests: how many requests all attempts together may send; in a bulk request each book counts. Books
+        that no earlier dataset holds come first, then those whose look-up is the oldest. Of the rest, those that an
+        earlier dataset holds stay as they are there, however old; the others are ``not_asked``.
     :param deferrable: whether to work in the triggerer, which holds no worker slot, however long it takes; the default
         is that of ``[operators] default_deferrable``.
     :param multiple_outputs: whether each value of the summary is an XCom of its own, too, under its name: then
@@ -102,9 +107,13 @@ class EnrichIsbnsOperator(LineageTask, StoppableTask, BaseOperator):
         "bulk_verify",
         "on_invalid",
         "max_failures",
+        "reuse",
+        "reuse_for",
+        "reuse_not_found_for",
+        "max_requests",
         "books_conn_id",
     )
-    template_fields_renderers: ClassVar[dict[str, str]] = dict.fromkeys(("isbns", "keep_columns"), "json")
+    template_fields_renderers: ClassVar[dict[str, str]] = dict.fromkeys(("isbns", "keep_columns", "reuse"), "json")
 
     def __init__(
         self,
@@ -120,6 +129,10 @@ class EnrichIsbnsOperator(LineageTask, StoppableTask, BaseOperator):
         bulk_verify: bool | str = False,
         on_invalid: Literal["record", "fail"] = "record",
         max_failures: float | str = 0,
+        reuse: str | PurePath | ObjectStoragePath | Sequence[str | PurePath | ObjectStoragePath] | None = None,
+        reuse_for: timedelta | float | str = _REUSE_FOR,
+        reuse_not_found_for: timedelta | float | str = _REUSE_NOT_FOUND_FOR,
+        max_requests: int | str | None = None,
         deferrable: bool | None = None,
         multiple_outputs: bool = True,
         books_conn_id: str = "mediaops_books_default",
@@ -137,70 +150,46 @@ class EnrichIsbnsOperator(LineageTask, StoppableTask, BaseOperator):
         self.bulk_verify = bulk_verify
         self.on_invalid = on_invalid
         self.max_failures = max_failures
+        self.reuse = [path_text(path) for path in reuse] if isinstance(reuse, (list, tuple)) else path_text(reuse)
+        self.reuse_for = reuse_for
+        self.reuse_not_found_for = reuse_not_found_for
+        self.max_requests = max_requests
         self.deferrable = read_deferrable(deferrable)
         self.books_conn_id = books_conn_id
-        if (isbns is None) == (source is None):
-            raise InvalidArgumentError("Give either isbns or source.")
-        self._check_known()
+        check_known(self._given)
         use_retry_policy(self)
 
-    def _check_known(self) -> None:
-        """Check the arguments that are not templated."""
-        if not is_templated(self.books_conn_id):
-            read_identifier("books_conn_id", self.books_conn_id)
-        if not is_templated(self.destination):
-            read_path("destination", self.destination)
-        self._check_known_options()
-        if not is_templated(self.isbn_column):
-            self._read_column()
-        if self.source is None:
-            if not is_templated(self.isbns):
-                self._read_isbns()
-        else:
-            self._check_known_source()
-        if not is_templated(self.format) and (self.format is not None or not is_end_templated(self.destination)):
-            self._check_format()
-        if not is_templated(self.source, self.destination):
-            self._check_destination()
-
-    def _check_known_options(self) -> None:
-        from airflow_provider_mediaops.enrichment.options import STAND_INS, EnrichmentOptions
-
-        values = {name: getattr(self, name) for name in STAND_INS}
-        known = {name: value for name, value in values.items() if not is_templated(value)}
-        EnrichmentOptions.read({**STAND_INS, **known})
-
-    def _check_known_source(self) -> None:
-        source = self.source
-        if not is_templated(source):
-            source = read_path("source", source)
-        if not is_end_templated(source.removesuffix(".gz") if isinstance(source, str) else source):
-            self._check_source(keep=None if is_templated(self.keep_columns) else self.keep_columns)
+    @property
+    def _given(self) -> dict[str, Any]:
+        """The arguments by name, rendered once the task runs."""
+        return {name: getattr(self, name) for name in EnrichIsbnsOperator.template_fields}
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Look up all ISBNs, here or in the triggerer, publish the dataset, and return the summary."""
-        from airflow_provider_mediaops.enrichment.options import STAND_INS, EnrichmentOptions
-
         started = time.monotonic()
         with ending_task():
-            options = EnrichmentOptions.read({name: getattr(self, name) for name in STAND_INS})
-            isbns = self._checked_isbns(options)
+            arguments = EnrichmentArguments.read(self._given, self.log.warning)
+            # The lineage of the task has the paths as they are.
+            self.books_conn_id, self.isbn_column = arguments.books_conn_id, arguments.isbn_column
+            self.destination, self.source = arguments.destination, arguments.source
+            self.reuse = list(arguments.reuse) or None
             version = self._version()
-            owner = self._owner(context, isbns, version, options)
-            enrichment = self._enrichment(owner, version, options)
+            owner = arguments.owner(context, version)
+            enrichment = arguments.enrichment(owner, version)
             summary = enrichment.dataset().published(owner)
             if summary is not None:
                 self.log.info("The dataset was published by an earlier attempt: %s.", self.destination)
                 self._note_in_events(context, summary)
                 return summary
-            enrichment = self._counted(enrichment, isbns, options)
+            self._check_reuse(enrichment)
+            enrichment = self._counted(enrichment, arguments)
             self._columns = enrichment.columns
             dataset = enrichment.dataset()
             if self.deferrable and enrichment.total:
-                self._defer(enrichment, dataset, isbns, started)
+                self._defer(enrichment, dataset, arguments.isbns, started)
             with dataset.staging(owner) as staging:
                 self._drop_list()
-                line = self._enrich(enrichment, staging, isbns)
+                line = self._enrich(enrichment, staging, arguments.isbns)
             self.log.info("%s", line)
         self._note_in_events(context, staging.summary)
         return staging.summary
@@ -212,8 +201,11 @@ class EnrichIsbnsOperator(LineageTask, StoppableTask, BaseOperator):
         from airflow_provider_mediaops.triggers.event import value_of
 
         with ending_task():
-            # Another attempt writes it again.
-            self._drop_list()
+            try:
+                self._drop_list()
+            except OSError as error:
+                # The event is worth more. Another attempt writes the list again.
+                self.log.warning("The list of ISBNs beside %s cannot be removed: %s", self.destination, error)
             summary: dict[str, Any] = value_of(event)
             if unusable := summary.get("unusable"):
                 # An event of version 0.1.
@@ -226,6 +218,7 @@ class EnrichIsbnsOperator(LineageTask, StoppableTask, BaseOperator):
         from airflow_provider_mediaops.lineage.task_lineage import enrichment_lineage
 
         lists: dict[str, Any] = {"source": self.source, "keep": self.keep_columns, "columns": self._columns}
+        lists["reuse"] = read_reuse(self.reuse)
         return enrichment_lineage(self.books_conn_id, str(self.destination), self.format, **lists, summary=outcome)
 
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
@@ -233,110 +226,26 @@ class EnrichIsbnsOperator(LineageTask, StoppableTask, BaseOperator):
         with ending_at_execution_timeout(self):
             return super().resume_execution(next_method, next_kwargs, context)
 
-    def _checked_isbns(self, options: EnrichmentOptions) -> list[Any] | None:
-        """Check the rendered paths; return the list, or None if it is in a file."""
-        self.books_conn_id = read_identifier("books_conn_id", self.books_conn_id)
-        self.destination = self._read_path("destination")
-        self._check_format()
-        # A template with native objects makes a number of a text of digits.
-        self.isbn_column = self._read_column()
-        if self.source is None:
-            return self._read_isbns()
-        self.source = read_path("source", self.source)
-        self._check_source(options.keep_columns)
-        self.source = self._read_path("source")
-        self._check_destination()
-        return None
-
-    def _check_format(self) -> None:
-        from airflow_provider_mediaops.storage.formats import format_of
-
-        format_of(self.destination, self.format)
-
-    def _check_source(self, keep: object) -> None:
-        from airflow_provider_mediaops.storage.sources import has_columns
-
-        if not has_columns(str(self.source)) and keep not in (None, True, False):
-            raise InvalidArgumentError(f"keep_columns is {keep!r}, but {str(self.source)!r} has one text a line.")
-
-    def _check_destination(self) -> None:
-        from airflow_provider_mediaops.storage.path_checks import is_same_file
-
-        if self.source is not None and is_same_file(self.source, self.destination):
-            raise InvalidArgumentError(
-                f"source and destination are the same file, {str(self.destination)!r}: the dataset would replace the "
-                "list. Choose another destination."
-            )
-
-    def _read_path(self, name: str) -> str:
-        from airflow_provider_mediaops.storage.path_checks import absolute
-
-        return absolute(read_path(name, getattr(self, name)), name, self.log.warning)
-
-    def _read_column(self) -> str:
-        column = read_text("isbn_column", self.isbn_column)
-        if not column:
-            raise InvalidArgumentError("isbn_column is empty: give the name of the column or field, or leave it out.")
-        return column
-
-    def _read_isbns(self) -> list[Any]:
-        if isinstance(self.isbns, str):
-            return list(read_texts("isbns", self.isbns))
-        if isinstance(self.isbns, bytes) or not isinstance(self.isbns, Sequence):
-            raise InvalidArgumentError(
-                f"isbns is a list of texts, or one text with commas, not a {type(self.isbns).__name__}."
-            )
-        return list(self.isbns)
-
     def _version(self) -> str | None:
         from airflow_provider_mediaops.storage.sources import version_of
 
         return None if self.source is None else version_of(self.source)
 
-    def _owner(
-        self, context: Context, isbns: Sequence[Any] | None, version: str | None, options: EnrichmentOptions
-    ) -> Owner:
-        listed = [str(self.source), version] if isbns is None else digest_of(isbns)
-        parameters: dict[str, Any] = {
-            "destination": str(self.destination),
-            "format": self.format,
-            "list": listed,
-            "isbn_column": self.isbn_column,
-            "books_conn_id": self.books_conn_id,
-        }
-        # With the defaults, the digest of the parameters stays as version 0.1 has it.
-        if options.csv_formulas != "keep":
-            parameters["csv_formulas"] = options.csv_formulas
-        if isbns is None and options.keep_columns is not True:
-            parameters["keep_columns"] = options.keep_columns
-        return owner_of(context, parameters)
+    def _check_reuse(self, enrichment: Enrichment) -> None:
+        from airflow_provider_mediaops.enrichment.attempt_spending import earlier_datasets
 
-    def _enrichment(self, owner: Owner, version: str | None, options: EnrichmentOptions) -> Enrichment:
-        """Return the enrichment; what needs all of the source to be read is still missing (:meth:`_counted`)."""
-        from airflow_provider_mediaops.enrichment.attempt import Enrichment
-        from airflow_provider_mediaops.storage.sources import has_columns
+        if enrichment.reuse:
+            for dataset in earlier_datasets(enrichment):
+                dataset.check()
 
-        return Enrichment(
-            owner=asdict(owner),
-            destination=str(self.destination),
-            total=0,
-            source=None if self.source is None else str(self.source),
-            version=version,
-            column=self.isbn_column,
-            keep=self.source is not None and has_columns(self.source) and options.keep_columns,
-            format=self.format,
-            csv_formulas=options.csv_formulas,
-            bulk=options.bulk,
-            bulk_verify=options.bulk_verify,
-        )
-
-    def _counted(self, enrichment: Enrichment, isbns: Sequence[Any] | None, options: EnrichmentOptions) -> Enrichment:
+    def _counted(self, enrichment: Enrichment, arguments: EnrichmentArguments) -> Enrichment:
         """Return the enrichment with the figures of the whole source; a fault in it is raised now, not after days."""
         from airflow_provider_mediaops.enrichment.attempt import check_rows
         from airflow_provider_mediaops.enrichment.max_failures import allowed_failures
         from airflow_provider_mediaops.storage.formats import format_of
         from airflow_provider_mediaops.storage.sources import columns_of, count_rows
 
+        isbns, options = arguments.isbns, arguments.options
         if isbns is None:
             self.log.info("Reading %s.", self.source)
         if options.on_invalid == "fail":

@@ -11,17 +11,11 @@ from airflow.providers.common.compat.sdk import (
     AirflowSkipException,
     AirflowTaskTimeout,
     BaseOperator,
-    conf,
 )
 
-from airflow_provider_mediaops.arguments import (
-    path_text,
-    read_identifier,
-    read_path,
-    read_seconds,
-    read_whole_number,
-)
+from airflow_provider_mediaops.arguments import path_text, read_identifier, read_path
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, StorageError, TemporaryError
+from airflow_provider_mediaops.operators.capture_arguments import STAND_INS, files_of, plan_of, whole_limit
 from airflow_provider_mediaops.operators.dataset_owner import owner_of
 from airflow_provider_mediaops.operators.lineage_task import LineageTask
 from airflow_provider_mediaops.operators.links import HotThreadsReportLink
@@ -44,26 +38,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.cluster.capture.files import CaptureFiles
     from airflow_provider_mediaops.cluster.capture.on_spike import CapturePlan
-    from airflow_provider_mediaops.cluster.cpu import CpuWatch
     from airflow_provider_mediaops.lineage.task_lineage import TaskLineage
-
-# The arguments about the wait, with their defaults.
-_WAIT = {"sustained_for": 0, "require": "any", "poll_interval": 30, "wait_timeout": None, "on_timeout": "skip"}
-# With the defaults of the query, a value for each argument that fits all values of the others: it stands for a template
-# until that is rendered.
-_STAND_INS: dict[str, Any] = {
-    **_WAIT,
-    "when_cpu_above": 0,
-    "captures": 1,
-    "every": 10,
-    "destination": "any",
-    "formats": ("txt",),
-}
-# Seconds by which Airflow's own limit of a deferral exceeds the trigger's: it is for a triggerer that is gone.
-_TIMEOUT_SLACK_SECONDS = 60.0
-_WEEK_SECONDS = 7 * 86_400.0
-# Some thirty years: dates beyond are no dates.
-_LONGEST_SECONDS = 1e9
 
 
 class CaptureHotThreadsOperator(LineageTask, StoppableTask, BaseOperator):
@@ -84,8 +59,9 @@ class CaptureHotThreadsOperator(LineageTask, StoppableTask, BaseOperator):
     The result holds of the first capture the ``paths`` (by format; absolute if they are local), when it was ``taken``,
     the ``bytes`` of the text, the ``nodes`` with the number of their threads, the ``cpu`` of the nodes (None if the
     user may not read it), the ``hottest`` threads, the nodes that are ``missing`` in the report, how many pieces of it
-    were ``unparsed``, and how many entries of a long list are ``left_out``; and besides ``captures`` (the same of
-    each), ``failures`` (the last captures that failed) with their ``failure_count``, and ``timed_out``.
+    were ``unparsed``, and how many entries of a long list are ``left_out``; with ``running_tasks`` the heaviest
+    ``groups`` of tasks; and besides ``captures`` (the same of each), ``failures`` (the last captures that failed) with
+    their ``failure_count``, and ``timed_out``.
 
     All arguments but ``deferrable`` are template fields; see the page "Arguments and templates" of the documentation.
 
@@ -115,6 +91,10 @@ class CaptureHotThreadsOperator(LineageTask, StoppableTask, BaseOperator):
     :param every: the time from one of them to the next, in seconds or as a ``timedelta``.
     :param formats: the files to write: any of ``txt``, ``json``, ``folded`` and ``html``, in a list or in one text with
         commas.
+    :param running_tasks: whether the hot nodes are asked what they run while the report is taken; it is in the JSON
+        file and on the page, and the heaviest groups are in the result.
+    :param show_queries: whether the queries of running tasks are in the files as they were sent, and not only their
+        shape without literals. Any user who may list tasks sees the queries of all users.
     :param deferrable: whether to wait in the triggerer, for a spike or between several captures; the default is that of
         ``[operators] default_deferrable``. A single capture without a wait is always taken in the worker.
     :param multiple_outputs: whether each value of the summary is an XCom of its own, too, under its name: then
@@ -144,6 +124,8 @@ class CaptureHotThreadsOperator(LineageTask, StoppableTask, BaseOperator):
         "captures",
         "every",
         "formats",
+        "running_tasks",
+        "show_queries",
         "cluster_conn_id",
     )
     template_fields_renderers: ClassVar[dict[str, str]] = dict.fromkeys(("nodes", "formats"), "json")
@@ -169,6 +151,8 @@ class CaptureHotThreadsOperator(LineageTask, StoppableTask, BaseOperator):
         captures: int | str = 1,
         every: float | str | timedelta = 10,
         formats: str | Sequence[str] = ("txt", "json", "folded", "html"),
+        running_tasks: bool | str = False,
+        show_queries: bool | str = False,
         deferrable: bool | str | None = None,
         multiple_outputs: bool = True,
         cluster_conn_id: str = "mediaops_cluster_default",
@@ -184,17 +168,14 @@ class CaptureHotThreadsOperator(LineageTask, StoppableTask, BaseOperator):
         self.snapshots = snapshots
         self.threads = threads
         self.type = type
-        self.master_timeout = master_timeout
-        self.timeout = timeout
+        self.master_timeout, self.timeout = master_timeout, timeout
         self.when_cpu_above = when_cpu_above
-        self.sustained_for = sustained_for
-        self.require = require
+        self.sustained_for, self.require = sustained_for, require
         self.poll_interval = poll_interval
-        self.wait_timeout = wait_timeout
-        self.on_timeout = on_timeout
-        self.captures = captures
-        self.every = every
+        self.wait_timeout, self.on_timeout = wait_timeout, on_timeout
+        self.captures, self.every = captures, every
         self.formats = formats
+        self.running_tasks, self.show_queries = running_tasks, show_queries
         self.deferrable = read_deferrable(deferrable)
         self.cluster_conn_id = cluster_conn_id
         self._check_known()
@@ -205,11 +186,11 @@ class CaptureHotThreadsOperator(LineageTask, StoppableTask, BaseOperator):
         from airflow_provider_mediaops.cluster.api import QUERY_DEFAULTS
 
         known = {name: value for name, value in self._arguments().items() if not is_templated(value)}
-        arguments = {**QUERY_DEFAULTS, **_STAND_INS, **known}
+        arguments = {**QUERY_DEFAULTS, **STAND_INS, **known}
         if not is_templated(self.cluster_conn_id):
             read_identifier("cluster_conn_id", self.cluster_conn_id)
-        _plan(arguments)
-        _files({**arguments, "destination": read_path("destination", arguments["destination"])}, self.log, {})
+        plan_of(arguments)
+        files_of({**arguments, "destination": read_path("destination", arguments["destination"])}, self.log, {})
 
     def _prepare(self, context: Context) -> None:
         """Read the rendered destination and connection; refuse the destination of a task that is mapped beside."""
@@ -235,7 +216,7 @@ class CaptureHotThreadsOperator(LineageTask, StoppableTask, BaseOperator):
         with ending_task():
             self._prepare(context)
             arguments = self._arguments()
-            (plan, limit), files = _plan(arguments), _files(arguments, self.log, context)
+            (plan, limit), files = plan_of(arguments), files_of(arguments, self.log, context)
             if self.deferrable and (plan.watch or plan.captures > 1):
                 self._defer(plan, limit, files, context, started)
             with SearchClusterHook(self.cluster_conn_id).stopped_by(self.stop) as hook:
@@ -261,7 +242,7 @@ class CaptureHotThreadsOperator(LineageTask, StoppableTask, BaseOperator):
             return super().resume_execution(next_method, next_kwargs, context)
         except TaskDeferralTimeout as error:
             with ending_task():
-                if is_over_execution_timeout(self, _whole_limit(*_plan(self._arguments()))):
+                if is_over_execution_timeout(self, whole_limit(*plan_of(self._arguments()))):
                     raise AirflowTaskTimeout(f"The capture took longer than {self.execution_timeout}.") from error
                 waited = self.when_cpu_above is not None
                 if waited and self.on_timeout != "capture":
@@ -274,7 +255,7 @@ class CaptureHotThreadsOperator(LineageTask, StoppableTask, BaseOperator):
         from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
 
         arguments = self._arguments()
-        (plan, _), files = _plan(arguments), _files(arguments, self.log, context)
+        (plan, _), files = plan_of(arguments), files_of(arguments, self.log, context)
         with SearchClusterHook(self.cluster_conn_id).stopped_by(self.stop) as hook:
             ask = hook.service.client.ask
             return hook.run(capture_at_once(ask, plan, files, log=self._log_sentence, timed_out=timed_out))
@@ -298,7 +279,7 @@ class CaptureHotThreadsOperator(LineageTask, StoppableTask, BaseOperator):
                 taken_for=asdict(TakenFor.from_context(context)),
             ),
             method_name="execute_complete",
-            timeout=deferral_timeout(self, started, _whole_limit(plan, limit)),
+            timeout=deferral_timeout(self, started, whole_limit(plan, limit)),
         )
 
     def _result(self, context: Context, outcome: dict[str, Any]) -> dict[str, Any]:
@@ -309,7 +290,7 @@ class CaptureHotThreadsOperator(LineageTask, StoppableTask, BaseOperator):
             result = {**captures[0], **outcome}
             self._note_in_events(context, result)
             return result
-        plan, limit = _plan(self._arguments())
+        plan, limit = plan_of(self._arguments())
         if failures := outcome.get("failures"):
             raise TemporaryError(
                 f"Nodes ran hot within wait_timeout={limit:g} s, but none of {outcome['failure_count']} captures "
@@ -333,57 +314,3 @@ class CaptureHotThreadsOperator(LineageTask, StoppableTask, BaseOperator):
     def _arguments(self) -> dict[str, Any]:
         names = (name for name in CaptureHotThreadsOperator.template_fields if name != "cluster_conn_id")
         return {name: getattr(self, name) for name in names}
-
-
-def _plan(arguments: Mapping[str, Any]) -> tuple[CapturePlan, float]:
-    """Make the plan of the rendered arguments; return it with the longest time to wait in seconds."""
-    from airflow_provider_mediaops.cluster.api import QUERY_DEFAULTS, HotThreadsQuery
-    from airflow_provider_mediaops.cluster.capture.on_spike import CapturePlan
-    from airflow_provider_mediaops.cluster.cpu import CpuWatch, read_percentage
-
-    query = HotThreadsQuery(**{name: arguments[name] for name in QUERY_DEFAULTS})
-    watch = None
-    if arguments["when_cpu_above"] is not None:
-        threshold = read_percentage("when_cpu_above", arguments["when_cpu_above"])
-        watch = CpuWatch(threshold, arguments["sustained_for"], query.nodes, arguments["require"])
-    elif given := [name for name, default in _WAIT.items() if arguments[name] != default]:
-        raise InvalidArgumentError(f"{' and '.join(given)} are about the wait for a spike: give when_cpu_above, too.")
-    plan = CapturePlan(
-        query,
-        watch,
-        poll_interval=read_seconds("poll_interval", arguments["poll_interval"]),
-        on_timeout=arguments["on_timeout"],
-        captures=read_whole_number("captures", arguments["captures"]),
-        every=read_seconds("every", arguments["every"]),
-    )
-    return plan, _limit(arguments["wait_timeout"], watch)
-
-
-def _whole_limit(plan: CapturePlan, limit: float) -> float:
-    return limit + plan.seconds + _TIMEOUT_SLACK_SECONDS
-
-
-def _limit(wait_timeout: float | str | timedelta | None, watch: CpuWatch | None) -> float:
-    if watch is None:
-        return 0.0
-    if wait_timeout is None:
-        wait_timeout = conf.getfloat("sensors", "default_timeout", fallback=_WEEK_SECONDS)
-    limit = read_seconds("wait_timeout", wait_timeout)
-    if not 0 < limit < _LONGEST_SECONDS:
-        raise InvalidArgumentError(f"wait_timeout is a number of seconds above 0; not {wait_timeout!r}.")
-    if watch.sustained_for >= limit:
-        raise InvalidArgumentError(
-            f"sustained_for ({watch.sustained_for:g} s) must be shorter than wait_timeout ({limit:g} s), or the wait "
-            "can only time out."
-        )
-    return limit
-
-
-def _files(arguments: Mapping[str, Any], log: Any, context: Mapping[str, Any]) -> CaptureFiles:
-    from airflow_provider_mediaops.cluster.capture.destination import CaptureDestination
-    from airflow_provider_mediaops.cluster.capture.files import CaptureFiles
-    from airflow_provider_mediaops.cluster.capture.reason import TakenFor
-
-    captures = read_whole_number("captures", arguments["captures"])
-    taken_for = TakenFor.from_context(context)
-    return CaptureFiles(CaptureDestination(arguments["destination"], arguments["formats"], captures, taken_for), log)

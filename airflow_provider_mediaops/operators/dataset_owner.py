@@ -23,17 +23,15 @@ def owner_of(context: Context, parameters: Mapping[str, Any]) -> Owner:
     :param parameters: all rendered arguments that affect the dataset's content.
     :returns: the owner, which the attempts of one task instance with the same parameters share.
     """
-    from airflow_provider_mediaops.storage.ownership import Owner
+    from airflow_provider_mediaops.storage.ownership import Owner, task_of
 
     digest = hashlib.sha256(json.dumps(parameters, sort_keys=True, default=str).encode()).hexdigest()
-    instance = context.get("ti")
-    if instance is None:
+    task = task_of(context)
+    if task is None:
         return Owner(f"no task ({secrets.token_hex(8)})", digest)
-    map_index = -1 if instance.map_index is None else instance.map_index
-    task = f"{instance.dag_id}/{instance.run_id}/{instance.task_id}/{map_index}"
     start = getattr(context.get("dag_run"), "start_date", None)
     # Airflow raises max_tries when a task is cleared, and only then.
-    return Owner(task, digest, getattr(instance, "max_tries", 0), start.isoformat() if start else "")
+    return Owner(task, digest, getattr(context["ti"], "max_tries", 0), start.isoformat() if start else "")
 
 
 def digest_of(values: Iterable[Any]) -> str:

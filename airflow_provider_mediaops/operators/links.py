@@ -73,6 +73,12 @@ class DatasetLink(BaseOperatorLink):
         return task_instance_url(*_names(ti_key), tab=tab, base_url=_base_url())
 
 
+class HotThreadsDigestLink(DatasetLink):
+    """Leads from a digest of captures to its page, as :class:`DatasetLink` leads to a dataset."""
+
+    name = "Hot threads digest"
+
+
 def _has_succeeded(ti_key: Any) -> bool:
     # Airflow passes the running task instance, with its state; others pass a bare key of one that has ended.
     return getattr(ti_key, "state", None) in (None, "success")

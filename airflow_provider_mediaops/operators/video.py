@@ -6,13 +6,22 @@ import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from airflow.providers.common.compat.sdk import BaseOperator
+from airflow.providers.common.compat.sdk import AirflowSkipException, BaseOperator
 
-from airflow_provider_mediaops.arguments import path_text, read_choice, read_flag, read_identifier, read_path
+from airflow_provider_mediaops.arguments import path_text, read_choice, read_flag, read_identifier
 from airflow_provider_mediaops.exceptions import TemporaryError, UncertainDeliveryError
 from airflow_provider_mediaops.operators.lineage_task import LineageTask
 from airflow_provider_mediaops.operators.links import DatasetLink
-from airflow_provider_mediaops.task_failure import ending_task, is_end_templated, is_templated, use_retry_policy
+from airflow_provider_mediaops.operators.subscription_arguments import (
+    ON_UNCHANGED,
+    OnUnchanged,
+    check_arguments,
+    filter_of,
+    parameters_of,
+    read_changes,
+    read_query,
+)
+from airflow_provider_mediaops.task_failure import ending_task, is_templated, use_retry_policy
 from airflow_provider_mediaops.task_stop import StoppableTask
 from airflow_provider_mediaops.triggers.deferral import (
     deferral_timeout,
@@ -20,7 +29,6 @@ from airflow_provider_mediaops.triggers.deferral import (
     fits_a_trigger,
     read_deferrable,
 )
-from airflow_provider_mediaops.version_compat import task_state_store
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,9 +39,9 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.lineage.task_lineage import TaskLineage
     from airflow_provider_mediaops.storage.dataset import Dataset, Staging
     from airflow_provider_mediaops.storage.formats import CsvFormulas
-    from airflow_provider_mediaops.video.api import SubscriptionQuery
-    from airflow_provider_mediaops.video.at_most_once import AlreadyPosted, Delivery, OnUncertain
+    from airflow_provider_mediaops.video.at_most_once import AlreadyPosted, OnUncertain
     from airflow_provider_mediaops.video.export import Export
+    from airflow_provider_mediaops.video.recorded_delivery import RecordedDelivery
 
 
 class PostBulletinOperator(LineageTask, StoppableTask, BaseOperator):
@@ -44,6 +52,9 @@ class PostBulletinOperator(LineageTask, StoppableTask, BaseOperator):
     posts, and the result afterwards. A later try then returns the same activity, or knows that the delivery is
     uncertain. Below Airflow 3.3, which has no such store, this holds within one try.
 
+    With a ``journal``, the record is a file in that folder, on any Airflow; with ``once_per``, all tasks, runs and DAGs
+    share it that use the same value and connection. See :mod:`airflow_provider_mediaops.video.journal_delivery`.
+
     :param text: its message; may stand alone or with a video or playlist. A text that ends in ``.j2``, ``.jinja`` or
         ``.jinja2`` names a template file.
     :param video_id: a video to attach.
@@ -52,6 +63,10 @@ class PostBulletinOperator(LineageTask, StoppableTask, BaseOperator):
         no activity, or an earlier try ended before it came: ``fail`` ends the task at once; ``retry`` lets the task's
         retries post it again, perhaps for the second time.
     :param post_again_on_clear: whether a task that somebody clears posts once more, whatever its earlier tries did.
+    :param journal: a folder on the local disk or an object store for the records, which all workers can write; missing
+        folders are created.
+    :param once_per: the value by which bulletins are the same, for example ``{{ dag_run.run_after | ds }}``; None for
+        the task instance.
     :param video_conn_id: the connection's id.
     :raises ValueError: for an argument that cannot be used: here, or, if it is templated, before anything is sent.
     """
@@ -62,6 +77,8 @@ class PostBulletinOperator(LineageTask, StoppableTask, BaseOperator):
         "playlist_id",
         "on_uncertain",
         "post_again_on_clear",
+        "journal",
+        "once_per",
         "video_conn_id",
     )
     # Endings that no sentence has: Airflow reads every field that ends so from a file.
@@ -75,6 +92,8 @@ class PostBulletinOperator(LineageTask, StoppableTask, BaseOperator):
         playlist_id: str | None = None,
         on_uncertain: OnUncertain = "fail",
         post_again_on_clear: bool | str = False,
+        journal: str | PurePath | ObjectStoragePath | None = None,
+        once_per: str | None = None,
         video_conn_id: str = "mediaops_video_default",
         **kwargs: Any,
     ) -> None:
@@ -84,9 +103,14 @@ class PostBulletinOperator(LineageTask, StoppableTask, BaseOperator):
         self.playlist_id = playlist_id
         self.on_uncertain = on_uncertain
         self.post_again_on_clear = post_again_on_clear
+        self.journal = path_text(journal)
+        self.once_per = once_per
         self.video_conn_id = video_conn_id
         from airflow_provider_mediaops.video.api import Bulletin
+        from airflow_provider_mediaops.video.bulletin_journal import JournalArguments
 
+        self._journal_arguments = JournalArguments(self.journal, once_per)
+        self._journal_arguments.check(is_templated)
         if not is_templated(video_conn_id):
             read_identifier("video_conn_id", video_conn_id)
         if not is_templated(on_uncertain):
@@ -114,36 +138,28 @@ class PostBulletinOperator(LineageTask, StoppableTask, BaseOperator):
     def _on_uncertain(self) -> OnUncertain:
         return cast("OnUncertain", read_choice("on_uncertain", self.on_uncertain, ("fail", "retry")))
 
-    def _begin(self, context: Context) -> Delivery | AlreadyPosted | None:
-        self.video_conn_id = read_identifier("video_conn_id", self.video_conn_id)
-        on_uncertain = self._on_uncertain()
-        post_again_on_clear = read_flag("post_again_on_clear", self.post_again_on_clear)
-        store = task_state_store(context)
-        if store is None:
-            return None
-        from airflow.sdk import NEVER_EXPIRE  # type: ignore[attr-defined] # its stub file does not name it
-
+    def _begin(self, context: Context) -> RecordedDelivery | AlreadyPosted | None:
+        from airflow_provider_mediaops.operators.bulletin_record import begin_delivery
         from airflow_provider_mediaops.video.api import Bulletin
-        from airflow_provider_mediaops.video.at_most_once import Try, begin, digest_of
 
-        contents = digest_of(Bulletin(self.text, self.video_id, self.playlist_id), self.video_conn_id)
-        return begin(
-            store,
-            Try(context["ti"].try_number, context["ti"].max_tries, contents),
+        self.video_conn_id = read_identifier("video_conn_id", self.video_conn_id)
+        return begin_delivery(
+            context,
+            Bulletin(self.text, self.video_id, self.playlist_id),
+            self.video_conn_id,
+            self._journal_arguments.rendered(self.journal, self.once_per),
             warn=self.log.warning,
-            on_uncertain=on_uncertain,
-            post_again_on_clear=post_again_on_clear,
-            # The task can be cleared as long as its run is there, and the record goes with the run.
-            retention=NEVER_EXPIRE,
+            on_uncertain=self._on_uncertain(),
+            post_again_on_clear=read_flag("post_again_on_clear", self.post_again_on_clear),
         )
 
     def _posted_before(self, found: AlreadyPosted) -> dict[str, Any]:
-        self.log.info("Try %d has posted bulletin %s; nothing is posted.", found.by, found.activity.get("id"))
+        self.log.info("%s has posted bulletin %s; nothing is posted.", found.author, found.activity.get("id"))
         if found.changed:
             self.log.warning("It was posted with another text, video, playlist or connection than this try has.")
         return found.activity
 
-    def _post(self, delivery: Delivery | None) -> dict[str, Any]:
+    def _post(self, delivery: RecordedDelivery | None) -> dict[str, Any]:
         from airflow_provider_mediaops.hooks.video import VideoPlatformHook
 
         with VideoPlatformHook(self.video_conn_id).stopped_by(self.stop) as hook:
@@ -153,6 +169,8 @@ class PostBulletinOperator(LineageTask, StoppableTask, BaseOperator):
                 if self._on_uncertain() == "fail":
                     raise
                 raise TemporaryError(f"on_uncertain='retry': {error}", service=error.service) from error
+        if delivery and delivery.posted_meanwhile:
+            return self._posted_before(delivery.posted_meanwhile)
         self.log.info("Posted bulletin %s.", activity.id)
         return activity.to_dict()
 
@@ -172,8 +190,9 @@ class ExportSubscriptionsOperator(LineageTask, StoppableTask, BaseOperator):
 
     The summary holds ``path`` (absolute if it is local), ``rows``, ``pages``, ``duplicates`` (records that came again
     and were left out), ``restarts`` (how often the listing started over at its first page), ``complete`` (False if the
-    service cut the listing short), ``resumed`` and ``bytes``; with ``if_changed`` also ``changed``. The events of the
-    task's outlets have what was written in their ``extra``; see the page "Assets and lineage".
+    service cut the listing short), ``resumed`` and ``bytes``; with ``if_changed`` also ``changed``; with ``changes``
+    also its path, and the numbers of changes. The events of the task's outlets have what was written in their
+    ``extra``; see the page "Assets and lineage".
 
     :param destination: the path of the dataset, on any object storage: a text, a ``pathlib.Path`` or an
         ``ObjectStoragePath``; missing folders are created.
@@ -194,6 +213,11 @@ class ExportSubscriptionsOperator(LineageTask, StoppableTask, BaseOperator):
     :param require_complete: whether the task fails with an ``InvalidReplyError`` if the service cuts the listing short.
         The listed records stay saved; a cleared task starts over at the first page and adds new ones. Otherwise the
         log warns.
+    :param changes: the path of a file of JSON lines, on the storage of the destination, that is published together
+        with the dataset: what was added, removed and changed since the version that it replaces. See the page "Export
+        subscriptions".
+    :param on_unchanged: what to do if ``changes`` or ``if_changed`` find nothing new: ``success``; or ``skip`` the
+        task, so that its assets have no event.
     :param deferrable: whether to work in the triggerer, which holds no worker slot. There the export also waits for the
         reset of a quota that is used up, and for as long as the service asks; a worker's attempt ends instead. The
         default is that of ``[operators] default_deferrable``.
@@ -217,6 +241,8 @@ class ExportSubscriptionsOperator(LineageTask, StoppableTask, BaseOperator):
         "csv_formulas",
         "if_changed",
         "require_complete",
+        "changes",
+        "on_unchanged",
         "video_conn_id",
     )
     template_fields_renderers: ClassVar[dict[str, str]] = dict.fromkeys(("ids", "part", "for_channel_ids"), "json")
@@ -236,6 +262,8 @@ class ExportSubscriptionsOperator(LineageTask, StoppableTask, BaseOperator):
         csv_formulas: CsvFormulas = "keep",
         if_changed: bool | str = False,
         require_complete: bool | str = False,
+        changes: str | PurePath | ObjectStoragePath | None = None,
+        on_unchanged: OnUnchanged = "success",
         deferrable: bool | None = None,
         multiple_outputs: bool = True,
         video_conn_id: str = "mediaops_video_default",
@@ -254,29 +282,12 @@ class ExportSubscriptionsOperator(LineageTask, StoppableTask, BaseOperator):
         self.csv_formulas = csv_formulas
         self.if_changed = if_changed
         self.require_complete = require_complete
+        self.changes = None if changes is None else path_text(changes)
+        self.on_unchanged = on_unchanged
         self.deferrable = read_deferrable(deferrable)
         self.video_conn_id = video_conn_id
-        self._check_known()
+        check_arguments(self)
         use_retry_policy(self)
-
-    def _check_known(self) -> None:
-        from airflow_provider_mediaops.storage.formats import check_csv_formulas, format_of
-        from airflow_provider_mediaops.video.api import SubscriptionQuery, read_page_size
-
-        if not is_templated(self.video_conn_id):
-            read_identifier("video_conn_id", self.video_conn_id)
-        if not is_templated(self.destination):
-            read_path("destination", self.destination)
-        if not is_templated(self.csv_formulas):
-            check_csv_formulas(self.csv_formulas)
-        for flag in ("if_changed", "require_complete"):
-            if not is_templated(getattr(self, flag)):
-                read_flag(flag, getattr(self, flag))
-        if not is_templated(self.page_size):
-            read_page_size("page_size", self.page_size, minimum=1)
-        SubscriptionQuery.check(self._filter(), is_templated)
-        if not is_templated(self.format) and (self.format is not None or not is_end_templated(self.destination)):
-            format_of(self.destination, self.format)
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Fetch all pages that are left, here or in the triggerer, publish the dataset, and return the summary."""
@@ -289,15 +300,22 @@ class ExportSubscriptionsOperator(LineageTask, StoppableTask, BaseOperator):
             published = dataset.published(owner)
             if published is not None:
                 self.log.info("An earlier attempt of this task has written %s already.", self.destination)
-                self._note_in_events(context, published)
-                return published
+                return self._returned(context, published)
             if self.deferrable:
                 self._defer(export, dataset, started)
             with dataset.staging(owner) as staging:
                 self._export(export, staging)
         self.log.info("%s", end_line(staging.summary, export.destination))
-        self._note_in_events(context, staging.summary)
-        return staging.summary
+        return self._returned(context, staging.summary)
+
+    def _returned(self, context: Context, summary: dict[str, Any]) -> dict[str, Any]:
+        """Return the summary of what is published, or skip the task if nothing has changed and it asks for that."""
+        from airflow_provider_mediaops.video.export_changes import is_unchanged
+
+        if read_choice("on_unchanged", self.on_unchanged, ON_UNCHANGED) == "skip" and is_unchanged(summary):
+            raise AirflowSkipException(f"Nothing has changed in the {summary['rows']} subscriptions.")
+        self._note_in_events(context, summary)
+        return summary
 
     def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> dict[str, Any]:
         """Return the summary of the export that was done in the triggerer, or raise the typed error that it met."""
@@ -305,8 +323,7 @@ class ExportSubscriptionsOperator(LineageTask, StoppableTask, BaseOperator):
 
         with ending_task():
             summary: dict[str, Any] = value_of(event)
-        self._note_in_events(context, summary)
-        return summary
+        return self._returned(context, summary)
 
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
         """Resume after the triggerer, and end at ``execution_timeout`` as in a worker."""
@@ -316,14 +333,8 @@ class ExportSubscriptionsOperator(LineageTask, StoppableTask, BaseOperator):
     def _lineage(self, outcome: Mapping[str, Any] | None) -> TaskLineage:
         from airflow_provider_mediaops.lineage.task_lineage import export_lineage
 
-        return export_lineage(self.video_conn_id, str(self.destination), self.format, self._filter(), outcome)
-
-    def _parameters(self, query: SubscriptionQuery) -> dict[str, Any]:
-        """Return all arguments that affect the dataset's content."""
-        listed = {name: value for name, value in asdict(query).items() if value is not None}
-        parameters = {**listed, "format": self.format, "connection": self.video_conn_id}
-        # Without it, the digest of the parameters stays as earlier versions have it.
-        return parameters if self.csv_formulas == "keep" else {**parameters, "csv_formulas": self.csv_formulas}
+        filters, changes = filter_of(self), self.changes
+        return export_lineage(self.video_conn_id, str(self.destination), self.format, filters, outcome, changes=changes)
 
     def _export(self, export: Export, staging: Staging) -> None:
         from airflow_provider_mediaops.hooks.video import VideoPlatformHook
@@ -341,7 +352,8 @@ class ExportSubscriptionsOperator(LineageTask, StoppableTask, BaseOperator):
         attempt.finish()
 
     def _defer(self, export: Export, dataset: Dataset, started: float) -> None:
-        from airflow_provider_mediaops.storage.path_checks import warn_if_deferred_to_local
+        from airflow_provider_mediaops.storage.files import path_of
+        from airflow_provider_mediaops.storage.path_checks import check_writable, warn_if_deferred_to_local
         from airflow_provider_mediaops.triggers.video import ExportSubscriptionsTrigger
 
         if not fits_a_trigger(export.to_dict()):
@@ -350,6 +362,8 @@ class ExportSubscriptionsOperator(LineageTask, StoppableTask, BaseOperator):
         warn_if_deferred_to_local(self.destination, self.log.warning)
         # Whether the destination can be written, and nobody else writes it, is known before the deferral.
         dataset.check(export.owned_by())
+        if export.changes:
+            check_writable(path_of(export.changes))
         self.defer(
             trigger=ExportSubscriptionsTrigger(conn_id=self.video_conn_id, export=export.to_dict()),
             method_name="execute_complete",
@@ -361,28 +375,15 @@ class ExportSubscriptionsOperator(LineageTask, StoppableTask, BaseOperator):
         from airflow_provider_mediaops.operators.dataset_owner import owner_of
         from airflow_provider_mediaops.video.export import Export
 
-        query = self._query()
+        query = read_query(self)
+        changes = read_changes(self)
         return Export(
-            owner=asdict(owner_of(context, self._parameters(query))),
+            owner=asdict(owner_of(context, parameters_of(self, query))),
             destination=str(self.destination),
             query=asdict(query),
             format=self.format,
             csv_formulas=self.csv_formulas,
             if_changed=read_flag("if_changed", self.if_changed),
             require_complete=read_flag("require_complete", self.require_complete),
+            changes=changes,
         )
-
-    def _query(self) -> SubscriptionQuery:
-        """Read the rendered arguments, the paths and the connection included; return the listing that they mean."""
-        from airflow_provider_mediaops.storage.path_checks import absolute
-        from airflow_provider_mediaops.video.api import SubscriptionQuery, read_page_size
-
-        self.video_conn_id = read_identifier("video_conn_id", self.video_conn_id)
-        path = read_path("destination", self.destination)
-        self.destination = absolute(path, "destination", self.log.warning)
-        size = read_page_size("page_size", self.page_size, minimum=1)
-        return SubscriptionQuery(**self._filter(), max_results=size)
-
-    def _filter(self) -> dict[str, Any]:
-        names = ("channel_id", "ids", "mine", "part", "for_channel_ids", "order")
-        return {name: value for name in names if (value := getattr(self, name)) is not None}

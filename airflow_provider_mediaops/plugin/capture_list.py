@@ -7,6 +7,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
+from airflow_provider_mediaops.iso_times import read_iso_time
 from airflow_provider_mediaops.plugin.rendered_fields import NothingToShowError, read_fields
 from airflow_provider_mediaops.plugin.report import origin_remark
 from airflow_provider_mediaops.plugin.task_instances import CaptureFilter, ListPosition
@@ -216,9 +217,7 @@ def _shown(row: Row, base_url: str) -> dict[str, Any]:
 def _time(heading: str, text: str, notices: list[str]) -> datetime | None:
     if not text:
         return None
-    try:
-        moment = datetime.fromisoformat(text)
-        return moment.astimezone(timezone.utc) if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
-    except (ValueError, OverflowError):
+    moment = read_iso_time(text)
+    if moment is None:
         notices.append(f"“{heading}” is no time, and was left out: write 2026-11-22T18:00.")
-        return None
+    return moment

@@ -78,13 +78,30 @@ def read_text(path: str, *, max_bytes: int) -> CaptureText:
     :raises NoFileError: if there is no such file.
     :raises NothingToShowError: if it is empty, too large or no file, or its store cannot be read.
     """
+    return _read(path, max_bytes, is_whole=True)
+
+
+def read_start(path: str, *, max_bytes: int) -> CaptureText:
+    """
+    Read the beginning of a text. May block.
+
+    :param path: its path.
+    :param max_bytes: the most bytes to read.
+    :returns: the text, or its beginning; a character at the cut may be broken.
+    :raises NoFileError: if there is no such file.
+    :raises NothingToShowError: if it is empty or no file, or its store cannot be read.
+    """
+    return _read(path, max_bytes, is_whole=False)
+
+
+def _read(path: str, max_bytes: int, *, is_whole: bool) -> CaptureText:
     opened = _path_of(path)
     if is_local(opened):
-        return _read_local(lasting(opened), max_bytes)
+        return _read_local(lasting(opened), max_bytes, is_whole=is_whole)
     version = _remote_version(opened)
-    _check_size(version, max_bytes)
+    _check_size(version, max_bytes if is_whole else None)
     try:
-        data = opened.fs.cat_file(opened.path, start=0, end=version.size)
+        data = opened.fs.cat_file(opened.path, start=0, end=min(version.size, max_bytes))
     except Exception as error:
         raise _unreadable(str(opened), error) from error
     return CaptureText(version, _decoded(data[:max_bytes]))
@@ -98,7 +115,7 @@ def _path_of(path: str) -> ObjectStoragePath:
         raise NothingToShowError(without_password(str(error))) from error
 
 
-def _read_local(path: str, max_bytes: int) -> CaptureText:
+def _read_local(path: str, max_bytes: int, *, is_whole: bool) -> CaptureText:
     _local_version(path, _local_status(path))
     try:
         # It may have been replaced by a named pipe since the first look, at which reading would wait.
@@ -107,7 +124,7 @@ def _read_local(path: str, max_bytes: int) -> CaptureText:
         raise _unreadable(path, error) from error
     with os.fdopen(descriptor, "rb") as file:
         version = _local_version(path, os.fstat(descriptor))
-        _check_size(version, max_bytes)
+        _check_size(version, max_bytes if is_whole else None)
         try:
             return CaptureText(version, _decoded(file.read(max_bytes)))
         except OSError as error:
@@ -147,10 +164,10 @@ def _remote_version(path: ObjectStoragePath) -> TextVersion:
     return TextVersion(name, int(info.get("size") or 0), modified_time(info))
 
 
-def _check_size(version: TextVersion, max_bytes: int) -> None:
+def _check_size(version: TextVersion, max_bytes: int | None) -> None:
     if not version.size:
         raise NothingToShowError(f"{version.path} is empty.")
-    if version.size > max_bytes:
+    if max_bytes is not None and version.size > max_bytes:
         raise NothingToShowError(
             f"{version.path} has {version.size / _MEGABYTE:,.1f} MB, more than the {max_bytes / _MEGABYTE:,.1f} MB "
             "that this page reads. Open the file itself, or the .html beside it."

@@ -11,15 +11,13 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from airflow_provider_mediaops.arguments import read_whole_number
-from airflow_provider_mediaops.cluster.capture.destination import capture_paths, read_formats
+from airflow_provider_mediaops.arguments import read_flag, read_whole_number
+from airflow_provider_mediaops.cluster.capture.destination import MOST_CAPTURES, capture_paths, read_formats
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: The most captures of one spike that the operator takes.
-MOST_CAPTURES = 50
 #: A field that of Airflow's and our operators only ``CaptureHotThreadsOperator`` has.
 OWN_FIELD = "when_cpu_above"
 
@@ -52,11 +50,15 @@ class CaptureFields:
     What the page uses of the rendered template fields.
 
     :param texts: the paths of the captures' texts, in the order in which they are taken.
+    :param documents: the paths of their JSON files, in the same order; empty if the task writes none.
+    :param has_tasks: whether the task asks for running tasks, which are in the JSON files.
     :param cluster: the id of the connection to the cluster; empty if it is unknown.
     :param cause: why the captures were taken, in words; empty if it is unknown.
     """
 
     texts: tuple[str, ...]
+    documents: tuple[str, ...]
+    has_tasks: bool
     cluster: str
     cause: str
 
@@ -88,10 +90,17 @@ def read_fields(fields: Mapping[str, object]) -> CaptureFields:
                 "page is made of the text."
             )
         numbers = range(1, count + 1) if count > 1 else (None,)
-        texts = tuple(capture_paths(destination, "txt", number)["txt"] for number in numbers)
+        paths = [capture_paths(destination, formats, number) for number in numbers]
+        has_tasks = read_flag("running_tasks", fields.get("running_tasks", False))
     except InvalidArgumentError as error:
         raise NothingToShowError(f"The files of this task are unknown: {error}") from error
-    return CaptureFields(texts, cluster_of(fields), cause_in(fields))
+    return CaptureFields(
+        texts=tuple(path["txt"] for path in paths),
+        documents=tuple(path["json"] for path in paths if "json" in path),
+        has_tasks=has_tasks,
+        cluster=cluster_of(fields),
+        cause=cause_in(fields),
+    )
 
 
 def cluster_of(fields: Mapping[str, object]) -> str:

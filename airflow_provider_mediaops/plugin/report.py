@@ -10,6 +10,7 @@ from airflow_provider_mediaops.cluster.capture.reason import TakenFor
 from airflow_provider_mediaops.cluster.page.document import PageCapture, page
 from airflow_provider_mediaops.plugin.reading import NoFileError, read_text
 from airflow_provider_mediaops.plugin.rendered_fields import NothingToShowError, is_capture, read_fields
+from airflow_provider_mediaops.plugin.stored_tasks import StoredTasks
 from airflow_provider_mediaops.plugin.summaries import parsed
 from airflow_provider_mediaops.plugin.templates import around_report
 from airflow_provider_mediaops.report_urls import NOT_MAPPED
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport
+    from airflow_provider_mediaops.cluster.running_tasks.model import RunningTasks
     from airflow_provider_mediaops.plugin.reading import CaptureText
     from airflow_provider_mediaops.plugin.rendered_fields import CaptureFields
     from airflow_provider_mediaops.plugin.task_instances import TaskInstanceFacts
@@ -36,10 +38,12 @@ class ReadCapture:
 
     :param text: its text.
     :param report: the text, parsed.
+    :param running_tasks: the tasks that ran on its nodes; None if the task did not ask for them.
     """
 
     text: CaptureText
     report: HotThreadsReport
+    running_tasks: RunningTasks | None = None
 
     @property
     def taken(self) -> datetime | None:
@@ -56,8 +60,15 @@ class ReadCapture:
         :param cause: why it was taken; empty if it is unknown.
         :param remarks: sentences about it.
         """
-        path = self.text.version.path
-        return PageCapture(self.text.text, self.report, taken=self.taken, remarks=remarks, path=path, cause=cause)
+        return PageCapture(
+            self.text.text,
+            self.report,
+            taken=self.taken,
+            remarks=remarks,
+            path=self.text.version.path,
+            cause=cause,
+            running_tasks=self.running_tasks,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +77,7 @@ class ReadCaptures:
     The captures of a task instance.
 
     :param found: those that are there, in the order in which they were taken; at least one.
-    :param missing: sentences about those that are not.
+    :param missing: sentences about those that are not, and about tasks that cannot be read.
     """
 
     found: tuple[ReadCapture, ...]
@@ -84,17 +95,18 @@ def read_captures(fields: CaptureFields, *, max_bytes: int = MAX_PAGE_BYTES) -> 
     """
     found: list[ReadCapture] = []
     missing: list[NoFileError] = []
-    for path in fields.texts:
+    tasks = StoredTasks(fields)
+    for number, path in enumerate(fields.texts):
         try:
             text = read_text(path, max_bytes=max_bytes)
         except NoFileError as error:
             missing.append(error)
         else:
-            found.append(ReadCapture(text, parsed(text.text, text.version.path)))
+            found.append(ReadCapture(text, parsed(text.text, text.version.path), tasks.read(number, text.version)))
             max_bytes = max(1, max_bytes - text.version.size)
     if not found:
         raise missing[0]
-    return ReadCaptures(tuple(found), tuple(error.sentence for error in missing))
+    return ReadCaptures(tuple(found), (*(error.sentence for error in missing), *tasks.missing))
 
 
 def report_page(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from airflow_provider_mediaops.cluster.comparison import WAITING, compare
 from airflow_provider_mediaops.cluster.hot_threads.parser import parse
 from airflow_provider_mediaops.cluster.page.tables import method_cell
-from airflow_provider_mediaops.cluster.page.text import figure, readable
+from airflow_provider_mediaops.cluster.page.text import figure
 from airflow_provider_mediaops.plugin.reading import look_up, read_text
 from airflow_provider_mediaops.plugin.rendered_fields import NothingToShowError
 from airflow_provider_mediaops.plugin.strip import strip_of
@@ -34,16 +34,12 @@ class TextSummary:
     :param taken: when it was taken, as its first node says; None if no node does.
     :param frame: the hottest top frame at work; empty if there is none.
     :param frame_amount: its amount, with its unit.
-    :param thread: the hottest thread; empty if there is none.
-    :param nodes: how many nodes reported.
     :param strip: the bars of its strip.
     """
 
     taken: datetime | None
     frame: str
     frame_amount: str
-    thread: str
-    nodes: int
     strip: tuple[StripBar, ...]
 
 
@@ -56,13 +52,10 @@ def summarize(report: HotThreadsReport) -> TextSummary:
     """
     found = compare([report])
     working = next((method for method in found.methods if method.peak and method.name not in WAITING), None)
-    thread = found.threads[0].heat if found.threads and found.threads[0].heat.peak else None
     return TextSummary(
         taken=report.taken,
         frame=method_cell(working.name).text if working else "",
         frame_amount=figure(working.peak, found.measure) if working else "",
-        thread=readable(thread.name) if thread else "",
-        nodes=len(found.nodes),
         strip=strip_of(report),
     )
 

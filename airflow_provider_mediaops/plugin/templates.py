@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from jinja2 import Environment
 
-_TEMPLATES = ("frame.html", "list.html", "message.html", "report.html")
+_TEMPLATES = ("list.html", "message.html", "report.html")
 
 
 def around_report(values: Mapping[str, Any]) -> Surroundings:
@@ -41,7 +41,7 @@ def render(template: str, **values: Any) -> str:
         .render(
             policy=page_assets.policy(_scripts(), style, has_forms=True),
             style=style,
-            scripts=_scripts(),
+            first_scripts=_scripts(),
             **values,
         )
     )

@@ -6,9 +6,14 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from requests_mock import ANY
 
-from airflow_provider_mediaops.exceptions import BadRequestError
+from airflow_provider_mediaops.exceptions import AuthenticationError, BadRequestError
+from airflow_provider_mediaops.hooks.books import BookDatabaseHook
 from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
+from airflow_provider_mediaops.sensors.books import BookSensor
+from tests.unit import book_database
+from tests.unit.permanent import permanent
 from tests.unit.search_cluster import connection, report, stats
 
 if TYPE_CHECKING:
@@ -84,3 +89,23 @@ async def test_airflows_log_masks_them(connect: Any, monkeypatch: pytest.MonkeyP
     service = await hook.aservice() if how == "triggerer" else hook.service
     assert sorted(masked) == ["b3arer-s3cr3t", "h3ader-s3cr3t", "pr/xy-s3cr3t"]
     assert "s3cr3t" not in repr(service)
+
+
+@pytest.mark.parametrize("method", ["book", "lookup"])
+def test_a_look_up_of_one_book_shows_none(
+    supervisor: Supervisor, requests_mock: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    monkeypatch.setenv("https_proxy", PROXY["https"])
+    supervisor.connect("mediaops_books_default", book_database.connection(BASE, headers=HEADERS))
+    requests_mock.get(ANY, status_code=401, json={"message": " ".join(SECRETS)})
+    with BookDatabaseHook() as hook, pytest.raises(AuthenticationError) as caught:
+        getattr(hook, method)(book_database.CRIME)
+    assert not [secret for secret in SECRETS if secret in f"{caught.value} {caught.value.to_dict()}"]
+
+
+def test_a_sensor_that_waits_for_a_book_shows_none(supervisor: Supervisor, requests_mock: requests_mock.Mocker) -> None:
+    supervisor.connect("mediaops_books_default", book_database.connection(BASE, headers=HEADERS))
+    requests_mock.get(ANY, status_code=401, json={"message": " ".join(SECRETS)})
+    with pytest.raises(permanent(AuthenticationError)) as caught:
+        BookSensor(task_id="book", isbn=book_database.CRIME).execute({})
+    assert "h3ader-s3cr3t" not in str(caught.value)

@@ -32,11 +32,21 @@ def test_of_an_export() -> None:
     assert export_facts({**summary, "changed": False}) == {**facts, "changed": False}
 
 
+def test_of_the_changes_of_an_export() -> None:
+    counts = {"compared": True, "added": 1, "removed": 2, "changed_records": 3, "recovered": 4, "kept": 5}
+    path = {"changes": "s3://conn@bucket/changes.jsonl"}
+    assert export_facts({**path, **counts}) == {"changes": "s3://bucket/changes.jsonl", **counts}
+    assert export_facts({"changes": None, **counts}) == {"changes": None, **counts}
+
+
 def test_of_an_enrichment() -> None:
     summary = shown("enrichment_result.json")
-    facts = {name: summary[name] for name in ("path", "rows", "bytes", "found", "not_found", "invalid", "failed")}
-    assert enrichment_facts(summary) == {**facts, "requests": summary["requests"], "complete": True}
+    statuses = ("found", "not_found", "invalid", "failed", "not_asked")
+    counts = ("rows", *statuses, "reused", "stale", "refresh_failed", "requests")
+    facts = {name: summary[name] for name in ("path", "bytes", *counts)}
+    assert enrichment_facts(summary) == {**facts, "complete": True}
     assert enrichment_facts({**summary, "failed": 1})["complete"] is False
+    assert enrichment_facts({**summary, "not_asked": 1})["complete"] is False
 
 
 def test_of_a_capture() -> None:

@@ -82,7 +82,7 @@ class TestEnrichment:
     )
     def test_a_table_without_them_has_its_own(self, arguments: dict[str, Any]) -> None:
         (written,) = self.lineage(**arguments).outputs
-        assert (len(written.columns), list(written.columns)[-1]) == (19, "record")
+        assert (len(written.columns), list(written.columns)[-1]) == (21, "reused")
 
     def test_a_table_whose_list_nobody_has_read_yet_has_no_known_columns(self) -> None:
         (written,) = self.lineage(source="/list.csv").outputs
@@ -92,7 +92,11 @@ class TestEnrichment:
         (written,) = self.lineage("/books.jsonl", source="/list.csv").outputs
         assert list(written.columns.items())[-2:] == [("book", "object"), ("source", "object")]
         (written,) = self.lineage("/books.jsonl", source="/list.txt").outputs
-        assert list(written.columns) == ["input", "isbn13", "status", "error", "book"]
+        assert list(written.columns) == ["input", "isbn13", "status", "error", "fetched_at", "reused", "book"]
+
+    def test_earlier_datasets_are_read_but_not_the_destination_itself(self) -> None:
+        lineage = self.lineage("/books.jsonl", source="/list.csv", reuse=["/books.jsonl", "/old.csv"])
+        assert [uri.rpartition("/")[2] for uri in uris(lineage.inputs)] == ["list.csv", "books", "old.csv"]
 
     def test_the_result_says_how_much(self) -> None:
         lineage = self.lineage(summary={"path": "/data/books.csv", "rows": 5, "bytes": 7, "failed": 0})
@@ -121,3 +125,19 @@ class TestCapture:
 def test_a_bulletin_is_written_to_the_platform() -> None:
     assert bulletin_lineage("videos", None).outputs == (LineageDataset("mediaops-video://videos/bulletins"),)
     assert bulletin_lineage("videos", {"id": "act-1"}).facts == {"id": "act-1"}
+
+
+def test_the_changes_of_an_export_are_an_output_of_their_own() -> None:
+    def outputs(summary: dict[str, Any] | None) -> list[tuple[str, int | None]]:
+        arguments = ("video", "s3://conn@b/subs.csv", None, {"mine": True}, summary)
+        lineage = export_lineage(*arguments, changes="s3://conn@b/changes.jsonl")
+        return [(output.uri, output.rows) for output in lineage.outputs]
+
+    counts = {"added": 1, "removed": 2, "changed_records": 3}
+    assert outputs(None) == [("s3://b/subs.csv", None), ("s3://b/changes.jsonl", None)]
+    assert outputs({"rows": 9, "bytes": 1, "changes": "s3://conn@b/changes.jsonl", **counts}) == [
+        ("s3://b/subs.csv", 9),
+        ("s3://b/changes.jsonl", 6),
+    ]
+    # Neither file was written.
+    assert outputs({"rows": 9, "bytes": 1, "changes": None, **counts}) == [("s3://b/subs.csv", 9)]

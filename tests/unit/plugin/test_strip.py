@@ -53,4 +53,3 @@ def test_a_hostile_report_has_a_summary_fit_to_be_shown() -> None:
     summary = summarize(parse(hostile()))
     assert summary.strip
     assert summary.frame.isprintable()
-    assert summary.thread.isprintable()

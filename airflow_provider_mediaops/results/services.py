@@ -1,14 +1,4 @@
-"""
-Types of the results of operators and sensors, and of the payload of a trigger's event, for annotations in your tasks.
-
-An editor then completes the keys, and a type checker knows their values::
-
-    @task
-    def check(summary: ExportSummary) -> None:
-        if not summary["complete"]: ...
-
-At run time they are plain dictionaries, as an XCom has them.
-"""
+"""Types of the results of tasks that ask a service, and of the payload of a trigger's event."""
 
 from __future__ import annotations
 
@@ -30,6 +20,14 @@ class ExportSummary(TypedDict):
     :param resumed: whether it resumed what an earlier attempt had saved.
     :param bytes: the size of the dataset.
     :param changed: with ``if_changed``: whether the dataset was written.
+    :param changes: with ``changes``, like all that follow: the file of changes, absolute if it is local; None if
+        nothing was written, because of ``if_changed``.
+    :param compared: whether there was a version with the same arguments to compare with; otherwise all are added.
+    :param added: the number of records that the version before did not have.
+    :param removed: the number of its records that the service no longer has.
+    :param changed_records: the number of records whose content is another one.
+    :param recovered: the number of records that the service's pages left out, and that it still has.
+    :param kept: the number of records of the version before that were not listed, and are not known to be gone.
     """
 
     path: str
@@ -41,6 +39,13 @@ class ExportSummary(TypedDict):
     resumed: bool
     bytes: int
     changed: NotRequired[bool]
+    changes: NotRequired[str | None]
+    compared: NotRequired[bool]
+    added: NotRequired[int]
+    removed: NotRequired[int]
+    changed_records: NotRequired[int]
+    recovered: NotRequired[int]
+    kept: NotRequired[int]
 
 
 class EnrichmentSummary(TypedDict):
@@ -53,6 +58,12 @@ class EnrichmentSummary(TypedDict):
     :param not_found: the number of rows whose book has none.
     :param invalid: the number of rows that hold no ISBN of a book.
     :param failed: the number of rows for which the service did not answer.
+    :param not_asked: the number of rows for which ``max_requests`` left no request.
+    :param reused: the number of rows that were taken from the datasets of ``reuse``.
+    :param stale: the number of these that are too old: ``max_requests`` left no request for them, or the service gave
+        no new answer.
+    :param refresh_failed: the number of these for which the service gave no new answer; they count against
+        ``max_failures``.
     :param requests: the number of requests that all attempts sent.
     :param rows_per_second: the rows a second of the last attempt.
     :param resumed: whether it resumed what an earlier attempt had saved.
@@ -65,6 +76,10 @@ class EnrichmentSummary(TypedDict):
     not_found: int
     invalid: int
     failed: int
+    not_asked: int
+    reused: int
+    stale: int
+    refresh_failed: int
     requests: int
     rows_per_second: float
     resumed: bool
@@ -133,6 +148,30 @@ class HotThreadSummary(TypedDict):
     idle_percent: NotRequired[float]
 
 
+class TaskGroupSummary(TypedDict):
+    """
+    One of the heaviest groups of tasks that ran while a capture was taken.
+
+    :param node: its node.
+    :param action: the action, for example ``indices:data/read/search``.
+    :param opaque_id: the ``X-Opaque-Id`` of its requests; None without one.
+    :param index: the names of the indices, joined by commas; None if they are not known.
+    :param seen: whether it was listed at the ``start`` of the measurement, at the ``end``, at ``both``, or ``between``.
+    :param running: the largest number of its tasks at one moment that had begun.
+    :param longest_ms: the longest time that one of them had existed, in milliseconds.
+    :param cpu_share_percent: its share of the CPU of the node's hot threads; None if the cluster does not say.
+    """
+
+    node: str | None
+    action: str | None
+    opaque_id: str | None
+    index: str | None
+    seen: Literal["start", "end", "both", "between"]
+    running: int
+    longest_ms: float
+    cpu_share_percent: float | None
+
+
 class SingleCapture(TypedDict):
     """
     One capture of a series.
@@ -144,6 +183,7 @@ class SingleCapture(TypedDict):
     :param cpu: the CPU of the nodes, the highest first; None if the cluster did not return it.
     :param hottest: the hottest threads, the hottest first.
     :param missing: the nodes that were asked for and are not in the report.
+    :param groups: with ``running_tasks``: the heaviest groups of tasks that ran meanwhile, the heaviest first.
     :param unparsed: the number of pieces that were not understood.
     :param left_out: how many entries of a list had no room, by its name.
     """
@@ -155,6 +195,7 @@ class SingleCapture(TypedDict):
     cpu: list[NodeReading] | None
     hottest: list[HotThreadSummary]
     missing: list[str]
+    groups: NotRequired[list[TaskGroupSummary]]
     unparsed: int
     left_out: dict[str, int]
 
