@@ -1,0 +1,259 @@
+"""The service that fails, made-up time, and a guard that looks for secrets in everything that a cell leaves behind."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import traceback
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_provider_mediaops.hooks.base import ServiceHook
+from airflow_provider_mediaops.http.rate_limit.stores import store_at
+from airflow_provider_mediaops.notifications.base import ServiceNotifier
+from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
+from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
+from airflow_provider_mediaops.operators.cluster_digest import HotThreadsDigestOperator
+from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator, PostBulletinOperator
+from airflow_provider_mediaops.sensors.base import ServiceSensor
+from airflow_provider_mediaops.triggers.base import TaskTrigger
+from airflow_provider_mediaops.triggers.cluster import HighCpuTrigger
+from tests.certificates import make_certificate
+from tests.faults import canaries
+from tests.faults.actions import Desk, connection
+from tests.faults.cells import outcome_of
+from tests.faults.made_up_time import MadeUpTime
+from tests.faults.services import Cell, Services, running
+from tests.unit.conftest import Supervisor
+from tests.unit.loopback import Loopback, closed_port, deaf_port, http_reply
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.faults.actions import Action
+    from tests.faults.behaviours import Fault
+    from tests.faults.cells import Outcome
+    from tests.unit.loopback import Peer
+
+# It bounds a hang; no cell waits for it.
+_LONGEST_SECONDS = 240
+# Their objects log by structlog, which Airflow sets up in its own processes only.
+_WRITERS: tuple[type[Any], ...] = (
+    *(ServiceHook, ServiceNotifier, ServiceSensor, TaskTrigger, HighCpuTrigger),
+    *(EnrichIsbnsOperator, CaptureHotThreadsOperator, ExportSubscriptionsOperator, PostBulletinOperator),
+    HotThreadsDigestOperator,
+)
+
+
+@dataclass
+class Addresses:
+    """
+    Where connections lead.
+
+    :param services: the services behind the server that answers.
+    :param service: the base address of the server.
+    :param others: base addresses by the name of their fault.
+    """
+
+    services: Services
+    service: str
+    others: dict[str, str]
+
+    def of(self, cell: Cell, fault_address: str = "") -> str:
+        """Return the base address of a cell."""
+        return self.others[fault_address] if fault_address else f"{self.service}{self.services.add(cell)}"
+
+
+def _speak_no_tls(peer: Peer) -> None:
+    peer.socket.recv(65536)
+    peer.send(http_reply(400, b"This is HTTP."))
+
+
+@pytest.fixture(scope="session")
+def addresses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Addresses]:
+    """Start the servers of the suite, once in each process of pytest."""
+    folder = tmp_path_factory.mktemp("certificates")
+    authority, stranger = make_certificate("authority"), make_certificate("stranger")
+    made = {
+        "good": make_certificate("service", authority),
+        "expired": make_certificate("service", authority, expired=True),
+        "unknown": make_certificate("service", stranger),
+    }
+    files = {name: folder / f"{name}.pem" for name in made}
+    for name, certificate in made.items():
+        files[name].write_bytes(certificate.key_pem + certificate.pem)
+    (folder / "authority.pem").write_bytes(authority.pem)
+    services = Services()
+    with ExitStack() as stack:
+        plain = stack.enter_context(running(services))
+        tls = {name: stack.enter_context(running(services, file)) for name, file in files.items()}
+        no_tls = stack.enter_context(Loopback(_speak_no_tls))
+        deaf = stack.enter_context(deaf_port())
+        others = {
+            "refused": f"http://127.0.0.1:{closed_port()}",
+            "deaf": f"http://127.0.0.1:{deaf}",
+            "no such name": "http://no-such-name.invalid",
+            "not TLS": f"https://127.0.0.1:{no_tls.port}",
+            "expired certificate": tls["expired"].base,
+            "certificate of another name": tls["good"].base.replace("127.0.0.1", "localhost"),
+            "unknown authority": tls["unknown"].base,
+        }
+        before = os.environ.get("REQUESTS_CA_BUNDLE")
+        # One authority is loaded faster than those of the machine.
+        os.environ["REQUESTS_CA_BUNDLE"] = str(folder / "authority.pem")
+        yield Addresses(services, plain.base, others)
+        os.environ.pop("REQUESTS_CA_BUNDLE")
+        if before:
+            os.environ["REQUESTS_CA_BUNDLE"] = before
+
+
+@pytest.fixture(autouse=True)
+def new_rates() -> Iterator[None]:
+    """Have no limit of one cell hold for the next."""
+    store_at("memory://").close()
+    yield
+    store_at("memory://").close()
+
+
+@pytest.fixture(autouse=True)
+def no_margin(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a report of hot threads waited for no longer than the connection and the request say."""
+    monkeypatch.setattr("airflow_provider_mediaops.cluster.api._MARGIN", 0.0)
+
+
+@pytest.fixture
+def made_up(monkeypatch: pytest.MonkeyPatch) -> MadeUpTime:
+    """Have pauses that are over at once."""
+    time = MadeUpTime()
+    time.install(monkeypatch)
+    return time
+
+
+@pytest.fixture
+def supervisor(monkeypatch: pytest.MonkeyPatch) -> Supervisor:
+    """Run as within a task: connections come from the environment."""
+    stand_in = Supervisor(monkeypatch)
+    monkeypatch.setattr("airflow.sdk.execution_time.task_runner.SUPERVISOR_COMMS", stand_in, raising=False)
+    return stand_in
+
+
+@dataclass
+class Guard:
+    """
+    Everything that a cell leaves behind.
+
+    :param witness: the log.
+    :param folder: what was written.
+    :param texts: what else was seen.
+    """
+
+    witness: canaries.Witness
+    folder: Path
+    texts: list[str] = field(default_factory=list)
+
+    def see(self, value: Any) -> None:
+        """Look at a value that a user, Airflow's database or a page may show."""
+        self.texts += canaries.texts_of(value)
+
+    def see_error(self, error: BaseException) -> None:
+        """Look at an error with its traceback, its causes and its fields."""
+        self.texts += ("".join(traceback.format_exception(error)), str(error), repr(error))
+        self.see(getattr(error, "__dict__", {}))
+
+    def found(self, *printed: str) -> list[str]:
+        """
+        Return the leaks so far: what holds a secret, and in which form.
+
+        :param printed: what was printed.
+        """
+        files = (f"{path}: {leak}" for path, text in canaries.files_below(self.folder) for leak in canaries.leaks(text))
+        texts = (*self.witness.lines, *self.texts, *printed)
+        return [*files, *(f"{text[:200]!r}: {leak}" for text in texts for leak in canaries.leaks(text))]
+
+    def forget(self) -> None:
+        """Forget everything, and remove the files."""
+        self.witness.lines.clear()
+        self.texts.clear()
+        for path, _ in canaries.files_below(self.folder):
+            path.unlink()
+
+
+@pytest.fixture
+def guard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Iterator[Guard]:
+    """Look for secrets in all that a cell logs, prints, writes, raises and returns."""
+    witness = canaries.Witness()
+    root = logging.getLogger()
+    logger = logging.getLogger("mediaops.faults")
+    for owner in _WRITERS:
+        monkeypatch.setattr(owner, "log", logger, raising=False)
+    levels = {name: logging.getLogger(name).level for name in ("", "mediaops.faults", "httpx", "httpcore", "urllib3")}
+    for name in levels:
+        logging.getLogger(name).setLevel(logging.DEBUG)
+    # Airflow's own handler would print each line a second time.
+    handlers, root.handlers = root.handlers, [witness]
+    made = Guard(witness, tmp_path)
+    try:
+        yield made
+    finally:
+        root.handlers = handlers
+        for name, level in levels.items():
+            logging.getLogger(name).setLevel(level)
+    assert not made.found(*capfd.readouterr())
+
+
+@dataclass
+class Bench:
+    """What the test of a cell needs."""
+
+    addresses: Addresses
+    supervisor: Supervisor
+    made_up: MadeUpTime
+    guard: Guard
+    desk: Desk
+
+    def connect(self, action: Action, cell: Cell, fault: Fault | None = None, **fields: Any) -> None:
+        """
+        Let the connection of an action lead to its cell.
+
+        :param action: the action.
+        :param cell: the cell at the server.
+        :param fault: the fault, if it is one of the address or of time.
+        :param fields: further fields of the connection's extra.
+        """
+        address = self.addresses.of(cell, fault.address if fault else "")
+        cell.exceed_limits = self.made_up.exceed_limits
+        made = connection(action.service, address, slow=fault.slow if fault else "", auth=action.auth, **fields)
+        self.supervisor.connect(f"mediaops_{action.service}_default", made)
+
+    def outcome_of(self, action: Action) -> Outcome:
+        """Carry the action out, and return how it ended."""
+        return outcome_of(action, self.desk, self.guard)
+
+
+@pytest.fixture
+def bench(
+    addresses: Addresses, supervisor: Supervisor, made_up: MadeUpTime, guard: Guard, desk: Desk
+) -> Iterator[Bench]:
+    """Have what the test of a cell needs, and end a cell that hangs."""
+
+    def hang(*_: object) -> None:
+        raise AssertionError(f"The cell has not ended after {_LONGEST_SECONDS} seconds.")
+
+    before = signal.signal(signal.SIGALRM, hang)
+    signal.alarm(_LONGEST_SECONDS)
+    yield Bench(addresses, supervisor, made_up, guard, desk)
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    """Have a folder for the files of a task."""
+    folder = tmp_path / "out"
+    folder.mkdir()
+    return Desk(folder, [])

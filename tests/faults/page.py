@@ -1,0 +1,91 @@
+"""
+Write the tables of the matrix into docs/faults.md: `python -m tests.faults.page`.
+
+A comment before a table names it; a test compares the page with the suite.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.faults.actions import ACTIONS
+from tests.faults.behaviours import LASTING, ONCE
+from tests.faults.cells import can_meet
+from tests.faults.outcomes import CUT_SHORT, JOURNAL, RATE_STORE, RECOVERED, STORAGE, TABLE, WAITS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tests.faults.behaviours import Fault
+
+PAGE = Path(__file__).parents[2] / "docs" / "faults.md"
+_KINDS = {"reading": "read", "a report": "report", "a bulletin": "write", "a wait": "waiting"}
+# The kinds of work whose outcomes the first column shows: exports and lists of ISBNs end as reading does.
+_READING = ("read", "listing", "books")
+#: A cell that no test fills.
+NOT_MET = "–"  # noqa: RUF001 - a dash
+_TABLE = re.compile(r"(?P<head><!-- faults: (?P<name>[a-z ]+) -->\n\n)(?:\|.*\n)*", re.MULTILINE)
+
+
+def with_tables(page: str) -> str:
+    """
+    Fill the tables of the page.
+
+    :param page: the page, with a comment such as `<!-- faults: lasting -->` before each table.
+    :returns: the page with the tables of the suite.
+    """
+    made = {
+        "lasting": lambda: _table(["fault", *_KINDS], _services(LASTING)),
+        "once": lambda: _table(["fault", *_KINDS], _services(ONCE)),
+        "storage": lambda: _table(["fault", "in a worker", "in the triggerer", "a capture"], _storage()),
+        "journal": lambda: _table(
+            ["fault", "ends with", "its next try"], ([name, *map(_cell, tries)] for name, tries in JOURNAL.items())
+        ),
+        "rate store": lambda: _table(
+            ["fault", "ends with"], ([name, _cell(found)] for name, found in RATE_STORE.items())
+        ),
+    }
+    return _TABLE.sub(lambda found: found["head"] + made[found["name"]](), page)
+
+
+def _services(faults: Iterable[Fault]) -> Iterable[list[str]]:
+    for fault in faults:
+        row = TABLE[fault.name]
+        cells = (_cell(row.of(kind)) if _is_met(kind, fault) else NOT_MET for kind in _KINDS.values())
+        yield [fault.name, *cells]
+
+
+def _is_met(kind: str, fault: Fault) -> bool:
+    kinds = _READING if kind == "read" else (kind,)
+    return any(action.kind in kinds and can_meet(action, fault) for action in ACTIONS)
+
+
+def _storage() -> Iterable[list[str]]:
+    for name, row in STORAGE.items():
+        yield [name, _cell(row.worker), _cell(row.export or row.worker), _cell(row.capture or row.worker)]
+
+
+def _cell(outcome: str) -> str:
+    # Whole names of classes, in the letters of code, are too wide for four columns; these may be broken between words.
+    if outcome in (RECOVERED, WAITS):
+        return {RECOVERED: "works", WAITS: "waits on"}[outcome]
+    if outcome == CUT_SHORT:
+        return "ends there, with a warning and `complete: False`"
+    name = outcome.partition(": ")[0]
+    return name if name == "OSError" else re.sub("(?<=[a-z])(?=[A-Z])", "<wbr>", name.removesuffix("Error"))
+
+
+def _table(header: list[str], rows: Iterable[list[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def main() -> None:
+    """Write the page."""
+    PAGE.write_text(with_tables(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
