@@ -1,0 +1,289 @@
+"""
+Attempts of tasks in made-up time, each in a thread that a machine lets advance step by step.
+
+A step is a call that changes something outside of the process: of the system, of an object store, or a request to a
+service. Before each, an attempt pauses; there it can go on, fail, or die as by SIGKILL: nothing after it changes
+anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import math
+import os
+import tempfile
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_mediaops import hooks
+from airflow_provider_mediaops.books.batch import runner
+from airflow_provider_mediaops.enrichment.attempt import Attempt as EnrichmentAttempt
+from airflow_provider_mediaops.hooks.base import Service, ServiceHook
+from airflow_provider_mediaops.hooks.books import BookDatabaseHook
+from airflow_provider_mediaops.http.clock import Clock
+from airflow_provider_mediaops.http.drivers import arun
+from airflow_provider_mediaops.http.transport_settings import TransportSettings
+from airflow_provider_mediaops.storage.dataset import Dataset
+from tests.unit.paced import Paced
+from tests.unit.storage.dying import OPEN_FILES, PATHS, DeathError
+from tests.unit.storage.places import START
+from tests.unit.virtual_time import VirtualTimeLoop
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator
+
+    import pytest
+
+    from airflow_provider_mediaops.books.batch.options import BatchOptions
+    from airflow_provider_mediaops.books.batch.rows import IsbnRow
+    from airflow_provider_mediaops.books.batch.runner import BatchUpdate
+    from airflow_provider_mediaops.books.batch.seen import ResumePoint
+    from airflow_provider_mediaops.http.client import Client
+    from airflow_provider_mediaops.http.exchange import Conversation, Request, Response, Wait
+
+_STEP_SECONDS = 0.1
+_SYNCS = ("fsync", "fdatasync")
+
+
+class _Current(threading.local):
+    """What this thread works for."""
+
+    now: MadeUpClock | None = None
+    attempt: Attempt | None = None
+
+
+_current = _Current()
+
+
+@dataclass
+class MadeUpClock:
+    """
+    The time of one example, which steps and waits move on.
+
+    :param now: seconds since 1970.
+    :param on_rename: called with the new path of a file on the local disk that was renamed.
+    """
+
+    now: float = START
+    on_rename: Callable[[Path], None] = field(default=lambda _: None)
+
+    def sleep(self, wait: Wait) -> None:
+        self.now += wait.seconds
+
+    @contextmanager
+    def counts(self) -> Iterator[None]:
+        """Have this time in this thread."""
+        before, _current.now = _current.now, self
+        try:
+            yield
+        finally:
+            _current.now = before
+
+
+class Attempt(Paced):
+    """
+    One attempt at a task.
+
+    :param clock: its time.
+    :param task: the task.
+    :param client: the client of the service that it uses.
+    :param send: answers its requests.
+    :param act: does the task's work, and returns its result.
+    """
+
+    def __init__(
+        self,
+        clock: MadeUpClock,
+        task: str,
+        client: Client,
+        send: Callable[[Request], Response],
+        act: Callable[[], Any],
+    ) -> None:
+        self.clock, self.task, self.client, self.send, self._act = clock, task, client, send, act
+        self.result: Any = None
+        #: Whether the death cuts a write in half.
+        self.tears = False
+        super().__init__()
+
+    def work(self) -> None:
+        _current.attempt = self
+        with self.clock.counts():
+            self.result = self._act()
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether it came to its end."""
+        return self.ended and self.outcome is None and not self.is_dead
+
+
+def take_turn() -> str:
+    """
+    Pause before a step, if this thread is an attempt. Each step takes some time.
+
+    :returns: what goes wrong at the step: ``refused``, ``reply lost``, or nothing.
+    """
+    fault = _current.attempt.pause() if _current.attempt else ""
+    if _current.now:
+        _current.now.now += _STEP_SECONDS
+    return fault
+
+
+def current_attempt() -> Attempt:
+    """Return the attempt that this thread is."""
+    assert _current.attempt
+    return _current.attempt
+
+
+def store_turn() -> bool:
+    """Pause before a request to a store; return whether its reply is lost."""
+    fault = take_turn()
+    if fault == "refused":
+        raise ConnectionError("the network is gone")
+    return fault == "reply lost"
+
+
+def seconds() -> float:
+    """Return the made-up time of this thread."""
+    return _current.now.now if _current.now else START
+
+
+def _now() -> datetime:
+    return datetime.fromtimestamp(seconds(), timezone.utc)
+
+
+#: The clock of clients and deliveries; chance lies in the middle.
+CLOCK = Clock(monotonic=seconds, now=_now, uniform=lambda low, high: (low + high) / 2)
+
+
+#: The functions that read a clock unless they are given one, and the names of the parameter.
+_CLOCKS: dict[Any, tuple[str, ...]] = {
+    Dataset.__init__: ("clock",),
+    EnrichmentAttempt.__init__: ("clock", "now"),
+    runner.lookup_batch: ("clock",),
+}
+
+
+def make_up_time(patch: pytest.MonkeyPatch, scratch: Path) -> None:
+    """
+    Let datasets, clients and files be of the made-up time, and each call that changes a file be a step.
+
+    :param patch: undoes it.
+    :param scratch: the folder for temporary files.
+    """
+    patch.setattr(tempfile, "tempdir", str(scratch))
+    for made, clocks in _CLOCKS.items():
+        patch.setattr(made, "__kwdefaults__", {**(made.__kwdefaults__ or {}), **dict.fromkeys(clocks, seconds)})
+    patch.setattr(Clock.__init__, "__defaults__", (CLOCK.monotonic, CLOCK.now, CLOCK.uniform))
+    for place, names in ((os, (*OPEN_FILES, "link")), (Path, PATHS)):
+        for name in names:
+            call = _stamped if name in _SYNCS else getattr(place, name)
+            patch.setattr(place, name, _step(call, is_write=name == "pwrite"))
+    patch.setattr(os, "open", _creating(os.open))
+    patch.setattr(Path, "replace", _noted(Path.replace))
+
+
+def use_made_up_services(patch: pytest.MonkeyPatch) -> None:
+    """Let the hooks of attempts ask the services of the model, and wait in the made-up time."""
+    patch.setattr(ServiceHook, "service", property(lambda _: Service(current_attempt().client, TransportSettings())))
+    patch.setattr(ServiceHook, "_session", lambda _: SimpleNamespace(send=current_attempt().send))
+    patch.setattr(ServiceHook, "_sleep", lambda _, wait: current_attempt().clock.sleep(wait))
+    patch.setattr(BookDatabaseHook, "lookup_batch", _batch_in_made_up_time)
+    patch.setattr(hooks.books, "in_thread", asyncio.to_thread)
+
+
+class _Loop(VirtualTimeLoop):
+    """An event loop in the time of the current attempt."""
+
+    @property
+    def now(self) -> float:
+        return current_attempt().clock.now
+
+    @now.setter
+    def now(self, seconds: float) -> None:
+        clock = current_attempt().clock
+        # So many seconds since 1970 are rounded, which must not keep the time from coming.
+        clock.now = math.nextafter(max(seconds, clock.now), math.inf)
+
+
+def _batch_in_made_up_time(
+    hook: BookDatabaseHook,
+    rows: Iterable[IsbnRow],
+    options: BatchOptions | None = None,
+    *,
+    resume: ResumePoint | None = None,
+    bulk: bool = False,
+) -> Generator[BatchUpdate, None, None]:
+    """Look up a list on an event loop in this thread."""
+
+    async def send(request: Request) -> Response:
+        await asyncio.sleep(_STEP_SECONDS)
+        return current_attempt().send(request)
+
+    async def sleep(wait: Wait) -> None:
+        await asyncio.sleep(wait.seconds)
+
+    def run(conversation: Conversation[Any]) -> Coroutine[Any, Any, Any]:
+        return arun(conversation, send, sleep, in_thread=asyncio.to_thread)
+
+    loop = _Loop()
+    batch = hook._batch(hook.service.client, rows, run, options, resume, bulk=bulk)  # noqa: SLF001
+    try:
+        while (update := loop.run_until_complete(anext(batch, None))) is not None:
+            yield update
+    finally:
+        loop.run_until_complete(batch.aclose())
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.close()
+
+
+def _step(call: Callable[..., Any], *, is_write: bool) -> Callable[..., Any]:
+    def step(*arguments: Any, **options: Any) -> Any:
+        try:
+            fault = take_turn()
+        except DeathError:
+            attempt = _current.attempt
+            if is_write and attempt and attempt.tears:
+                attempt.tears = False
+                descriptor, data, offset = arguments
+                call(descriptor, bytes(data)[: len(data) // 2], offset)
+            raise
+        if fault:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return call(*arguments, **options)
+
+    return step
+
+
+def _stamped(descriptor: int) -> None:
+    """Give a file the made-up time. No power fails here, so that nothing has to be on a disk."""
+    if _current.now:
+        os.utime(descriptor, (seconds(), seconds()))
+
+
+def _creating(call: Callable[..., int]) -> Callable[..., int]:
+    create = _step(call, is_write=False)
+
+    def opened(path: Any, flags: int, *arguments: Any, **options: Any) -> int:
+        if not (flags & os.O_CREAT and _current.now):
+            return call(path, flags, *arguments, **options)
+        descriptor: int = create(path, flags, *arguments, **options)
+        _stamped(descriptor)
+        return descriptor
+
+    return opened
+
+
+def _noted(rename: Callable[[Path, Path], Path]) -> Callable[[Path, Path], Path]:
+    def replace(self: Path, target: Path) -> Path:
+        renamed = rename(self, target)
+        if _current.now:
+            _current.now.on_rename(target)
+        return renamed
+
+    return replace

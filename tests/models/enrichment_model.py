@@ -1,0 +1,311 @@
+"""The model of an enrichment."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from hypothesis import strategies as st
+from hypothesis.stateful import initialize, precondition, rule
+
+from airflow_provider_mediaops.books.api import BOOK_RULES
+from airflow_provider_mediaops.http.client import Client
+from airflow_provider_mediaops.http.exchange import Failure, TransportError
+from airflow_provider_mediaops.http.retry import RetryPolicy
+from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
+from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
+from tests.models.attempts import Attempt, current_attempt, take_turn
+from tests.models.machine import TaskMachine
+from tests.models.places import DiskPlace, StorePlace
+from tests.unit.book_database import LIMIT_429, book, limit_404, no_such_book, replied
+
+if TYPE_CHECKING:
+    from airflow_provider_mediaops.http.exchange import Request, Response
+    from tests.models.places import ModelPlace
+
+_RUNS = ("today", "tomorrow")
+_ISBNS = tuple(sample_isbns(6))
+_TEXTS = st.lists(st.sampled_from([*_ISBNS, *_ISBNS, "no ISBN", ""]), max_size=6)
+_BOOKS = st.sampled_from(_ISBNS)
+_REUSE_SECONDS = 600
+# A row says when its book was fetched in whole seconds.
+_ROUNDING_SECONDS = 1
+#: What the service may reply in place of a book.
+_WRONG: dict[str, Response | None] = {
+    "down": replied(b"", 503),
+    "limit": replied(LIMIT_429, 429),
+    "limit or no such book": limit_404(),
+    "quota": replied({"message": "Daily quota exceeded"}, 403),
+    "lost": None,
+}
+
+
+class Snapshot(NamedTuple):
+    """What the database has had from a time on: the version of each book."""
+
+    since: float
+    versions: dict[str, int]
+
+
+class Row(NamedTuple):
+    """A row of a dataset: the text of the list, the state, the version of the book and when it was fetched."""
+
+    text: str
+    status: str
+    version: int | None
+    fetched: float | None
+    is_reused: bool
+
+
+@dataclass
+class EnrichmentTask:
+    """
+    A task, as Airflow and the model know it.
+
+    :param run: its run.
+    :param clears: how often it was cleared.
+    :param since: when its first try began that its dataset may be of; None before.
+    :param latest: its latest attempt.
+    :param has_succeeded: whether Airflow knows that its latest attempt has succeeded.
+    :param requests: how many requests its attempts have sent since.
+    :param is_alone: whether its attempts have come one after the other since, and none of the other run between them,
+        which removes what they have saved.
+    """
+
+    run: str
+    clears: int = 0
+    since: float | None = None
+    latest: Attempt | None = None
+    has_succeeded: bool = False
+    requests: int = 0
+    is_alone: bool = True
+
+    def context(self) -> Any:
+        """Return what Airflow gives the task."""
+        ids = {"dag_id": "dag", "run_id": self.run, "task_id": "enrich", "map_index": -1}
+        return {"ti": SimpleNamespace(**ids, max_tries=2 + self.clears)}
+
+
+class EnrichmentMachine(TaskMachine):
+    """
+    Two runs enrich the same list into one destination, which they may reuse.
+
+    - Whatever appears there is a whole dataset of one run: a row for each text of the list, in its order. A book that
+      is ``found`` is as the service had it while that run looked the list up; one that is ``not_found`` was not there
+      at some time of it. A text that is no ISBN is ``invalid``. No row has failed; ``not_asked`` are
+      some only if the requests are bounded.
+    - A row that is reused is one of an earlier dataset, and young enough.
+    - An attempt that succeeds returns the figures of such a dataset.
+    - An attempt that nobody disturbs succeeds.
+    - The attempts of a run, one after the other, send no more requests than ``max_requests`` together.
+    - In the end the destination and its receipt are left, and nothing else.
+    """
+
+    #: The only place of all examples, if a test wants one.
+    only: type[ModelPlace] | None = None
+
+    @initialize(
+        place=st.sampled_from([DiskPlace, StorePlace]),
+        texts=_TEXTS,
+        books=st.sets(_BOOKS),
+        reuses=st.booleans(),
+        max_requests=st.sampled_from([None, None, 3, 8]),
+        is_bulk=st.booleans(),
+    )
+    def begin(
+        self,
+        *,
+        place: type[ModelPlace],
+        texts: list[str],
+        books: set[str],
+        reuses: bool,
+        max_requests: int | None,
+        is_bulk: bool,
+    ) -> None:
+        self.place = (self.only or place)(self.clock)
+        self.place.on_file = self.on_file
+        self.texts, self.reuses, self.is_bulk = texts, reuses, is_bulk
+        self.max_requests, self.has_budget = max_requests, max_requests is not None
+        self.books = dict.fromkeys(books, 0)
+        self.snapshots = [Snapshot(0.0, dict(self.books))]
+        self.faults: list[str] = []
+        self.tasks = {run: EnrichmentTask(run) for run in _RUNS}
+        self.client = Client(("https://books.example",), BOOK_RULES, retry=RetryPolicy(max_attempts=2))
+        #: The attempt and the rows of what appeared at the destination, in order.
+        self.published: list[tuple[Attempt, list[Row]]] = []
+
+    @precondition(lambda self: self.has_room)
+    @rule(run=st.sampled_from(_RUNS), steps=st.integers(0, 60))
+    def start(self, run: str, steps: int) -> None:
+        if not self.tasks[run].has_succeeded:
+            self.let(self._start(self.tasks[run]), steps)
+
+    def _start(self, task: EnrichmentTask) -> Attempt:
+        if task.since is None:
+            task.since = self.clock.now
+        attempt = Attempt(self.clock, task.run, self.client, self._answer, partial(self._enrich, task.context()))
+        task.latest = attempt
+        self.launch(attempt)
+        for other in self.tasks.values():
+            other.is_alone &= other is task and len(self.running) == 1
+        if self.faults or self.max_requests is not None:
+            # What has to be asked for may be more than the requests that are left.
+            self.disturbed.add(attempt)
+        return attempt
+
+    def _enrich(self, context: Any) -> dict[str, Any]:
+        destination = f"{self.place.folder}/d.jsonl"
+        operator = EnrichIsbnsOperator(
+            task_id="enrich",
+            destination=destination,
+            isbns=self.texts,
+            bulk=self.is_bulk,
+            reuse=destination if self.reuses else None,
+            reuse_for=_REUSE_SECONDS,
+            reuse_not_found_for=_REUSE_SECONDS,
+            max_requests=self.max_requests,
+        )
+        return operator.execute(context)
+
+    @rule(isbn=_BOOKS)
+    def change_a_book(self, isbn: str) -> None:
+        self.books[isbn] = len(self.snapshots)
+        self.snapshots.append(Snapshot(self.clock.now, dict(self.books)))
+
+    @rule(isbn=_BOOKS)
+    def remove_a_book(self, isbn: str) -> None:
+        self.books.pop(isbn, None)
+        # If it was the last one found, it is asked for as a witness for four minutes, and the next attempt goes on.
+        self.disturbed |= set(self.running)
+        self.snapshots.append(Snapshot(self.clock.now, dict(self.books)))
+
+    @rule(wrong=st.sampled_from(sorted(_WRONG)), times=st.integers(1, 5))
+    def break_the_service(self, wrong: str, times: int) -> None:
+        self.faults = [wrong] * times
+        self.disturbed |= set(self.running)
+
+    @rule(run=st.sampled_from(_RUNS))
+    def clear(self, run: str) -> None:
+        task = self.tasks[run]
+        task.clears += 1
+        # An attempt that died while it published may have: then the cleared task begins anew.
+        task.is_alone = task.has_succeeded and not self.running
+        if task.has_succeeded:
+            self.outdate(run)
+            task.has_succeeded, task.since, task.requests = False, self.clock.now, 0
+
+    def _answer(self, request: Request) -> Response:
+        step = take_turn()
+        if step == "refused":
+            raise TransportError(Failure.NOT_SENT, "no connection")
+        task = self.tasks[current_attempt().task]
+        task.requests += 1
+        if task.is_alone and self.max_requests is not None and task.requests > self.max_requests:
+            self.wrong.append(f"{task.requests} requests of {self.max_requests}")
+        wrong = self.faults.pop(0) if self.faults else ""
+        reply = _WRONG[wrong] if wrong else self._reply(request)
+        if reply is None or step:
+            raise TransportError(Failure.BROKEN, "the connection broke")
+        return reply
+
+    def _reply(self, request: Request) -> Response:
+        if request.body is not None:
+            asked = json.loads(request.body)["isbns"]
+            return replied({"data": [_record(isbn, self.books[isbn]) for isbn in asked if isbn in self.books]})
+        isbn = request.path.rpartition("/")[2]
+        if isbn in _ISBNS and isbn not in self.books:
+            return no_such_book()
+        return replied({"book": _record(isbn, self.books.get(isbn, 0))})
+
+    def on_file(self, name: str, content: bytes) -> None:
+        rows = [_row(json.loads(line)) for line in content.splitlines()]
+        faults = {run: self._fault_of(task, rows) for run, task in self.tasks.items()}
+        if "" not in faults.values():
+            self.wrong.append(f"no dataset of any run: {faults}")
+        self.published.append((current_attempt(), rows))
+
+    def _fault_of(self, task: EnrichmentTask, rows: list[Row]) -> str:
+        if task.since is None:
+            return "not begun"
+        if [row.text for row in rows] != self.texts:
+            return f"other rows: {[row.text for row in rows]}"
+        return next(filter(None, (self._fault_of_row(task.since, row) for row in rows)), "")
+
+    def _fault_of_row(self, since: float, row: Row) -> str:
+        if (row.status == "invalid") != (row.text not in _ISBNS):
+            return f"{row.text} is {row.status}"
+        if row.status == "invalid":
+            return ""
+        if row.is_reused:
+            return self._fault_of_reused(since, row)
+        if row.status == "not_asked" and self.has_budget:
+            return ""
+        had = {versions.get(row.text) for versions in self._between(since, self.clock.now)}
+        if row.status in ("found", "not_found") and row.version in had:
+            return ""
+        return f"{row.text} is {row.status}, version {row.version}, and the service had {had}"
+
+    def _fault_of_reused(self, since: float, row: Row) -> str:
+        known = {(each.text, each.status, each.version, each.fetched) for _, rows in self.published for each in rows}
+        if not self.reuses or (row.text, row.status, row.version, row.fetched) not in known:
+            return f"{row.text} is in no earlier dataset"
+        too_old = row.fetched is None or row.fetched < since - _REUSE_SECONDS - _ROUNDING_SECONDS
+        return f"{row.text} was fetched too long ago" if too_old and not self.has_budget else ""
+
+    def _between(self, since: float, until: float) -> list[dict[str, int]]:
+        ends = [later.since for later in self.snapshots[1:]] + [float("inf")]
+        return [
+            each.versions
+            for each, end in zip(self.snapshots, ends, strict=True)
+            if end >= since and each.since <= until
+        ]
+
+    def on_end(self, attempt: Attempt) -> None:
+        task = self.tasks[attempt.task]
+        if not attempt.succeeded:
+            return
+        own = [rows for by, rows in self.published if by is attempt]
+        published = own or [rows for _, rows in self.published]
+        assert published, "nothing is published"
+        rows, summary = published[-1], attempt.result
+        figures = {status: sum(row.status == status for row in rows) for status in ("found", "not_found", "invalid")}
+        assert {name: summary[name] for name in figures} == figures, "other figures than those of the dataset"
+        assert summary["rows"] == len(self.texts)
+        assert summary["failed"] == 0
+        fault = self._fault_of(task, rows)
+        assert not fault or attempt in self.outdated, fault
+        task.has_succeeded |= task.latest is attempt
+
+    def check_last(self) -> None:
+        self.faults = []
+        self.max_requests = None
+        for run in (*_RUNS, _RUNS[0]):
+            self.clear(run)
+            attempt = self._start(self.tasks[run])
+            attempt.finish()
+            self._take_away(attempt)
+            assert attempt.succeeded, repr(attempt.outcome)
+        assert self.place.names() == [".d.jsonl.checkpoint", "d.jsonl"], "something is left behind"
+
+    def close(self) -> None:
+        self.place.close()
+
+
+def _record(isbn: str, version: int) -> dict[str, Any]:
+    record: dict[str, Any] = book(isbn, edition=str(version))["book"]
+    return record
+
+
+def _row(values: dict[str, Any]) -> Row:
+    record, fetched = values["book"], values["fetched_at"]
+    return Row(
+        values["input"],
+        values["status"],
+        None if record is None else int(record["edition"]),
+        None if fetched is None else datetime.fromisoformat(fetched).timestamp(),
+        values["reused"],
+    )

@@ -1,0 +1,243 @@
+"""The model of an export."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import json
+from dataclasses import dataclass
+from functools import partial
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import strategies as st
+from hypothesis.stateful import initialize, precondition, rule
+
+from airflow_provider_mediaops.http.client import Client
+from airflow_provider_mediaops.http.retry import RetryPolicy
+from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator
+from airflow_provider_mediaops.video.api import VIDEO_RULES
+from tests.models.attempts import Attempt, current_attempt
+from tests.models.listing_service import ODDITIES, REFUSALS, ListingService, fault_of, record_of
+from tests.models.machine import TaskMachine
+from tests.models.places import DiskPlace, StorePlace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from airflow_provider_mediaops.http.exchange import Request, Response
+    from tests.models.places import ModelPlace
+
+_RUNS = ("today", "tomorrow")
+_NUMBERS = st.integers(0, 9)
+
+
+@dataclass
+class ExportTask:
+    """
+    A task, as Airflow and the model know it.
+
+    :param run: its run.
+    :param clears: how often it was cleared.
+    :param since: the number of the snapshot of the service that its dataset may begin with; None before its first try.
+    :param latest: its latest attempt.
+    :param has_succeeded: whether Airflow knows that its latest attempt has succeeded.
+    :param is_quiet: whether nothing but deaths has disturbed it since.
+    :param interruptions: how many of its attempts have ended otherwise than by success since.
+    """
+
+    run: str
+    clears: int = 0
+    since: int | None = None
+    latest: Attempt | None = None
+    has_succeeded: bool = False
+    is_quiet: bool = True
+    interruptions: int = 0
+
+    def context(self) -> Any:
+        """Return what Airflow gives the task."""
+        fields = {"dag_id": "dag", "run_id": self.run, "task_id": "export", "map_index": -1}
+        return {"ti": SimpleNamespace(**fields, max_tries=2 + self.clears)}
+
+
+class ExportMachine(TaskMachine):
+    """
+    Two runs export the same listing to one destination.
+
+    - Whatever appears at the destination is a whole dataset of one run: each record that the service had all the time
+      while that run listed it, once, in the service's order; no record that it has not had then, and none twice.
+    - An attempt that succeeds returns the figures of such a dataset, which it, or an earlier attempt of its task, has
+      published.
+    - An attempt that nobody disturbs succeeds.
+    - Deaths alone cost a request each, at most.
+    - A cleared task that had succeeded lists anew.
+    - No dataset replaces one of an attempt that began to write later.
+    - In the end the destination and its receipt are left, and nothing else.
+    """
+
+    #: The only place of all examples, if a test wants one.
+    only: type[ModelPlace] | None = None
+
+    @initialize(
+        place=st.sampled_from([DiskPlace, StorePlace]),
+        suffix=st.sampled_from(["jsonl", "csv"]),
+        numbers=st.sets(_NUMBERS, max_size=7),
+        page_size=st.integers(1, 3),
+    )
+    def begin(self, place: type[ModelPlace], suffix: str, numbers: set[int], page_size: int) -> None:
+        self.name = f"d.{suffix}"
+        self.place = (self.only or place)(self.clock)
+        self.place.on_file, self.place.on_lease = self.on_file, self.on_begin
+        self.service = ListingService(page_size, dict.fromkeys(numbers, 0))
+        self.tasks = {run: ExportTask(run) for run in _RUNS}
+        self.client = Client(("https://video.example",), VIDEO_RULES, retry=RetryPolicy(max_attempts=2))
+        #: The attempt and the records of what appeared at the destination, in order.
+        self.published: list[tuple[Attempt, list[tuple[int, int]]]] = []
+        #: When each attempt has begun to write, by the number of the event, and when it has published.
+        self.begun: dict[Attempt, int] = {}
+        self.published_at: dict[Attempt, int] = {}
+        self.events = itertools.count()
+
+    @precondition(lambda self: self.has_room)
+    @rule(run=st.sampled_from(_RUNS), steps=st.integers(0, 60))
+    def start(self, run: str, steps: int) -> None:
+        task = self.tasks[run]
+        if not task.has_succeeded:
+            self.let(self._start(task), steps)
+
+    def _start(self, task: ExportTask) -> Attempt:
+        if task.since is None:
+            task.since = self.service.now
+        attempt = self.launch(
+            Attempt(self.clock, task.run, self.client, self._send, partial(self._export, task.context()))
+        )
+        task.latest = attempt
+        if self.service.faults:
+            self.disturbed.add(attempt)
+            task.is_quiet = False
+        for other in self.tasks.values():
+            # What another run has committed is removed; two attempts of one run both ask.
+            other.is_quiet &= other is task and len(self.running) == 1
+        return attempt
+
+    def _export(self, context: Any) -> dict[str, Any]:
+        operator = ExportSubscriptionsOperator(
+            task_id="export",
+            destination=f"{self.place.folder}/{self.name}",
+            mine=True,
+            page_size=self.service.page_size,
+        )
+        return operator.execute(context)
+
+    @rule(number=_NUMBERS)
+    def change_a_record(self, number: int) -> None:
+        self.service.change(number)
+        self._disquiet()
+
+    @rule(number=_NUMBERS)
+    def remove_a_record(self, number: int) -> None:
+        self.service.remove(number)
+        self._disquiet()
+
+    @rule(wrong=st.sampled_from([*REFUSALS, *ODDITIES]), times=st.integers(1, 4))
+    def break_the_service(self, wrong: str, times: int) -> None:
+        self.service.faults = [wrong] * times
+        self.disturbed |= set(self.running)
+        self._disquiet()
+
+    @rule(run=st.sampled_from(_RUNS))
+    def clear(self, run: str) -> None:
+        task = self.tasks[run]
+        task.clears += 1
+        # An attempt that died while it published may have: then the cleared task lists anew.
+        task.is_quiet = False
+        if task.has_succeeded:
+            self.outdate(run)
+            task.has_succeeded, task.since = False, self.service.now
+            task.is_quiet, task.interruptions = True, 0
+            for tasks in (self.service.cut_short, self.service.shuffled):
+                tasks.discard(run)
+            self.service.served.pop(run, None)
+
+    def _disquiet(self) -> None:
+        for task in self.tasks.values():
+            task.is_quiet = False
+
+    def on_fault(self, attempt: Attempt) -> None:
+        self._disquiet()
+
+    def on_file(self, name: str, content: bytes) -> None:
+        records, attempt = records_in(name, content), current_attempt()
+        faults = {run: self._fault_of(run, records) for run in self.tasks}
+        if "" not in faults.values():
+            self.wrong.append(f"no dataset of any run: {faults}")
+        begun = self.begun.get(attempt)
+        for other, at in self.published_at.items():
+            if begun is not None and other is not attempt and begun < self.begun.get(other, -1) and begun < at:
+                self.wrong.append("it replaces a newer one")
+        self.published.append((attempt, records))
+        self.published_at[attempt] = next(self.events)
+
+    def on_begin(self) -> None:
+        """Note that the current attempt has begun to write."""
+        self.begun[current_attempt()] = next(self.events)
+
+    def _send(self, request: Request) -> Response:
+        if isinstance(self.place, DiskPlace) and current_attempt() not in self.begun:
+            self.on_begin()
+        return self.service.send(request)
+
+    def _fault_of(self, run: str, records: list[tuple[int, int]]) -> str:
+        since, until = self.tasks[run].since, self.service.listed_at.get(run)
+        if since is None or until is None or until < since:
+            return "not listed"
+        return fault_of(
+            records,
+            self.service.snapshots[since : until + 1],
+            complete=run not in self.service.cut_short,
+            in_order=run not in self.service.shuffled,
+        )
+
+    def on_end(self, attempt: Attempt) -> None:
+        task = self.tasks[attempt.task]
+        if attempt.succeeded:
+            self._check_success(task, attempt)
+            task.has_succeeded |= task.latest is attempt
+        else:
+            task.interruptions += 1
+
+    def _check_success(self, task: ExportTask, attempt: Attempt) -> None:
+        own = [records for writer, records in self.published if writer is attempt]
+        published = own or [records for _, records in self.published]
+        assert published, "nothing is published"
+        records, summary = published[-1], attempt.result
+        assert summary["rows"] == len(records), "other figures than those of the dataset"
+        fault = self._fault_of(task.run, records)
+        assert not fault or attempt in self.outdated, fault
+        if task.is_quiet:
+            least = max(1, -(-len(self.service.records) // self.service.page_size))
+            assert self.service.served[task.run] <= least + task.interruptions, "asked again for what was saved"
+
+    def check_last(self) -> None:
+        self.service.faults = []
+        for run in (*_RUNS, _RUNS[0]):
+            task = self.tasks[run]
+            self.clear(run)
+            attempt = self._start(task)
+            attempt.finish()
+            self._take_away(attempt)
+            assert attempt.succeeded, repr(attempt.outcome)
+        assert self.place.names() == sorted([self.name, f".{self.name}.checkpoint"]), "something is left behind"
+
+    def close(self) -> None:
+        self.place.close()
+
+
+def records_in(name: str, content: bytes) -> list[tuple[int, int]]:
+    """Return the records of a dataset."""
+    if name.endswith(".csv"):
+        texts: Iterator[Any] = (row["record"] for row in csv.DictReader(io.StringIO(content.decode())))
+    else:
+        texts = iter(content.splitlines())
+    return [record_of(json.loads(text)) for text in texts]

@@ -1,0 +1,141 @@
+"""The rules that all models of tasks share: attempts advance, fail, die, and time passes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from airflow_provider_mediaops.exceptions import MediaOpsError
+from airflow_provider_mediaops.storage.lease import STALE_AFTER_SECONDS
+from tests.models.attempts import MadeUpClock
+
+if TYPE_CHECKING:
+    from tests.models.attempts import Attempt
+
+#: So many attempts at a time.
+MOST_AT_A_TIME = 3
+_WHICH = st.integers(0, MOST_AT_A_TIME - 1)
+
+
+class TaskMachine(RuleBasedStateMachine):
+    """Attempts at tasks, of which several may run at a time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = MadeUpClock()
+        self.running: list[Attempt] = []
+        #: The attempts that something else than their own death may end.
+        self.disturbed: set[Attempt] = set()
+        #: Whether an attempt that has ended may still hold what it wrote to.
+        self.is_held = False
+        #: The attempts that began before their task was cleared: they may return what was published before.
+        self.outdated: set[Attempt] = set()
+        #: What an attempt was seen to do wrong while it ran.
+        self.wrong: list[str] = []
+
+    @property
+    def has_room(self) -> bool:
+        """Whether another attempt may start."""
+        return len(self.running) < MOST_AT_A_TIME
+
+    def launch(self, attempt: Attempt) -> Attempt:
+        """Count an attempt among those that run; it has not taken a step yet."""
+        self.running.append(attempt)
+        if len(self.running) > 1 or self.is_held:
+            self.disturbed |= set(self.running)
+        return attempt
+
+    @precondition(lambda self: self.running)
+    @rule(which=_WHICH, steps=st.integers(1, 30))
+    def advance(self, which: int, steps: int) -> None:
+        self.let(self._one(which), steps)
+
+    @precondition(lambda self: self.running)
+    @rule(which=_WHICH)
+    def finish(self, which: int) -> None:
+        attempt = self._one(which)
+        attempt.finish()
+        self._take_away(attempt)
+
+    @precondition(lambda self: self.running)
+    @rule(which=_WHICH, steps=st.integers(0, 30), tears=st.booleans())
+    def kill(self, which: int, steps: int, tears: bool) -> None:  # noqa: FBT001
+        attempt = self._one(which)
+        attempt.step(steps)
+        attempt.tears = tears
+        attempt.die()
+        self._take_away(attempt)
+
+    @precondition(lambda self: self.running)
+    @rule(which=_WHICH, steps=st.integers(0, 30), fault=st.sampled_from(["refused", "reply lost"]))
+    def fail_a_step(self, which: int, steps: int, fault: str) -> None:
+        attempt = self._one(which)
+        attempt.step(steps)
+        attempt.fault = fault
+        self.disturbed.add(attempt)
+        self.on_fault(attempt)
+        self.let(attempt, 1)
+
+    @rule(seconds=st.sampled_from([40.0, STALE_AFTER_SECONDS]))
+    def let_time_pass(self, seconds: float) -> None:
+        self.clock.now += seconds
+        if seconds >= STALE_AFTER_SECONDS:
+            self.is_held = False
+
+    @invariant()
+    def nothing_was_seen_to_go_wrong(self) -> None:
+        assert not self.wrong, self.wrong[0]
+
+    def outdate(self, task: str) -> None:
+        """Note that a task is cleared that had succeeded."""
+        self.outdated |= {attempt for attempt in self.running if attempt.task == task}
+
+    def let(self, attempt: Attempt, steps: int) -> None:
+        """Let an attempt take some steps."""
+        attempt.step(steps)
+        if attempt.ended:
+            self._take_away(attempt)
+
+    def _one(self, which: int) -> Attempt:
+        return self.running[which % len(self.running)]
+
+    def _take_away(self, attempt: Attempt) -> None:
+        self.running.remove(attempt)
+        self.nothing_was_seen_to_go_wrong()
+        if isinstance(attempt.outcome, Exception) and not attempt.is_dead:
+            assert isinstance(attempt.outcome, (MediaOpsError, OSError)), repr(attempt.outcome)
+        if not attempt.succeeded:
+            self.is_held = True
+            assert attempt.is_dead or attempt in self.disturbed, f"nobody disturbed it: {attempt.outcome!r}"
+        self.on_end(attempt)
+
+    def on_fault(self, attempt: Attempt) -> None:
+        """Note that a step of an attempt fails."""
+
+    def on_end(self, attempt: Attempt) -> None:
+        """Check how an attempt has ended."""
+
+    def check_last(self) -> None:
+        """Check what comes once all attempts are dead and nothing fails any more."""
+
+    def close(self) -> None:
+        """Remove what the example has left."""
+
+    def teardown(self) -> None:
+        try:
+            while self.running:
+                self.kill_now(self.running[0])
+            self.let_time_pass(STALE_AFTER_SECONDS)
+            self.check_last()
+            self.nothing_was_seen_to_go_wrong()
+        finally:
+            for attempt in self.running:
+                attempt.die()
+            self.close()
+
+    def kill_now(self, attempt: Attempt) -> None:
+        """End an attempt where it stands."""
+        attempt.die()
+        self._take_away(attempt)

@@ -1,0 +1,46 @@
+"""How many examples of a model are tried."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import hypothesis
+from hypothesis.stateful import run_state_machine_as_test
+
+if TYPE_CHECKING:
+    from hypothesis.stateful import RuleBasedStateMachine
+
+_BY_HAND = os.environ.get("MODEL_EXAMPLES")
+
+#: In CI the same examples in each run. ``MODEL_EXAMPLES=50000`` tries so many others.
+SETTINGS = hypothesis.settings(
+    max_examples=int(_BY_HAND or 2_000),
+    derandomize=_BY_HAND is None,
+    database=None,
+    deadline=None,
+    stateful_step_count=16,
+    suppress_health_check=list(hypothesis.HealthCheck),
+)
+# That there is a failure is the point, and not which one is the smallest.
+_UNTIL_ONE_FAILS = hypothesis.settings(
+    SETTINGS, max_examples=2_000, derandomize=True, phases=[hypothesis.Phase.generate], report_multiple_bugs=False
+)
+
+
+def try_examples(machine: type[RuleBasedStateMachine]) -> None:
+    """Try the examples of a model."""
+    run_state_machine_as_test(machine, settings=SETTINGS)
+
+
+def failure_of(machine: type[RuleBasedStateMachine]) -> str:
+    """
+    Return what the first example that fails says, of those that CI tries.
+
+    :returns: the message of its assertion; empty if none fails.
+    """
+    try:
+        run_state_machine_as_test(machine, settings=_UNTIL_ONE_FAILS)
+    except AssertionError as error:
+        return str(error) or "an assertion"
+    return ""

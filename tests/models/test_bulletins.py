@@ -1,0 +1,75 @@
+"""Bulletins against their model, and worlds in which the model fails."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_provider_mediaops.http import client
+from airflow_provider_mediaops.video import at_most_once, bulletin_journal, recorded_delivery
+from airflow_provider_mediaops.video.at_most_once import Delivery
+from airflow_provider_mediaops.video.journal_delivery import JournalDelivery
+from tests.models.bulletin_model import BulletinMachine
+from tests.models.settings import failure_of, try_examples
+
+if TYPE_CHECKING:
+    from airflow_provider_mediaops.http.exchange import Conversation
+
+_DECIDE = at_most_once.decide
+
+
+def test_a_bulletin_is_what_its_model_says() -> None:
+    try_examples(BulletinMachine)
+
+
+class _NeverRaisedError(Exception):
+    """Takes the place of a class of errors that is looked for."""
+
+
+def _nothing(*_: Any) -> None:
+    """Do nothing."""
+
+
+def _intend_after_the_post(delivery: Any, posting: Conversation[Any]) -> Conversation[Any]:
+    activity = yield from posting
+    delivery.intend()
+    delivery.settle(activity)
+    return activity
+
+
+def _decide_without_clears(record: Any, this: Any, **rules: Any) -> Any:
+    return _DECIDE(record, this, **{**rules, "post_again_on_clear": False})
+
+
+_BOTH = (Delivery, JournalDelivery)
+#: Each is a fault of the package, and a part of what the model says about it.
+WORLDS: dict[str, tuple[tuple[object, ...], str, Any, str]] = {
+    "a lost reply is tried again": ((client,), "uncertain", lambda error: error, "posted "),
+    "a lost reply counts as a refusal": (
+        (recorded_delivery,),
+        "UncertainDeliveryError",
+        _NeverRaisedError,
+        "posted ",
+    ),
+    "no intent is written": (_BOTH, "intend", _nothing, ""),
+    "an intent stays after a refusal": (_BOTH, "withdraw", _nothing, "ncertain"),
+    "a post is not written": (_BOTH, "settle", _nothing, "ncertain"),
+    "the intent comes after the post": (
+        (recorded_delivery.RecordedDelivery,),
+        "around",
+        _intend_after_the_post,
+        "posted ",
+    ),
+    "a clear posts nothing": ((at_most_once, bulletin_journal), "decide", _decide_without_clears, "not posted again"),
+}
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_the_model_fails_where(world: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    owners, name, fault, message = WORLDS[world]
+    for owner in owners:
+        monkeypatch.setattr(owner, name, fault)
+    found = failure_of(BulletinMachine)
+    assert found
+    assert message in found

@@ -1,0 +1,68 @@
+"""Exports against their model, and worlds in which the model fails."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_provider_mediaops.operators import dataset_owner
+from airflow_provider_mediaops.storage.dataset import Staging
+from airflow_provider_mediaops.storage.object_store import ObjectStage
+from airflow_provider_mediaops.storage.ownership import Owner
+from airflow_provider_mediaops.video.paging import ListedPage, Listing
+from tests.models.export_model import ExportMachine
+from tests.models.places import DiskPlace, StorePlace
+from tests.models.settings import failure_of, try_examples
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from airflow_provider_mediaops.video.models import SubscriptionPage
+    from tests.models.places import ModelPlace
+
+_COMMIT, _OWNER_OF, _TAKE = Staging.commit, dataset_owner.owner_of, Listing._take  # noqa: SLF001
+
+
+def test_an_export_is_what_its_model_says() -> None:
+    try_examples(ExportMachine)
+
+
+def _commit_the_state_first(staging: Staging, records: Sequence[Mapping[str, Any]], state: Any) -> None:
+    _COMMIT(staging, [], state)
+    _COMMIT(staging, records, state)
+
+
+def _owner_without_clears(*arguments: Any) -> Owner:
+    return replace(_OWNER_OF(*arguments), clears=0)
+
+
+def _take_all(listing: Listing, page: SubscriptionPage) -> ListedPage:
+    return replace(_TAKE(listing, page), fresh=page.items)
+
+
+def _take_any_lease(stage: ObjectStage) -> None:
+    found = stage._objects.read(stage._objects.lease)  # noqa: SLF001
+    stage._version = found.condition  # noqa: SLF001
+    stage._verified = stage._clock()  # noqa: SLF001
+
+
+#: Each is a fault of the package, where it shows, and a part of what the model says about it.
+WORLDS: dict[str, tuple[object, str, Any, type[ModelPlace], str]] = {
+    "a state is saved before its records": (Staging, "commit", _commit_the_state_first, DiskPlace, "lost"),
+    "records that come again are kept": (Listing, "_take", _take_all, StorePlace, "a record twice"),
+    "a run resumes what another has listed": (Owner, "continues", lambda *_: True, DiskPlace, "list"),
+    "a clear is not noticed": (dataset_owner, "owner_of", _owner_without_clears, DiskPlace, "list"),
+    "a lease is not verified": (ObjectStage, "_verify_lease", _take_any_lease, StorePlace, ""),
+}
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_the_model_fails_where(world: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    owner, name, fault, place, message = WORLDS[world]
+    monkeypatch.setattr(owner, name, fault)
+    monkeypatch.setattr(ExportMachine, "only", place)
+    found = failure_of(ExportMachine)
+    assert found
+    assert message in found

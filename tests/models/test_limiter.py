@@ -1,0 +1,63 @@
+"""The limiter against its model, and worlds in which the model fails."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_provider_mediaops.http.rate_limit import stores
+from airflow_provider_mediaops.http.rate_limit.operations import ExhaustQuota, Release, Reserve, SlowDown
+from airflow_provider_mediaops.http.rate_limit.schedule import Granted
+from tests.models.limiter_model import LimiterMachine
+from tests.models.settings import failure_of, try_examples
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from airflow_provider_mediaops.http.rate_limit.schedule import Schedule, Slot
+
+
+def test_the_limiter_is_what_its_model_says() -> None:
+    try_examples(LimiterMachine)
+
+
+def _unchanged(_operation: object, schedule: Schedule, _now: float) -> tuple[Schedule, None]:
+    return schedule, None
+
+
+def _forgets_entries(reserve: Callable[..., tuple[Schedule, Any]]) -> Callable[..., tuple[Schedule, Any]]:
+    """Keep the log without the entry of a permit."""
+
+    def apply(operation: Reserve, schedule: Schedule, now: float) -> tuple[Schedule, Any]:
+        after, answer = reserve(operation, schedule, now)
+        return replace(after, sent=schedule.sent[-1:]), answer
+
+    return apply
+
+
+def _confirm_at_once(
+    _operation: Reserve, schedule: Schedule, now: float, slept: float, _slot: Slot
+) -> tuple[Schedule, Granted]:
+    return replace(schedule, seen=now, sent=(*schedule.sent, slept)), Granted(schedule.epoch, slept)
+
+
+#: Each is a fault of the package, and a part of what the model says about it.
+WORLDS: dict[str, tuple[object, str, Any, str]] = {
+    "a slot is a permit, however late it is confirmed": (Reserve, "_confirm", _confirm_at_once, "permits in"),
+    "permits are not kept": (Reserve, "apply", _forgets_entries(Reserve.apply), "permits in"),
+    "a slot is not returned": (Release, "apply", _unchanged, "nobody waits"),
+    "a cancelled question is not followed up": (stores._Call, "abandon", lambda _self: None, "nobody waits"),  # noqa: SLF001
+    "a pause is not kept": (SlowDown, "apply", _unchanged, "a permit in a pause"),
+    "a quota is not kept": (ExhaustQuota, "apply", _unchanged, "a permit in a pause"),
+}
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_the_model_fails_where(world: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    owner, name, fault, message = WORLDS[world]
+    monkeypatch.setattr(owner, name, fault)
+    found = failure_of(LimiterMachine)
+    assert found
+    assert message in found
