@@ -1,10 +1,11 @@
-"""Starting runs while Airflow's database is locked."""
+"""Asking an Airflow whose database is locked, or which leaves a request unanswered."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import requests
 
 from scripts import local_airflow
 from scripts.local_airflow import LocalAirflow, LocalAirflowError
@@ -61,3 +62,25 @@ def test_a_database_that_stays_locked_is_an_error(
     requests_mock.post(f"{airflow.url}/api/v2/dags/export/dagRuns", [LOCKED])
     with pytest.raises(LocalAirflowError, match="Database error"):
         airflow.trigger("export")
+
+
+@pytest.mark.parametrize("second", [{"json": {}}, {"status_code": 409, "json": {"detail": "exists"}}])
+def test_a_run_whose_start_was_not_answered_is_asked_for_again(
+    airflow: LocalAirflow, requests_mock: Mocker, second: dict[str, Any]
+) -> None:
+    replies: list[dict[str, Any]] = [{"exc": requests.ReadTimeout}, second]
+    posted = requests_mock.post(f"{airflow.url}/api/v2/dags/export/dagRuns", replies)
+    run_id = airflow.trigger("export")
+    assert [request.json()["dag_run_id"] for request in posted.request_history] == [run_id] * 2
+
+
+@pytest.mark.parametrize(
+    ("error", "asked"), [(requests.ReadTimeout, 2), (requests.ConnectTimeout, 1), (requests.ConnectionError, 1)]
+)
+def test_what_is_never_answered_is_an_error(
+    airflow: LocalAirflow, requests_mock: Mocker, error: type[Exception], asked: int
+) -> None:
+    posted = requests_mock.post(f"{airflow.url}/api/v2/dags/export/dagRuns", exc=error)
+    with pytest.raises(LocalAirflowError, match="was not answered"):
+        airflow.trigger("export")
+    assert posted.call_count == asked
