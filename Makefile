@@ -6,7 +6,10 @@
 #                     stores, a browser, several workers and the oldest Airflow; REQUIRE=all (or a list such as
 #                     unit,cluster) turns their skips into failures
 #   make pictures     take the pictures of the documentation anew, with Chromium
+#   make sbom         write the bill of materials (CycloneDX) into dist
 #   make lint, make docs, make links, make unit, make benchmarks, make lock, make clean
+# Parts of make test-all:
+#   make floor, long, faults, models, clusters, floor-stores, system, newcomer, distributed, ratios
 
 PYTHON ?= python3
 KEEP ?=
@@ -27,10 +30,31 @@ OLDEST_PYTHON = $(shell PYENV_VERSION=3.10 python3.10 -c 'import sys; print(sys.
 
 # Coverage slows the tests down, so only the run of all suites measures it.
 COVERAGE = $(if $(filter test-all,$(MAKECMDGOALS)),--cov --cov-report= --cov-fail-under=0)
+# Each suite has a file of its own, since two run at a time.
+unit long faults clusters system: export COVERAGE_FILE = .coverage.$@
 
-.PHONY: help demo test test-all lint docs links unit floor pictures benchmarks lock clean
-.NOTPARALLEL:
+# What `make test-all` adds to `make test`. Those of the first row keep a core busy, those of the second mostly wait.
+BUSY := floor long faults models
+WAITING := clusters floor-stores system newcomer distributed
+
+.PHONY: help demo test test-all lint docs links unit $(BUSY) $(WAITING) ratios pictures benchmarks sbom lock clean
 .DELETE_ON_ERROR:
+
+ifneq ($(filter test test-all,$(MAKECMDGOALS)),)
+# Two at a time, since each keeps one core busy; the unit tests have both for themselves. What each prints stays together.
+MAKEFLAGS += --jobs=2 --output-sync=target
+unit: | lint docs demo
+# Of the suites of each row, one at a time.
+floor clusters: | unit
+long: | floor
+faults: | long
+models: | faults
+floor-stores: | clusters
+system: | floor-stores
+newcomer: | system
+distributed: | newcomer
+ratios: | models distributed
+endif
 
 help:
 	@sed -n 's/^# \{0,1\}//p;/^$$/q' Makefile
@@ -40,7 +64,7 @@ demo: .venv/ready
 	@.venv/bin/python -m scripts.demo $(if $(KEEP),--keep)
 
 # Make builds a target once in each call: "make demo test test-all" repeats nothing.
-test: lint docs unit demo
+test: demo lint docs unit
 
 lint: .venv/ready
 	@echo "== Linters"
@@ -59,26 +83,58 @@ docs: .venv/ready
 links: .venv/ready
 	@.venv/bin/python -m sphinx -q -b linkcheck docs docs/_build/links
 
-# These start no server but those of the checkout (and Redis, where it is installed). Some tests wait, so three processes keep two cores busy.
+# These start no server but those of the checkout (and Redis, where it is installed). Some tests wait, so three processes
+# keep two cores busy; those of the faults wait more.
 unit: .venv/ready
 	@echo "== Unit and contract tests on the newest Airflow"
 	@$(if $(REQUIRE),scripts/install-system-packages)
-	@$(if $(COVERAGE),.venv/bin/coverage erase)
+	@$(if $(COVERAGE),rm -f .coverage .coverage.*)
 	@.venv/bin/$(PYTEST) -n 3 --dist worksteal -m "not long" tests/unit tests/contract $(COVERAGE)
 
+# The long unit tests are about no Airflow.
 floor: .venv-floor/ready
 	@echo "== Unit and contract tests on the oldest Airflow"
-	@.venv-floor/bin/$(PYTEST) -n 3 --dist worksteal tests/unit tests/contract
+	@.venv-floor/bin/$(PYTEST) -n 3 --dist worksteal -m "not long" tests/unit
+	@.venv-floor/bin/$(PYTEST) -n 3 --dist worksteal tests/contract
 
-# Each of these suites starts real servers and gets the machine for itself.
-test-all: test floor
-	@$(if $(REQUIRE),scripts/install-system-packages)
-	@echo "== Long tests, and tests on real servers"
-	@.venv/bin/$(PYTEST) -n 3 --dist worksteal -m long tests/unit tests/contract $(COVERAGE) --cov-append
-	@.venv/bin/$(PYTEST) tests/cluster tests/stores $(COVERAGE) --cov-append
-	@.venv/bin/$(PYTEST) tests/system tests/browser $(COVERAGE) --cov-append
+long: .venv/ready
+	@echo "== Long unit and contract tests"
+	@.venv/bin/$(PYTEST) -n 3 --dist worksteal -m long tests/unit tests/contract $(COVERAGE)
+
+faults: .venv/ready
+	@echo "== Everything at every fault"
+	@.venv/bin/$(PYTEST) -n 5 --dist worksteal tests/faults $(COVERAGE)
+
+models: .venv/ready
+	@echo "== Histories against models"
+	@.venv/bin/$(PYTEST) -n 2 --dist worksteal tests/models
+
+clusters: .venv/ready
+	@echo "== Real search clusters and object stores"
+	@.venv/bin/$(PYTEST) tests/cluster tests/stores $(COVERAGE)
+
+floor-stores: .venv-floor/ready
+	@echo "== A real object store and the oldest Airflow"
+	@.venv-floor/bin/$(PYTEST) tests/stores/test_s3_bulletins.py
+
+system: .venv/ready
+	@echo "== A real Airflow, and Chromium"
+	@.venv/bin/$(PYTEST) tests/system tests/browser $(COVERAGE)
+
+newcomer: .venv/ready
+	@echo "== The first page, line by line"
 	@.venv/bin/$(PYTEST) tests/newcomer
+
+distributed: .venv/ready
+	@echo "== Several workers"
 	@.venv/bin/$(PYTEST) tests/distributed
+
+ratios: .venv/ready
+	@echo "== Processor time beside that of peers"
+	@.venv/bin/python -m tests.benchmarks.ratios
+
+test-all: test $(BUSY) $(WAITING) ratios
+	@.venv/bin/coverage combine --quiet
 	@.venv/bin/coverage report
 
 # Look at each before you commit it. Every run of the browser suite compares the words that they show.
@@ -88,23 +144,29 @@ pictures: .venv/ready
 	@git status --short docs/images
 
 # One after the other: each wants the machine for itself. BENCHMARKS=import_time,export runs only those.
-BENCHMARKS ?= import_time hot_threads detection event_loop triggers rate_limit export enrichment
+BENCHMARKS ?= import_time hot_threads detection event_loop triggers rate_limit export enrichment running_tasks
 COMMA := ,
 benchmarks: .venv-benchmarks/ready
 	@for name in $(subst $(COMMA), ,$(BENCHMARKS)); do \
 		.venv-benchmarks/bin/python -m tests.benchmarks.bench_$$name || exit 1; echo; done
 
+sbom: .venv/ready
+	@.venv/bin/python -m scripts.sbom
+
 # The floor comes with the packages of its own days: a newer pydantic breaks it, and newer ones hide what it lacks.
+# Those with known faults are the exceptions.
 lock: .venv/ready
 	$(LOCK) --all-extras --group dev -o requirements/newest.txt
 	$(LOCK) --extra redis --group benchmarks -c requirements/newest.txt -o requirements/benchmarks.txt
-	$(LOCK) requirements/floor.in --all-extras --group test -o requirements/floor.txt \
+	$(LOCK) requirements/floor.in --all-extras --group test --group stores -o requirements/floor.txt \
 		--exclude-newer 2025-10-01 \
 		--exclude-newer-package apache-airflow-providers-common-compat=2026-12-01 \
-		--exclude-newer-package urllib3=2026-01-01
+		--exclude-newer-package anyio=2026-08-01 \
+		--exclude-newer-package requests=2026-04-01 \
+		--exclude-newer-package urllib3=2026-10-01
 
 clean:
-	rm -rf .venv .venv-floor .venv-benchmarks .demo .cache docs/_build \
+	rm -rf .venv .venv-floor .venv-benchmarks .demo .cache dist docs/_build \
 		.coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache
 
 .venv/ready: pyproject.toml requirements/newest.txt

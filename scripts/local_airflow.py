@@ -300,23 +300,41 @@ class LocalAirflow:
         # read. A busy machine meets that, and Airflow answers it with 500; nothing was changed.
         while _is_locked(reply) and time.monotonic() < deadline:
             time.sleep(POLL_SECONDS)
-            reply = self._send(method, path, request)
-            if method == "POST" and reply.status_code == HTTPStatus.CONFLICT:
-                # The first try has created it after all.
-                return None
+            reply = self._send_again(method, path, request)
         if not reply.ok:
             raise LocalAirflowError(f"{method} {path} was answered {reply.status_code}: {reply.text[:500]}")
         return reply.json()
 
-    def _send(self, method: str, path: str, request: Mapping[str, Any], tries: int = 2) -> requests.Response:
-        self._processes.check()
+    def _send(self, method: str, path: str, request: Mapping[str, Any]) -> requests.Response:
         try:
-            return self._session.request(method, f"{self.url}/{path}", timeout=REQUEST_SECONDS, **request)
+            return self._send_once(method, path, request)
+        except requests.ReadTimeout as error:
+            # Airflow 3.3.2 was seen to leave a request unanswered, a GET of a log and a POST of a connection, and to
+            # answer the next one in milliseconds.
+            if not _is_repeatable(method, path):
+                raise LocalAirflowError(f"{method} {path} was not answered: {error}") from error
+            return self._send_again(method, path, request)
         except requests.RequestException as error:
-            # Airflow 3.3.2 was seen to leave a GET of a log unanswered, and to answer the next one in milliseconds.
-            if method == "GET" and isinstance(error, requests.ReadTimeout) and tries > 1:
-                return self._send(method, path, request, tries - 1)
             raise LocalAirflowError(f"{method} {path} was not answered: {error}") from error
+
+    def _send_again(self, method: str, path: str, request: Mapping[str, Any]) -> requests.Response:
+        try:
+            reply = self._send_once(method, path, request)
+        except requests.RequestException as error:
+            raise LocalAirflowError(f"{method} {path} was not answered, again: {error}") from error
+        if method == "POST" and reply.status_code == HTTPStatus.CONFLICT:
+            # The first try has created it after all.
+            reply.status_code = HTTPStatus.OK
+        return reply
+
+    def _send_once(self, method: str, path: str, request: Mapping[str, Any]) -> requests.Response:
+        self._processes.check()
+        return self._session.request(method, f"{self.url}/{path}", timeout=REQUEST_SECONDS, **request)
+
+
+def _is_repeatable(method: str, path: str) -> bool:
+    """Tell whether a request does the same if it is sent twice: what these create has its name from us."""
+    return method != "POST" or path.endswith(("/connections", "/dagRuns"))
 
 
 def _is_locked(reply: requests.Response) -> bool:
