@@ -6,24 +6,40 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-SECONDS = 600
+SECONDS = 1200
+_ROOT = Path(__file__).parents[2]
 
 
 def run(*arguments: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     """Run this Python with these arguments, in the environment of the test and these variables."""
     return subprocess.run(
         [sys.executable, *arguments],
+        cwd=_ROOT,
         env={**os.environ, **(env or {})},
         capture_output=True,
         text=True,
         timeout=SECONDS,
         check=False,
     )
+
+
+def printed_by(module: str, *arguments: str, home: Path) -> Any:
+    """
+    Run a program of the tests, and return the plain values that it prints.
+
+    :param module: its module.
+    :param arguments: its arguments.
+    :param home: the folder of its Airflow.
+    """
+    done = run("-m", module, *arguments, env={"AIRFLOW_HOME": str(home)})
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout)
 
 
 def result_of(script: str, *, env: Mapping[str, str] | None = None) -> Any:

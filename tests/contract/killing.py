@@ -20,7 +20,6 @@ import json
 import os
 import signal
 import socket
-import subprocess
 import sys
 import threading
 from dataclasses import dataclass
@@ -31,13 +30,13 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.storage.local import LocalStage
+from airflow_provider_mediaops.storage.object_store import ObjectStage
+from tests.contract.fresh_python import printed_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
 
-_ROOT = Path(__file__).parents[2]
-_PROGRAM_SECONDS = 1200
 _ATTEMPT_SECONDS = 240
 _FILE_CALLS = {"write", "pwrite", "truncate", "ftruncate", "fsync", "fdatasync", "rename", "replace", "link", "unlink"}
 # How many requests the forks have sent; they share it.
@@ -45,6 +44,8 @@ _SENT = RawValue("Q", 0)
 _SOCKET_CALLS = {"connect", "send", "sendall", "sendmsg"}
 # One of these sends a request: the first from a thread, the other from an event loop.
 _REQUEST_CALLS = {"sendall", "send"}
+# With one of these, a publication begins.
+_PUBLISH = (LocalStage.publish.__code__, ObjectStage.publish.__code__)
 
 
 @dataclass(frozen=True)
@@ -76,17 +77,8 @@ def carry_out(program: str, practice: str, base: str, folder: Path, name: str) -
         ``undisturbed`` run.
     """
     folder.mkdir()
-    done = subprocess.run(
-        [sys.executable, "-m", program, practice, base, str(folder), name],
-        cwd=_ROOT,
-        env={**os.environ, "AIRFLOW_HOME": str(folder.parent / "airflow")},
-        capture_output=True,
-        text=True,
-        timeout=_PROGRAM_SECONDS,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    happened: dict[str, Any] = json.loads(done.stdout)
+    arguments = practice, base, str(folder), name
+    happened: dict[str, Any] = printed_by(program, *arguments, home=folder.parent / "airflow")
     return happened
 
 
@@ -99,7 +91,7 @@ def run_program(work: Work) -> None:
     kinds, practice_folder = ("jsonl", "csv"), folder / "practice"
     deaths = {kind: _die_at_each_step(work.part, practice_folder, f"part.{kind}") for kind in kinds}
     publishing = {
-        kind: _die_at_each_step(work.part, practice_folder / "publication", f"part.{kind}", _Steps.of_publication)
+        kind: _die_at_each_step(work.part, practice_folder / "publication", f"part.{kind}", Steps.of_publication)
         for kind in kinds
     }
     work.connect(base)
@@ -118,7 +110,7 @@ def run_program(work: Work) -> None:
 
 
 def _die_at_each_step(
-    part: Callable[[Path, Path], None], folder: Path, name: str, steps: Callable[[int | None], _Steps] | None = None
+    part: Callable[[Path, Path], None], folder: Path, name: str, steps: Callable[[int | None], Steps] | None = None
 ) -> list[tuple[bool, int, int]]:
     """
     Return what followed a death at each step.
@@ -138,7 +130,7 @@ def _die_at_each_step(
         own = folder / name / str(len(deaths))
         attempt = partial(part, own / name, summary)
         _sent_since_last()
-        if not _is_killed(attempt, (steps or _Steps)(len(deaths) + 1)):
+        if not is_killed(attempt, (steps or Steps)(len(deaths) + 1)):
             return deaths
         first = _sent_since_last()
         _live(attempt)
@@ -159,15 +151,21 @@ def _content(folder: Path) -> tuple[dict[str, bytes], set[str]]:
 
 def _die_ever_later(attempt: Callable[[], None]) -> int:
     """Return how many attempts were killed, each one step later than the one before, until one got to the end."""
-    return next(kills for kills in itertools.count() if not _is_killed(attempt, _Steps(kills + 1)))
+    return next(kills for kills in itertools.count() if not is_killed(attempt, Steps(kills + 1)))
 
 
 def _live(attempt: Callable[[], None]) -> None:
-    assert not _is_killed(attempt, _Steps(None))
+    assert not is_killed(attempt, Steps(None))
 
 
-def _is_killed(attempt: Callable[[], None], steps: _Steps) -> bool:
-    """Run an attempt in a fork; return whether it has got to the step at which it is to die."""
+def is_killed(attempt: Callable[[], None], steps: Steps) -> bool:
+    """
+    Run an attempt in a fork.
+
+    :param attempt: the attempt.
+    :param steps: the step at which it is to die, and from where it counts.
+    :returns: whether it has got to that step.
+    """
     child = os.fork()
     if child == 0:
         status = 1
@@ -184,7 +182,7 @@ def _is_killed(attempt: Callable[[], None], steps: _Steps) -> bool:
     return code != 0
 
 
-class _Steps:
+class Steps:
     """
     Count the steps of this process, in all its threads, and kill it right before one of them.
 
@@ -199,7 +197,7 @@ class _Steps:
         self._lock = threading.Lock()
 
     @classmethod
-    def of_publication(cls, last: int | None) -> _Steps:
+    def of_publication(cls, last: int | None) -> Steps:
         """Count from the beginning of the publication on."""
         return cls(last, begun=False)
 
@@ -212,8 +210,8 @@ class _Steps:
         sys.setprofile(self._profile)
 
     def _profile(self, frame: FrameType, event: str, call: Any) -> None:
-        if event == "call" and frame.f_code is LocalStage.publish.__code__:
-            self._begun = True
+        if event == "call" and not self._begun:
+            self._begun = any(frame.f_code is code for code in _PUBLISH)
         if event == "c_call" and _is_step(call):
             with self._lock:
                 self._done += self._begun

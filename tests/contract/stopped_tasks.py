@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import time
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast
 
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
+from airflow_provider_mediaops.operators.cluster_digest import HotThreadsDigestOperator
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator, PostBulletinOperator
 from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
 from airflow_provider_mediaops.sensors.books import BookSensor
 from airflow_provider_mediaops.sensors.cluster import ClusterCpuSensor
 from airflow_provider_mediaops.sensors.video import SubscriptionSensor
+from tests.unit.cluster.digest.captured_days import MONDAY, SEARCH, hot, text_at, write_capture
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from airflow.sdk import BaseOperator
 
+    from airflow_provider_mediaops.cluster.digest.source import FoundCapture
+
 ISBNS = sample_isbns(12)
+#: How many captures a digest has, how many it saves at a time, and within which of them it is stopped.
+CAPTURES, CAPTURES_PER_COMMIT, STOPPED_AT = 7, 2, 4
 _LONG_SECONDS = 200.0
 
 
@@ -27,8 +34,13 @@ def make(name: str, folder: Path) -> BaseOperator:
     operator, _, phase = name.partition(": ")
     if phase == "publishing":
         _publish_slowly(folder)
+    if operator == "digest":
+        _write_captures(folder / "captures")
+    if phase == "reading captures":
+        _read_slowly(folder)
     kinds: dict[str, tuple[type[BaseOperator], dict[str, Any]]] = {
         "bulletin": (PostBulletinOperator, {"text": "Hi"}),
+        "bulletin with a journal": (PostBulletinOperator, {"text": "Hi", "journal": str(folder / "journal")}),
         "export": (
             ExportSubscriptionsOperator,
             {"destination": str(folder / "subscriptions.jsonl"), "mine": True},
@@ -36,6 +48,10 @@ def make(name: str, folder: Path) -> BaseOperator:
         "capture": (
             CaptureHotThreadsOperator,
             {"destination": str(folder / "capture.txt"), "interval": "10ms", **_of_capture(phase)},
+        ),
+        "digest": (
+            HotThreadsDigestOperator,
+            {"source": str(folder / "captures"), "destination": str(folder / "digest.html")},
         ),
         "enrichment": (EnrichIsbnsOperator, {"destination": str(folder / "books.jsonl"), "isbns": ISBNS}),
         "subscription sensor": (SubscriptionSensor, {"mine": True, "for_channel_ids": "UC-nobody"}),
@@ -63,10 +79,37 @@ def _publish_slowly(folder: Path) -> None:
     publish: Any = Dataset._publish  # noqa: SLF001 there is no public name of this moment
 
     def slowly(self: Dataset, *arguments: Any) -> Any:
-        (folder / "publishing").touch()
-        deadline = time.monotonic() + _LONG_SECONDS
-        while not (folder / "go on").exists() and time.monotonic() < deadline:
-            time.sleep(0.01)
+        _wait_at(folder, "publishing")
         return publish(self, *arguments)
 
     cast("Any", Dataset)._publish = slowly  # noqa: SLF001
+
+
+def _read_slowly(folder: Path) -> None:
+    """Let a digest save a few captures at a time, and one capture last until the test allows it to go on."""
+    from airflow_provider_mediaops.cluster.digest import attempt
+
+    read, done = cast("Any", attempt).read_capture, 0
+
+    def slowly(capture: FoundCapture, *others: Any) -> Any:
+        nonlocal done
+        done += 1
+        if done == STOPPED_AT:
+            _wait_at(folder, "reading captures")
+        return read(capture, *others)
+
+    for name, value in {"read_capture": slowly, "CAPTURES_PER_COMMIT": CAPTURES_PER_COMMIT}.items():
+        setattr(attempt, name, value)
+
+
+def _wait_at(folder: Path, phase: str) -> None:
+    (folder / phase).touch()
+    deadline = time.monotonic() + _LONG_SECONDS
+    while not (folder / "go on").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
+def _write_captures(folder: Path) -> None:
+    for number in range(CAPTURES):
+        at = MONDAY + timedelta(hours=number)
+        write_capture(folder, at, text_at(at, hot("data-1", "search", 50, SEARCH)))

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
+from airflow_provider_mediaops.operators.cluster_digest import HotThreadsDigestOperator
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator, PostBulletinOperator
 from airflow_provider_mediaops.sensors.books import BookSensor
 from airflow_provider_mediaops.sensors.cluster import ClusterCpuSensor
 from airflow_provider_mediaops.sensors.video import SubscriptionSensor
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from airflow.sdk import BaseOperator
 
 OUTPUT = "memory://contract"
+#: A folder of reports that clusters sent.
+REPORTS = str(Path(__file__).parents[1] / "data" / "hot_threads")
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class Task:
 
     :param kind: its class.
     :param arguments: how it is made.
-    :param connection: the name of the argument that names its connection.
+    :param connection: the name of the argument that names its connection; empty if it has none.
     :param mapped: what it may be mapped over, which the sandbox answers.
     :param instead: an argument, and the other one whose place it takes.
     """
@@ -75,6 +77,12 @@ OPERATORS = [
         },
         "cluster_conn_id",
         {"nodes": ["sandbox-1", "sandbox-2"]},
+    ),
+    Task(
+        HotThreadsDigestOperator,
+        {"destination": f"{OUTPUT}/digest.html", "source": REPORTS},
+        "",
+        {"source": [REPORTS, [f"{REPORTS}/*-cpu.txt"]]},
     ),
     Task(
         EnrichIsbnsOperator,

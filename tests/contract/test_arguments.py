@@ -18,6 +18,7 @@ from airflow_provider_mediaops.hooks.base import ServiceHook
 from airflow_provider_mediaops.hooks.cluster import HotThreadsArguments, SearchClusterHook
 from airflow_provider_mediaops.notifications import CaptureHotThreadsNotifier, PostBulletinNotifier
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
+from airflow_provider_mediaops.operators.video import PostBulletinOperator
 from airflow_provider_mediaops.sensors.base import ServiceSensor
 from airflow_provider_mediaops.sensors.cluster import ClusterCpuSensor
 from airflow_provider_mediaops.triggers.cluster import HighCpuTrigger
@@ -67,10 +68,13 @@ class Kind:
         return self.cls(**arguments)
 
 
+# One of them alone is refused.
+KEPT_IN_A_JOURNAL = {"journal": f"{OUTPUT}/bulletins", "once_per": "2026-11-23"}
 KINDS = [
-    *(Kind(task.kind, task.arguments, task.instead) for task in TASKS),
+    *(Kind(task.kind, task.arguments, task.instead) for task in TASKS if task.kind is not PostBulletinOperator),
+    Kind(PostBulletinOperator, {"text": "New in the catalogue", **KEPT_IN_A_JOURNAL}),
     Kind(CaptureHotThreadsNotifier, {"destination": f"{OUTPUT}/failure.txt"}),
-    Kind(PostBulletinNotifier, {"text": "It failed"}),
+    Kind(PostBulletinNotifier, {"text": "It failed", **KEPT_IN_A_JOURNAL}),
 ]
 TEMPLATED = [(kind, name) for kind in KINDS for name in sorted(kind.fields)]
 TEXTS = [

@@ -6,6 +6,7 @@ import json
 import re
 import runpy
 import sys
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
 from airflow_provider_mediaops.sandbox.server import SandboxServer
 from scripts import shown_code
 from tests.contract import dag_runs
+from tests.unit.cluster.digest.captured_days import MONDAY, write_two_weeks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,7 +38,9 @@ TASKS = {
     "capture": ["capture"],
     "capture_notifier": ["enrich"],
     "cpu_sensor": ["wait", "names", "post"],
+    "hot_threads_digest": ["digest"],
     "enrichment_alert": ["enrich", "check"],
+    "running_tasks": ["capture"],
     "subscription_sensor": ["wait", "post"],
     "subscriptions": ["wait", "export", "post"],
 }
@@ -114,9 +118,28 @@ def test_a_row_of_an_enrichment_and_the_record_of_a_sensor_are_those_that_are_sh
     EnrichIsbnsOperator(task_id="enrich", source=str(source), destination=str(file)).execute({})
     record = BookSensor(task_id="wait", isbn="978-0-14-044913-6").execute({})
 
-    assert json.loads(file.read_text()) == shown
+    row = json.loads(file.read_text())
+    assert list(row) == list(shown)
+    assert len(row["fetched_at"]) == len(shown["fetched_at"])
+    assert {**row, "fetched_at": shown["fetched_at"]} == shown
     assert record == json.loads((SNIPPETS / "book_sensor_result.json").read_text())
     assert sandbox.state.requests
+
+
+def test_the_result_of_a_digest_is_the_one_that_is_shown(tmp_path: Path) -> None:
+    from airflow_provider_mediaops.operators.cluster_digest import HotThreadsDigestOperator
+
+    write_two_weeks(tmp_path / "hot_threads")
+    destination = tmp_path / "weeks" / "2026-11-23.html"
+    since, until = MONDAY, MONDAY + timedelta(days=7)
+    source = str(tmp_path / "hot_threads")
+    made = HotThreadsDigestOperator(
+        task_id="digest", source=source, since=since, until=until, destination=str(destination)
+    )
+    shown = (SNIPPETS / "hot_threads_digest_result.json").read_text()
+    for folder in ("s3://aws_default@reports", "s3://reports"):
+        shown = shown.replace(folder, str(tmp_path))
+    assert made.execute({}) == json.loads(shown)
 
 
 def test_a_check_of_the_result_raises_if_many_have_no_record() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import re
+from datetime import timedelta
 from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin
@@ -19,6 +20,7 @@ from airflow_provider_mediaops.enrichment.checkpoint import ENRICHED
 from airflow_provider_mediaops.notifications import CaptureHotThreadsNotifier, PostBulletinNotifier
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
+from airflow_provider_mediaops.operators.cluster_digest import HotThreadsDigestOperator
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator, PostBulletinOperator
 from airflow_provider_mediaops.sensors.base import ServiceSensor
 from airflow_provider_mediaops.sensors.books import BookSensor
@@ -36,6 +38,7 @@ CLASSES: dict[str, Any] = {
     "post_bulletin": PostBulletinOperator,
     "export_subscriptions": ExportSubscriptionsOperator,
     "capture_hot_threads": CaptureHotThreadsOperator,
+    "hot_threads_digest": HotThreadsDigestOperator,
     "enrich_isbns": EnrichIsbnsOperator,
     "subscription_sensor": SubscriptionSensor,
     "cpu_sensor": ClusterCpuSensor,
@@ -51,6 +54,9 @@ SHOWN: dict[tuple[str, str], tuple[str, tuple[str | int, ...]]] = {
     ("capture_hot_threads", FIELDS): ("capture_result", ()),
     ("capture_hot_threads", "| field of `cpu` | type | meaning |"): ("capture_result", ("cpu", 0)),
     ("capture_hot_threads", "| field of `hottest` | type | meaning |"): ("capture_result", ("hottest", 0)),
+    ("hot_threads_digest", FIELDS): ("hot_threads_digest_result", ()),
+    ("hot_threads_digest", "| field of `frames` | type | meaning |"): ("hot_threads_digest_result", ("frames", 0)),
+    ("hot_threads_digest", "| field of `tasks` | type | meaning |"): ("hot_threads_digest_result", ("tasks", 0)),
     ("enrich_isbns", FIELDS): ("enrichment_result", ()),
     ("enrich_isbns", "| field of a row | type | meaning |"): ("enrichment_row", ()),
     ("subscription_sensor", FIELDS): ("subscription_sensor_result", ()),
@@ -64,6 +70,9 @@ RESULTS: dict[tuple[str, str], Any] = {
     ("capture_hot_threads", FIELDS): results.CaptureSummary,
     ("capture_hot_threads", "| field of `cpu` | type | meaning |"): results.NodeReading,
     ("capture_hot_threads", "| field of `hottest` | type | meaning |"): results.HotThreadSummary,
+    ("hot_threads_digest", FIELDS): results.HotThreadsDigest,
+    ("hot_threads_digest", "| field of `frames` | type | meaning |"): results.RecurringFrame,
+    ("hot_threads_digest", "| field of `tasks` | type | meaning |"): results.RecurringTasks,
     ("enrich_isbns", FIELDS): results.EnrichmentSummary,
     ("subscription_sensor", FIELDS): results.FoundSubscription,
     ("cpu_sensor", FIELDS): results.HotNodeReading,
@@ -114,7 +123,7 @@ def parameters_of(cls: Any) -> dict[str, Any]:
 
 
 def template_fields_of(cls: Any) -> set[str]:
-    connection = next(name for name in parameters_of(cls) if name.endswith("_conn_id"))
+    connection = next((name for name in parameters_of(cls) if name.endswith("_conn_id")), "")
     return {connection if field == "conn_id" else field for field in getattr(cls, "template_fields", ())}
 
 
@@ -155,9 +164,9 @@ def shown_as(default: Any, *, alternatives: bool) -> set[str]:
         return said | settings | {own_place}
     if isinstance(default, tuple):
         return {"all", ", ".join(f"`{each}`" for each in default)}
-    if isinstance(default, float):
-        return {f"`{default:g}`"}
-    return {f"`{default}`"}
+    if isinstance(default, timedelta):
+        default = f"timedelta(days={default.days})"
+    return {f"`{default:g}`" if isinstance(default, float) else f"`{default}`"}
 
 
 @pytest.mark.parametrize(("name", "head"), SHOWN)

@@ -60,6 +60,7 @@ PARSED_WITH = {
         ".hooks.threads",
         ".http",
         ".http.stopping",
+        ".iso_times",
         ".notifications",
         ".operators",
         ".sensors",

@@ -22,6 +22,7 @@ from airflow_provider_mediaops.sandbox.state import Settings
 from scripts import shown_code
 from tests.contract import dag_runs
 from tests.contract.mail_server import MailServer
+from tests.contract.page_tables import sections, table
 from tests.system.running import wait_for
 
 if TYPE_CHECKING:
@@ -86,22 +87,38 @@ def connect(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Connect:
     return to
 
 
-def test_a_nightly_export_says_what_has_changed(recipes: Recipes, connect: Connect) -> None:
+def test_a_nightly_export_says_what_is_new_and_sleeps_if_nothing_has_changed(
+    recipes: Recipes, connect: Connect
+) -> None:
     recipe = recipes("nightly_export")
-    for night, subscriptions in enumerate((20, 23, 21)):
+    tasks, bulletins = [], []
+    for night, subscriptions in enumerate((20, 23, 23, 21)):
         with SandboxServer(settings=Settings(subscriptions=subscriptions)) as server:
             connect(server)
-            run = recipe.run(NIGHT + timedelta(days=night))
-        assert run.state == "success"
+            tasks.append(recipe.run(NIGHT + timedelta(days=night)).tasks)
+            bulletins += [posted["snippet"]["description"] for posted in server.state.bulletins]
 
-    changes = {name: json.loads(path.read_text()) for name, path in recipe.files().items() if "changes" in name}
-    assert {name: (len(each["added"]), len(each["removed"])) for name, each in changes.items()} == {
-        "2026-03-01/changes.json": (20, 0),
-        "2026-03-02/changes.json": (3, 0),
-        "2026-03-03/changes.json": (0, 2),
+    # On the first night all are new, on the third nothing has changed, and on the fourth nothing is new.
+    assert [[each["export"], each["post"] == "success"] for each in tasks] == [
+        ["success", False],
+        ["success", True],
+        ["skipped", False],
+        ["success", False],
+    ]
+    files = recipe.files()
+    changes = {
+        name: [json.loads(line) for line in files[name].read_text().splitlines()]
+        for name in files
+        if name.startswith("changes")
     }
-    assert run.values["what_changed"] == {"added": 0, "removed": 2}
-    assert all(channel.startswith("UCtopic-") for channel in changes["2026-03-03/changes.json"]["removed"])
+    assert {name: [row["change"] for row in rows] for name, rows in changes.items()} == {
+        "changes/2026-03-01.jsonl": ["added"] * 20,
+        "changes/2026-03-02.jsonl": ["added"] * 3,
+        "changes/2026-03-03.jsonl": [],
+        "changes/2026-03-04.jsonl": ["removed"] * 2,
+    }
+    titles = [row["after"]["snippet"]["title"] for row in changes["changes/2026-03-02.jsonl"]]
+    assert bulletins == [f"New: {', '.join(titles)}."]
 
 
 def test_a_long_list_takes_several_days_of_quota(recipes: Recipes, connect: Connect) -> None:
@@ -197,6 +214,32 @@ def test_nodes_that_are_busy_or_missing_are_not_calm(
     assert run.tasks["all_calm"] == "failed"
 
 
+def test_the_hot_threads_of_a_week_are_posted_on_monday(recipes: Recipes, sandbox: SandboxServer) -> None:
+    recipe = recipes("hot_threads_week")
+    dags = dag_runs.dags_of(RECIPES / f"{recipe.name}.py")
+    conf = {"folder": recipe.folder.as_uri(), "sustained_for": 0}
+    now = datetime.now(timezone.utc)
+    for minutes in (20, 10):
+        run = dag_runs.run(
+            dags["hot_threads_every_ten_minutes"], run_after=now - timedelta(minutes=minutes), run_conf=conf
+        )
+        assert run.tasks == {"capture": "success"}
+    sandbox.state.cluster.pin(CpuPin(node="sandbox-2", percent=97))
+    assert dag_runs.run(dags["hot_threads_at_spikes"], run_after=now, run_conf=conf).tasks == {"capture": "success"}
+    # Captures have the time of the clock, and the machine may be slow.
+    monday = now + timedelta(days=1)
+    run = recipe.run(at=monday)
+
+    assert run.tasks == {"digest": "success", "post": "success"}
+    result = run.values["digest"]
+    assert result["series"] == {"scheduled": 2, "spike": 1, "unknown": 0}
+    [posted] = sandbox.state.bulletins
+    assert posted["snippet"]["description"] == result["headline"]
+    assert " of 2 scheduled captures" in result["headline"]
+    assert " in 1 of 1 captures at spikes" in result["headline"]
+    assert f"weeks/{monday:%Y-%m-%d}.html" in recipe.files()
+
+
 def test_a_digest_names_what_is_new(recipes: Recipes, sandbox: SandboxServer) -> None:
     recipe = recipes("weekly_digest")
     # The subscriptions of the sandbox are some years old.
@@ -219,6 +262,27 @@ def test_a_week_without_news_posts_nothing(recipes: Recipes, sandbox: SandboxSer
     assert sandbox.state.bulletins == []
 
 
+def test_the_runs_of_a_day_post_once(recipes: Recipes, sandbox: SandboxServer) -> None:
+    recipe = recipes("bulletin_of_the_day")
+    runs = [recipe.run(NIGHT + timedelta(hours=hours)) for hours in (0, 6, 24)]
+
+    assert [run.state for run in runs] == ["success"] * 3
+    texts = [bulletin["snippet"]["description"] for bulletin in sandbox.state.bulletins]
+    assert texts == ["120 channels on 2026-03-01.", "120 channels on 2026-03-02."]
+    posted = [run.values["post"]["id"] for run in runs]
+    assert posted[0] == posted[1] != posted[2]
+
+
+def test_the_tasks_that_fail_on_a_day_post_once(recipes: Recipes, sandbox: SandboxServer) -> None:
+    recipe = recipes("bulletin_of_the_day")
+    sandbox.state.faults.arm(StatusFault(service="video", status=403, path="subscriptions", count=2))
+    runs = [recipe.run(NIGHT + timedelta(hours=hours)) for hours in (0, 6)]
+
+    assert [run.tasks["export"] for run in runs] == ["failed", "failed"]
+    texts = [bulletin["snippet"]["description"] for bulletin in sandbox.state.bulletins]
+    assert texts == ["The catalogue is late today."]
+
+
 @pytest.mark.parametrize(("needed", "state"), [(500, "success"), (501, "skipped")])
 def test_a_list_waits_for_its_quota(recipes: Recipes, connect: Connect, needed: int, state: str) -> None:
     recipe = recipes("spend_quota_wisely")
@@ -233,6 +297,23 @@ def test_a_list_waits_for_its_quota(recipes: Recipes, connect: Connect, needed: 
         run = recipe.run(source=source.as_uri(), needed=needed, keep=left - 1 - 500)
 
     assert run.tasks == {"quota_is_left": state, "enrich": state}
+
+
+def test_a_catalogue_is_filled_and_kept_fresh_within_the_requests_of_a_day(recipes: Recipes, connect: Connect) -> None:
+    recipe = recipes("fresh_catalogue")
+    isbns = sample_isbns(5)
+    recipe.folder.mkdir()
+    source, catalogue = recipe.folder / "stock.csv", recipe.folder / "books.parquet"
+    source.write_text("isbn,shelf\n" + "".join(f"{isbn},{row}\n" for row, isbn in enumerate(isbns)))
+    params: dict[str, Any] = {"source": source.as_uri(), "catalogue": catalogue.as_uri(), "requests": 3}
+    with SandboxServer() as server:
+        connect(server)
+        days = [recipe.run(NIGHT + timedelta(days=day), **params).values["enrich"] for day in range(3)]
+        asked = [request.path.rsplit("/", 1)[-1] for request in server.state.requests]
+
+    names = ("found", "reused", "not_asked", "requests")
+    assert [tuple(day[name] for name in names) for day in days] == [(3, 0, 2, 3), (5, 3, 0, 2), (5, 5, 0, 0)]
+    assert sorted(asked) == sorted(isbns)
 
 
 def test_a_channel_that_fails_stops_no_other(recipes: Recipes, sandbox: SandboxServer) -> None:
@@ -268,4 +349,10 @@ def test_each_recipe_is_run_and_shown() -> None:
     # One recipe is an example that `make demo` runs, too; and one block is a test.
     others = {"example_dags/example_hot_nodes.py", "docs/recipes/testing/test_my_dag.py"}
     assert set(shown) == {f"docs/recipes/{name}.py" for name in names} | others
-    assert len(names) == 9
+    assert len(names) == 12
+
+
+def test_the_table_of_recipes_names_each_of_them_in_order() -> None:
+    page = (ROOT / "docs" / "recipes.md").read_text()
+    recipes = [title for title, text in sections(page).items() if title != "Test your own DAG"]
+    assert [row["recipe"].partition("](")[0].lstrip("[") for row in table(page)] == recipes

@@ -48,7 +48,8 @@ def test_a_mapped_task_runs_once_for_each_value(task: Task, tmp_path: Path) -> N
         rest["destination"] = rest["destination"].replace(
             tmp_path.as_uri(), f"{tmp_path.as_uri()}/{{{{ ti.map_index }}}}"
         )
-    rest[task.connection] = f"{{{{ 'mediaops' }}}}_{task.connection.removesuffix('_conn_id')}_default"
+    if task.connection:
+        rest[task.connection] = f"{{{{ 'mediaops' }}}}_{task.connection.removesuffix('_conn_id')}_default"
     with DAG("maps", schedule=None) as dag:
         given = GiveList(task_id="give", values=values)
         task.kind.partial(task_id="task", **rest).expand(**{name: given.output})

@@ -19,8 +19,15 @@ from tests.contract.page_tables import sections, table
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "troubleshooting.md").read_text()
 PACKAGE = ROOT / "airflow_provider_mediaops"
-# The base class, and the replies that the rule of 404s decides on: users meet its verdict.
-NOT_RAISED = {"MediaOpsError", "DoubtfulNotFoundError", "ForeignNotFoundError", "WebPageNotFoundError"}
+# The base class; the replies that the rule of 404s decides on: users meet its verdict; and what ends the requests of a
+# list, whose rows say so.
+NOT_RAISED = {
+    "MediaOpsError",
+    "DoubtfulNotFoundError",
+    "ForeignNotFoundError",
+    "WebPageNotFoundError",
+    "RequestsSpentError",
+}
 MESSAGES = {title: text for title, text in sections(PAGE).items() if "| error | message |" in text}
 
 
