@@ -8,6 +8,9 @@ from typing import Any
 # A larger figure is a fault, and may not fit a float.
 _LARGEST = 1e9
 
+#: Figures of a cluster are lower; anything from here on is a fault. A task may have run for weeks, in nanoseconds.
+HIGHEST_FIGURE = 1e15
+
 
 def number_of(value: object, largest: float = _LARGEST) -> float | None:
     """

@@ -82,7 +82,7 @@ class RecurringTasks(TypedDict):
     :param opaque_id: the ``X-Opaque-Id`` that the client sent; None if there is none.
     :param index: the index; None if it is unknown.
     :param captures: the number of captures during which it ran.
-    :param of: the number of captures that say which tasks ran.
+    :param of: the number of captures that saw a task.
     :param cpu_ms: the sum of its CPU in milliseconds; 0 if no cluster says.
     :param longest_ms: the longest time that one of its tasks had existed, in milliseconds.
     """

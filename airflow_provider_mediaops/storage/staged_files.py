@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import secrets
 from contextlib import suppress
 from dataclasses import dataclass
-from dataclasses import replace as replaced
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _RANDOM_BYTES = 8
 # The end of the name of a staged companion.
-_KIND = ".companion"
+_SUFFIX = ".companion"
 
 
 def identity_of(file: Path) -> str:
@@ -80,7 +80,7 @@ class StagedCompanion:
         """
         with naming_path(companion.path, "written"):
             target = target_of(path_of(companion.path))
-        return cls(target.with_name(beside(target.name, f"{secrets.token_hex(_RANDOM_BYTES)}{_KIND}")), target)
+        return cls(target.with_name(beside(target.name, f"{secrets.token_hex(_RANDOM_BYTES)}{_SUFFIX}")), target)
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, str]) -> StagedCompanion:
@@ -92,8 +92,8 @@ class StagedCompanion:
         :raises ValueError: if the staged file is not beside its path, under the name that such a file has.
         """
         staged, target = Path(fields["staged"]), Path(fields["target"])
-        token = staged.name[-len(f"{'0' * 2 * _RANDOM_BYTES}{_KIND}") : -len(_KIND)]
-        if staged != target.with_name(beside(target.name, f"{token}{_KIND}")) or not target.is_absolute():
+        token = staged.name[-len(f"{'0' * 2 * _RANDOM_BYTES}{_SUFFIX}") : -len(_SUFFIX)]
+        if staged != target.with_name(beside(target.name, f"{token}{_SUFFIX}")) or not target.is_absolute():
             raise ValueError("no staged companion")
         return cls(staged, target, fields["identity"])
 
@@ -115,7 +115,7 @@ class StagedCompanion:
                 companion.write(Path(f"/dev/fd/{descriptor}"))
                 os.fchmod(descriptor, published_mode(self.target))
                 os.fsync(descriptor)
-                return replaced(self, identity=identity(os.fstat(descriptor)))
+                return dataclasses.replace(self, identity=identity(os.fstat(descriptor)))
             finally:
                 os.close(descriptor)
 

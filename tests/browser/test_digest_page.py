@@ -93,7 +93,7 @@ def test_no_window_has_to_be_scrolled_sideways(open_page: Open, html: str, width
 
 def test_without_scripts_the_tables_can_be_read(open_page: Open, html: str) -> None:
     with open_page(html, java_script_enabled=False) as opened:
-        # Another table, of those who say which tasks ran, follows.
+        # Another table, of those that saw a task, follows.
         assert opened.column("84 scheduled captures", 2)[:3] == ["84 of 84", "42 of 84", "42 of 84"]
         assert opened.page.get_by_text("drawn by scripts of this page").is_visible()
 

@@ -174,7 +174,7 @@ class DigestAttempt:
                 progress.count()
                 progress.log_if_due(lambda done=done: f"Read {done:,} of {len(files):,} captures.")  # type: ignore[misc]
             record = part.to_dict()
-            _list(listing, batch)
+            _add_to(listing, batch)
             state = {"done": done, "listing": listing.hexdigest(), "period": [period.since, period.until]}
             staging.commit([record], state)
             # As a later attempt would read it, so that both sum up the same figures in the same order.
@@ -221,11 +221,11 @@ def _write(file: Path, content: bytes) -> None:
 def _listing(files: Sequence[FoundCapture]) -> hashlib._Hash:
     """Return a digest of the names of captures."""
     listing = hashlib.sha256()
-    _list(listing, files)
+    _add_to(listing, files)
     return listing
 
 
-def _list(listing: hashlib._Hash, files: Sequence[FoundCapture]) -> None:
+def _add_to(listing: hashlib._Hash, files: Sequence[FoundCapture]) -> None:
     for capture in files:
         kinds = f"{capture.text is not None}{capture.json is not None}"
         listing.update(f"{capture.stem}\0{kinds}\n".encode("utf-8", "replace"))

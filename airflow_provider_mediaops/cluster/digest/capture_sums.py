@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 from airflow_provider_mediaops.cluster.comparison import NO_STACK, method_of
 from airflow_provider_mediaops.cluster.digest.rows import FrameRow, TaskRow
 from airflow_provider_mediaops.cluster.folded import Measure, measures, stacks
-from airflow_provider_mediaops.cluster.plain_values import list_of, mapping_of, number_of, text_of
+from airflow_provider_mediaops.cluster.plain_values import HIGHEST_FIGURE, list_of, mapping_of, number_of, text_of
 from airflow_provider_mediaops.json_text import storable
 
 if TYPE_CHECKING:
@@ -33,8 +33,6 @@ _REMEMBERED_FRAMES = 50_000
 # Of a deeper stack, such as a recursion, only the outermost and innermost frames are kept.
 _DEEPEST = 250
 _LONGEST_NAME = 500
-# A task may have run for weeks; anything beyond is no figure.
-_HIGHEST_FIGURE = 1e15
 
 
 @dataclass(slots=True, kw_only=True)
@@ -141,7 +139,7 @@ def _text(value: object, name: str) -> str:
 
 
 def _figure(value: object, name: str) -> float:
-    return max(0.0, number_of(mapping_of(value).get(name), _HIGHEST_FIGURE) or 0.0)
+    return max(0.0, number_of(mapping_of(value).get(name), HIGHEST_FIGURE) or 0.0)
 
 
 @lru_cache(_REMEMBERED_FRAMES)

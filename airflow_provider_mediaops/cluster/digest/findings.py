@@ -147,7 +147,7 @@ def _frame(name: str, row: FrameRow, frames: Frames, before: Frames | None) -> d
     seen = earlier.captures if earlier else 0
     return {
         "frame": name,
-        "waits": name in WAITING,
+        "waits": _is_wait(name),
         "captures": row.captures,
         "of": frames.captures,
         "share_percent": _share(row.amount, row.threads, frames),
@@ -172,7 +172,7 @@ def _gone(frames: Frames, before: Frames | None) -> list[dict[str, Any]]:
     return [
         {
             "frame": name,
-            "waits": name in WAITING,
+            "waits": _is_wait(name),
             "captures_before": row.captures,
             "of_before": before.captures,
             "share_percent_before": _share(row.amount, row.threads, before),

@@ -130,7 +130,7 @@ class Profile:
         self.width = width
         self.frames = Frames()
         self.tasks: BoundedRows[TaskRow] = BoundedRows(TaskRow, MOST_ROWS)
-        #: The number of captures that know which tasks ran.
+        #: The number of captures that saw a task.
         self.captures_with_tasks = 0
         self.first, self.last = math.inf, -math.inf
         #: By the beginning of a span of time: captures, amount and threads.

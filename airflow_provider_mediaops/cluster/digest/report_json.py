@@ -6,10 +6,8 @@ from collections.abc import Mapping
 from typing import Any, cast, get_args
 
 from airflow_provider_mediaops.cluster.hot_threads.model import HotNode, HotThread, HotThreadsReport, Kind, StackGroup
-from airflow_provider_mediaops.cluster.plain_values import list_of, mapping_of, number_of
+from airflow_provider_mediaops.cluster.plain_values import HIGHEST_FIGURE, list_of, mapping_of, number_of
 from airflow_provider_mediaops.cluster.report_files import NoReportError
-
-_HIGHEST_FIGURE = 1e15
 
 
 def report_of_json(document: object) -> HotThreadsReport:
@@ -71,4 +69,4 @@ def _text(values: Mapping[str, Any], name: str) -> str | None:
 
 
 def _number(values: Mapping[str, Any], *names: str) -> float | None:
-    return number_of(next((values[name] for name in names if values.get(name) is not None), None), _HIGHEST_FIGURE)
+    return number_of(next((values[name] for name in names if values.get(name) is not None), None), HIGHEST_FIGURE)

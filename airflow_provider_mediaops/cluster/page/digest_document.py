@@ -165,7 +165,7 @@ def _task_table(profile: dict[str, Any], words: str) -> Table:
     tasks = profile["tasks"]
     longest = max(task["longest_ms"] for task in tasks)
     return Table(
-        caption=f"{profile['captures_with_tasks']:,} of {profile['captures']:,} {words} say which tasks ran",
+        caption=f"{profile['captures_with_tasks']:,} of {profile['captures']:,} {words} saw a task",
         columns=("Action", "X-Opaque-Id", "Index", "Query", "Captures", "CPU", "Longest", "Running", "Queued", "Nodes"),
         rows=tuple(
             (

@@ -35,7 +35,8 @@ _SMALL_REPLY_BYTES = 256 * 1024
 # After a reply of this size there is one look at the end, not two: to parse it would hold up the report.
 _LARGE_REPLY_BYTES = 1024 * 1024
 _BETWEEN_SECONDS = 0.1
-_MOST_LOOKS_BETWEEN = 18
+# The interval has so many parts at most, with a look between two of them.
+_MOST_PARTS = 18
 # The stacks are taken after the interval, one snapshot each 10 ms: this is half of it, and the time of the first.
 _SNAPSHOT_SECONDS, _FIRST_SNAPSHOT_SECONDS, _LONGEST_SNAPSHOTS_SECONDS = 0.005, 0.01, 1.0
 # The heaviest kinds of requests whose query is looked up, tries for each of them, and in all.
@@ -115,7 +116,7 @@ def look_times(interval_seconds: float, snapshots: int) -> Iterator[tuple[float,
     :returns: seconds after the report was asked for, in order. The looks between may be left out.
     """
     yield 0.0, "start"
-    step = max(_BETWEEN_SECONDS, interval_seconds / _MOST_LOOKS_BETWEEN)
+    step = max(_BETWEEN_SECONDS, interval_seconds / _MOST_PARTS)
     number = 1
     while number * step < interval_seconds - step / 2:
         yield number * step, "between"

@@ -26,7 +26,7 @@ _LEAST_MS = 10.0
 _MOST_NEAR = 200
 
 NO_CPU = "the cluster does not say how much CPU its tasks use"
-NO_WINDOW = "the tasks were not listed at both ends of the measurement"
+NO_WINDOW = "the report does not say when it was measured"
 NO_MATCH = "no listed task used as much CPU"
 AMBIGUOUS = "several tasks or threads used as much CPU"
 SEVERAL_THREADS = "several threads may work for one search, so that only sums can be compared"

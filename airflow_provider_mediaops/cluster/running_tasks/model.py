@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import MISSING, dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_args
 
-from airflow_provider_mediaops.cluster.plain_values import list_of, mapping_of, number_of, text_of
+from airflow_provider_mediaops.cluster.plain_values import HIGHEST_FIGURE, list_of, mapping_of, number_of, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -216,8 +216,7 @@ def _parts_of(part: type[P]) -> Callable[[object], tuple[P, ...]]:
 
 
 def _figure(value: object) -> float | None:
-    # A task may have run for weeks.
-    return number_of(value, 1e15)
+    return number_of(value, HIGHEST_FIGURE)
 
 
 def _whole(value: object) -> int | None:
