@@ -9,7 +9,8 @@
 #   make sbom         write the bill of materials (CycloneDX) into dist
 #   make lint, make docs, make links, make unit, make benchmarks, make lock, make clean
 # Parts of make test-all:
-#   make floor, long, faults, models, clusters, floor-stores, system, newcomer, distributed, ratios
+#   make floor, long, faults, models, clusters, floor-stores, system, newcomer, distributed, soak, ratios
+#   SOAK_SECONDS=3600 make soak lasts an hour instead of five minutes
 
 PYTHON ?= python3
 KEEP ?=
@@ -33,27 +34,19 @@ COVERAGE = $(if $(filter test-all,$(MAKECMDGOALS)),--cov --cov-report= --cov-fai
 # Each suite has a file of its own, since two run at a time.
 unit long faults clusters system: export COVERAGE_FILE = .coverage.$@
 
-# What `make test-all` adds to `make test`. Those of the first row keep a core busy, those of the second mostly wait.
-BUSY := floor long faults models
-WAITING := clusters floor-stores system newcomer distributed
+# What `make test-all` adds to `make test`, the longest first, so that two at a time end together.
+SUITES := system floor clusters soak distributed long faults newcomer models floor-stores
 
-.PHONY: help demo test test-all lint docs links unit $(BUSY) $(WAITING) ratios pictures benchmarks sbom lock clean
+.PHONY: help demo test test-all lint docs links unit $(SUITES) ratios pictures benchmarks sbom lock clean
 .DELETE_ON_ERROR:
 
 ifneq ($(filter test test-all,$(MAKECMDGOALS)),)
 # Two at a time, since each keeps one core busy; the unit tests have both for themselves. What each prints stays together.
 MAKEFLAGS += --jobs=2 --output-sync=target
 unit: | lint docs demo
-# Of the suites of each row, one at a time.
-floor clusters: | unit
-long: | floor
-faults: | long
-models: | faults
-floor-stores: | clusters
-system: | floor-stores
-newcomer: | system
-distributed: | newcomer
-ratios: | models distributed
+$(SUITES): | unit
+# They compare processor times, so nothing else runs.
+ratios: | $(SUITES)
 endif
 
 help:
@@ -129,11 +122,15 @@ distributed: .venv/ready
 	@echo "== Several workers"
 	@.venv/bin/$(PYTEST) tests/distributed
 
+soak: .venv/ready
+	@echo "== Everything at once, for minutes, while its services fail"
+	@.venv/bin/$(PYTEST) tests/soak
+
 ratios: .venv/ready
 	@echo "== Processor time beside that of peers"
 	@.venv/bin/python -m tests.benchmarks.ratios
 
-test-all: test $(BUSY) $(WAITING) ratios
+test-all: test $(SUITES) ratios
 	@.venv/bin/coverage combine --quiet
 	@.venv/bin/coverage report
 

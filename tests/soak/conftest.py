@@ -1,0 +1,146 @@
+"""An Airflow that works for minutes or an hour while its services fail at random, read again and again."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_provider_mediaops.sandbox.books import plans
+from airflow_provider_mediaops.sandbox.server import SandboxServer
+from airflow_provider_mediaops.sandbox.state import Settings
+from scripts.local_airflow import FINAL_STATES
+from tests.soak.random_faults import RandomFaults
+from tests.soak.readings import figures_of_files, figures_of_processes, figures_of_tables
+from tests.soak.trends import Trend, trend_of
+from tests.system.connections import in_environment
+from tests.system.running import WatchedAirflow
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from airflow_provider_mediaops.sandbox.services import Service
+    from scripts.local_airflow import TaskInstance
+
+DAGS = ("soak_video", "soak_cluster", "soak_books")
+#: How long it lasts; `make soak` says an hour.
+SECONDS = float(os.environ.get("SOAK_SECONDS", "300"))
+# Modules are imported, workers started and pools filled.
+_WARM_UP = min(SECONDS / 4, 600.0)
+_EVERY = max(3.0, SECONDS / 300)
+# Far more than a day of the real services allows.
+_QUOTA = 10**9
+_LONGEST_SECONDS = 1_800.0
+_LOG_LENGTH = 2_000
+
+
+@dataclass(frozen=True)
+class Soak:
+    """
+    What was seen.
+
+    :param sandbox: the services.
+    :param tasks: the task instances of all runs.
+    :param failures: the ends of the logs of those that failed, by task.
+    :param readings: the times in seconds since the warm-up, with the figures of each.
+    :param faults: the number of faults.
+    """
+
+    sandbox: SandboxServer
+    tasks: list[TaskInstance]
+    failures: dict[str, str]
+    readings: list[tuple[float, dict[str, float]]]
+    faults: int
+
+    def trends(self) -> dict[str, Trend]:
+        """Return the trend of each figure that every reading has."""
+        seconds = [at for at, _ in self.readings]
+        names = set.intersection(*(set(figures) for _, figures in self.readings))
+        return {name: trend_of(seconds, [figures[name] for _, figures in self.readings]) for name in sorted(names)}
+
+
+@pytest.fixture(scope="session")
+def soak(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Soak]:
+    scratch = tmp_path_factory.mktemp("soak")
+    home, output, temporary = (scratch / name for name in ("home", "output", "temporary"))
+    for folder in (output, temporary):
+        folder.mkdir()
+    with SandboxServer(settings=Settings(video_daily_units=_QUOTA, books_daily_requests=_QUOTA)) as sandbox:
+        env = {**_connections(sandbox), "MEDIAOPS_OUTPUT": str(output), "TMPDIR": str(temporary)}
+        with WatchedAirflow(home, dags=Path(__file__).parent / "dags", env=env) as airflow:
+            runs = _Runs(airflow)
+            with RandomFaults(sandbox.state.faults.arm, lambda service: _is_armed(sandbox, service)) as faults:
+                runs.warm_up()
+                readings = list(_readings(runs, home, [output, temporary]))
+            runs.end()
+            yield Soak(sandbox, runs.tasks(), runs.failures(), readings, faults.befallen)
+
+
+def _readings(runs: _Runs, home: Path, folders: Sequence[Path]) -> Iterator[tuple[float, dict[str, float]]]:
+    begin = time.monotonic()
+    while (now := time.monotonic() - begin) < SECONDS - _WARM_UP:
+        runs.keep_going()
+        yield now, {**figures_of_processes(home), **figures_of_tables(home), **figures_of_files(folders)}
+        time.sleep(_EVERY)
+
+
+class _Runs:
+    """A run of each DAG at any time."""
+
+    def __init__(self, airflow: WatchedAirflow) -> None:
+        self._airflow = airflow
+        self._ids: dict[str, list[str]] = {dag_id: [] for dag_id in DAGS}
+
+    def keep_going(self) -> None:
+        """Start another run of each DAG whose last one has ended."""
+        for dag_id, run_ids in self._ids.items():
+            if not run_ids or self._airflow.state(dag_id, run_ids[-1]) in FINAL_STATES:
+                run_ids.append(self._airflow.trigger(dag_id))
+
+    def warm_up(self) -> None:
+        """Work until the time for it is over and each DAG has had a whole run."""
+        begin = time.monotonic()
+        while time.monotonic() - begin < _WARM_UP or any(len(run_ids) < 2 for run_ids in self._ids.values()):
+            assert time.monotonic() - begin < _LONGEST_SECONDS, self._ids
+            self.keep_going()
+            time.sleep(_EVERY)
+
+    def end(self) -> None:
+        """Wait for the last runs."""
+        for dag_id, run_ids in self._ids.items():
+            self._airflow.wait(dag_id, run_ids[-1], timeout=_LONGEST_SECONDS)
+
+    def tasks(self) -> list[TaskInstance]:
+        """Return the task instances of all runs."""
+        return [task for _, _, task in self._all()]
+
+    def failures(self) -> dict[str, str]:
+        """Return the ends of the logs of those that failed."""
+        return {
+            task.task_id: self._airflow.task_log(dag_id, run_id, task.task_id, try_number=task.try_number)[
+                -_LOG_LENGTH:
+            ]
+            for dag_id, run_id, task in self._all()
+            if task.state == "failed"
+        }
+
+    def _all(self) -> Iterator[tuple[str, str, TaskInstance]]:
+        for dag_id, run_ids in self._ids.items():
+            for run_id in run_ids:
+                for task in self._airflow.task_instances(dag_id, run_id):
+                    yield dag_id, run_id, task
+
+
+def _connections(sandbox: SandboxServer) -> dict[str, str]:
+    books = json.loads(sandbox.connections()["AIRFLOW_CONN_MEDIAOPS_BOOKS_DEFAULT"])
+    books["password"] = plans.PRO.key
+    return {**in_environment(sandbox), "AIRFLOW_CONN_MEDIAOPS_BOOKS_DEFAULT": json.dumps(books)}
+
+
+def _is_armed(sandbox: SandboxServer, service: Service) -> bool:
+    return any(fault.service == service for fault in sandbox.state.faults.armed)

@@ -1,0 +1,79 @@
+"""Services that fail at random, each time in a way that another try cures."""
+
+from __future__ import annotations
+
+import random
+import threading
+from typing import TYPE_CHECKING
+
+from airflow_provider_mediaops.sandbox.faults import DelayFault, DropFault, LimitFault, StatusFault
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+    from airflow_provider_mediaops.sandbox.faults import Fault
+    from airflow_provider_mediaops.sandbox.services import Service
+
+_SERVICES: tuple[Service, ...] = ("video", "cluster", "books")
+_EVERY_SECONDS = 0.5
+# Between two faults of a service, so many requests or more are answered. So a call that is tried four times, by a task
+# that is tried six times, gets its answer.
+_ANSWERED_BETWEEN = (2, 8)
+
+
+def random_fault(dice: random.Random, service: Service) -> Fault:
+    """
+    Make a fault that another try cures.
+
+    :param dice: decides which.
+    :param service: the service that it befalls.
+    :returns: the fault, after some requests that are answered.
+    """
+    after = dice.randint(*_ANSWERED_BETWEEN)
+    makers: list[Callable[[], Fault]] = [
+        lambda: StatusFault(service=service, after=after, status=dice.choice([500, 502, 503, 504])),
+        lambda: StatusFault(service=service, after=after, status=503, retry_after=1),
+        lambda: DelayFault(service=service, after=after, seconds=dice.uniform(0.05, 1.5)),
+        lambda: DropFault(service=service, after=after, point="before_work"),
+        lambda: DropFault(service=service, after=after, point="before_reply"),
+        lambda: DropFault(service=service, after=after, point="mid_body"),
+        lambda: LimitFault(service=service, after=after),
+    ]
+    return dice.choice(makers)()
+
+
+class RandomFaults:
+    """
+    Arms a fault of a service whenever its last one has befallen a request, for as long as its `with` block lasts.
+
+    :param arm: arms a fault.
+    :param is_armed: returns whether a service has a fault still to come.
+    """
+
+    def __init__(self, arm: Callable[[Fault], None], is_armed: Callable[[Service], bool]) -> None:
+        self.befallen = 0
+        self._arm = arm
+        self._is_armed = is_armed
+        self._dice = random.Random(1)  # noqa: S311 the same faults in each soak
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._go, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._over.set()
+        self._thread.join(60)
+
+    def _go(self) -> None:
+        while not self._over.wait(_EVERY_SECONDS):
+            for service in _SERVICES:
+                if not self._is_armed(service):
+                    self._arm(random_fault(self._dice, service))
+                    self.befallen += 1

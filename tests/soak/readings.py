@@ -1,0 +1,123 @@
+"""What a running Airflow holds: memory, descriptors, threads, connections, rows, and files."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing, suppress
+from typing import TYPE_CHECKING
+
+import psutil
+
+from tests.system.running import processes_with
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+# The components that live on, with the processes that they start themselves. A task has a process of its own below one
+# of the scheduler's, which ends with it.
+_COMPONENTS = ("triggerer", "scheduler", "api-server")
+_MB = 1 << 20
+# How a row says to which run it belongs, and the runs that have ended. Airflow keeps these rows until
+# ``airflow db clean``; all others are to be gone with their run, or to be there before it.
+_OF_A_RUN = {
+    "run_id": "SELECT run_id FROM dag_run WHERE state IN ('success', 'failed')",
+    "source_run_id": "SELECT run_id FROM dag_run WHERE state IN ('success', 'failed')",
+    "dag_run_id": "SELECT id FROM dag_run WHERE state IN ('success', 'failed')",
+    "ti_id": "SELECT id FROM task_instance WHERE run_id IN"
+    " (SELECT run_id FROM dag_run WHERE state IN ('success', 'failed'))",
+}
+
+
+def figures_of_processes(home: Path) -> dict[str, float]:
+    """
+    Read what the components hold: the triggerer and its runner; the scheduler and its workers; the API server.
+
+    :param home: the folder of the Airflow, which is in the environment of its components.
+    :returns: megabytes, descriptors, threads and connections by component.
+    """
+    figures: dict[str, float] = {}
+    for name, processes in _living(home).items():
+        held = [each for each in map(_held, processes) if each]
+        for what in ("processes", "megabytes", "descriptors", "threads", "connections"):
+            figures[f"{name}: {what}"] = sum(each[what] for each in held)
+    return figures
+
+
+def figures_of_tables(home: Path) -> dict[str, float]:
+    """
+    Count the rows of Airflow's tables.
+
+    :param home: the folder of the Airflow.
+    :returns: the rows by table; of what is kept about each run, the rows for each run that has ended.
+    """
+    address = f"file:{home / 'airflow.db'}?mode=ro"
+    with closing(sqlite3.connect(address, uri=True, timeout=60)) as database:
+        [(ended,)] = database.execute("SELECT count(*) FROM dag_run WHERE state IN ('success', 'failed')")
+        tables = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        return dict(_rows(database, table, max(ended, 1)) for table in tables if table != "dag_run")
+
+
+def _rows(database: sqlite3.Connection, table: str, ended: int) -> tuple[str, float]:
+    columns = {column for _, column, *_ in database.execute(f'PRAGMA table_info("{table}")')}
+    # The names are the database's own.
+    count = f'SELECT count(*) FROM "{table}"'  # noqa: S608
+    for column, runs in _OF_A_RUN.items():
+        if column in columns:
+            [(rows,)] = database.execute(f"{count} WHERE {column} IN ({runs})")
+            return f"rows a run: {table}", rows / ended
+    [(rows,)] = database.execute(count)
+    return f"rows: {table}", rows
+
+
+def figures_of_files(folders: Iterable[Path]) -> dict[str, float]:
+    """
+    Count files, hidden ones too.
+
+    :param folders: the folders; their names are those of the figures.
+    :returns: the number of files and their megabytes by folder.
+    """
+    figures: dict[str, float] = {}
+    for folder in folders:
+        sizes = list(_sizes(folder))
+        figures[f"{folder.name}: files"] = len(sizes)
+        figures[f"{folder.name}: megabytes"] = sum(sizes) / _MB
+    return figures
+
+
+def _sizes(folder: Path) -> Iterator[int]:
+    for path in folder.rglob("*"):
+        try:
+            if path.is_file():
+                yield path.stat().st_size
+        except FileNotFoundError:
+            # It was moved to its place meanwhile.
+            continue
+
+
+def _living(home: Path) -> dict[str, list[psutil.Process]]:
+    found: dict[str, list[psutil.Process]] = {name: [] for name in _COMPONENTS}
+    for process in processes_with("AIRFLOW_HOME", str(home)):
+        with suppress(psutil.Error):
+            # Some of them have a title of their own.
+            command = " ".join(process.cmdline()).replace("_", "-")
+            for name in _COMPONENTS:
+                if f"airflow {name}" in command:
+                    found[name] += [process, *process.children()]
+    return {name: list({each.pid: each for each in processes}.values()) for name, processes in found.items()}
+
+
+def _held(process: psutil.Process) -> dict[str, float] | None:
+    try:
+        with process.oneshot():
+            return {
+                "processes": 1,
+                # What would be free if the process ended: pages that it shares with others do not count.
+                "megabytes": process.memory_full_info().uss / _MB,
+                "descriptors": process.num_fds(),
+                "threads": process.num_threads(),
+                "connections": len(process.net_connections("tcp")),
+            }
+    except psutil.Error:
+        # It has ended meanwhile.
+        return None

@@ -1,0 +1,76 @@
+"""Sixty-four processes take slots of one rate at the same moment: each gets its own, and none is left out."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.redis_server import PROGRAM, running_redis
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+
+ROOT = Path(__file__).parents[2]
+PROCESSES, EACH = 64, 10
+# The first slot is so late that no machine is too busy to have taken the last one before.
+APART, COOLDOWN = 100.0, 10_000.0
+# The processes begin together, when the pipe that each of them reads is closed.
+_TAKE = f"""
+import os, sys
+from airflow_provider_mediaops.http.rate_limit.operations import Reserve
+from airflow_provider_mediaops.http.rate_limit.redis_store import RedisStore
+from airflow_provider_mediaops.http.rate_limit.sqlite_store import SqliteStore
+from pathlib import Path
+begin, closed = os.pipe()
+children = []
+for _ in range({PROCESSES}):
+    child = os.fork()
+    if not child:
+        os.close(closed)
+        os.read(begin, 1)
+        store = {{store}}
+        for _ in range({EACH}):
+            answer = store.apply("key", Reserve({APART}, 1, 90.0, 1e9), {COOLDOWN})
+            os.write(1, f"{{{{answer.position}}}}\\n".encode())
+        os._exit(0)
+    children.append(child)
+os.close(closed)
+sys.exit(any(os.waitpid(child, 0)[1] for child in children))
+"""
+
+
+@contextmanager
+def sqlite(folder: Path) -> Iterator[str]:
+    # A process waits its turn for as long as the machine is busy.
+    yield f"SqliteStore(Path({str(folder / 'rates.db')!r}), busy_seconds=240.0)"
+
+
+@contextmanager
+def redis(folder: Path) -> Iterator[str]:
+    if PROGRAM is None:
+        pytest.skip("redis-server is not installed")
+    with running_redis(folder) as server:
+        yield f"RedisStore({server.url!r})"
+
+
+@pytest.mark.parametrize("store", [sqlite, redis])
+def test_each_process_gets_slots_of_its_own(
+    tmp_path: Path, store: Callable[[Path], AbstractContextManager[str]]
+) -> None:
+    with store(tmp_path) as made:
+        script = _TAKE.format(store=made)
+        took = subprocess.run(
+            [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=600, check=False
+        )
+    assert took.returncode == 0, took.stderr
+
+    positions = sorted(float(line) for line in took.stdout.splitlines())
+    assert len(positions) == PROCESSES * EACH
+    assert [later - earlier for earlier, later in pairwise(positions)] == pytest.approx([APART] * (len(positions) - 1))
