@@ -24,6 +24,7 @@ from airflow_provider_mediaops.triggers.event import value_of
 from airflow_provider_mediaops.waiting import Done, Waiting, Watch
 from tests.unit.log_lines import log_lines
 from tests.unit.sensor_forms import first_event, made_again
+from tests.unit.until import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,6 +55,7 @@ class ScriptedWatch(Watch):
 class HookWithoutService:
     """Carries out conversations that ask nothing."""
 
+    opened: bool = False
     closed: bool = False
     client: Any = field(default_factory=lambda: HookWithoutService)
     ask: Any = None
@@ -70,6 +72,7 @@ class HookWithoutService:
         raise AssertionError("it asks")
 
     async def __aenter__(self) -> Self:
+        self.opened = True
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -166,8 +169,12 @@ class TestEnd:
 
     async def test_being_cancelled_closes_the_hook(self) -> None:
         trigger = scripted(Waiting("no"))
-        with pytest.raises(asyncio.TimeoutError):
-            await asyncio.wait_for(first_event(trigger), 0.05)
+        waiting = asyncio.ensure_future(first_event(trigger))
+        await until(lambda: trigger.hook.opened)
+        assert not trigger.hook.closed
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
         assert trigger.hook.closed
 
 
