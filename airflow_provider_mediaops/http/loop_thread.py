@@ -94,16 +94,19 @@ class LoopThread:
             tasks.append(task)
 
         def cancel() -> None:
-            tasks[0].cancel()
-
-        with self._lock:
-            if self._has_ended:
+            if tasks:
+                tasks[0].cancel()
+            else:
+                # The handler came before the loop was told of it. The loop keeps the order, so it will not be.
                 coroutine.close()
-                raise _EndedError
-            self._waiting.add(ended)
-            self._loop.call_soon_threadsafe(start)
+                ended.set()
+
         try:
+            self._schedule(start, ended)
             (wait or threading.Event.wait)(ended)
+        except _EndedError:
+            coroutine.close()
+            raise
         except BaseException:
             # A signal handler has raised it in this thread. A loop that has been closed has cancelled the coroutine.
             with suppress(RuntimeError):
@@ -115,6 +118,13 @@ class LoopThread:
         if not (tasks and tasks[0].done()):
             raise _EndedError
         return tasks[0].result()
+
+    def _schedule(self, start: Callable[[], None], ended: threading.Event) -> None:
+        with self._lock:
+            if self._has_ended:
+                raise _EndedError
+            self._waiting.add(ended)
+            self._loop.call_soon_threadsafe(start)
 
     def stream(self, items: AsyncGenerator[T, None]) -> Iterator[T]:
         """

@@ -9,7 +9,7 @@ import signal
 import threading
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -120,6 +120,36 @@ class TestRunning:
             signal.signal(signal.SIGALRM, before)
 
         assert ended == ["cancelled"]
+
+    @pytest.mark.parametrize("is_begun", [False, True])
+    def test_so_does_one_that_is_interrupted_before_it_waits(
+        self, monkeypatch: pytest.MonkeyPatch, *, is_begun: bool
+    ) -> None:
+        """A handler may run right before or after the loop is told of the coroutine."""
+        ended: list[str] = []
+        begun = threading.Event()
+        tell = asyncio.BaseEventLoop.call_soon_threadsafe
+
+        async def items() -> AsyncGenerator[int, None]:
+            try:
+                begun.set()
+                await asyncio.sleep(3600)
+                yield 1
+            finally:
+                ended.append("cancelled")
+
+        def interrupted(loop: asyncio.BaseEventLoop, *arguments: Any) -> None:
+            monkeypatch.undo()
+            if is_begun:
+                tell(loop, *arguments)
+                assert begun.wait(240)
+            raise TimeoutError("the task's time is up")
+
+        with LoopThread(grace_seconds=240) as loop:
+            monkeypatch.setattr(asyncio.BaseEventLoop, "call_soon_threadsafe", interrupted)
+            with pytest.raises(TimeoutError, match="the task's time is up"):
+                next(loop.stream(items()))
+            assert ended == ["cancelled"] * is_begun
 
     def test_what_blocks_in_the_executor_is_not_waited_for(self) -> None:
         let_go = threading.Event()
