@@ -127,7 +127,7 @@ def test_a_delayed_reply_outlasts_a_short_time_limit(server: SandboxServer, clie
     server.state.faults.arm(DelayFault(service="cluster", seconds=600))
 
     with pytest.raises(httpx.ReadTimeout):
-        client.get("/cluster/", auth=(cluster.LOGIN, cluster.PASSWORD), timeout=0.2)
+        client.get("/cluster/", auth=(cluster.LOGIN, cluster.PASSWORD), timeout=httpx.Timeout(120, read=0.2))
 
 
 def test_hot_threads_take_real_time(client: httpx.Client) -> None:
