@@ -99,7 +99,8 @@ class Processes:
         :param env: its whole environment.
         :param log: the file for its output.
         """
-        with log.open("wb") as output:
+        # A signal between the two steps would end the block without this program.
+        with log.open("wb") as output, _held(signal.SIGINT, signal.SIGTERM):
             process = subprocess.Popen(
                 command,
                 env=dict(env),
@@ -108,7 +109,7 @@ class Processes:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        self._running[name] = (process, log)
+            self._running[name] = (process, log)
 
     def check(self) -> None:
         """
@@ -180,6 +181,19 @@ def _wait_until(condition: Callable[[], bool], seconds: float) -> None:
 
 def _exit_on_signal(number: int, _frame: FrameType | None) -> None:
     sys.exit(128 + number)
+
+
+@contextlib.contextmanager
+def _held(*numbers: signal.Signals) -> Iterator[None]:
+    """Handle the signals that come meanwhile at the end of the block."""
+    came: list[int] = []
+    try:
+        # Not a mask: what is started in the block would inherit it.
+        with _handled(lambda number, _: came.append(number), *numbers):
+            yield
+    finally:
+        for number in came:
+            signal.raise_signal(number)
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
@@ -92,6 +92,28 @@ def test_a_signal_ends_the_block_and_what_runs_in_it(tmp_path: Path, number: sig
     finally:
         watcher.kill()
     wait_for(lambda: is_gone(grandchild))
+
+
+@pytest.mark.parametrize(("number", "error"), [(signal.SIGTERM, SystemExit), (signal.SIGINT, KeyboardInterrupt)])
+def test_a_signal_while_a_program_is_started_ends_that_program_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals, error: type[BaseException]
+) -> None:
+    start, started = subprocess.Popen, []
+
+    def interrupted(*given: Any, **how: Any) -> subprocess.Popen[bytes]:
+        started.append(start(*given, **how))
+        signal.raise_signal(number)
+        return started[0]
+
+    monkeypatch.setattr(subprocess, "Popen", interrupted)
+    command = [sys.executable, "-c", "import time; time.sleep(600)"]
+    try:
+        with pytest.raises(error), Processes(grace=0.1) as processes:
+            processes.start("sleeper", command, env=os.environ, log=tmp_path / "log")
+        assert is_gone(started[0].pid)
+    finally:
+        started[0].kill()
+        started[0].wait()
 
 
 def test_a_free_port_can_be_listened_on() -> None:
