@@ -51,7 +51,11 @@ def printed_pid(log: Path) -> int:
 
 
 def is_gone(pid: int) -> bool:
-    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    # Asked first whether there is such a process, it may be gone before it is asked for its state.
+    try:
+        return bool(psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return True
 
 
 def test_what_a_program_started_is_ended_with_it(tmp_path: Path) -> None:
