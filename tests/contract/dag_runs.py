@@ -36,6 +36,7 @@ class Run:
 
     :param state: how it ended.
     :param logical_date: its logical date, if it has one.
+    :param run_after: the time that every run has.
     :param run_id: its id.
     :param tasks: the state of each task; of a mapped one for each of its instances, as `task[0]`.
     :param values: what the tasks returned, by the same names.
@@ -43,6 +44,7 @@ class Run:
 
     state: str
     logical_date: datetime | None
+    run_after: datetime
     run_id: str
     tasks: dict[str, str]
     values: dict[str, Any]
@@ -75,6 +77,7 @@ def run(dag: DAG, **how: Any) -> Run:
         return Run(
             state=str(ended.state),
             logical_date=ended.logical_date,
+            run_after=ended.run_after,
             run_id=ended.run_id,
             tasks={name: str(row.state) for name, row in instances.items()},
             values={_name(row): XComModel.deserialize_value(row) for row in rows},

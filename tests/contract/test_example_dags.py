@@ -8,7 +8,6 @@ import re
 import sqlite3
 from contextlib import closing
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 import pytest
@@ -88,7 +87,7 @@ def test_posting_a_bulletin(examples: Examples, sandbox: SandboxServer) -> None:
 
 def test_exporting_subscriptions(examples: Examples) -> None:
     run = examples.run("export_subscriptions")
-    files = examples.written(run, f"{datetime.now(timezone.utc):%Y-%m-%d}")
+    files = examples.written(run, f"{run.run_after:%Y-%m-%d}")
     records = [json.loads(line) for line in files["subscriptions.jsonl"].splitlines()]
     table = list(csv.DictReader(files["subscriptions.csv"].splitlines()))
     assert len(records) == len(table) == run.values["export_records"]["rows"] > 0
