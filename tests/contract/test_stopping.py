@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import httpx
 import pytest
 
 from airflow_provider_mediaops.sandbox.faults import DelayFault, Fault, StatusFault
@@ -132,6 +133,13 @@ class World:
     def requests(self) -> list[RequestRecord]:
         return list(self.server.state.requests)
 
+    def sent(self) -> int:
+        """Count the requests that the service gets of a task that has ended, those included that it is yet to read."""
+        for _ in range(2):
+            # A busy server reads them later. It takes connections up in order, so it has read them before it answers.
+            httpx.get(f"{self.server.url}/docs", timeout=240, trust_env=False).raise_for_status()
+        return len(self.requests)
+
     def start(self, *, number: int = 1, host: str | None = None, **extra: Any) -> TaskFork:
         variable = f"AIRFLOW_CONN_MEDIAOPS_{self.case.service.upper()}_DEFAULT"
         connection = json.loads(self.server.connections()[variable])
@@ -231,7 +239,7 @@ def test_the_documentation_has_a_row_for_each_case() -> None:
 def test_a_stopped_task_sends_nothing_more_and_the_next_try_resumes_at_once(world: World) -> None:
     case = world.case
     end = stopped(world)
-    sent = len(world.requests)
+    sent = world.sent()
 
     assert case.requests <= sent < len(ISBNS) if case.several else sent == case.requests
     if case.phase == "publishing":
@@ -243,7 +251,7 @@ def test_a_stopped_task_sends_nothing_more_and_the_next_try_resumes_at_once(worl
         return
     world.server.state.faults.clear()
     again = world.start(number=2).ended()
-    assert len(world.requests) - sent == case.resumed
+    assert world.sent() - sent == case.resumed
     if case.operator.startswith("bulletin") and case.phase == "request under way":
         # Below Airflow 3.3, Airflow's own exception ends the task.
         assert (again.state, again.error) == ("failed", "UncertainDeliveryError" if HAS_RETRY_POLICY else FAILS_AT_ONCE)
