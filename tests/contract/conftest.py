@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 # What one process of Airflow writes into the database, encrypted, another has to read.
 os.environ.setdefault("AIRFLOW__CORE__FERNET_KEY", base64.urlsafe_b64encode(secrets.token_bytes(32)).decode())
+# `dag.test()` writes a DAG down once more if half a minute has passed, and, as it reads it from elsewhere, as another
+# version. On a busy machine, a DAG that is run twice would have two of them, of which SQLAlchemy warns.
+os.environ["AIRFLOW__CORE__MIN_SERIALIZED_DAG_UPDATE_INTERVAL"] = "86400"
 
 
 @pytest.fixture(scope="session")
