@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psutil
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
     from types import FrameType, TracebackType
 
     from typing_extensions import Self
@@ -25,6 +26,10 @@ GRACE_SECONDS = 3.0
 KILL_SECONDS = 60.0
 POLL_SECONDS = 0.1
 LOG_TAIL_LINES = 30
+# Well-known servers have lower ones.
+_LOWEST_PORT = 20_000
+#: Sockets whose names say which ports this process has chosen.
+_taken_ports: list[socket.socket] = []
 
 
 class ProcessEndedError(RuntimeError):
@@ -37,13 +42,33 @@ class LeftRunningError(RuntimeError):
 
 def free_port() -> int:
     """
-    Find a TCP port of the loopback address that nothing listens on.
+    Find a TCP port of the loopback address that nothing listens on, for a program that is started later.
 
-    :returns: a port number; another process could take it before it is used.
+    :returns: a port number. Until this process ends, nobody else who asks here gets it; and the system gives it to no
+        connection and to no server that has it choose a port.
     """
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    for port in _ports_in_random_order():
+        # Other processes that ask here see who has a name. What a test has closed or killed leaves nothing behind.
+        name = socket.socket(socket.AF_UNIX)
+        with contextlib.ExitStack() as stack, contextlib.suppress(OSError), socket.socket() as probe:
+            stack.callback(name.close)
+            name.bind(f"\0mediaops-port-{port}")
+            # As servers do: a port whose last connections are only remembered is free.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(("127.0.0.1", port))
+            stack.pop_all()
+            _taken_ports.append(name)
+            return port
+    raise RuntimeError("There is no free port.")
+
+
+def _ports_in_random_order() -> Iterator[int]:
+    """Yield the ports below those that the system gives to connections and to servers that ask for any."""
+    chosen_by_system = Path("/proc/sys/net/ipv4/ip_local_port_range")
+    first = int(chosen_by_system.read_text(encoding="ascii").split()[0]) if chosen_by_system.exists() else 32_768
+    ports = list(range(min(_LOWEST_PORT, first - 1), first))
+    random.shuffle(ports)
+    yield from ports
 
 
 def tail(log: Path, lines: int = LOG_TAIL_LINES) -> str:

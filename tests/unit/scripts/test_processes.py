@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 
-from scripts.processes import ProcessEndedError, Processes, free_port, tail
+from scripts import processes as processes_module
+from scripts.processes import ProcessEndedError, Processes, _ports_in_random_order, free_port, tail
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -123,6 +124,21 @@ def test_a_signal_while_a_program_is_started_ends_that_program_too(
 def test_a_free_port_can_be_listened_on() -> None:
     with socket.create_server(("127.0.0.1", free_port())) as server:
         assert server.getsockname()[1] > 0
+
+
+def test_a_free_port_is_given_once_and_never_by_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    ask = "from scripts.processes import free_port; print(free_port())"
+    mine = free_port()
+    # The first two that come are one that this process has, and one that a server has.
+    with socket.create_server(("127.0.0.1", free_port())) as server:
+        in_use = int(server.getsockname()[1])
+        last = next(port for port in _ports_in_random_order() if port not in {mine, in_use})
+        monkeypatch.setattr(processes_module, "_ports_in_random_order", lambda: iter([mine, in_use, last]))
+        assert free_port() == last
+    first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    assert max(mine, in_use, last) < first
+    other = subprocess.run([sys.executable, "-c", ask], cwd=ROOT, check=True, capture_output=True, timeout=240)
+    assert int(other.stdout) not in {mine, in_use, last}
 
 
 def test_the_tail_is_the_last_lines(tmp_path: Path) -> None:
