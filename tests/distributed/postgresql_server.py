@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
@@ -48,9 +47,8 @@ def postgresql() -> Iterator[str]:
             server += ["-c", "listen_addresses=127.0.0.1", "-c", f"unix_socket_directories={data}"]
             log = Path(tempfile.mkdtemp(prefix="log-", dir=data)) / "postgresql.log"
             processes.start("postgresql", server, env=dict(os.environ), log=log)
-            _wait_for(port, log)
             ready = [str(programs / "pg_isready"), "-h", "127.0.0.1", "-p", str(port), "-t", "20"]
-            subprocess.run(ready, check=True, capture_output=True, timeout=240)
+            _wait_until_ready(ready, processes, log)
             create = [str(programs / "createdb"), "-h", "127.0.0.1", "-p", str(port), "-U", "airflow", "airflow"]
             subprocess.run(create, check=True, capture_output=True, timeout=240)
             yield f"airflow@127.0.0.1:{port}/airflow"
@@ -58,13 +56,10 @@ def postgresql() -> Iterator[str]:
         shutil.rmtree(data, ignore_errors=True)
 
 
-def _wait_for(port: int, log: Path) -> None:
+def _wait_until_ready(ask: list[str], processes: Processes, log: Path) -> None:
+    """Wait until it takes connections: it listens, and refuses them, before it has started."""
     deadline = time.monotonic() + START_SECONDS
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
-        except OSError:
-            assert time.monotonic() < deadline, f"Nothing listens on port {port}:\n{tail(log)}"
-            time.sleep(0.1)
-        else:
-            return
+    while subprocess.run(ask, check=False, capture_output=True, timeout=240).returncode:
+        processes.check()
+        assert time.monotonic() < deadline, f"PostgreSQL is not ready:\n{tail(log)}"
+        time.sleep(0.1)
