@@ -33,6 +33,8 @@ def watched(airflow: WatchedAirflow, sandbox: SandboxServer, runs: Runs) -> Watc
     runs.all_ended()  # so that nobody else waits in the triggerer
     run_id = airflow.trigger("system_hot_cpu")
     wait_for(lambda: all(requests_of(sandbox, f"hot_{form}") for form in FORMS), "each form waits")
+    # Its first look is in a worker: after it, Airflow has yet to be told of the trigger.
+    wait_for(lambda: state_of(airflow, run_id, "deferred") == "deferred", "the trigger is in the database")
     arguments = [text for text in airflow.trigger_arguments() if "hot_deferred" in text]
 
     airflow.kill("triggerer")
@@ -45,6 +47,11 @@ def watched(airflow: WatchedAirflow, sandbox: SandboxServer, runs: Runs) -> Watc
     pin = requests.post(f"{sandbox.url}/_sandbox/cpu", json={"node": "sandbox-3", "percent": 97}, timeout=10)
     pin.raise_for_status()
     return Watched(ended(airflow, "system_hot_cpu", run_id), arguments, hot_since)
+
+
+def state_of(airflow: WatchedAirflow, run_id: str, task_id: str) -> str | None:
+    """Give the state of a task."""
+    return {task.name: task.state for task in airflow.task_instances("system_hot_cpu", run_id)}[task_id]
 
 
 @pytest.mark.parametrize("form", FORMS)
