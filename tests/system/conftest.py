@@ -49,6 +49,8 @@ def airflow(sandbox: SandboxServer, output: Path, tmp_path_factory: pytest.TempP
         # Into the logs of the tasks, if their DAG says so.
         "AIRFLOW__OPENLINEAGE__TRANSPORT": '{"type": "console"}',
         "AIRFLOW__OPENLINEAGE__SELECTIVE_ENABLE": "True",
+        # It bounds a hang. After the ten seconds that it would be, a slow machine has no event.
+        "AIRFLOW__OPENLINEAGE__EXECUTION_TIMEOUT": "240",
         # A triggerer that was killed is taken for dead after so many seconds.
         "AIRFLOW__TRIGGERER__TRIGGERER_HEALTH_CHECK_THRESHOLD": "5",
         # And a task whose worker was killed; a worker gives a sign of life every second.

@@ -10,6 +10,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.system.connections import SECRETS
+from tests.system.running import wait_for
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,7 +23,15 @@ USERINFO = "hunter2-the-secret"
 
 @pytest.fixture(scope="module")
 def run(runs: Runs) -> Ended:
-    return runs.ended("system_lineage")
+    """Wait for what each task does when Airflow already knows how it ended: its links, then its event."""
+    run = runs.ended("system_lineage")
+    last = {"enrich": "COMPLETE", "export": "COMPLETE", "capture": "COMPLETE", "fail": "FAIL"}
+
+    def have_told() -> bool:
+        return all(kind in openlineage_events(run, task) for task, kind in last.items())
+
+    wait_for(have_told, "OpenLineage has the end of each task")
+    return run
 
 
 @pytest.fixture(scope="module")
