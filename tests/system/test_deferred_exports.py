@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
@@ -58,7 +59,10 @@ def exported(airflow: WatchedAirflow, platforms: dict[str, SandboxServer]) -> Ex
         return {task.name: task.state for task in airflow.task_instances(DAG_ID, run_id)}
 
     wait_for(lambda: states()["put_off"] == "success", "the shorter wait is over")
-    wait_for(lambda: 429 in statuses(platforms["restarted"]), "the longer one has begun")
+    wait_for(lambda: 429 in statuses(platforms["restarted"]), "the longer one is refused")
+    # That the service has refused does not say yet that the trigger has heard of it.
+    log = partial(airflow.task_log, DAG_ID, run_id, "restarted")
+    wait_for(lambda: "Waiting in the triggerer until " in log(), "the longer one has begun")
     arguments = [text for text in airflow.trigger_arguments() if "/restarted.csv" in text]
     before = states()
 
