@@ -39,7 +39,8 @@ KILLED = {
     "killed_after_storing": "killed alone",
 }
 MISHAPS: dict[str, Fault] = {
-    "killed_while_sending": DelayFault(service="video", seconds=30, point="before_reply"),
+    # Longer than it takes to find the task and to kill it, however slow Airflow answers meanwhile.
+    "killed_while_sending": DelayFault(service="video", seconds=600, point="before_reply"),
     "reply_lost": DropFault(service="video", point="before_reply"),
     "refused": StatusFault(service="video", status=400),
 }
@@ -109,7 +110,8 @@ def platforms(airflow: WatchedAirflow) -> Iterator[dict[str, SandboxServer]]:
     with ExitStack() as stack:
         servers = {task_id: stack.enter_context(SandboxServer()) for task_id in TASKS}
         for task_id, server in servers.items():
-            airflow.connect(f"to_{task_id}", json.loads(server.connections()["AIRFLOW_CONN_MEDIAOPS_VIDEO_DEFAULT"]))
+            connection = json.loads(server.connections()["AIRFLOW_CONN_MEDIAOPS_VIDEO_DEFAULT"])
+            airflow.connect(f"to_{task_id}", {**connection, "extra": {**connection["extra"], "timeout": 900}})
         for name, mishap in MISHAPS.items():
             for form in FORMS:
                 servers[f"{name}{form}"].state.faults.arm(mishap)
