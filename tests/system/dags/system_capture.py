@@ -14,13 +14,13 @@ from airflow.sdk import DAG
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 
 OUTPUT = os.environ["MEDIAOPS_OUTPUT"]
-SPIKE: dict[str, Any] = {"when_cpu_above": 90, "sustained_for": 2, "captures": 2, "every": 1, "wait_timeout": 300}
+SPIKE: dict[str, Any] = {"when_cpu_above": 90, "sustained_for": 2, "captures": 2, "every": 1, "wait_timeout": 1800}
 NEVER = 100  # no node of the sandbox is ever that busy
 TASKS: dict[str, dict[str, Any]] = {
     "spike_worker": {**SPIKE, "deferrable": False},
     "spike_deferred": SPIKE,
     **{
-        f"limit_{on_timeout}": {"when_cpu_above": NEVER, "wait_timeout": 20, "on_timeout": on_timeout}
+        f"limit_{on_timeout}": {"when_cpu_above": NEVER, "wait_timeout": 40, "on_timeout": on_timeout}
         for on_timeout in ("skip", "fail", "capture")
     },
     "unwritable": {"when_cpu_above": NEVER, "destination": "/proc/version/{{ ti.task_id }}.txt", "retries": 0},
