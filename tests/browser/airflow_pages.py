@@ -109,6 +109,8 @@ def show_graph(page: Page, url: str, dag_id: str, run_id: str) -> None:
 
 def wait_until_still(page: Page, selector: str) -> None:
     """Wait until the elements of a selector neither move nor grow."""
+    # What an earlier wait saw says nothing of this one: they may not have begun to move yet.
+    page.evaluate("() => { delete window.lastBoxes; }")
     page.wait_for_function(
         """(selector) => {
             const boxes = [...document.querySelectorAll(selector)].map((element) => element.getBoundingClientRect());

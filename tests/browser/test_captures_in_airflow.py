@@ -165,6 +165,7 @@ class TestList:
         page.get_by_label("DAG").fill("hot_nodes")
         page.get_by_role("button", name="Filter").click()
         page.get_by_role("link", name="Show all").wait_for()
+        page.wait_for_load_state()
         [cell] = page.locator("[data-column=DAG]").all_inner_texts()
         assert examples.runs["mediaops_hot_nodes"].run_id in cell
 
