@@ -26,8 +26,8 @@ from scripts.processes import LeftRunningError, ProcessEndedError, Processes, ta
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "example_dags"
 SCRATCH = ROOT / ".demo"
-SANDBOX_SECONDS = 240.0
-RUN_SECONDS = 600.0
+SANDBOX_SECONDS = 600.0
+RUN_SECONDS = 1800.0
 POLL_SECONDS = 0.5
 LOG_LINES = 40
 # How long a node of the sandbox must stay hot until its threads are captured.

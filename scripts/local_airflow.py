@@ -32,8 +32,8 @@ COMPONENTS: dict[str, tuple[str, ...]] = {
     "triggerer": ("triggerer", "--skip-serve-logs"),
     "api-server": ("api-server",),
 }
-START_SECONDS = 300.0
-DAG_SECONDS = 240.0
+START_SECONDS = 900.0
+DAG_SECONDS = 900.0
 REQUEST_SECONDS = 120.0
 LOCK_SECONDS = 240.0
 POLL_SECONDS = 0.5
@@ -135,7 +135,7 @@ class LocalAirflow:
         """
         return self.home / f"{component}.log"
 
-    def cli(self, *arguments: str, timeout: float = 120.0) -> str:
+    def cli(self, *arguments: str, timeout: float = 600.0) -> str:
         """
         Run a command of this Airflow's command line.
 
@@ -183,7 +183,7 @@ class LocalAirflow:
         """
         return str(self._call("GET", f"api/v2/dags/{dag_id}/dagRuns/{run_id}")["state"])
 
-    def wait(self, dag_id: str, run_id: str, timeout: float = 120.0) -> str:
+    def wait(self, dag_id: str, run_id: str, timeout: float = 600.0) -> str:
         """
         Wait for the end of a run.
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 GRACE_SECONDS = 3.0
-KILL_SECONDS = 60.0
+KILL_SECONDS = 240.0
 POLL_SECONDS = 0.1
 LOG_TAIL_LINES = 30
 # Well-known servers have lower ones.

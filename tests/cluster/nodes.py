@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     from tests.cluster.kinds import Kind
 
-START_SECONDS = 300
+START_SECONDS = 900
 STOP_SECONDS = 60
-REPLY_SECONDS = 60
+REPLY_SECONDS = 240
 _SETTINGS = {
     "network.host": "127.0.0.1",
     # The system chooses the ports and the node writes them to files: nobody can take them in between.

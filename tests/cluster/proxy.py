@@ -44,7 +44,7 @@ class Proxy(ThreadingHTTPServer):
             self.asked.append(target)
             if target not in self._answers or not self.same_for_all:
                 with self.upstream.session() as session:
-                    reply = session.request(method, f"{self.upstream.url}{target}", timeout=60)
+                    reply = session.request(method, f"{self.upstream.url}{target}", timeout=240)
                 kind = reply.headers.get("Content-Type", "text/plain")
                 self._answers[target] = (reply.status_code, {"Content-Type": kind}, reply.content)
             return self._answers[target]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from tests.cluster.nodes import Cluster, Node
 
-WAIT_SECONDS = 120
+WAIT_SECONDS = 600
 
 
 class Gate:
@@ -66,7 +66,7 @@ def wait_until_coordinating(node: Node, cluster: Cluster) -> None:
 
 def capture(destination: Path, name: str) -> dict[str, Any]:
     operator = CaptureHotThreadsOperator(
-        task_id="capture", destination=str(destination), snapshots=1, timeout="60s", cluster_conn_id=name
+        task_id="capture", destination=str(destination), snapshots=1, timeout="240s", cluster_conn_id=name
     )
     summary: dict[str, Any] = operator.execute({})
     return summary

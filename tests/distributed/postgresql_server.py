@@ -17,7 +17,7 @@ from scripts.processes import Processes, free_port, tail
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-START_SECONDS = 240.0
+START_SECONDS = 600.0
 _PROGRAMS = Path("/usr/lib/postgresql")
 
 

@@ -95,12 +95,12 @@ class WatchedAirflow(LocalAirflow):
     def asset_states(self, asset: str) -> list[Any]:
         """Give the values in the state store of an asset."""
         query = "SELECT value FROM asset_state_store JOIN asset ON asset.id = asset_id WHERE asset.name = ?"
-        with closing(sqlite3.connect(self.home / "airflow.db", timeout=30)) as database:
+        with closing(sqlite3.connect(self.home / "airflow.db", timeout=240)) as database:
             return [json.loads(value) for (value,) in database.execute(query, [asset])]
 
     def trigger_arguments(self) -> list[str]:
         """Give the arguments of all waiting triggers as they stand in the database, where nobody encrypts them."""
-        with closing(sqlite3.connect(self.home / "airflow.db", timeout=30)) as database:
+        with closing(sqlite3.connect(self.home / "airflow.db", timeout=240)) as database:
             return [arguments for (arguments,) in database.execute("SELECT kwargs FROM trigger")]
 
     def kill(self, component: str) -> None:
@@ -194,7 +194,7 @@ def _task_path(dag_id: str, run_id: str, task_id: str) -> str:
 
 def ended(airflow: WatchedAirflow, dag_id: str, run_id: str) -> Ended:
     """Wait for the end of a run."""
-    state = airflow.wait(dag_id, run_id, timeout=600)
+    state = airflow.wait(dag_id, run_id, timeout=1800)
     tasks = {task.name: task for task in airflow.task_instances(dag_id, run_id)}
     return Ended(airflow, dag_id, run_id, state, tasks)
 
@@ -209,7 +209,7 @@ def gaps(requests: list[RequestRecord]) -> list[float]:
     return [(later.at - earlier.at).total_seconds() for earlier, later in itertools.pairwise(requests)]
 
 
-def wait_for(condition: Callable[[], bool], what: str, seconds: float = 240.0) -> None:
+def wait_for(condition: Callable[[], bool], what: str, seconds: float = 900.0) -> None:
     """Wait for a condition; fail if it does not come true in a time that is long on a busy machine, too."""
     deadline = time.monotonic() + seconds
     while not condition():

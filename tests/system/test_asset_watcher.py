@@ -90,7 +90,7 @@ def watch(airflow: WatchedAirflow, sandbox: SandboxServer, runs: Runs) -> Iterat
     _wait_for_readings(sandbox, 3)
     runs_at["in the end"] = len(run_ids())
     yield Watch(runs_at, [ended(airflow, DAG_ID, run_id) for run_id in run_ids()], log)
-    requests.delete(f"{sandbox.url}/_sandbox/cpu", timeout=10).raise_for_status()
+    requests.delete(f"{sandbox.url}/_sandbox/cpu", timeout=240).raise_for_status()
 
 
 def test_each_spike_starts_one_run_and_nothing_else_does(watch: Watch) -> None:
@@ -120,7 +120,7 @@ def test_each_failure_is_told_once_in_the_triggerers_log(watch: Watch) -> None:
 
 
 def _pin(sandbox: SandboxServer, node: str, percent: int) -> None:
-    pin = requests.post(f"{sandbox.url}/_sandbox/cpu", json={"node": node, "percent": percent}, timeout=10)
+    pin = requests.post(f"{sandbox.url}/_sandbox/cpu", json={"node": node, "percent": percent}, timeout=240)
     pin.raise_for_status()
 
 

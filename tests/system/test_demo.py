@@ -78,7 +78,7 @@ def running_demo(folder: Path, name: str, example: str) -> Iterator[Demo]:
     finally:
         for left in processes_with(MARK, mark):
             left.kill()
-        process.wait(120)
+        process.wait(600)
 
 
 def test_ctrl_c_ends_all_that_the_demo_started(tmp_path: Path) -> None:
@@ -86,14 +86,14 @@ def test_ctrl_c_ends_all_that_the_demo_started(tmp_path: Path) -> None:
         wait_for(lambda: demo.has_printed("mediaops_endless.wait: running"), "a task is running")
         assert len(demo.started()) >= 5  # the sandbox and the four components, at least
         os.killpg(demo.process.pid, signal.SIGINT)
-        assert demo.process.wait(120) == INTERRUPTED
+        assert demo.process.wait(600) == INTERRUPTED
         assert demo.started() == []
         assert "Interrupted: everything is stopped." in demo.printed
 
 
 def test_a_failed_example_fails_the_demo_and_is_explained(tmp_path: Path) -> None:
     with running_demo(tmp_path, "refused", REFUSED) as demo:
-        assert demo.process.wait(600) == 1
+        assert demo.process.wait(1800) == 1
         assert demo.started() == []
         assert "mediaops_refused ended: failed" in demo.printed
         assert "The end of the log of mediaops_refused.post:" in demo.printed

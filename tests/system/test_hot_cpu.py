@@ -44,7 +44,7 @@ def watched(airflow: WatchedAirflow, sandbox: SandboxServer, runs: Runs) -> Watc
     wait_for(lambda: len(requests_of(sandbox, "hot_reschedule")) >= 2, "the rescheduled task has looked again")
 
     hot_since = datetime.now(timezone.utc)
-    pin = requests.post(f"{sandbox.url}/_sandbox/cpu", json={"node": "sandbox-3", "percent": 97}, timeout=10)
+    pin = requests.post(f"{sandbox.url}/_sandbox/cpu", json={"node": "sandbox-3", "percent": 97}, timeout=240)
     pin.raise_for_status()
     return Watched(ended(airflow, "system_hot_cpu", run_id), arguments, hot_since)
 

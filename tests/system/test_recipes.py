@@ -37,7 +37,7 @@ def test_a_bulletin_is_posted_if_it_was_approved(
             airflow.answer(APPROVED, run_id, "approve", answer)
         return airflow.state(APPROVED, run_id) in FINAL_STATES
 
-    wait_for(answered_to_the_end, "the run has ended", 600)
+    wait_for(answered_to_the_end, "the run has ended", 1800)
     run = ended(airflow, APPROVED, run_id)
 
     posted = [bulletin["snippet"]["description"] for bulletin in sandbox.state.bulletins[before:]]

@@ -31,7 +31,7 @@ JOURNAL = f"{OUTPUT}/journal"
 # The end of the names of those whose record is in the journal.
 IN_JOURNAL = "_in_journal"
 # Far longer than a test needs to find the task and to kill it.
-SECONDS_TO_LIVE = 600
+SECONDS_TO_LIVE = 1800
 # When the first try of each of these stops and waits for its end: before or after its record is written.
 MOMENTS = {
     "killed_before_the_intent": "before intended",

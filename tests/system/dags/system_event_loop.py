@@ -30,7 +30,7 @@ FOLDER = f"{os.environ['MEDIAOPS_OUTPUT']}/event_loop"
 ALWAYS = 1  # every node of the sandbox is that busy
 ISBNS = sample_isbns(6_312)[6_300:]
 # With silent_fail a sensor leaves the first look to its trigger, too.
-SENSOR: dict[str, Any] = {"deferrable": True, "silent_fail": True, "poke_interval": 5, "timeout": 300}
+SENSOR: dict[str, Any] = {"deferrable": True, "silent_fail": True, "poke_interval": 5, "timeout": 1800}
 
 CALLBACKS = [
     AsyncCallback(PostBulletinNotifier, {"text": "{{ dag_run.dag_id }} is late."}),

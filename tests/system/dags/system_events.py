@@ -40,4 +40,4 @@ with DAG(
     refresh_catalogue()
 
 with DAG(dag_id="system_started_by_asset", schedule=[CATALOGUE], is_paused_upon_creation=False):
-    BookSensor(task_id="wait_for_book", isbn="9780141439518", poke_interval=5, timeout=300, deferrable=True)
+    BookSensor(task_id="wait_for_book", isbn="9780141439518", poke_interval=5, timeout=1800, deferrable=True)

@@ -22,6 +22,6 @@ with DAG(dag_id="system_hot_cpu", schedule=None):
             threshold=90,
             sustained_for=2,
             reading_interval=1,
-            timeout=300,
+            timeout=1800,
             **how,
         )

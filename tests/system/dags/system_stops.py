@@ -56,7 +56,7 @@ with DAG(
         destination=f"{OUTPUT}/stops/capture.txt",
         when_cpu_above=100,
         poll_interval=1,
-        wait_timeout=600,
+        wait_timeout=1800,
         deferrable=True,
         priority_weight=2,
         cluster_conn_id="to_stopped_deferred_capture",

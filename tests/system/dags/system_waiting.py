@@ -31,14 +31,14 @@ with DAG(dag_id="system_waiting", schedule=None, default_args={"retries": 3}):
             )
             refused_at_second_look = {**how, **then, "poke_interval": 5}
             ClusterCpuSensor(
-                task_id=refused, nodes=["sandbox-3", refused], threshold=NEVER, timeout=300, **refused_at_second_look
+                task_id=refused, nodes=["sandbox-3", refused], threshold=NEVER, timeout=1800, **refused_at_second_look
             )
         interrupted = f"interrupted_{form}"
         ClusterCpuSensor(
             task_id=interrupted,
             nodes=["sandbox-1", interrupted],
             threshold=1,
-            timeout=300,
+            timeout=1800,
             cluster_conn_id="cluster_one_attempt",
             **how,
         )
