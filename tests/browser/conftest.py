@@ -21,6 +21,7 @@ from tests.browser import flame_graph, pictures
 from tests.browser.airflow_pages import PASSWORD, TerminalAirflow, sign_in, with_accounts
 from tests.browser.connections_page import ConnectionsPage
 from tests.browser.form_values import NAMES, Entry, in_sandbox
+from tests.browser.limits import MOST_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -37,7 +38,6 @@ FLAGS = (
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 )
 LAPTOP = (1366, 768)
-_MOST_SECONDS = 240
 
 # Runs before the page's own scripts, outside of its policy.
 _WITNESS = """
@@ -98,7 +98,7 @@ def chromium() -> Iterator[Browser]:
     sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
     # Playwright holds an event loop as long as it runs: it ends with the module, so that async tests can follow.
     with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=FLAGS, timeout=_MOST_SECONDS * 1000)
+        browser = playwright.chromium.launch(executable_path=program, args=FLAGS, timeout=MOST_SECONDS * 1000)
         try:
             yield browser
         finally:
@@ -118,7 +118,7 @@ def open_page(chromium: Browser, tmp_path: Path) -> Open:
         options["reduced_motion"] = "no-preference" if animated else "reduce"
         context = chromium.new_context(viewport={"width": size[0], "height": size[1]}, **options)
         try:
-            context.set_default_timeout(_MOST_SECONDS * 1000)
+            context.set_default_timeout(MOST_SECONDS * 1000)
             context.add_init_script(_WITNESS)
             opened = Opened(context.new_page(), still_for=400 if animated else 100)
             opened.page.on("request", lambda request: opened.requests.append(request.url))
@@ -180,7 +180,7 @@ def sign_in_as(chromium: Browser, airflow: TerminalAirflow, sessions: dict[str, 
             **options,
         )
         contexts.append(context)
-        context.set_default_timeout(_MOST_SECONDS * 1000)
+        context.set_default_timeout(MOST_SECONDS * 1000)
         page = context.new_page()
         if name not in sessions:
             sign_in(page, airflow.url, name)

@@ -15,8 +15,8 @@ def bars(page: Page | Frame, *, still_for: int = 100) -> dict[str, float]:
     :param still_for: how many milliseconds without a change show that.
     :returns: their widths by what they say first.
     """
-    # What an earlier wait saw says nothing of this one: what was clicked may not have begun to move yet. As long as D3 has
-    # a step to do, however late it comes to it, the element knows.
+    # What an earlier wait saw says nothing of this one: what was clicked may not have begun to move yet. As long as D3
+    # has a step to do, however late it comes to it, the element knows.
     page.evaluate("() => { delete window.lastWidths; }")
     page.wait_for_function(
         """() => {

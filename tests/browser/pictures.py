@@ -11,6 +11,7 @@ import base64
 import os
 import re
 import textwrap
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,8 +19,10 @@ from rich.console import Console
 from rich.terminal_theme import MONOKAI
 from rich.text import Text
 
+from tests.browser.limits import MOST_SECONDS
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from playwright.sync_api import Page
 
@@ -52,8 +55,28 @@ def keep(name: str, picture: bytes, text: str) -> None:
         lines = textwrap.wrap(" ".join(shown), _TEXT_WIDTH, break_long_words=False, break_on_hyphens=False)
         file.write_text("\n".join([*lines, ""]), encoding="utf-8")
         return
-    before = file.read_text(encoding="utf-8").split()
-    assert shown == before, f"docs/images/{name}.png is out of date: run `make pictures`, look at it, and commit it"
+    assert shown == _words_before(name), (
+        f"docs/images/{name}.png is out of date: run `make pictures`, look at it, and commit it"
+    )
+
+
+def awaited(page: Page, name: str, read: Callable[[], str]) -> str:
+    """
+    Wait until a page of Airflow's shows the words of a picture: what it shows first, it completes by further requests.
+
+    :param page: the page.
+    :param name: the name of the picture.
+    :param read: reads all that the picture is to show.
+    :returns: the text, whatever it is in the end.
+    """
+    deadline = time.monotonic() + MOST_SECONDS
+    while not IS_WRITING and words(read()) != _words_before(name) and time.monotonic() < deadline:
+        page.wait_for_timeout(200)
+    return read()
+
+
+def _words_before(name: str) -> list[str]:
+    return (FOLDER / f"{name}.txt").read_text(encoding="utf-8").split()
 
 
 def stacked(page: Page, pictures: Sequence[bytes]) -> bytes:

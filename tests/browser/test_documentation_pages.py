@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.browser.limits import MOST_SECONDS
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
@@ -27,7 +29,7 @@ SIDEWAYS = """() => ({
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("sphinx", reason="Sphinx is not installed")
     folder = tmp_path_factory.mktemp("docs")
-    subprocess.run([sys.executable, "-m", "sphinx", "-q", "-b", "html", DOCS, folder], check=True, timeout=240)
+    subprocess.run([sys.executable, "-m", "sphinx", "-q", "-b", "html", DOCS, folder], check=True, timeout=900)
     return folder
 
 
@@ -36,6 +38,7 @@ def test_no_page_scrolls_sideways(chromium: Browser, built: Path, width: int) ->
     pages = sorted(built.rglob("*.html"))
     assert len(pages) > len(list(DOCS.glob("guides/*.md")))
     with chromium.new_page(viewport={"width": width, "height": 900}) as page:
+        page.set_default_timeout(MOST_SECONDS * 1000)
         for file in pages:
             page.goto(file.as_uri())
             found = page.evaluate(SIDEWAYS)

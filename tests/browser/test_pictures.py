@@ -10,6 +10,7 @@ from airflow_provider_mediaops.report_urls import LIST_ROUTE, report_url, tab_ur
 from tests.browser import airflow_pages, flame_graph, pages, pictures
 from tests.browser.connections_page import ConnectionsPage
 from tests.browser.form_values import NAMES
+from tests.browser.limits import MOST_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 def easel(chromium: Browser) -> Iterator[Page]:
     """Yield an empty page to draw on."""
     page = chromium.new_page(viewport={"width": 1100, "height": 800})
+    page.set_default_timeout(MOST_SECONDS * 1000)
     yield page
     page.close()
 
@@ -52,7 +54,8 @@ def test_the_graph_of_a_dag(sign_in_as: SignIn, airflow: LocalAirflow, examples:
     page = sign_in_as("admin", size=(1200, 600))
     run = examples.runs["mediaops_cpu_bulletin"]
     airflow_pages.show_graph(page, airflow.url, run.dag_id, run.run_id)
-    pictures.keep("dag_graph", page.screenshot(), page.locator(".react-flow").inner_text())
+    text = pictures.awaited(page, "dag_graph", page.locator(".react-flow").inner_text)
+    pictures.keep("dag_graph", page.screenshot(), text)
 
 
 def test_the_terminal_of_the_demo(examples: ExamplesRun, easel: Page) -> None:
@@ -81,7 +84,8 @@ def test_the_tab_and_the_page_of_a_capture(sign_in_as: SignIn, airflow: LocalAir
     tab = airflow_pages.page_within(page)
     flame_graph.bars(tab)
     around = page.get_by_role("heading", name="capture").first.locator("xpath=../../..")
-    pictures.keep("report_tab", page.screenshot(), f"{around.inner_text()}\n{_of_report(tab)}")
+    text = pictures.awaited(page, "report_tab", lambda: f"{around.inner_text()}\n{_of_report(tab)}")
+    pictures.keep("report_tab", page.screenshot(), text)
 
     page = sign_in_as("admin", size=(1200, 800), device_scale_factor=0.8)
     page.goto(report_url(run.dag_id, run.run_id, "capture", base_url=airflow.url))
@@ -93,6 +97,7 @@ def test_the_tab_and_the_page_of_a_capture(sign_in_as: SignIn, airflow: LocalAir
 def test_the_requests_of_a_capture(chromium: Browser) -> None:
     """The capture is a recorded one of a real OpenSearch, so that its figures are the same in each run."""
     page = chromium.new_page(viewport={"width": 1400, "height": 800}, device_scale_factor=0.7)
+    page.set_default_timeout(MOST_SECONDS * 1000)
     page.set_content(pages.recorded_with_tasks())
     section = page.locator("[aria-labelledby=behind]")
     pictures.keep("running_tasks", section.screenshot(), section.inner_text())
