@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-SECONDS = 600.0
+SECONDS = 1800.0
 
 
 class Terminal:
