@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from scripts.processes import tail
+from scripts.processes import free_port, tail
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,19 +31,8 @@ class RedisServer:
 
     folder: Path
     options: tuple[str, ...] = ()
+    port: int = field(default_factory=free_port)
     _process: subprocess.Popen[bytes] | None = None
-    # It never listens. While it is there, the system gives its port to nobody who asks for a free one, and Redis, which
-    # names the port, can have it (SO_REUSEADDR), also after it was stopped.
-    _held: socket.socket = field(default_factory=socket.socket)
-
-    def __post_init__(self) -> None:
-        self._held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self._held.bind(("127.0.0.1", 0))
-
-    @property
-    def port(self) -> int:
-        """Its port, which is this server's alone."""
-        return int(self._held.getsockname()[1])
 
     @property
     def url(self) -> str:
@@ -70,11 +59,6 @@ class RedisServer:
             self._process.wait()
             self._process = None
 
-    def close(self) -> None:
-        """Stop it, and let the port go."""
-        self.stop()
-        self._held.close()
-
     def _answers(self) -> bool:
         # Whatever it says, be it that a password is needed; but for the time in which it reads its data.
         try:
@@ -94,4 +78,4 @@ def running_redis(folder: Path, *options: str) -> Iterator[RedisServer]:
         server.start()
         yield server
     finally:
-        server.close()
+        server.stop()
