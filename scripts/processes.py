@@ -48,11 +48,12 @@ def free_port() -> int:
         connection and to no server that has it choose a port.
     """
     for port in _ports_in_random_order():
-        # Other processes that ask here see who has a name. What a test has closed or killed leaves nothing behind.
+        # Other processes that ask here see who has a name, which ends with its process; only Linux has such names.
         name = socket.socket(socket.AF_UNIX)
         with contextlib.ExitStack() as stack, contextlib.suppress(OSError), socket.socket() as probe:
             stack.callback(name.close)
-            name.bind(f"\0mediaops-port-{port}")
+            if sys.platform == "linux":
+                name.bind(f"\0mediaops-port-{port}")
             # As servers do: a port whose last connections are only remembered is free.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(("127.0.0.1", port))

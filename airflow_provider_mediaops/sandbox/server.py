@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 VideoAuth = Literal["bearer", "refresh_token", "api_key"]
 
 _START_SECONDS = 240.0
-_STOP_SECONDS = 10.0
+_STOP_SECONDS = 60.0
 
 
 class _HangUpProtocol(H11Protocol):

@@ -224,14 +224,14 @@ class TestAfterTheEndOfTheBlock:
                 await asyncio.sleep(3600)
             finally:
                 ending.set()
-                asked.wait(10)
+                asked.wait(240)
 
         async def start() -> None:
             started.append(asyncio.create_task(hold_up()))
             await asyncio.sleep(0)
 
         def ask() -> None:
-            ending.wait(10)
+            ending.wait(240)
             try:
                 loop.run(asyncio.sleep(3600))
             except RuntimeError as error:
@@ -244,7 +244,7 @@ class TestAfterTheEndOfTheBlock:
         caller.start()
         with LoopThread(grace_seconds=15) as loop:
             loop.run(start())
-        caller.join(5)
+        caller.join(240)
         assert len(outcome) == 1
         assert "has ended" in outcome[0]
 
@@ -266,8 +266,8 @@ class TestAfterTheEndOfTheBlock:
         try:
             with LoopThread(grace_seconds=0.05) as loop:
                 caller.start()
-                assert begun.wait(10)
-            caller.join(5)
+                assert begun.wait(240)
+            caller.join(240)
             assert len(outcome) == 1
             assert "has ended" in outcome[0]
         finally:

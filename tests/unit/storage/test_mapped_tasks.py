@@ -95,7 +95,7 @@ def test_a_record_that_is_none_is_ignored(tmp_path: Path, content: str) -> None:
 
 def test_of_two_that_begin_together_at_least_one_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Both have written their record before either reads those of others: the latest moment at which one could miss.
-    both = threading.Barrier(2, timeout=30)
+    both = threading.Barrier(2, timeout=240)
 
     def write_and_wait(path: ObjectStoragePath, data: bytes) -> None:
         write_whole(path, data)
