@@ -7,6 +7,7 @@ import os
 import re
 import stat
 import zlib
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from airflow_provider_mediaops.cluster.report_files import MAX_REPORT_BYTES, NoReportError
@@ -15,7 +16,7 @@ from airflow_provider_mediaops.storage.object_info import modified_time
 from airflow_provider_mediaops.storage.path_checks import check_store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from airflow.sdk import ObjectStoragePath
 
@@ -26,7 +27,10 @@ _FOLDED = ".folded"
 # The number of a capture of a series; all of them share one page.
 _NUMBER = re.compile(r"\.[1-9][0-9]?$")
 _PATTERN = frozenset("*?[")
+# In a pattern, it stands for any number of folders.
+_ANY_FOLDERS = "**"
 _NO_FILE = "it is no regular file"
+_CUT = "it is gzip, but cut"
 _GZIP_START = b"\x1f\x8b"
 # zlib reads the head of gzip with these window bits.
 _GZIP_WINDOW = 31
@@ -95,7 +99,7 @@ def find_captures(sources: Iterable[str]) -> list[FoundCapture]:
         In a folder, the files end in ``.txt``, ``.json`` or ``.html``, each also with ``.gz``; otherwise any other is a
         text, too.
     :returns: the captures in the order of their paths. One may have a page only. The page of a series is an entry of
-        its own.
+        its own, and so is a folder that this user may not list.
     :raises PermanentError: if Airflow has no support for the scheme of a path.
     :raises OSError: if a path cannot be read, or a file that is named does not exist; the message names it.
     """
@@ -145,10 +149,44 @@ def _files_of(source: str) -> Iterable[tuple[SourceFile, bool]]:
             found, is_chosen, base = store.fs.find(root.rstrip("/") or "/", detail=True), False, root.rstrip("/")
         else:
             found, is_chosen, base = {root: store.fs.info(root)}, True, root.rpartition("/")[0]
+        closed = _closed_folders(base, root, is_chosen=is_chosen) if is_local(store) and root not in found else []
     for path, info in found.items():
         below = path.removeprefix(base)
         if info.get("type") != "directory" and not any(part.startswith(".") for part in below.split("/")):
             yield SourceFile(store, path, modified_time(info)), is_chosen
+    for path in closed:
+        # It is read as a file, which is refused, so that it is named among those that were left out.
+        yield SourceFile(store, path, None), True
+
+
+def _closed_folders(base: str, root: str, *, is_chosen: bool) -> list[str]:
+    """
+    Return the local folders of a source that this user may not list: fsspec takes them for empty ones.
+
+    :param base: the folder of the source.
+    :param root: the source: that folder, or a pattern.
+    :param is_chosen: whether it is a pattern.
+    :raises OSError: if the folder of the source cannot be listed, or one below it for another reason.
+    """
+    closed: list[str] = []
+    parts = root.removeprefix(base).strip("/").split("/") if is_chosen else [_ANY_FOLDERS]
+
+    def note(error: OSError) -> None:
+        # A folder may be deleted meanwhile.
+        if not isinstance(error, (FileNotFoundError, NotADirectoryError)):
+            if not isinstance(error, PermissionError) or error.filename == (base or "/"):
+                raise error
+            closed.append(error.filename)
+
+    for folder, names, _ in os.walk(base or "/", onerror=note):
+        depth = len(list(filter(None, folder.removeprefix(base).split("/"))))
+        names[:] = [name for name in names if not name.startswith(".") and _leads_on(parts, depth, name)]
+    return closed
+
+
+def _leads_on(parts: Sequence[str], depth: int, name: str) -> bool:
+    """Return whether files below a folder may match a pattern, by the parts of the pattern."""
+    return _ANY_FOLDERS in parts[: depth + 1] or (depth < len(parts) - 1 and fnmatchcase(name, parts[depth]))
 
 
 def _stem_of(name: str, *, is_chosen: bool) -> tuple[str, str]:
@@ -176,9 +214,20 @@ def _opened(path: str) -> BinaryIO:
 
 
 def _plain(data: bytes, most: int) -> bytes:
+    """Return the data, decompressed if they are compressed; less than ``most`` bytes of them are the whole file."""
     if not data.startswith(_GZIP_START):
         return data
-    try:
-        return zlib.decompressobj(_GZIP_WINDOW).decompress(data, min(most, MAX_REPORT_BYTES + 1))
-    except zlib.error as error:
-        raise NoReportError(f"it is gzip, but damaged: {error}") from error
+    is_whole, room, parts = len(data) < most, min(most, MAX_REPORT_BYTES + 1), []
+    # Files of gzip that were written one after the other are one.
+    while data.startswith(_GZIP_START) and room > 0:
+        member = zlib.decompressobj(_GZIP_WINDOW)
+        try:
+            parts.append(member.decompress(data, room))
+        except zlib.error as error:
+            raise NoReportError(f"it is gzip, but damaged: {error}") from error
+        room -= len(parts[-1])
+        if room > 0 and is_whole and not member.eof:
+            # Half of a report reads like a whole one.
+            raise NoReportError(_CUT)
+        data = member.unused_data
+    return b"".join(parts)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
-from typing import TYPE_CHECKING
+import os
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,6 +15,7 @@ from tests.unit.storage.attached import attached
 from tests.unit.storage.fake_store import FakeStore
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 NAMES = (
@@ -104,3 +107,57 @@ def test_damaged_gzip_is_said_to_be(tmp_path: Path) -> None:
     assert capture.text is not None
     with pytest.raises(NoReportError, match="gzip, but damaged"):
         capture.text.read(100)
+
+
+def test_a_file_of_gzip_that_is_cut_is_no_capture_with_fewer_threads(tmp_path: Path) -> None:
+    whole = gzip.compress(bytes(range(256)) * 40)
+    (tmp_path / "a.txt.gz").write_bytes(whole[: len(whole) // 2])
+    (capture,) = find_captures([str(tmp_path)])
+    assert capture.text is not None
+    with pytest.raises(NoReportError, match="gzip, but cut"):
+        capture.text.read(1_000_000)
+
+
+def test_files_of_gzip_that_were_put_together_are_read_to_the_end(tmp_path: Path) -> None:
+    (tmp_path / "a.txt.gz").write_bytes(gzip.compress(b"first,") + gzip.compress(b"second") + b"\0" * 20)
+    (capture,) = find_captures([str(tmp_path)])
+    assert capture.text is not None
+    assert capture.text.read(100) == b"first,second"
+
+
+@pytest.fixture
+def closed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder below that this user may not list, which permissions do not bring about for root."""
+    within, list_folder, open_file = folder / "deep", os.scandir, os.open
+
+    def refusing(given: Callable[..., Any]) -> Callable[..., Any]:
+        def call(path: Any = ".", *arguments: Any, **named: Any) -> Any:
+            if os.fspath(path) == str(within):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(within))
+            return given(path, *arguments, **named)
+
+        return call
+
+    monkeypatch.setattr(os, "scandir", refusing(list_folder))
+    monkeypatch.setattr(os, "open", refusing(open_file))
+    return within
+
+
+@pytest.mark.parametrize("pattern", ["", "/", "/**/*.json", "/*/c.json", "/d*/c.json"])
+def test_a_folder_that_may_not_be_listed_is_named(folder: Path, closed: Path, pattern: str) -> None:
+    captures = {each.name: each for each in find_captures([f"{folder}{pattern}"])}
+    file = captures[str(closed)].text
+    assert file is not None
+    with pytest.raises(PermissionError, match="deep cannot be read"):
+        file.read(10)
+
+
+@pytest.mark.parametrize("pattern", ["/*.txt", "/e*/c.json", "/b.txt"])
+def test_a_folder_that_no_pattern_leads_to_is_not_looked_at(folder: Path, closed: Path, pattern: str) -> None:
+    assert str(closed) not in {each.name for each in find_captures([f"{folder}{pattern}"])}
+
+
+@pytest.mark.parametrize("below", ["", "/*.json"])
+def test_a_source_that_may_not_be_listed_is_an_error(closed: Path, below: str) -> None:
+    with pytest.raises(PermissionError, match=r"deep.* cannot be read"):
+        find_captures([f"{closed}{below}"])
