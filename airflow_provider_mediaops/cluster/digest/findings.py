@@ -26,6 +26,9 @@ _SERIES_WORDS = {
 #: The name of what all pruned stacks of a pool make up.
 PRUNED = "(rare stacks)"
 
+# What a datetime holds, in seconds since 1970.
+_FIRST_SECOND = datetime.min.replace(tzinfo=timezone.utc).timestamp()
+_LAST_SECOND = datetime.max.replace(tzinfo=timezone.utc, microsecond=0).timestamp()
 _MOST_FRAMES = 200
 _MOST_GONE = 50
 _MOST_TASKS = 200
@@ -219,7 +222,11 @@ def moment(time: float | None) -> str | None:
 
     :param time: seconds since 1970; None for no time.
     """
-    return None if time is None else datetime.fromtimestamp(time, timezone.utc).isoformat(timespec="seconds")
+    if time is None:
+        return None
+    # The period before one of centuries, or the span of a file's odd time, may begin before the calendar.
+    within = min(max(time, _FIRST_SECOND), _LAST_SECOND)
+    return datetime.fromtimestamp(within, timezone.utc).isoformat(timespec="seconds")
 
 
 def headline_of(digest: Digest, period: Period) -> str:

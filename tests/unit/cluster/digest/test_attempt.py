@@ -337,3 +337,12 @@ def test_a_store_has_the_same_files(tmp_path: Path, store: FakeStore, monkeypatc
         json.loads(data)["profiles"][0]["frames"] for data in (store.cat_file("/out/digest.json"), local["digest.json"])
     ]
     assert frames[0] == frames[1]
+
+
+@pytest.mark.parametrize("period", [ALL, Period(-62135596800.0, 253402300799.0)])
+def test_times_at_the_ends_of_the_calendar_are_no_fault(tmp_path: Path, period: Period) -> None:
+    for at in (MONDAY, MONDAY.replace(year=1, month=1, day=2)):
+        write_capture(tmp_path / "reports", at, text_at(at, hot("data-1", "search", 50, SEARCH)), formats=("json",))
+    result = make(tmp_path / "reports", tmp_path / "out.html", period)
+    assert (result["captures"], result["first"]) == (2, "0001-01-02T00:00:00+00:00")
+    assert "0001-01-01T00:00:00+00:00" in Path(result["paths"]["json"]).read_text()
