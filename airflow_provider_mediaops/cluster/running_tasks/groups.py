@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.cluster.running_tasks.model import TaskGroup
@@ -23,8 +24,9 @@ _LONGEST_NAMES = 200
 _LONGEST_QUERY = 4_000
 # The chains of tasks that start tasks are short; a longer one is a fault of the reply.
 _LONGEST_CHAIN = 8
-# The maximum number of different index expressions of one kind that requests are compared with.
-_MOST_EXPRESSIONS = 50
+# The maximum number of different index expressions of one kind that requests are compared with, and of patterns in one.
+_MOST_EXPRESSIONS, _MOST_PATTERNS = 50, 20
+_WILDCARDS = frozenset("*?")
 # The pool in which tasks of an action run, by the start of its name; the longest start counts.
 _POOLS = {
     "indices:data/read/": "search",
@@ -124,9 +126,11 @@ def grouped(requests: Sequence[RequestTasks]) -> list[GroupedRequests]:
     :returns: the groups. Requests whose query is not known are in the group of the others, if these have one shape.
     """
     expressions = _expressions(requests)
+    # Thousands of requests may work on the same few indices.
+    index_of = cache(partial(_index_of, expressions))
     kinds: dict[tuple[str, str | None, str | None], list[RequestTasks]] = defaultdict(list)
     for request in requests:
-        index = _index_of(request, expressions[request.root.kind, request.opaque_id])
+        index = request.expression or index_of(request.root.kind, request.opaque_id, request.indices)
         kinds[request.root.kind, request.opaque_id, index].append(request)
     groups = []
     for (_, _, index), alike in kinds.items():
@@ -140,26 +144,43 @@ def grouped(requests: Sequence[RequestTasks]) -> list[GroupedRequests]:
     return groups
 
 
-def _expressions(requests: Iterable[RequestTasks]) -> defaultdict[tuple[str, str | None], set[str]]:
+@dataclass(frozen=True, slots=True)
+class _Expression:
+    """The indices as a client named them: a list may have thousands of names, so they are not gone through each time."""
+
+    text: str
+    names: frozenset[str]
+    patterns: tuple[str, ...]
+
+    def fits(self, indices: Iterable[str]) -> bool:
+        """Return whether all of the indices are among those that it names."""
+        return all(name in self.names or any(fnmatchcase(name, one) for one in self.patterns) for name in indices)
+
+
+def _expression_of(text: str) -> _Expression:
+    names = frozenset(text.split(","))
+    patterns = sorted(name for name in names if _WILDCARDS & set(name))
+    return _Expression(text, names, tuple(patterns[:_MOST_PATTERNS]))
+
+
+def _expressions(requests: Iterable[RequestTasks]) -> dict[tuple[str, str | None], list[_Expression]]:
     found: defaultdict[tuple[str, str | None], set[str]] = defaultdict(set)
     for request in requests:
         known = found[request.root.kind, request.opaque_id]
-        if request.expression and len(known) < _MOST_EXPRESSIONS:
-            known.add(request.expression)
-    return found
+        if (named := request.expression) and len(known) < _MOST_EXPRESSIONS:
+            known.add(named)
+    return {kind: list(map(_expression_of, known)) for kind, known in found.items()}
 
 
-def _index_of(request: RequestTasks, expressions: set[str]) -> str | None:
-    """Return what the client named; for a request that does not say so, what one of its kind named that fits."""
-    if request.expression:
-        return request.expression
-    names = request.indices
-    fitting = [
-        expression
-        for expression in expressions
-        if names and all(any(fnmatchcase(name, part) for part in expression.split(",")) for name in names)
-    ]
-    return fitting[0] if len(fitting) == 1 else ",".join(names) or None
+def _index_of(
+    expressions: Mapping[tuple[str, str | None], Sequence[_Expression]],
+    kind: str,
+    opaque_id: str | None,
+    indices: tuple[str, ...],
+) -> str | None:
+    """Return what a client named that fits, for a request that does not say so; else the indices themselves."""
+    fitting = [each.text for each in expressions[kind, opaque_id] if each.fits(indices)] if indices else []
+    return fitting[0] if len(fitting) == 1 else ",".join(indices) or None
 
 
 def task_group(

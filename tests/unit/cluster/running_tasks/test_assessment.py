@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -160,6 +161,20 @@ class TestGroups:
         sampling.ancestors["c:0"] = root({"size": 0}, index="logs-*")
         (group,) = assessed(sampling, report()).groups
         assert (group.index, group.requests) == ("logs-*", 2)
+
+    def test_searches_that_name_thousands_of_indices_hold_nobody_up(self) -> None:
+        lists = [",".join(f"a-{number}-{name}" for name in range(5_000)) for number in range(20)]
+        searches = [
+            listed(10_000 + number, 0, action=SEARCH, parent=None, description=f"indices[{names},b-*], source[{{}}]")
+            for number, names in enumerate(lists)
+        ]
+        shards = [listed(number, 0, parent=f"gone:{number}", index=f"a-7-{number}") for number in range(400)]
+        sampling = sampled({0: [*searches, *shards]})
+        began = time.process_time()
+        node = assessed(sampling, report())
+        assert time.process_time() - began < 3
+        sizes = {group.requests for group in node.groups}
+        assert (len(node.groups), sizes) == (20, {1, 401})
 
     def test_the_heaviest_come_first_and_their_number_is_bounded(self) -> None:
         many = [listed(n, 0, opaque_id=f"user-{n}", parent=f"c:{n}", age_ms=float(n)) for n in range(130)]
