@@ -1,8 +1,8 @@
 """
 Compare two versions of a listing of subscriptions: which records were added, removed and changed.
 
-Records are compared by their id and their content. An etag alone is not content. Two records with the same content may
-differ in the order of their keys.
+Records are compared by their id and their whole content: an etag that stays the same hides no change, and a new one is
+a change, so that the older version with the changes is the newer one. The order of keys is no content.
 """
 
 from __future__ import annotations

@@ -60,11 +60,20 @@ def test_each_change_has_the_record_before_and_after() -> None:
     assert comparison.counts() == Counts(added=1, removed=1, changed=1)
 
 
-def test_the_order_of_keys_and_an_etag_are_no_content() -> None:
+def test_the_order_of_keys_is_no_content_and_an_etag_that_stays_hides_no_change() -> None:
     old: list[Record] = [{"id": "a", "etag": "1", "x": {"p": 1, "q": 2}}, {"id": "b", "etag": "1", "x": 1}]
     new: list[Record] = [{"x": {"q": 2, "p": 1}, "etag": "1", "id": "a"}, {"id": "b", "etag": "1", "x": 2}]
 
     assert [(row["change"], row["id"]) for row in rows(compare(old, new))] == [("changed", "b")]
+
+
+def test_an_etag_is_content_so_that_the_changes_lead_to_the_newer_version() -> None:
+    old, new = {"id": "a", "etag": "1", "x": 1}, {"id": "a", "etag": "2", "x": 1}
+
+    changes = rows(compare([old], [new]))
+
+    assert [row["change"] for row in changes] == ["changed"]
+    assert replayed([old], changes) == {"a": new}
 
 
 def test_numbers_that_python_takes_for_the_same_are_different() -> None:
