@@ -146,7 +146,7 @@ def grouped(requests: Sequence[RequestTasks]) -> list[GroupedRequests]:
 
 @dataclass(frozen=True, slots=True)
 class _Expression:
-    """The indices as a client named them: a list may have thousands of names, so they are not gone through each time."""
+    """The indices as a client named them. A list may have thousands of names, which are not gone through each time."""
 
     text: str
     names: frozenset[str]
