@@ -33,6 +33,8 @@ _REMEMBERED_FRAMES = 50_000
 # Of a deeper stack, such as a recursion, only the outermost and innermost frames are kept.
 _DEEPEST = 250
 _LONGEST_NAME = 500
+# With file and line. What is longer was made up, and its beginning counts.
+_LONGEST_FRAME = 2_000
 
 
 @dataclass(slots=True, kw_only=True)
@@ -94,16 +96,16 @@ def sums_of(
     for stack in stacks(report, Measure(kind, "bytes" if kind == "mem" else "percent")):
         share = stack.snapshots / stack.taken
         part = stack.amount * share
-        names = stable_methods(stack.frames)
-        _add(sums.pools, stack.pool, part, share)
-        _add(sums.stacks, (stack.pool, *names), part, share)
+        names, pool = stable_methods(stack.frames), stack.pool[:_LONGEST_NAME]
+        _add(sums.pools, pool, part, share)
+        _add(sums.stacks, (pool, *names), part, share)
         top = names[-1] if names else NO_STACK
         row = sums.frames.get(top)
         if row is None:
             row = sums.frames[top] = FrameRow(1, time, time)
         row.amount += part
         row.threads += share
-        row.pools[stack.pool] = row.nodes[stack.node] = 1
+        row.pools[pool] = row.nodes[stack.node[:_LONGEST_NAME]] = 1
         sums.amount += part
         sums.threads += share
     return sums
@@ -163,7 +165,8 @@ def stable_methods(frames: tuple[str, ...]) -> tuple[str, ...]:
     if len(frames) > _DEEPEST:
         half = _DEEPEST // 2
         return (*stable_methods(frames[:half]), "… frames left out …", *stable_methods(frames[-half:]))
-    return tuple(map(stable_method, frames))
+    # Frames are remembered, and kept for all captures.
+    return tuple(stable_method(frame[:_LONGEST_FRAME]) for frame in frames)
 
 
 def _add(sums: dict[KeyT, list[float]], key: KeyT, amount: float, threads: float) -> None:

@@ -55,6 +55,16 @@ def test_equal_threads_of_other_numbers_and_lines_are_one_stack() -> None:
     assert one.stacks == other.stacks == {("search", "org.x.B.lambda$b", "org.x.A.a"): [40.0, 1.0]}
 
 
+def test_names_of_any_length_take_bounded_room() -> None:
+    long = "x" * 100_000
+    text = section(long, thread(f"opensearch[n][{long}][T#1]", cpu(40), stack(10, f"org.x.A.{long}(A.java:1)")))
+    sums = of(text)
+    names = [*sums.pools, *(part for path in sums.stacks for part in path), *sums.frames]
+    names += [name for row in sums.frames.values() for name in (*row.pools, *row.nodes)]
+    assert max(map(len, names)) <= 2_000
+    assert names
+
+
 def test_a_frame_has_the_part_of_its_snapshots() -> None:
     text = section(
         "n",
