@@ -43,11 +43,11 @@ _ROWS_AT_A_TIME = 5_000
 _CLOCKS_DIFFER_SECONDS = 86_400
 
 #: The time of a look-up in seconds since 1970 (0 if it is not known), and its book: the order of the stalest.
-Place = tuple[int, int]
+StalePlace = tuple[int, int]
 # A row of the table.
 _Stored = tuple[int, int | None, int | None, int | None]
 
-_LAST_PLACE: Place = (2**63, 0)
+_LAST_PLACE: StalePlace = (2**63, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class PinnedReuse:
 
     at: float
     versions: Mapping[str, str | None]
-    refreshed_to: Place | None = None
+    refreshed_to: StalePlace | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the decision as plain values."""
@@ -137,7 +137,7 @@ class EarlierIndex:
         self._records = ScratchFile()
         self._database = scratch_database(_CREATE_TABLE)
         #: Of the look-ups that are too old, the last that may be asked for, from the stalest on; None for none.
-        self.refreshed_to: Place | None = _LAST_PLACE
+        self.refreshed_to: StalePlace | None = _LAST_PLACE
 
     def fill(self, rows: Iterable[EarlierRow]) -> None:
         """
@@ -226,7 +226,7 @@ class EarlierIndex:
     def _unknown(self, isbns: Sequence[str]) -> list[str]:
         """Note the books that are too old, and return those that no dataset holds."""
         known: set[str] = set()
-        stale: list[Place] = []
+        stale: list[StalePlace] = []
         for isbn, fetched, start, _ in self._rows(isbns):
             known.add(str(isbn))
             if not self._rule.is_fresh(found=start is not None, fetched=fetched):
@@ -235,7 +235,7 @@ class EarlierIndex:
             self._database.executemany("INSERT OR IGNORE INTO stale VALUES (?, ?)", stale)
         return [isbn13 for isbn13 in isbns if isbn13 not in known]
 
-    def _may_refresh(self, place: Place) -> bool:
+    def _may_refresh(self, place: StalePlace) -> bool:
         return self.refreshed_to is not None and place <= self.refreshed_to
 
 
@@ -251,7 +251,7 @@ class Budgeted:
 
     new: int
     stale: int
-    refreshed_to: Place | None
+    refreshed_to: StalePlace | None
 
 
 def read_index(

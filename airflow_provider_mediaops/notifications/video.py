@@ -39,7 +39,7 @@ class PostBulletinNotifier(ServiceNotifier):
     :param playlist_id: a playlist to attach, instead of a video.
     :param journal: a folder on the local disk or an object store for the records, which all processes that call the
         notifier can write; missing folders are created. It needs ``once_per``.
-    :param once_per: the value by which bulletins are the same, for example ``{{ dag_run.run_after | ds }}``.
+    :param once_per: bulletins with the same value are posted once, for example ``{{ dag_run.run_after | ds }}``.
     :param video_conn_id: the connection's id.
     :param context: see :class:`~airflow_provider_mediaops.notifications.base.ServiceNotifier`.
     :raises ValueError: for an argument that cannot be used: here, or, if it is templated, before anything is sent.

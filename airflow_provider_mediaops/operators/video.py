@@ -65,8 +65,8 @@ class PostBulletinOperator(LineageTask, StoppableTask, BaseOperator):
     :param post_again_on_clear: whether a task that somebody clears posts once more, whatever its earlier tries did.
     :param journal: a folder on the local disk or an object store for the records, which all workers can write; missing
         folders are created.
-    :param once_per: the value by which bulletins are the same, for example ``{{ dag_run.run_after | ds }}``; None for
-        the task instance.
+    :param once_per: bulletins with the same value are posted once, for example ``{{ dag_run.run_after | ds }}``;
+        None for the task instance.
     :param video_conn_id: the connection's id.
     :raises ValueError: for an argument that cannot be used: here, or, if it is templated, before anything is sent.
     """

@@ -132,7 +132,7 @@ class AlreadyPosted:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RecordPlace:
     """
     Where a record is kept, in the words of errors.
 
@@ -144,7 +144,7 @@ class Place:
     remedy: str
 
 
-_TASK_STATE = Place(
+_TASK_STATE = RecordPlace(
     "The record of this task's bulletin",
     f"delete {RECORD_KEY} from the task's state store (tab Storage, Task State Store), and clear the task",
 )
@@ -206,7 +206,7 @@ def decide(
     on_uncertain: OnUncertain = "fail",
     post_again_on_clear: bool = False,
     other_task: str = "",
-    place: Place = _TASK_STATE,
+    place: RecordPlace = _TASK_STATE,
 ) -> Post | AlreadyPosted:
     """
     Decide what a try does, by the record of the earlier ones.
@@ -242,13 +242,13 @@ def decide(
     )
 
 
-def _found(record: Intended | Unreadable, task: str, place: Place) -> str:
+def _found(record: Intended | Unreadable, task: str, place: RecordPlace) -> str:
     if isinstance(record, Unreadable):
         return f"{place.record} cannot be read: another version wrote it, or somebody changed it."
     return f"Try {record.by.number} of {task} was about to post its bulletin at {record.at} and left no result."
 
 
-def _other_contents(record: Posted, place: Place) -> PermanentError:
+def _other_contents(record: Posted, place: RecordPlace) -> PermanentError:
     return PermanentError(
         f"Try {record.by.number} of this task posted bulletin {record.activity.get('id')}. The task was cleared, and "
         "its text, video, playlist or connection is another one now, so nothing was posted. To post it, "

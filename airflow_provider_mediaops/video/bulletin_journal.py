@@ -22,9 +22,9 @@ from airflow_provider_mediaops.video.at_most_once import (
     AlreadyPosted,
     Intended,
     OnUncertain,
-    Place,
     Post,
     Posted,
+    RecordPlace,
     Try,
     Unreadable,
     decide,
@@ -86,7 +86,7 @@ class JournalArguments:
     The arguments of a task or a notifier that are about the journal.
 
     :param journal: the folder; None for no journal.
-    :param once_per: the value by which bulletins are the same; None for the task instance.
+    :param once_per: bulletins with the same value are posted once; None for the task instance.
     """
 
     journal: Any = None
@@ -122,14 +122,14 @@ class JournalArguments:
 
 def read_once_per(value: object) -> str:
     """
-    Read the value by which bulletins are the same.
+    Read the value of which a bulletin is posted once.
 
     :param value: a text that is not blank.
     :raises InvalidArgumentError: for anything else, and for the text of a missing date.
     """
     text = read_identifier("once_per", value)
     if text in _NO_VALUES:
-        rule = "distinguishes bulletins: a template gave the text of a missing value (a run without a logical date?)"
+        rule = "names one bulletin: a template gave the text of a missing value (a run without a logical date?)"
         raise refused("once_per", value, rule)
     return text
 
@@ -138,7 +138,7 @@ def key_of(once_per: str | None, conn_id: str, task: str | None) -> Key:
     """
     Return the key of a bulletin.
 
-    :param once_per: the value by which bulletins are the same; None for the task instance.
+    :param once_per: bulletins with the same value are posted once; None for the task instance.
     :param conn_id: the connection; two of them are two channels.
     :param task: the task instance; None outside of a task.
     :raises InvalidArgumentError: if there is no key.
@@ -205,7 +205,7 @@ def read_entry(content: bytes | None, key: Key) -> Entry | Unreadable | None:
 def decide_by(
     entry: Entry | Unreadable | None,
     author: Author,
-    place: Place,
+    place: RecordPlace,
     *,
     age_seconds: Callable[[], float],
     on_uncertain: OnUncertain = "fail",

@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_mediaops.exceptions import DestinationInUseError, TemporaryError
 from airflow_provider_mediaops.http.clock import Clock
 from airflow_provider_mediaops.iso_times import read_iso_time
-from airflow_provider_mediaops.video.at_most_once import AlreadyPosted, Intended, OnUncertain, Place, Posted
+from airflow_provider_mediaops.video.at_most_once import AlreadyPosted, Intended, OnUncertain, Posted, RecordPlace
 from airflow_provider_mediaops.video.bulletin_journal import (
     SERVICE,
     Author,
@@ -86,7 +86,7 @@ class JournalDelivery(RecordedDelivery):
     file: RecordFile
     key: Key
     author: Author
-    place: Place
+    place: RecordPlace
     rules: Mapping[str, Any]
     warn: Callable[[str], None]
     clock: Clock = field(default_factory=Clock)
@@ -276,7 +276,7 @@ def begin_in_journal(
         file = record_file(path)
     except OSError as error:
         raise _unsent(error) from error
-    place = Place(f"The record {path} of this bulletin", f"delete {path}, and clear the task")
+    place = RecordPlace(f"The record {path} of this bulletin", f"delete {path}, and clear the task")
     rules = {"on_uncertain": on_uncertain, "post_again_on_clear": post_again_on_clear}
     delivery = JournalDelivery(file, key, author, place, rules, warn, clock or Clock())
     return delivery.look() or delivery

@@ -12,7 +12,7 @@ from airflow_provider_mediaops.http.drivers import run
 from airflow_provider_mediaops.http.exchange import Failure, TransportError
 from airflow_provider_mediaops.storage.files import path_of
 from airflow_provider_mediaops.storage.record_file import record_file
-from airflow_provider_mediaops.video.at_most_once import AlreadyPosted, Place, Try
+from airflow_provider_mediaops.video.at_most_once import AlreadyPosted, RecordPlace, Try
 from airflow_provider_mediaops.video.bulletin_journal import Author, file_name, read_entry
 from airflow_provider_mediaops.video.journal_delivery import JournalDelivery, begin_in_journal
 from tests.unit.storage.fake_store import CreationOnly, FakeStore
@@ -111,7 +111,7 @@ class DiskChannel(Channel):
 
     def begin(self, poster: Poster) -> JournalDelivery | AlreadyPosted:
         file = _PacedFile(self, record_file(self._path()), poster.turn)
-        place = Place("The record", "delete it")
+        place = RecordPlace("The record", "delete it")
         rules = {"on_uncertain": "fail", "post_again_on_clear": False, **poster.rules}
         delivery = JournalDelivery(file, KEY, poster.author, place, rules, self.warnings.append, self.time())
         return delivery.look() or delivery

@@ -11,7 +11,15 @@ import pytest
 
 from airflow_provider_mediaops.exceptions import DestinationInUseError, PermanentError, UncertainDeliveryError
 from airflow_provider_mediaops.storage.lease import STALE_AFTER_SECONDS
-from airflow_provider_mediaops.video.at_most_once import AlreadyPosted, Intended, Place, Post, Posted, Try, Unreadable
+from airflow_provider_mediaops.video.at_most_once import (
+    AlreadyPosted,
+    Intended,
+    Post,
+    Posted,
+    RecordPlace,
+    Try,
+    Unreadable,
+)
 from airflow_provider_mediaops.video.bulletin_journal import (
     Author,
     Entry,
@@ -36,7 +44,7 @@ AT = "2026-03-14T20:00:00+00:00"
 INTENDED = Entry("dag/run/post/-1", "token", AT, Intended(FIRST, AT))
 POSTED = Entry("dag/run/post/-1", "token", AT, Posted(FIRST, ACTIVITY))
 OWN, OTHER = Author("dag/run/post/-1", replace(FIRST, number=2)), Author("dag/other/post/-1", FIRST)
-PLACE = Place("The record FILE of this bulletin", "delete FILE")
+PLACE = RecordPlace("The record FILE of this bulletin", "delete FILE")
 GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "post_bulletin.md"
 
 
