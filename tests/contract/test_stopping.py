@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.long
 
 PAGE = Path(__file__).parents[2] / "docs" / "guides" / "life_cycle.md"
-LONG_SECONDS = 240
+LONG_SECONDS = 60
 SLOW = 0.005
 SERVICES = {"bulletin": "video", "export": "video", "subscription sensor": "video", "enrichment": "books"}
 SERVICES |= {"book sensor": "books", "capture": "cluster", "CPU sensor": "cluster"}
