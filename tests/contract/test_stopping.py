@@ -57,7 +57,7 @@ class Case:
     :param extra: of its connection, for the first try.
     :param requests: how many requests it has sent when it is stopped; the fewest, if ``several`` may be under way.
     :param resumed: how many requests the next try needs; None if the task is not tried again here.
-    :param several: whether it sends more requests while it waits for a reply; how many, depends on the time.
+    :param several: whether it may send more requests before it reads the first reply; how many, depends on the time.
     """
 
     name: str
@@ -80,8 +80,8 @@ class Case:
         return SERVICES[self.operator]
 
 
-def refused(service: Any, after: int = 0) -> tuple[Fault, ...]:
-    return (StatusFault(service=service, status=429, retry_after=LONG_SECONDS, after=after),)
+def refused(service: Any, after: int = 0, count: int = 1) -> tuple[Fault, ...]:
+    return (StatusFault(service=service, status=429, retry_after=LONG_SECONDS, after=after, count=count),)
 
 
 def slow(service: Any, after: int = 0, path: str | None = None, count: int = 1) -> tuple[Fault, ...]:
@@ -92,6 +92,8 @@ def slow(service: Any, after: int = 0, path: str | None = None, count: int = 1) 
 
 PAGES = 3
 PATIENT = {"max_wait": 2 * LONG_SECONDS}
+# A list takes half a minute at this rate: how many of its requests are sent before a reply is read depends on the time.
+AT_LEISURE = {"requests_per_second": 0.4}
 CASES = [
     Case("bulletin: waiting for the rate", 0, 1, extra={"requests_per_second": SLOW}),
     Case("bulletin: waiting out a 429", 1, 1, refused("video"), PATIENT),
@@ -109,8 +111,15 @@ CASES = [
     Case("digest: reading captures", 0, 0),
     Case("digest: publishing", 0, 0),
     Case("enrichment: waiting for the rate", 0, len(ISBNS), extra={"requests_per_second": SLOW}),
-    Case("enrichment: waiting out a 429", 1, len(ISBNS), refused("books"), PATIENT),
-    Case("enrichment: request under way", 1, len(ISBNS), slow("books", count=len(ISBNS)), several=True),
+    Case(
+        "enrichment: waiting out a 429",
+        1,
+        len(ISBNS),
+        refused("books", count=len(ISBNS)),
+        {**PATIENT, **AT_LEISURE},
+        several=True,
+    ),
+    Case("enrichment: request under way", 1, len(ISBNS), slow("books", count=len(ISBNS)), AT_LEISURE, several=True),
     Case("enrichment: publishing", len(ISBNS), 0),
     Case("subscription sensor: between two looks", 1, None),
     Case("subscription sensor: request under way", 1, None, slow("video")),
