@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 # The components that live on, with the processes that they start themselves. A task has a process of its own below one
 # of the scheduler's, which ends with it.
-_COMPONENTS = ("triggerer", "scheduler", "api-server")
+_COMPONENTS = ("triggerer", "scheduler")
 _MB = 1 << 20
 # How a row says to which run it belongs, and the runs that have ended. Airflow keeps these rows until
 # ``airflow db clean``; all others are to be gone with their run, or to be there before it.
@@ -31,7 +31,7 @@ _OF_A_RUN = {
 
 def figures_of_processes(home: Path) -> dict[str, float]:
     """
-    Read what the components hold: the triggerer and its runner; the scheduler and its workers; the API server.
+    Read what the components hold: the triggerer and its runner; the scheduler and its workers.
 
     :param home: the folder of the Airflow, which is in the environment of its components.
     :returns: megabytes, descriptors, threads and connections by component.
@@ -99,8 +99,7 @@ def _living(home: Path) -> dict[str, list[psutil.Process]]:
     found: dict[str, list[psutil.Process]] = {name: [] for name in _COMPONENTS}
     for process in processes_with("AIRFLOW_HOME", str(home)):
         with suppress(psutil.Error):
-            # Some of them have a title of their own.
-            command = " ".join(process.cmdline()).replace("_", "-")
+            command = " ".join(process.cmdline())
             for name in _COMPONENTS:
                 if f"airflow {name}" in command:
                     found[name] += [process, *process.children()]

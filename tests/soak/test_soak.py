@@ -16,7 +16,7 @@ ALLOWED = {"triggerer: megabytes": 16.0, "output: megabytes": 2.0}
 ALLOWED_ELSEWHERE = 3.0
 # The scheduler's memory grows by 200 MB an hour without any DAG (Airflow 3.3.2, SQLite); the provider's code is not in
 # that process.
-NOT_OURS = {"scheduler: megabytes", "api-server: megabytes"}
+NOT_OURS = {"scheduler: megabytes"}
 
 
 def test_every_task_works_whatever_befalls_the_services(soak: Soak) -> None:

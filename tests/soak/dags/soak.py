@@ -40,7 +40,8 @@ with DAG(dag_id="soak_video", schedule=None, default_args=RETRIES):
     PostBulletinOperator(
         task_id="post_with_journal",
         text="Written down in {{ run_id }}",
-        journal=f"{OUTPUT}/journal",
+        # It keeps a record of each bulletin, beside what is to stay as large as it is.
+        journal=f"{OUTPUT}_journal",
         once_per="{{ run_id }}",
     )
     for form, deferrable in FORMS.items():
