@@ -6,6 +6,7 @@ import errno
 import os
 import shutil
 from dataclasses import dataclass
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -76,8 +77,8 @@ class _Storage:
     store: _Store
     patch: pytest.MonkeyPatch
 
-    def befall(self, fault: str, cell: Cell) -> None:
-        """Bring a fault about: at once, or at the first request."""
+    def befall(self, fault: str, cell: Cell, *, again: bool = True) -> None:
+        """Bring a fault about: at once, or at the first request; a folder is gone again at each one."""
         folder = self.desk.folder
         if "store" in fault:
             self.desk.place = _PLACE
@@ -86,7 +87,13 @@ class _Storage:
             self.patch.setattr(os, "fsync", _no_space)
             self.patch.setattr(os, "fdatasync", _no_space, raising=False)
         elif fault == "folder gone during the work":
-            cell.on_request = lambda: shutil.rmtree(folder, ignore_errors=True)
+            found = repeat(folder) if again else iter([folder])
+
+            def leave() -> None:
+                if each := next(found, None):
+                    shutil.rmtree(each, ignore_errors=True)
+
+            cell.on_request = leave
         elif fault == "a file in the place of the folder":
             folder.rmdir()
             folder.write_text("a neighbour's")
@@ -130,7 +137,8 @@ def storage(desk: Desk) -> Iterator[_Storage]:
 def test_a_fault_of_the_storage(action: Action, fault: str, storage: _Storage, bench: Bench) -> None:
     cell = Cell()
     bench.connect(action, cell)
-    storage.befall(fault, cell)
+    # A capture with running tasks asks for more while it writes.
+    storage.befall(fault, cell, again=action.kind != "report")
 
     outcome = bench.outcome_of(action)
     cell.on_request = lambda: None
