@@ -124,7 +124,8 @@ CASES = [
     Case("subscription sensor: between two looks", 1, None),
     Case("subscription sensor: request under way", 1, None, slow("video")),
     Case("CPU sensor: between two looks", 1, None),
-    Case("book sensor: between two looks", 1, None),
+    # A look asks for a book that is known, too, before it believes in a 404.
+    Case("book sensor: between two looks", 2, None),
 ]
 
 
@@ -250,7 +251,7 @@ def test_a_stopped_task_sends_nothing_more_and_the_next_try_resumes_at_once(worl
     end = stopped(world)
     sent = world.sent()
 
-    assert case.requests <= sent < len(ISBNS) if case.several else sent == case.requests
+    assert case.requests <= sent < (len(ISBNS) if case.several else case.requests + 1), world.requests
     if case.phase == "publishing":
         # What is under way on the disk is brought to its end.
         assert end.state == "success"
