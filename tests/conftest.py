@@ -55,12 +55,14 @@ AIRFLOW_HOME = _use_scratch_airflow()
 hypothesis.settings.register_profile(
     "mediaops", deadline=None, derandomize=True, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
+# For an environment in which the same tests run a second time.
+hypothesis.settings.register_profile("few", hypothesis.settings.get_profile("mediaops"), max_examples=20)
 hypothesis.settings.load_profile("mediaops")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "airflow(versions): run only where Airflow's version is one of these")
-    config.addinivalue_line("markers", "long: takes seconds on programs of its own; `make test` leaves it out")
+    config.addinivalue_line("markers", "long: takes seconds; `make test` leaves it out")
 
 
 def pytest_unconfigure() -> None:

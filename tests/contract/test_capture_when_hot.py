@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.sandbox.server import SandboxServer
 
-pytestmark = pytest.mark.usefixtures("airflow_db")
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("airflow_db")]
 
 
 def test_a_spike_is_captured_in_the_triggerer_and_a_time_limit_ends_the_rest(

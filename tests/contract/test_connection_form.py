@@ -108,6 +108,7 @@ def test_the_standard_fields_are_renamed_and_hidden(name: str, forms: dict[str, 
     assert placeholders == behaviour["placeholders"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("before", ["", WITHOUT_WTFORMS], ids=["as installed", "without wtforms"])
 def test_airflow_finds_no_fault_with_the_hooks(before: str) -> None:
     found = fresh_python.result_of(before + ALL_HOOKS)
@@ -133,6 +134,7 @@ def test_without_wtforms_the_form_has_standard_fields_only() -> None:
     assert {name: forms[name]["extra_fields"] for name in forms} == dict.fromkeys(TYPES)
 
 
+@pytest.mark.long
 @pytest.mark.airflow(">=3.2")
 def test_the_form_needs_no_wtforms() -> None:
     forms = fresh_python.result_of(WITHOUT_WTFORMS + FORMS)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 FORMS = {"worker": False, "triggerer": True}
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("airflow_db")
 def test_both_forms_leave_the_same(sandbox: SandboxServer, tmp_path: Path) -> None:
     with DAG("exports_in_both_forms", schedule=None) as dag:

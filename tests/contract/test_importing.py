@@ -74,6 +74,7 @@ PARSED_WITH = {
 DEFERRING = {f"airflow_provider_mediaops.triggers.{name}" for name in ("deferral", "event")}
 
 
+@pytest.mark.long
 def test_airflow_is_unharmed_and_loads_three_small_modules() -> None:
     """Airflow calls the provider while it is itself half imported: anything more could fail `import airflow`."""
     loaded = fresh_python.result_of(
@@ -152,6 +153,7 @@ def run_time_modules_of(module: object) -> tuple[str, ...]:
     return getattr(module, "_RUN_TIME_MODULES", ())
 
 
+@pytest.mark.long
 def test_parsing_the_example_dags_loads_nothing_heavy(example_dags_folder: Path) -> None:
     """Also the constructors, which check their arguments, leave the clients and models alone."""
     loaded = fresh_python.result_of(

@@ -109,6 +109,7 @@ STEPS = st.tuples(
 )
 
 
+@pytest.mark.long
 @STORES
 @settings(deadline=None, max_examples=100)
 @given(

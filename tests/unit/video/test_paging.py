@@ -270,6 +270,7 @@ def stumbling_listings(draw: st.DrawFn) -> tuple[list[list[str]], list[int]]:
     return pages, refusals
 
 
+@pytest.mark.long
 @settings(max_examples=150)
 @given(stumbling=stumbling_listings(), expires_at=st.integers(0, 12) | st.none())
 def test_every_record_is_given_exactly_once(

@@ -138,6 +138,7 @@ def test_a_failure_between_other_lines_is_the_node_s() -> None:
     assert (node.name, node.failure) == ("n1", FREEBSD.strip())
 
 
+@pytest.mark.long
 def test_what_is_wrong_in_more_places_than_anyone_reads_is_one_place_in_the_end() -> None:
     text = "~\n       a.B.c(B.java:1)\n" * 6_000 + REPORT + "~\n"
     report = parse(text)
@@ -287,6 +288,7 @@ def test_any_text_comes_back_whole(text: str) -> None:
     report.to_dict()
 
 
+@pytest.mark.long
 @given(reports(), st.sampled_from(["\n", "\r\n"]))
 def test_a_well_formed_report_is_understood_as_a_whole(lines: list[Line], end: str) -> None:
     text = write(lines, end)
@@ -303,6 +305,7 @@ def test_a_well_formed_report_is_understood_as_a_whole(lines: list[Line], end: s
     assert read == [text.strip() for text in texts if is_frame(text)]
 
 
+@pytest.mark.long
 @given(reports(), st.data())
 def test_a_report_cut_anywhere_says_so_unless_it_could_have_ended_there(lines: list[Line], data: st.DataObject) -> None:
     whole = data.draw(st.integers(0, len(lines) - 1))
@@ -317,6 +320,7 @@ def test_a_report_cut_anywhere_says_so_unless_it_could_have_ended_there(lines: l
     assert (report.unparsed == ()) == could_end
 
 
+@pytest.mark.long
 @given(reports(), st.data())
 def test_a_line_put_in_anywhere_is_told_and_takes_nothing_with_it(lines: list[Line], data: st.DataObject) -> None:
     place = data.draw(st.integers(0, len(lines)))
@@ -331,6 +335,7 @@ def test_a_line_put_in_anywhere_is_told_and_takes_nothing_with_it(lines: list[Li
     assert sorted(read + outside) == sorted(line.text.strip() for line in lines if is_frame(line.text))
 
 
+@pytest.mark.long
 @given(reports().flatmap(lambda lines: st.lists(st.sampled_from(lines), max_size=30)))
 def test_lines_in_any_order_lose_no_frame(lines: list[Line]) -> None:
     text = write(lines)

@@ -97,6 +97,7 @@ class TestCancelledCallers:
         assert calls == ["key-0"]
 
 
+@pytest.mark.long
 class TestAFailover:
     def test_a_replica_that_takes_over_makes_no_burst(
         self, tmp_path: Path, server: RedisServer, store: RedisStore

@@ -99,6 +99,7 @@ def printed_by_processes(script: str, argument: str) -> list[float]:
     return sorted(float(number) for output in outputs for number in output.split())
 
 
+@pytest.mark.long
 def test_processes_keep_the_rate_together(path: Path) -> None:
     granted = printed_by_processes(_SEND, f"sqlite:///{path}")
     assert len(granted) == 32

@@ -163,6 +163,9 @@ def used(came: Sequence[float], rate: int) -> float:
     return (len(came) - 1) / (came[-1] - came[0]) / rate
 
 
+# Nothing here depends on the machine or on Airflow.
+pytestmark = pytest.mark.long
+
 CASES = pytest.mark.parametrize(("rate", "callers"), [(1, 1), (1, 4), (1, 16), (3, 4), (5, 2), (5, 16), (50, 16)])
 
 

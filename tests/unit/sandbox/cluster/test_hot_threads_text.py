@@ -202,6 +202,7 @@ def test_times_are_written_with_one_decimal_cut_off(nanos: int, text: str) -> No
     assert time_text(nanos) == text
 
 
+@pytest.mark.long
 @given(number=st.integers(0, 10**9), unit=st.sampled_from(["nanos", "micros", "ms", "s", "m", "h", "d"]))
 def test_a_time_that_is_read_and_written_is_the_same_up_to_its_decimal(number: int, unit: str) -> None:
     nanos = nanoseconds(f"{number}{unit}")
