@@ -50,26 +50,34 @@ def path_of(text: object) -> ObjectStoragePath:
     # Importing it takes time, and this module is imported early.
     from airflow.providers.common.compat.sdk import ObjectStoragePath
 
+    # ObjectStoragePath cannot be constructed from a local one.
+    words = str(text)
     try:
-        # ObjectStoragePath cannot be constructed from a local one.
-        path = ObjectStoragePath(str(text))
+        path = ObjectStoragePath(words)
     except (ValueError, ImportError) as error:
         # An ImportError names the package that a scheme needs.
-        message = f"{str(text)!r} is no path of a file: {error}. Use file://, s3:// or another scheme of fsspec."
+        message = f"{words!r} is no path of a file: {error}. Use file://, s3:// or another scheme of fsspec."
         raise InvalidArgumentError(message) from error
     if is_local(path):
         _local_path_of(path)
+    if not path.protocol and path.path.startswith("/") and not words.startswith("/"):
+        # The universal_pathlib of Airflow 3.1 lets relative paths, and those of a home folder, begin at the root.
+        path = ObjectStoragePath(str(Path.cwd() / _expanded(words)))
     return path
 
 
 def _local_path_of(path: ObjectStoragePath) -> Path:
     if "\0" in path.path:
         raise InvalidArgumentError(f"{str(path)!r} is no path of a file: it holds a NUL byte. Remove that byte.")
+    return _expanded(path.path)
+
+
+def _expanded(words: str) -> Path:
     try:
         # fsspec reads "~" as the home folder, so readers of the file do, too.
-        return Path(path.path).expanduser()
+        return Path(words).expanduser()
     except RuntimeError as error:
-        message = f"{str(path)!r} is no path of a file: there is no such home folder. Write the absolute path instead."
+        message = f"{words!r} is no path of a file: there is no such home folder. Write the absolute path instead."
         raise InvalidArgumentError(message) from error
 
 

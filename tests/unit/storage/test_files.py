@@ -50,6 +50,20 @@ def test_a_path_without_a_scheme_is_a_local_file(tmp_path: Path) -> None:
     assert (tmp_path / "c.txt").read_bytes() == b"content"
 
 
+@pytest.mark.parametrize("name", ["c.txt", "./c.txt", "../here/c.txt", "~/c.txt"])
+def test_a_relative_path_begins_at_the_working_folder(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    monkeypatch.setenv("HOME", str(here))
+
+    write_whole(path_of(name), b"content")
+
+    assert (here / "c.txt").read_bytes() == b"content"
+
+
 def test_a_file_is_readable_to_those_whom_the_umask_allows(tmp_path: Path) -> None:
     previous = os.umask(0o027)
     try:
