@@ -77,17 +77,15 @@ def test_a_switch_between_any_two_requests(conditional: bool, retry: bool, sizes
 @pytest.mark.long
 @STORES
 @pytest.mark.parametrize("retry", [True, False], ids=["retry", "another task"])
-@pytest.mark.parametrize("sizes", [ROLLING, BLOCKS], ids=["one request", "blocks"])
 def test_a_switch_between_any_two_requests_of_a_publication_with_a_companion(
     conditional: bool,  # noqa: FBT001
     retry: bool,  # noqa: FBT001
-    sizes: dict[str, int],
 ) -> None:
-    total = requests_of(World(1, conditional, sizes, has_companion=True))
-    # Before these, nothing is published; the other test has those.
+    total = requests_of(World(1, conditional, has_companion=True))
+    # Before these, nothing is published; the other test has those, and files that go up in blocks.
     for before in range(total // 3, total):
         for between in range(1, total + 4):
-            world = World(1, conditional, sizes, has_companion=True)
+            world = World(1, conditional, has_companion=True)
             interleave(world, before, between, retry=retry)
             check_next_attempt(world)
 
