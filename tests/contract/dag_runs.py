@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import signal
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.dag_processing.bundles.manager import DagBundlesManager
 from airflow.models.xcom import XComModel
+from airflow.sdk.execution_time import supervisor
 from airflow.utils.session import create_session
 
 if TYPE_CHECKING:
@@ -26,6 +28,10 @@ _dagbag = importlib.import_module(
     if importlib.util.find_spec("airflow.dag_processing.dagbag")
     else "airflow.models.dagbag"
 )
+# Newer versions of Airflow keep the API server that the tasks of a process ask. 3.1 builds one for each task, which takes
+# longer than all else of a test.
+if not hasattr(supervisor.in_process_api_server, "cache_info"):
+    supervisor.in_process_api_server = functools.cache(supervisor.in_process_api_server)
 _BUNDLE = "dags-folder"
 _SECONDS = 600
 
