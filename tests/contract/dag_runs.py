@@ -28,8 +28,8 @@ _dagbag = importlib.import_module(
     if importlib.util.find_spec("airflow.dag_processing.dagbag")
     else "airflow.models.dagbag"
 )
-# Newer versions of Airflow keep the API server that the tasks of a process ask. 3.1 builds one for each task, which takes
-# longer than all else of a test.
+# Newer versions of Airflow keep the API server that the tasks of a process ask. 3.1 builds one for each task, and that
+# takes longer than all else of a test.
 if not hasattr(supervisor.in_process_api_server, "cache_info"):
     supervisor.in_process_api_server = functools.cache(supervisor.in_process_api_server)
 _BUNDLE = "dags-folder"
