@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from airflow_provider_mediaops.report_urls import report_url
 from airflow_provider_mediaops.sandbox.books import plans
 from airflow_provider_mediaops.sandbox.server import SandboxServer
 from airflow_provider_mediaops.sandbox.state import Settings
 from scripts.local_airflow import FINAL_STATES
+from tests.soak.page_reader import PageReader
 from tests.soak.random_faults import RandomFaults
 from tests.soak.readings import figures_of_files, figures_of_processes, figures_of_tables
 from tests.soak.trends import Trend, trend_of
@@ -22,12 +24,16 @@ from tests.system.connections import in_environment
 from tests.system.running import WatchedAirflow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections import Counter
+    from collections.abc import Callable, Iterator
 
     from airflow_provider_mediaops.sandbox.services import Service
     from scripts.local_airflow import TaskInstance
+    from tests.soak.page_reader import Outcome
 
 DAGS = ("soak_video", "soak_cluster", "soak_books")
+#: The components of Airflow that live on and in which code of the provider runs, and the one that starts the workers.
+_COMPONENTS = ("triggerer", "api-server", "scheduler")
 #: How long it lasts; `make soak` says an hour.
 SECONDS = float(os.environ.get("SOAK_SECONDS", "300"))
 # Modules are imported, workers started and pools filled.
@@ -46,9 +52,10 @@ class Soak:
 
     :param sandbox: the services.
     :param tasks: the task instances of all runs.
-    :param failures: the ends of the logs of those that failed, by task.
+    :param failures: the ends of the logs of those that failed, by task and run.
     :param readings: the times in seconds since the warm-up, with the figures of each.
     :param faults: the number of faults.
+    :param pages: what came of opening pages.
     """
 
     sandbox: SandboxServer
@@ -56,6 +63,7 @@ class Soak:
     failures: dict[str, str]
     readings: list[tuple[float, dict[str, float]]]
     faults: int
+    pages: Counter[Outcome]
 
     def trends(self) -> dict[str, Trend]:
         """Return the trend of each figure that every reading has."""
@@ -74,18 +82,33 @@ def soak(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Soak]:
         env = {**_connections(sandbox), "MEDIAOPS_OUTPUT": str(output), "TMPDIR": str(temporary)}
         with WatchedAirflow(home, dags=Path(__file__).parent / "dags", env=env) as airflow:
             runs = _Runs(airflow)
-            with RandomFaults(sandbox.state.faults.arm, lambda service: _is_armed(sandbox, service)) as faults:
+            components = {name: airflow.process(name) for name in _COMPONENTS}
+            with (
+                RandomFaults(sandbox.state.faults.arm, lambda service: _is_armed(sandbox, service)) as faults,
+                PageReader(airflow.url, runs.unfinished_report) as reader,
+            ):
                 runs.warm_up()
-                readings = list(_readings(runs, home, [output, temporary]))
+                readings = list(
+                    _readings(
+                        runs,
+                        lambda: {
+                            **figures_of_processes(components),
+                            **figures_of_tables(home),
+                            **figures_of_files([output, temporary]),
+                        },
+                    )
+                )
+            # For those who judge a growth; pytest keeps the folders of its last three runs.
+            (scratch / "readings.json").write_text(json.dumps(readings), encoding="utf-8")
             runs.end()
-            yield Soak(sandbox, runs.tasks(), runs.failures(), readings, faults.befallen)
+            yield Soak(sandbox, runs.tasks(), runs.failures(), readings, faults.befallen, reader.outcomes)
 
 
-def _readings(runs: _Runs, home: Path, folders: Sequence[Path]) -> Iterator[tuple[float, dict[str, float]]]:
+def _readings(runs: _Runs, read: Callable[[], dict[str, float]]) -> Iterator[tuple[float, dict[str, float]]]:
     begin = time.monotonic()
     while (now := time.monotonic() - begin) < SECONDS - _WARM_UP:
         runs.keep_going()
-        yield now, {**figures_of_processes(home), **figures_of_tables(home), **figures_of_files(folders)}
+        yield now, read()
         time.sleep(_EVERY)
 
 
@@ -100,12 +123,17 @@ class _Runs:
         """Start another run of each DAG whose last one has ended."""
         for dag_id, run_ids in self._ids.items():
             if not run_ids or self._airflow.state(dag_id, run_ids[-1]) in FINAL_STATES:
-                run_ids.append(self._airflow.trigger(dag_id))
+                # Runs write to two places by turns, so that the last two captures can be compared.
+                run_ids.append(self._airflow.trigger(dag_id, {"place": len(run_ids) % 2}))
+
+    def unfinished_report(self) -> str:
+        """Return the path of the report of the newest run that waits for a hot node in the triggerer."""
+        return report_url("soak_cluster", (self._ids["soak_cluster"] or [""])[-1], "capture_when_hot_in_triggerer")
 
     def warm_up(self) -> None:
-        """Work until the time for it is over and each DAG has had a whole run."""
+        """Work until the time for it is over and each DAG has had two whole runs, one for each place."""
         begin = time.monotonic()
-        while time.monotonic() - begin < _WARM_UP or any(len(run_ids) < 2 for run_ids in self._ids.values()):
+        while time.monotonic() - begin < _WARM_UP or any(len(run_ids) < 3 for run_ids in self._ids.values()):
             assert time.monotonic() - begin < _LONGEST_SECONDS, self._ids
             self.keep_going()
             time.sleep(_EVERY)
@@ -122,9 +150,9 @@ class _Runs:
     def failures(self) -> dict[str, str]:
         """Return the ends of the logs of those that failed."""
         return {
-            task.task_id: self._airflow.task_log(dag_id, run_id, task.task_id, try_number=task.try_number)[
-                -_LOG_LENGTH:
-            ]
+            f"{task.task_id} in {run_id}": self._airflow.task_log(
+                dag_id, run_id, task.task_id, try_number=task.try_number
+            )[-_LOG_LENGTH:]
             for dag_id, run_id, task in self._all()
             if task.state == "failed"
         }
