@@ -1,4 +1,4 @@
-"""An Airflow that works for minutes or an hour while its services fail at random, read again and again."""
+"""An Airflow that works for some runs or an hour while its services fail at random, read again and again."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.system.running import WatchedAirflow
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from airflow_provider_mediaops.sandbox.services import Service
     from scripts.local_airflow import TaskInstance
@@ -34,10 +34,13 @@ if TYPE_CHECKING:
 DAGS = ("soak_video", "soak_cluster", "soak_books")
 #: The components of Airflow that live on and in which code of the provider runs, and the one that starts the workers.
 _COMPONENTS = ("triggerer", "api-server", "scheduler")
-#: How long it lasts; `make soak` says an hour.
-SECONDS = float(os.environ.get("SOAK_SECONDS", "300"))
-# Modules are imported, workers started and pools filled.
-_WARM_UP = min(SECONDS / 4, 600.0)
+#: How long it lasts at least.
+SECONDS = float(os.environ.get("SOAK_SECONDS", "0"))
+# Until modules are imported, workers started and pools filled, and each run finds the files of earlier ones.
+_WARM_UP_SECONDS, _WARM_UP_RUNS = min(SECONDS / 4, 600.0), 2
+# Runs of each DAG while figures are read: so many that what leaks once a run is sure to be seen. A busy machine takes
+# longer for them.
+_RUNS = 5
 _EVERY = max(3.0, SECONDS / 300)
 # Far more than a day of the real services allows.
 _QUOTA = 10**9
@@ -51,7 +54,7 @@ class Soak:
     What was seen.
 
     :param sandbox: the services.
-    :param tasks: the task instances of all runs.
+    :param tasks: the task instances of the runs that have ended.
     :param failures: the ends of the logs of those that failed, by task and run.
     :param readings: the times in seconds since the warm-up, with the figures of each.
     :param faults: the number of faults.
@@ -83,33 +86,19 @@ def soak(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Soak]:
         with WatchedAirflow(home, dags=Path(__file__).parent / "dags", env=env) as airflow:
             runs = _Runs(airflow)
             components = {name: airflow.process(name) for name in _COMPONENTS}
+            readings: list[tuple[float, dict[str, float]]] = []
             with (
                 RandomFaults(sandbox.state.faults.arm, lambda service: _is_armed(sandbox, service)) as faults,
                 PageReader(airflow.url, runs.unfinished_report) as reader,
             ):
-                runs.warm_up()
-                readings = list(
-                    _readings(
-                        runs,
-                        lambda: {
-                            **figures_of_processes(components),
-                            **figures_of_tables(home),
-                            **figures_of_files([output, temporary]),
-                        },
-                    )
-                )
-            # For those who judge a growth; pytest keeps the folders of its last three runs.
+                for _ in runs.work(_WARM_UP_RUNS, _WARM_UP_SECONDS):
+                    pass
+                for seconds in runs.work(_RUNS, SECONDS - _WARM_UP_SECONDS):
+                    figures = figures_of_processes(components) | figures_of_tables(home)
+                    readings.append((seconds, figures | figures_of_files([output, temporary])))
+            # For those who judge a growth; pytest keeps the folders of its last three sessions.
             (scratch / "readings.json").write_text(json.dumps(readings), encoding="utf-8")
-            runs.end()
             yield Soak(sandbox, runs.tasks(), runs.failures(), readings, faults.befallen, reader.outcomes)
-
-
-def _readings(runs: _Runs, read: Callable[[], dict[str, float]]) -> Iterator[tuple[float, dict[str, float]]]:
-    begin = time.monotonic()
-    while (now := time.monotonic() - begin) < SECONDS - _WARM_UP:
-        runs.keep_going()
-        yield now, read()
-        time.sleep(_EVERY)
 
 
 class _Runs:
@@ -119,8 +108,26 @@ class _Runs:
         self._airflow = airflow
         self._ids: dict[str, list[str]] = {dag_id: [] for dag_id in DAGS}
 
-    def keep_going(self) -> None:
-        """Start another run of each DAG whose last one has ended."""
+    def work(self, runs: int, seconds: float) -> Iterator[float]:
+        """
+        Start a run of each DAG whenever its last one has ended, and yield the seconds since the beginning meanwhile.
+
+        :param runs: how many runs of each DAG have to end.
+        :param seconds: how long it lasts at least.
+        """
+        begin = time.monotonic()
+        self._start_next()
+        enough = {dag_id: len(run_ids) + runs for dag_id, run_ids in self._ids.items()}
+        while (now := time.monotonic() - begin) < seconds or self._are_fewer_than(enough):
+            assert now < seconds + _LONGEST_SECONDS, self._ids
+            yield now
+            time.sleep(_EVERY)
+            self._start_next()
+
+    def _are_fewer_than(self, enough: dict[str, int]) -> bool:
+        return any(len(run_ids) < enough[dag_id] for dag_id, run_ids in self._ids.items())
+
+    def _start_next(self) -> None:
         for dag_id, run_ids in self._ids.items():
             if not run_ids or self._airflow.state(dag_id, run_ids[-1]) in FINAL_STATES:
                 # Runs write to two places by turns, so that the last two captures can be compared.
@@ -130,21 +137,8 @@ class _Runs:
         """Return the path of the report of the newest run that waits for a hot node in the triggerer."""
         return report_url("soak_cluster", (self._ids["soak_cluster"] or [""])[-1], "capture_when_hot_in_triggerer")
 
-    def warm_up(self) -> None:
-        """Work until the time for it is over and each DAG has had two whole runs, one for each place."""
-        begin = time.monotonic()
-        while time.monotonic() - begin < _WARM_UP or any(len(run_ids) < 3 for run_ids in self._ids.values()):
-            assert time.monotonic() - begin < _LONGEST_SECONDS, self._ids
-            self.keep_going()
-            time.sleep(_EVERY)
-
-    def end(self) -> None:
-        """Wait for the last runs."""
-        for dag_id, run_ids in self._ids.items():
-            self._airflow.wait(dag_id, run_ids[-1], timeout=_LONGEST_SECONDS)
-
     def tasks(self) -> list[TaskInstance]:
-        """Return the task instances of all runs."""
+        """Return the task instances of all runs but the last, which is under way."""
         return [task for _, _, task in self._all()]
 
     def failures(self) -> dict[str, str]:
@@ -159,7 +153,7 @@ class _Runs:
 
     def _all(self) -> Iterator[tuple[str, str, TaskInstance]]:
         for dag_id, run_ids in self._ids.items():
-            for run_id in run_ids:
+            for run_id in run_ids[:-1]:
                 for task in self._airflow.task_instances(dag_id, run_id):
                     yield dag_id, run_id, task
 

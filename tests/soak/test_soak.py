@@ -1,4 +1,4 @@
-"""Nothing grows while every operator works for minutes or an hour, and its services fail at random."""
+"""Nothing grows while every operator works in run after run, its services fail at random, and its pages are read."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 # What a figure may grow by from the end of the warm-up to the end. Python frees memory in large pieces. What leaks with
 # each request, task or run leaks hundreds of times.
-ALLOWED = {"triggerer: megabytes": 16.0, "output: megabytes": 2.0}
-ALLOWED_ELSEWHERE = 3.0
+ALLOWED = {"triggerer: megabytes": 16.0, "api-server: megabytes": 16.0, "output: megabytes": 2.0}
+ALLOWED_ELSEWHERE = 2.0
 # The scheduler's memory grows by 200 MB an hour without any DAG (Airflow 3.3.2, SQLite); the provider's code is not in
 # that process.
 NOT_OURS = {"scheduler: megabytes"}
