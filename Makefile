@@ -11,7 +11,7 @@
 #   make lint, make docs, make links, make unit, make benchmarks, make lock, make clean
 # Parts of make test-all:
 #   make floor, long, faults, models, clusters, floor-stores, system, newcomer, distributed, soak, ratios
-#   SOAK_SECONDS=3600 make soak lasts an hour instead of five minutes
+#   SOAK_SECONDS=3600 make soak lasts an hour instead of some minutes
 
 PYTHON ?= python3
 KEEP ?=

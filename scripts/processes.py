@@ -148,6 +148,14 @@ class Processes:
             if code is not None:
                 raise ProcessEndedError(f"{name} ended with exit code {code}. The end of {log}:\n{tail(log)}")
 
+    def pid(self, name: str) -> int:
+        """
+        Return the process id of a program.
+
+        :param name: the name that it was started with.
+        """
+        return self._running[name][0].pid
+
     def kill(self, name: str) -> None:
         """
         End a program and everything that it started at once, as a machine that is switched off does.

@@ -1,4 +1,4 @@
-"""An Airflow that works for minutes or an hour while its services fail at random, read again and again."""
+"""An Airflow that works for some runs or an hour while its services fail at random, read again and again."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from airflow_provider_mediaops.report_urls import report_url
 from airflow_provider_mediaops.sandbox.books import plans
 from airflow_provider_mediaops.sandbox.server import SandboxServer
 from airflow_provider_mediaops.sandbox.state import Settings
 from scripts.local_airflow import FINAL_STATES
+from tests.soak.page_reader import PageReader
 from tests.soak.random_faults import RandomFaults
 from tests.soak.readings import figures_of_files, figures_of_processes, figures_of_tables
 from tests.soak.trends import Trend, trend_of
@@ -22,16 +24,23 @@ from tests.system.connections import in_environment
 from tests.system.running import WatchedAirflow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections import Counter
+    from collections.abc import Iterator
 
     from airflow_provider_mediaops.sandbox.services import Service
     from scripts.local_airflow import TaskInstance
+    from tests.soak.page_reader import Outcome
 
 DAGS = ("soak_video", "soak_cluster", "soak_books")
-#: How long it lasts; `make soak` says an hour.
-SECONDS = float(os.environ.get("SOAK_SECONDS", "300"))
-# Modules are imported, workers started and pools filled.
-_WARM_UP = min(SECONDS / 4, 600.0)
+#: The components of Airflow that live on and in which code of the provider runs, and the one that starts the workers.
+_COMPONENTS = ("triggerer", "api-server", "scheduler")
+#: How long it lasts at least.
+SECONDS = float(os.environ.get("SOAK_SECONDS", "0"))
+# Until modules are imported, workers started and pools filled, and each run finds the files of earlier ones.
+_WARM_UP_SECONDS, _WARM_UP_RUNS = min(SECONDS / 4, 600.0), 2
+# Runs of each DAG while figures are read: so many that what leaks once a run is sure to be seen. A busy machine takes
+# longer for them.
+_RUNS = 5
 _EVERY = max(3.0, SECONDS / 300)
 # Far more than a day of the real services allows.
 _QUOTA = 10**9
@@ -45,10 +54,11 @@ class Soak:
     What was seen.
 
     :param sandbox: the services.
-    :param tasks: the task instances of all runs.
-    :param failures: the ends of the logs of those that failed, by task.
+    :param tasks: the task instances of the runs that have ended.
+    :param failures: the ends of the logs of those that failed, by task and run.
     :param readings: the times in seconds since the warm-up, with the figures of each.
     :param faults: the number of faults.
+    :param pages: what came of opening pages.
     """
 
     sandbox: SandboxServer
@@ -56,6 +66,7 @@ class Soak:
     failures: dict[str, str]
     readings: list[tuple[float, dict[str, float]]]
     faults: int
+    pages: Counter[Outcome]
 
     def trends(self) -> dict[str, Trend]:
         """Return the trend of each figure that every reading has."""
@@ -74,19 +85,20 @@ def soak(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Soak]:
         env = {**_connections(sandbox), "MEDIAOPS_OUTPUT": str(output), "TMPDIR": str(temporary)}
         with WatchedAirflow(home, dags=Path(__file__).parent / "dags", env=env) as airflow:
             runs = _Runs(airflow)
-            with RandomFaults(sandbox.state.faults.arm, lambda service: _is_armed(sandbox, service)) as faults:
-                runs.warm_up()
-                readings = list(_readings(runs, home, [output, temporary]))
-            runs.end()
-            yield Soak(sandbox, runs.tasks(), runs.failures(), readings, faults.befallen)
-
-
-def _readings(runs: _Runs, home: Path, folders: Sequence[Path]) -> Iterator[tuple[float, dict[str, float]]]:
-    begin = time.monotonic()
-    while (now := time.monotonic() - begin) < SECONDS - _WARM_UP:
-        runs.keep_going()
-        yield now, {**figures_of_processes(home), **figures_of_tables(home), **figures_of_files(folders)}
-        time.sleep(_EVERY)
+            components = {name: airflow.process(name) for name in _COMPONENTS}
+            readings: list[tuple[float, dict[str, float]]] = []
+            with (
+                RandomFaults(sandbox.state.faults.arm, lambda service: _is_armed(sandbox, service)) as faults,
+                PageReader(airflow.url, runs.unfinished_report) as reader,
+            ):
+                for _ in runs.work(_WARM_UP_RUNS, _WARM_UP_SECONDS):
+                    pass
+                for seconds in runs.work(_RUNS, SECONDS - _WARM_UP_SECONDS):
+                    figures = figures_of_processes(components) | figures_of_tables(home)
+                    readings.append((seconds, figures | figures_of_files([output, temporary])))
+            # For those who judge a growth; pytest keeps the folders of its last three sessions.
+            (scratch / "readings.json").write_text(json.dumps(readings), encoding="utf-8")
+            yield Soak(sandbox, runs.tasks(), runs.failures(), readings, faults.befallen, reader.outcomes)
 
 
 class _Runs:
@@ -96,42 +108,52 @@ class _Runs:
         self._airflow = airflow
         self._ids: dict[str, list[str]] = {dag_id: [] for dag_id in DAGS}
 
-    def keep_going(self) -> None:
-        """Start another run of each DAG whose last one has ended."""
+    def work(self, runs: int, seconds: float) -> Iterator[float]:
+        """
+        Start a run of each DAG whenever its last one has ended, and yield the seconds since the beginning meanwhile.
+
+        :param runs: how many runs of each DAG have to end.
+        :param seconds: how long it lasts at least.
+        """
+        begin = time.monotonic()
+        self._start_next()
+        enough = {dag_id: len(run_ids) + runs for dag_id, run_ids in self._ids.items()}
+        while (now := time.monotonic() - begin) < seconds or self._are_fewer_than(enough):
+            assert now < seconds + _LONGEST_SECONDS, self._ids
+            yield now
+            time.sleep(_EVERY)
+            self._start_next()
+
+    def _are_fewer_than(self, enough: dict[str, int]) -> bool:
+        return any(len(run_ids) < enough[dag_id] for dag_id, run_ids in self._ids.items())
+
+    def _start_next(self) -> None:
         for dag_id, run_ids in self._ids.items():
             if not run_ids or self._airflow.state(dag_id, run_ids[-1]) in FINAL_STATES:
-                run_ids.append(self._airflow.trigger(dag_id))
+                # Runs write to two places by turns, so that the last two captures can be compared.
+                run_ids.append(self._airflow.trigger(dag_id, {"place": len(run_ids) % 2}))
 
-    def warm_up(self) -> None:
-        """Work until the time for it is over and each DAG has had a whole run."""
-        begin = time.monotonic()
-        while time.monotonic() - begin < _WARM_UP or any(len(run_ids) < 2 for run_ids in self._ids.values()):
-            assert time.monotonic() - begin < _LONGEST_SECONDS, self._ids
-            self.keep_going()
-            time.sleep(_EVERY)
-
-    def end(self) -> None:
-        """Wait for the last runs."""
-        for dag_id, run_ids in self._ids.items():
-            self._airflow.wait(dag_id, run_ids[-1], timeout=_LONGEST_SECONDS)
+    def unfinished_report(self) -> str:
+        """Return the path of the report of the newest run that waits for a hot node in the triggerer."""
+        return report_url("soak_cluster", (self._ids["soak_cluster"] or [""])[-1], "capture_when_hot_in_triggerer")
 
     def tasks(self) -> list[TaskInstance]:
-        """Return the task instances of all runs."""
+        """Return the task instances of all runs but the last, which is under way."""
         return [task for _, _, task in self._all()]
 
     def failures(self) -> dict[str, str]:
         """Return the ends of the logs of those that failed."""
         return {
-            task.task_id: self._airflow.task_log(dag_id, run_id, task.task_id, try_number=task.try_number)[
-                -_LOG_LENGTH:
-            ]
+            f"{task.task_id} in {run_id}": self._airflow.task_log(
+                dag_id, run_id, task.task_id, try_number=task.try_number
+            )[-_LOG_LENGTH:]
             for dag_id, run_id, task in self._all()
             if task.state == "failed"
         }
 
     def _all(self) -> Iterator[tuple[str, str, TaskInstance]]:
         for dag_id, run_ids in self._ids.items():
-            for run_id in run_ids:
+            for run_id in run_ids[:-1]:
                 for task in self._airflow.task_instances(dag_id, run_id):
                     yield dag_id, run_id, task
 

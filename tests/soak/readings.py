@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import sqlite3
-from contextlib import closing, suppress
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import psutil
 
-from tests.system.running import processes_with
-
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
-# The components that live on, with the processes that they start themselves. A task has a process of its own below one
-# of the scheduler's, which ends with it.
-_COMPONENTS = ("triggerer", "scheduler")
 _MB = 1 << 20
 # How a row says to which run it belongs, and the runs that have ended. Airflow keeps these rows until
 # ``airflow db clean``; all others are to be gone with their run, or to be there before it.
@@ -29,16 +24,17 @@ _OF_A_RUN = {
 }
 
 
-def figures_of_processes(home: Path) -> dict[str, float]:
+def figures_of_processes(components: Mapping[str, psutil.Process]) -> dict[str, float]:
     """
-    Read what the components hold: the triggerer and its runner; the scheduler and its workers.
+    Read what components hold, with the processes that they start themselves: the triggerer has a runner, the scheduler
+    has workers. A task has a process of its own below a worker, which ends with it.
 
-    :param home: the folder of the Airflow, which is in the environment of its components.
+    :param components: the process of each component.
     :returns: megabytes, descriptors, threads and connections by component.
     """
     figures: dict[str, float] = {}
-    for name, processes in _living(home).items():
-        held = [each for each in map(_held, processes) if each]
+    for name, process in components.items():
+        held = [each for each in map(_held, [process, *process.children()]) if each]
         for what in ("processes", "megabytes", "descriptors", "threads", "connections"):
             figures[f"{name}: {what}"] = sum(each[what] for each in held)
     return figures
@@ -93,17 +89,6 @@ def _sizes(folder: Path) -> Iterator[int]:
         except FileNotFoundError:
             # It was moved to its place meanwhile.
             continue
-
-
-def _living(home: Path) -> dict[str, list[psutil.Process]]:
-    found: dict[str, list[psutil.Process]] = {name: [] for name in _COMPONENTS}
-    for process in processes_with("AIRFLOW_HOME", str(home)):
-        with suppress(psutil.Error):
-            command = " ".join(process.cmdline())
-            for name in _COMPONENTS:
-                if f"airflow {name}" in command:
-                    found[name] += [process, *process.children()]
-    return {name: list({each.pid: each for each in processes}.values()) for name, processes in found.items()}
 
 
 def _held(process: psutil.Process) -> dict[str, float] | None:

@@ -112,6 +112,10 @@ class WatchedAirflow(LocalAirflow):
         with closing(sqlite3.connect(self.home / "airflow.db", timeout=240)) as database:
             return [arguments for (arguments,) in database.execute("SELECT kwargs FROM trigger")]
 
+    def process(self, component: str) -> psutil.Process:
+        """Give the process of a component; what it has started are its children."""
+        return psutil.Process(self._processes.pid(component))
+
     def kill(self, component: str) -> None:
         """Kill a component and all that it started, as a machine that is switched off does."""
         self._processes.kill(component)

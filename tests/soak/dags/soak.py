@@ -58,7 +58,7 @@ with DAG(dag_id="soak_video", schedule=None, default_args=RETRIES):
 with DAG(dag_id="soak_cluster", schedule=None, default_args=RETRIES):
     taken = CaptureHotThreadsOperator(
         task_id="capture",
-        destination=f"{OUTPUT}/captures/hot_threads.txt",
+        destination=f"{OUTPUT}/captures/hot_threads_{{{{ dag_run.conf['place'] }}}}.txt",
         running_tasks=True,
         on_success_callback=CaptureHotThreadsNotifier(destination=f"{OUTPUT}/notified/hot_threads.txt", **CAPTURE),
         **CAPTURE,
