@@ -117,7 +117,7 @@ if TYPE_CHECKING:
     from airflow.sdk import ObjectStoragePath
 
     from airflow_provider_mediaops.storage.companion import CompanionFile
-    from airflow_provider_mediaops.storage.dataset import Convert
+    from airflow_provider_mediaops.storage.stage import Convert
 
 _VERIFY_SECONDS = 30.0
 _SEGMENT_BYTES = 256 * 1024
