@@ -1,12 +1,14 @@
-"""The receipt of a dataset on an object store: whose it is, and what its publication leaves to be removed."""
+"""The receipt of a dataset on an object store: what a task instance has published."""
 
 from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.storage.lease import Lease, parse_lease
-from airflow_provider_mediaops.storage.segments import epoch_and_token, is_of_publication
+from airflow_provider_mediaops.storage.held_lease import remove_settled
+from airflow_provider_mediaops.storage.lease import parse_lease
+from airflow_provider_mediaops.storage.object_store import ObjectStage
+from airflow_provider_mediaops.storage.segments import is_of_publication
 from airflow_provider_mediaops.storage.store_objects import StoreObjects
 
 if TYPE_CHECKING:
@@ -54,8 +56,6 @@ def _finished(
     path: ObjectStoragePath, owner: Owner, clock: Callable[[], float], companion: ObjectStoragePath | None
 ) -> Receipt | None:
     """Return the receipt of this owner, if there is one once a publication that was begun is finished."""
-    from airflow_provider_mediaops.storage.object_store import ObjectStage
-
     stage = ObjectStage(path, owner, clock, companion=companion)
     try:
         receipt = stage.last_receipt
@@ -66,18 +66,3 @@ def _finished(
         return receipt
     finally:
         stage.close()
-
-
-def remove_settled(objects: StoreObjects, lease: Lease) -> None:
-    """
-    Remove the objects staged by the attempt that published, and by earlier ones (step 15 of ``object_store``).
-
-    :param objects: the objects of the destination.
-    :param lease: the lease that holds the receipt.
-    """
-    found = ((name, epoch_and_token(name)) for name in objects.staged())
-    objects.remove(
-        name
-        for name, staged_by in found
-        if staged_by and (staged_by[0] < lease.epoch or staged_by == (lease.epoch, lease.token))
-    )
