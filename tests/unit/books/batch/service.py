@@ -16,7 +16,7 @@ from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.clock import Clock
 from airflow_provider_mediaops.http.drivers import arun
 from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for
-from airflow_provider_mediaops.http.rate_limit.stores import MemoryStore
+from airflow_provider_mediaops.http.rate_limit.memory_store import MemoryStore
 from airflow_provider_mediaops.http.retry import RetryPolicy
 from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
 from tests.unit.book_database import found, replied
