@@ -19,6 +19,7 @@ from airflow_provider_mediaops.sandbox.cluster.json_reply import filtered, json_
 from airflow_provider_mediaops.sandbox.cluster.nodes import HOST, Node, select
 from airflow_provider_mediaops.sandbox.cluster.parameters import HotThreadsParameters, StatsParameters, TasksParameters
 from airflow_provider_mediaops.sandbox.cluster.query import Query, illegal_argument, unrecognized
+from airflow_provider_mediaops.sandbox.cluster.statistics import INDEX_METRICS, figures_of
 from airflow_provider_mediaops.sandbox.reading import described
 from airflow_provider_mediaops.sandbox.refusals import RefusedError, cluster_refusal
 
@@ -40,10 +41,6 @@ GUEST_PASSWORD = "sandbox-guest-password"  # noqa: S105
 _BASIC_USERS = {f"{LOGIN}:{PASSWORD}": LOGIN, f"{GUEST_LOGIN}:{GUEST_PASSWORD}": GUEST_LOGIN}
 _HEADER_USERS = {f"apikey {API_KEY}": "sandbox-key-id", f"bearer {BEARER_TOKEN}": "sandbox-token-user"}
 _TEXT = "text/plain; charset=UTF-8"
-_FIGURES = ("os", "process")
-# These are shown where they are named, and not among all statistics.
-_NAMED_FIGURES = ("thread_pool", "indices")
-_OF_INDICES = ("search", "indexing", "merge")
 # Of each node, which runs on a machine of its own.
 _CORES = 8
 _METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"]
@@ -269,9 +266,7 @@ def _statistics(node_list: str | None, metrics: str, asked: Asked) -> Response:
     asked.dialect.read_statistics(asked.query, wanted)
     asked.query.refuse_unknown()
     asked.authorise("cluster:monitor/nodes/stats")
-    shown = [figure for figure in _FIGURES if figure in wanted or wanted == ["_all"]]
-    shown += [figure for figure in _NAMED_FIGURES if figure in wanted]
-    return _reply_of_nodes(asked, node_list, lambda node: _statistics_of(node, shown, asked))
+    return _reply_of_nodes(asked, node_list, lambda node: _statistics_of(node, wanted, asked))
 
 
 def _reply_of_nodes(asked: Asked, node_list: str | None, describe: Callable[[Node], dict[str, Any]]) -> Response:
@@ -285,21 +280,10 @@ def _reply_of_nodes(asked: Asked, node_list: str | None, describe: Callable[[Nod
     )
 
 
-def _statistics_of(node: Node, figures: list[str], asked: Asked) -> dict[str, Any]:
-    load = asked.sandbox.cluster.load(node)
-    milliseconds = int(asked.sandbox.clock.now() * 1_000)
-    by_shard = asked.query.text("level", "node") == "shards"
-    known = {
-        "os": {
-            "timestamp": milliseconds,
-            "cpu": {"percent": round(load.machine), "load_average": {"1m": round(max(0.0, load.machine) / 25, 2)}},
-        },
-        "process": {"timestamp": milliseconds, "cpu": {"percent": round(load.process)}},
-        "thread_pool": tasks.thread_pools(load),
-        "indices": tasks.index_statistics(load, asked.sandbox.clock.now(), by_shard=by_shard),
-    }
-    figures_of_node = {figure: known[figure] for figure in figures}
-    return {"timestamp": milliseconds, **_identity_of(node, asked), "ip": node.address, **figures_of_node}
+def _statistics_of(node: Node, metrics: list[str], asked: Asked) -> dict[str, Any]:
+    load, now = asked.sandbox.cluster.load(node), asked.sandbox.clock.now()
+    figures = figures_of(load, now, metrics, by_shard=asked.query.text("level", "node") == "shards")
+    return {"timestamp": int(now * 1_000), **_identity_of(node, asked), "ip": node.address, **figures}
 
 
 def _identity_of(node: Node, asked: Asked) -> dict[str, Any]:
@@ -318,8 +302,8 @@ async def index_statistics_of(node_id: str, metrics: str, index_metrics: str, as
     """Return the statistics of the indices on some nodes: `search`, `indexing` and `merge`, by shard."""
     if metrics != "indices":
         raise illegal_argument(f"request [{_path_of(asked.request)}] contains index metrics, but no metric [indices]")
-    if unknown := sorted({*index_metrics.split(",")} - {*_OF_INDICES}):
-        raise unrecognized(_path_of(asked.request), "index metric", unknown, _OF_INDICES)
+    if unknown := sorted({*index_metrics.split(",")} - {*INDEX_METRICS}):
+        raise unrecognized(_path_of(asked.request), "index metric", unknown, INDEX_METRICS)
     return _statistics(node_id, metrics, asked)
 
 

@@ -93,31 +93,3 @@ def _resources(cpu_seconds: float, *, executions: int) -> dict[str, Any]:
     total = {"cpu_time_in_nanos": int(cpu_seconds * 1e9), "memory_in_bytes": 0}
     threads = {"thread_executions": executions, "active_threads": executions}
     return {"average": total, "total": total, "min": total, "max": total, "thread_info": threads}
-
-
-def thread_pools(load: NodeLoad) -> dict[str, Any]:
-    """
-    Return the thread pools of a node, of which none has a queue.
-
-    :param load: how busy the node is.
-    """
-    active = int(load.machine > 0)
-    rest = {"threads": 8, "queue": 0, "active": 0, "rejected": 0, "largest": 8, "completed": 100}
-    return {"generic": rest, "search": {**rest, "active": active}, "write": {**rest, "active": active}}
-
-
-def index_statistics(load: NodeLoad, now: float, *, by_shard: bool) -> dict[str, Any]:
-    """
-    Return the counters of the indices on a node, which grow with the time. A node has one shard.
-
-    :param load: how busy the node is.
-    :param now: seconds since 1970.
-    :param by_shard: whether the counters of each shard follow.
-    """
-    share = max(0.0, load.machine) / 100
-    figures = {
-        "search": {"query_total": int(now), "query_time_in_millis": int(now * 1_000), "query_current": round(share)},
-        "indexing": {"index_total": int(now), "index_time_in_millis": int(now * 430), "index_current": round(share)},
-        "merges": {"current": round(share), "total": int(now), "total_time_in_millis": int(now * 180)},
-    }
-    return {**figures, "shards": {INDEX: [{"0": figures}]}} if by_shard else figures
