@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import fnmatch
 import json
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.sandbox.cluster.nodes import NODES, Node
+from airflow_provider_mediaops.sandbox.cluster.wildcard import matches
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.sandbox.cluster.nodes import NodeLoad
@@ -70,7 +70,7 @@ def is_wanted(task: dict[str, Any], actions: str) -> bool:
     :param task: the task.
     :param actions: the comma-separated list; empty for all.
     """
-    return not actions or any(fnmatch.fnmatchcase(task["action"], action) for action in actions.split(","))
+    return not actions or any(matches(action, task["action"]) for action in actions.split(","))
 
 
 def _task(task_id: tuple[str, int], action: str, *, since: float, now: float, of: tuple[str, str]) -> dict[str, Any]:
