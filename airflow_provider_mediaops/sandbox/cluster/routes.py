@@ -14,7 +14,6 @@ from fastapi.routing import APIRoute
 from airflow_provider_mediaops.sandbox.clock import iso_milliseconds
 from airflow_provider_mediaops.sandbox.cluster import hot_threads_text, tasks
 from airflow_provider_mediaops.sandbox.cluster.dialect import CLUSTER_NAME, Dialect
-from airflow_provider_mediaops.sandbox.cluster.dialects import DIALECTS
 from airflow_provider_mediaops.sandbox.cluster.json_reply import filtered, json_bytes
 from airflow_provider_mediaops.sandbox.cluster.nodes import HOST, Node, select
 from airflow_provider_mediaops.sandbox.cluster.parameters import HotThreadsParameters, StatsParameters, TasksParameters
@@ -117,7 +116,7 @@ class _Route(APIRoute):
         answer = super().get_route_handler()
 
         async def answer_in_dialect(request: Request) -> Response:
-            dialect = dialect_of(request.app.state.sandbox)
+            dialect: Dialect = request.app.state.sandbox.cluster_dialect
             try:
                 response = await answer(request)
             except RefusedError as refusal:
@@ -127,15 +126,6 @@ class _Route(APIRoute):
             return response
 
         return answer_in_dialect
-
-
-def dialect_of(sandbox: SandboxState) -> Dialect:
-    """
-    Return the dialect in which a sandbox's cluster answers.
-
-    :param sandbox: the sandbox's state.
-    """
-    return DIALECTS[sandbox.settings.cluster_dialect]
 
 
 def _refusal_reply(dialect: Dialect, refusal: RefusedError, request: Request) -> Response:
@@ -164,7 +154,7 @@ def _authenticate(request: Request, dialect: Dialect) -> str:
 
 def _asked(request: Request) -> Asked:
     sandbox: SandboxState = request.app.state.sandbox
-    dialect = dialect_of(sandbox)
+    dialect = sandbox.cluster_dialect
     user = _authenticate(request, dialect)
     query = Query(_path_of(request), dict(request.query_params))
     dialect.read_common(query)
@@ -192,16 +182,16 @@ async def version(asked: Question) -> Response:
 @router.get("/_nodes/hot_threads", response_class=PlainTextResponse, openapi_extra=_HOT_THREADS)
 async def hot_threads(asked: Question) -> Response:
     """Report the hot threads of all nodes."""
-    return await _report(None, asked)
+    return await _reply_with_report(None, asked)
 
 
 @router.get("/_nodes/{node_id}/hot_threads", response_class=PlainTextResponse, openapi_extra=_HOT_THREADS)
 async def hot_threads_of(node_id: str, asked: Question) -> Response:
     """Report the hot threads of some nodes; if none is meant, the reply is empty."""
-    return await _report(node_id, asked)
+    return await _reply_with_report(node_id, asked)
 
 
-async def _report(node_list: str | None, asked: Asked) -> Response:
+async def _reply_with_report(node_list: str | None, asked: Asked) -> Response:
     sampling, timeout = asked.dialect.read_sampling(asked.query)
     asked.query.refuse_unknown()
     asked.authorise("cluster:monitor/nodes/hot_threads")
@@ -235,28 +225,28 @@ def _text(nodes: list[Node], sampling: hot_threads_text.Sampling, asked: Asked) 
 @router.get("/_nodes/stats", response_class=JSONResponse, openapi_extra=_STATS)
 async def all_statistics(asked: Question) -> Response:
     """Return all statistics of all nodes: `os` and `process`."""
-    return _statistics(None, "_all", asked)
+    return _reply_with_statistics(None, "_all", asked)
 
 
 @router.get("/_nodes/stats/{metrics}", response_class=JSONResponse, openapi_extra=_STATS)
 async def statistics(metrics: str, asked: Question) -> Response:
     """Return the statistics of all nodes: `os`, `process`, or both."""
-    return _statistics(None, metrics, asked)
+    return _reply_with_statistics(None, metrics, asked)
 
 
 @router.get("/_nodes/{node_id}/stats", response_class=JSONResponse, openapi_extra=_STATS)
 async def all_statistics_of(node_id: str, asked: Question) -> Response:
     """Return all statistics of some nodes."""
-    return _statistics(node_id, "_all", asked)
+    return _reply_with_statistics(node_id, "_all", asked)
 
 
 @router.get("/_nodes/{node_id}/stats/{metrics}", response_class=JSONResponse, openapi_extra=_STATS)
 async def statistics_of(node_id: str, metrics: str, asked: Question) -> Response:
     """Return the statistics of some nodes."""
-    return _statistics(node_id, metrics, asked)
+    return _reply_with_statistics(node_id, metrics, asked)
 
 
-def _statistics(node_list: str | None, metrics: str, asked: Asked) -> Response:
+def _reply_with_statistics(node_list: str | None, metrics: str, asked: Asked) -> Response:
     wanted, path = metrics.split(","), _path_of(asked.request)
     if "_all" in wanted and len(wanted) > 1:
         raise illegal_argument(f"request [{path}] contains _all and individual metrics [{metrics}]")
@@ -304,7 +294,7 @@ async def index_statistics_of(node_id: str, metrics: str, index_metrics: str, as
         raise illegal_argument(f"request [{_path_of(asked.request)}] contains index metrics, but no metric [indices]")
     if unknown := sorted({*index_metrics.split(",")} - {*INDEX_METRICS}):
         raise unrecognized(_path_of(asked.request), "index metric", unknown, INDEX_METRICS)
-    return _statistics(node_id, metrics, asked)
+    return _reply_with_statistics(node_id, metrics, asked)
 
 
 @router.get("/_tasks", response_class=JSONResponse, openapi_extra=described(query=TasksParameters))
@@ -346,16 +336,16 @@ async def running_task(task_id: str, asked: Question) -> Response:
 @router.get("/_nodes/os", response_class=JSONResponse, openapi_extra=_STATS)
 async def machines(asked: Question) -> Response:
     """Return the operating system of all nodes, with the number of their processors."""
-    return _machines(None, asked)
+    return _reply_with_machines(None, asked)
 
 
 @router.get("/_nodes/{node_id}/os", response_class=JSONResponse, openapi_extra=_STATS)
 async def machines_of(node_id: str, asked: Question) -> Response:
     """Return the operating system of some nodes, with the number of their processors."""
-    return _machines(node_id, asked)
+    return _reply_with_machines(node_id, asked)
 
 
-def _machines(node_list: str | None, asked: Asked) -> Response:
+def _reply_with_machines(node_list: str | None, asked: Asked) -> Response:
     asked.query.time("timeout", "30s")
     asked.query.refuse_unknown()
     asked.authorise("cluster:monitor/nodes/info")
@@ -367,7 +357,7 @@ def _machines(node_list: str | None, asked: Asked) -> Response:
 @router.api_route("/{path:path}", methods=_METHODS, include_in_schema=False)
 async def refuse(request: Request) -> Response:
     """Refuse an unknown address or method; answer OPTIONS with the methods that an address takes."""
-    dialect = dialect_of(request.app.state.sandbox)
+    dialect: Dialect = request.app.state.sandbox.cluster_dialect
     if not dialect.routes_come_first:
         _authenticate(request, dialect)
     allowed = _methods_at(request.scope["path"])
