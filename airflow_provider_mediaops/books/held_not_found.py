@@ -145,7 +145,7 @@ class HeldNotFounds:
             self.evidence.foreign_for_any_book = True
         self.evidence.found(isbn13, now)
         self._found_by = max(self._found_by, number)
-        self._failed, self._waited, self._failure = 0, 0, None
+        self._end_doubts()
 
     def has_found_since(self, number: int) -> bool:
         """
@@ -263,6 +263,9 @@ class HeldNotFounds:
             return
         self.evidence.proved_at = now
         self._quota_by = number
+        self._end_doubts()
+
+    def _end_doubts(self) -> None:
         self._failed, self._waited, self._failure = 0, 0, None
 
     def _witness_missing(self, witness: str, error: MediaOpsError, now: float) -> None:
