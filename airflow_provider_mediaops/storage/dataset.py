@@ -224,7 +224,7 @@ class Dataset:
             from airflow_provider_mediaops.storage.local import published_locally
 
             return published_locally(self._path, owner)
-        from airflow_provider_mediaops.storage.store_receipt import published_in_store
+        from airflow_provider_mediaops.storage.object_store import published_in_store
 
         return published_in_store(self._path, owner, self._clock, self._companion)
 

@@ -15,7 +15,7 @@ from airflow_provider_mediaops.exceptions import DestinationInUseError, MediaOps
 from airflow_provider_mediaops.storage.errors import in_use_error, lease_removed_error, newer_replaced_error
 from airflow_provider_mediaops.storage.formats import json_line
 from airflow_provider_mediaops.storage.lease import STALE_AFTER_SECONDS, Lease, parse_lease
-from airflow_provider_mediaops.storage.lease_age import last_seen
+from airflow_provider_mediaops.storage.object_info import modified_time
 from airflow_provider_mediaops.storage.segments import Segment, alive_name, epoch_and_token, is_of_publication
 from airflow_provider_mediaops.storage.store_objects import ConflictError, Found, StoreObjects
 
@@ -88,9 +88,40 @@ class HeldLease:
 
     def _check_stale(self, lease: Lease, found: Found, staged: Mapping[str, Mapping[str, Any]], token: str) -> None:
         """Raise unless the lease of another task is stale."""
-        seen, now = last_seen(self._objects, lease, found, staged, probe=alive_name(0, token), clock=self._clock)
+        seen, now = self._last_seen(lease, found, staged, token)
         if now - seen < STALE_AFTER_SECONDS:
             raise self._in_use(lease, seen)
+
+    def _last_seen(
+        self, lease: Lease, found: Found, staged: Mapping[str, Mapping[str, Any]], token: str
+    ) -> tuple[float, float]:
+        """
+        Return when the owner of a lease has written last, and the time now, both by the same clock.
+
+        That is the store's own clock, if it has one; otherwise those of the lease's owner and of this machine.
+        """
+        holder = [info for name, info in staged.items() if (owner := epoch_and_token(name)) and owner[1] == lease.token]
+        times = [found.modified, *(modified_time(info) for info in holder)]
+        now = self._store_time(token) if None not in times else None
+        if now is None:
+            now, times = self._clock(), [lease.since, self._last_renewed(lease)]
+        return max(time for time in times if time is not None), now
+
+    def _store_time(self, token: str) -> float | None:
+        """Return the store's own time, by writing an object."""
+        probe = alive_name(0, token)
+        self._objects.write_staged(probe, b"", "")
+        written = modified_time(self._objects.info(f"{self._objects.folder}/{probe}"))
+        self._objects.remove([probe])
+        return written
+
+    def _last_renewed(self, lease: Lease) -> float:
+        """Return the time when a lease was last renewed, by its owner's clock."""
+        content = self._objects.read(f"{self._objects.folder}/{alive_name(lease.epoch, lease.token)}").content
+        try:
+            return float(content or b"0")
+        except ValueError:
+            return 0.0
 
     def _is_abandoned(self, name: str) -> bool:
         """Return whether an object is of an attempt that began before this one, and does not count."""
