@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.exceptions import MediaOpsError, RateLimitedError
 
 # The number of 404s, and the seconds, that may pass before a book is asked for only to be the witness.
-_DOUBTFUL, _DOUBTFUL_SECONDS = 10, 2.0
-_CLEAR, _CLEAR_SECONDS = 25, 5.0
+_MAX_DOUBTFUL, _MAX_DOUBTFUL_SECONDS = 10, 2.0
+_MAX_CLEAR, _MAX_CLEAR_SECONDS = 25, 5.0
 # The seconds without a sign of the limit before a doubtful 404 is believed.
 _CALM_SECONDS = 10.0
 # If the limit was seen so recently, a doubtful 404 is believed if it comes again so many times: a key that others use
@@ -43,7 +43,7 @@ _CALM_SECONDS = 10.0
 _RECENT_SECONDS = 600.0
 _REPEATS_AFTER_LIMIT = 3
 # If no witness was found for so many times the patience, the books are put off without it: each would wait for as long.
-_PATIENCES = 4
+_MAX_PATIENCES = 4
 # The maximum pause between two witnesses that are not found.
 _LONGEST_PAUSE_SECONDS = 30.0
 
@@ -106,16 +106,14 @@ class HeldNotFounds:
     #: The error of a witness that speaks against the connection; nothing more is to be asked for.
     wrong: InvalidConnectionError | None = field(default=None, init=False)
     sent: int = field(default=0, init=False)
-    _news: RateLimitedError | None = field(default=None, init=False)
+    _limit_to_report: RateLimitedError | None = field(default=None, init=False)
     _held: dict[str, _Held] = field(default_factory=dict, init=False)
     _asked_again: dict[str, _Held] = field(default_factory=dict, init=False)
-    # The numbers of the last requests that found a book, and that read the key's quota.
-    _found_by: int = field(default=0, init=False)
-    _quota_by: int = field(default=0, init=False)
+    _last_finding_request: int = field(default=0, init=False)
+    _last_quota_request: int = field(default=0, init=False)
     _witness: str | None = field(default=None, init=False)
-    _failed: int = field(default=0, init=False)
-    # How many times in a row the patience has run out.
-    _waited: int = field(default=0, init=False)
+    _failed_witnesses: int = field(default=0, init=False)
+    _patience_ran_out: int = field(default=0, init=False)
     _failure: MediaOpsError | None = field(default=None, init=False)
     _failing_since: float = field(default=0.0, init=False)
     _next_check: float = field(default=float("-inf"), init=False)
@@ -123,7 +121,7 @@ class HeldNotFounds:
     @property
     def doubts_key(self) -> bool:
         """Whether the last witness was not found, so that other requests are of no use."""
-        return self._failed > 0
+        return self._failed_witnesses > 0
 
     def send(self) -> int:
         """Count a request that is sent, and return its number."""
@@ -144,8 +142,8 @@ class HeldNotFounds:
         elif before:
             self.evidence.foreign_for_any_book = True
         self.evidence.found(isbn13, now)
-        self._found_by = max(self._found_by, number)
-        self._failed, self._waited, self._failure = 0, 0, None
+        self._last_finding_request = max(self._last_finding_request, number)
+        self._end_doubts()
 
     def has_found_since(self, number: int) -> bool:
         """
@@ -153,7 +151,7 @@ class HeldNotFounds:
 
         :param number: the number of a request.
         """
-        return self._found_by > number
+        return self._last_finding_request > number
 
     def missing(self, isbn13: str, error: MediaOpsError, now: float) -> None:
         """
@@ -182,7 +180,7 @@ class HeldNotFounds:
 
     def take_news(self) -> RateLimitedError | None:
         """Return, once, the error of a limit that no reply alone has shown, for those who share the key."""
-        news, self._news = self._news, None
+        news, self._limit_to_report = self._limit_to_report, None
         return news
 
     def check(self, now: float, *, idle: bool) -> str | None:
@@ -227,9 +225,9 @@ class HeldNotFounds:
         """
         if self.wrong:
             return []
-        patience = self.patience_seconds if self._waited < _PATIENCES else 0.0
-        if self._failed and now - self._failing_since >= patience:
-            self._waited += 1
+        patience = self.patience_seconds if self._patience_ran_out < _MAX_PATIENCES else 0.0
+        if self._failed_witnesses and now - self._failing_since >= patience:
+            self._patience_ran_out += 1
             how_long = f" for {self.patience_seconds:.0f} s" if self.patience_seconds else ""
             return self._put_off_all(f"No witness was found{how_long}.")
         if not self._witness and self._choose() is None and self._is_due(now, idle=idle):
@@ -241,7 +239,7 @@ class HeldNotFounds:
             if decision.action == "again":
                 self._asked_again[decision.isbn13] = held
         if not self._held:
-            self._failed = 0
+            self._failed_witnesses = 0
         return decided
 
     def wakes_at(self) -> float | None:
@@ -250,7 +248,7 @@ class HeldNotFounds:
             return None
         if self.doubts_key:
             return self._next_check
-        limits = {True: _CLEAR_SECONDS, False: _DOUBTFUL_SECONDS}
+        limits = {True: _MAX_CLEAR_SECONDS, False: _MAX_DOUBTFUL_SECONDS}
         return min(held.since + limits[self._is_clear(held)] for held in self._held.values())
 
     def undecided(self) -> dict[str, dict[str, Any]]:
@@ -262,8 +260,11 @@ class HeldNotFounds:
             self.found(witness, number, now)
             return
         self.evidence.proved_at = now
-        self._quota_by = number
-        self._failed, self._waited, self._failure = 0, 0, None
+        self._last_quota_request = number
+        self._end_doubts()
+
+    def _end_doubts(self) -> None:
+        self._failed_witnesses, self._patience_ran_out, self._failure = 0, 0, None
 
     def _witness_missing(self, witness: str, error: MediaOpsError, now: float) -> None:
         kind, words = self.evidence.kind_of(witness), Words.of(error)
@@ -280,11 +281,11 @@ class HeldNotFounds:
             self._witness_failed(error, now)
 
     def _witness_failed(self, error: MediaOpsError, now: float) -> None:
-        if not self._failed:
+        if not self._failed_witnesses:
             self._failing_since = now
         self._failure = error
-        self._next_check = now + min(2.0**self._failed, _LONGEST_PAUSE_SECONDS)
-        self._failed += 1
+        self._next_check = now + min(2.0**self._failed_witnesses, _LONGEST_PAUSE_SECONDS)
+        self._failed_witnesses += 1
 
     def _decide(self, isbn13: str, held: _Held, now: float, *, idle: bool) -> Decision | None:
         if self.evidence.tells_apart and not self.evidence.misleads and held.words is not Words.CLEAR:
@@ -292,7 +293,7 @@ class HeldNotFounds:
                 self._see_limit_in(held.error, now)
             return self._put_off(isbn13, held, "The service says it otherwise of other books.")
         if not self._is_vouched(held):
-            waited = idle or now - held.since >= _CLEAR_SECONDS
+            waited = idle or now - held.since >= _MAX_CLEAR_SECONDS
             by_itself = self._needs_no_witness(now) and not self.doubts_key and waited
             return Decision(isbn13, "not_found", believed(held.error)) if by_itself else None
         clear = self._is_clear(held)
@@ -322,10 +323,10 @@ class HeldNotFounds:
 
     def _put_off_all(self, why: str) -> list[Decision]:
         # The books are asked for again later: one of them may be found.
-        put_off = self._put_off if self._failed else self._put_off_unwitnessed
+        put_off = self._put_off if self._failed_witnesses else self._put_off_unwitnessed
         decisions = [put_off(isbn13, held, why) for isbn13, held in self._held.items()]
         self._held.clear()
-        self._failed, self._next_check = 0, float("-inf")
+        self._failed_witnesses, self._next_check = 0, float("-inf")
         return decisions
 
     def _is_due(self, now: float, *, idle: bool) -> bool:
@@ -337,27 +338,28 @@ class HeldNotFounds:
         clear = [held.since for held in self._held.values() if self._is_clear(held)]
         return not self._needs_no_witness(now) and (
             idle
-            or len(doubtful) >= _DOUBTFUL
-            or len(clear) >= _CLEAR
-            or now - min(doubtful, default=now) >= _DOUBTFUL_SECONDS
-            or now - min(clear, default=now) >= _CLEAR_SECONDS
+            or len(doubtful) >= _MAX_DOUBTFUL
+            or len(clear) >= _MAX_CLEAR
+            or now - min(doubtful, default=now) >= _MAX_DOUBTFUL_SECONDS
+            or now - min(clear, default=now) >= _MAX_CLEAR_SECONDS
         )
 
     def _choose(self) -> str | None:
         clear = not self.evidence.canary and any(map(self._is_clear, self._held.values()))
-        candidates = self.evidence.candidates(self._failed, key_call=clear)
+        candidates = self.evidence.candidates(self._failed_witnesses, key_call=clear)
         return next((isbn for isbn in candidates if isbn not in self._held), None)
 
     def _see_limit_in(self, error: MediaOpsError, now: float) -> None:
         self.evidence.limit_seen = now
         self.evidence.misleads = self.evidence.misleads or isinstance(error, NotFoundError)
-        self._news = limited(error)
+        self._limit_to_report = limited(error)
 
     def _is_clear(self, held: _Held) -> bool:
         return held.words is Words.CLEAR and not self.evidence.misleads
 
     def _is_vouched(self, held: _Held) -> bool:
-        return held.sent < (max(self._found_by, self._quota_by) if self._is_clear(held) else self._found_by)
+        vouching = self._last_quota_request if self._is_clear(held) else 0
+        return held.sent < max(self._last_finding_request, vouching)
 
     def _needs_no_witness(self, now: float) -> bool:
         # One 404 in clear words, from a service that is known to answer this key at this address.

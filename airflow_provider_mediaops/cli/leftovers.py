@@ -183,10 +183,7 @@ def _unknown_states(search: _Search) -> list[str]:
 
 
 def _state(leftover: Leftover) -> str:
-    words = _WORDS[leftover.state]
-    if not leftover.note:
-        return words
-    return f"kept: {leftover.note}"
+    return f"kept: {leftover.note}" if leftover.note else _WORDS[leftover.state]
 
 
 def _ago(seconds: float) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.plugin.rendered_fields import OWN_FIELD
@@ -32,6 +32,9 @@ class TaskInstanceKey:
     run_id: str
     task_id: str
     map_index: int
+
+
+_NAMES = tuple(field.name for field in fields(TaskInstanceKey))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +97,7 @@ def find(key: TaskInstanceKey) -> TaskInstanceFacts | None:
     """
     from airflow.models.taskinstance import TaskInstance
 
-    wanted = _select(outer=True).where(
-        TaskInstance.dag_id == key.dag_id,
-        TaskInstance.run_id == key.run_id,
-        TaskInstance.task_id == key.task_id,
-        TaskInstance.map_index == key.map_index,
-    )
+    wanted = _select(outer=True).where(*(getattr(TaskInstance, name) == getattr(key, name) for name in _NAMES))
     return next(iter(_read(wanted)), None)
 
 
@@ -143,14 +141,8 @@ def recent(wanted: CaptureFilter, after: ListPosition | None, most: int) -> list
         query = query.where(_fields_as_text().contains(wanted.cluster, autoescape=True))
     if after is not None:
         query = query.where(TaskInstance.end_date <= after.ended).offset(after.skipped)
-    order = (
-        TaskInstance.end_date.desc(),
-        TaskInstance.dag_id,
-        TaskInstance.run_id,
-        TaskInstance.task_id,
-        TaskInstance.map_index,
-    )
-    return _read(query.order_by(*order).limit(most))
+    names = (getattr(TaskInstance, name) for name in _NAMES)
+    return _read(query.order_by(TaskInstance.end_date.desc(), *names).limit(most))
 
 
 def position_after(rows: Collection[TaskInstanceFacts], before: ListPosition | None) -> ListPosition | None:
@@ -175,15 +167,9 @@ def _select(*, outer: bool = False) -> Select[Any]:
     from airflow.models.taskinstance import TaskInstance
     from sqlalchemy import and_, select
 
-    same = (
-        getattr(RenderedTaskInstanceFields, name) == getattr(TaskInstance, name)
-        for name in ("dag_id", "run_id", "task_id", "map_index")
-    )
+    same = (getattr(RenderedTaskInstanceFields, name) == getattr(TaskInstance, name) for name in _NAMES)
     return select(
-        TaskInstance.dag_id,
-        TaskInstance.run_id,
-        TaskInstance.task_id,
-        TaskInstance.map_index,
+        *(getattr(TaskInstance, name) for name in _NAMES),
         TaskInstance.state,
         TaskInstance.try_number,
         TaskInstance.start_date,

@@ -12,7 +12,6 @@ from fastapi.responses import JSONResponse, PlainTextResponse
 
 from airflow_provider_mediaops.sandbox.clock import moment
 from airflow_provider_mediaops.sandbox.cluster.parameters import HotThreadsParameters
-from airflow_provider_mediaops.sandbox.cluster.routes import dialect_of
 from airflow_provider_mediaops.sandbox.faults import (
     ContentTypeFault,
     DelayFault,
@@ -142,7 +141,7 @@ class Gate:
                 await reply.send(send)
 
     def _refusal(self, service: Service, refusal: RefusedError) -> Response:
-        return dialect_of(self._state).refusal_reply(refusal) if service == "cluster" else refusal.response()
+        return self._state.cluster_dialect.refusal_reply(refusal) if service == "cluster" else refusal.response()
 
     def _status_reply(self, fault: StatusFault) -> Response:
         response: Response

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from datetime import datetime
-from typing import Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from fastapi import Depends, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from airflow_provider_mediaops.sandbox.clock import Clock, SystemClock
-from airflow_provider_mediaops.sandbox.cluster.dialects import DialectName
+from airflow_provider_mediaops.sandbox.cluster.dialects import DIALECTS, DialectName
 from airflow_provider_mediaops.sandbox.cluster.nodes import Cluster
 from airflow_provider_mediaops.sandbox.faults import FaultBoard
 from airflow_provider_mediaops.sandbox.limits import DailyQuota, SlidingWindow
@@ -18,6 +18,9 @@ from airflow_provider_mediaops.sandbox.refusals import RefusedError, limit_refus
 from airflow_provider_mediaops.sandbox.services import Service
 from airflow_provider_mediaops.sandbox.video.subscriptions import Subscriptions
 from airflow_provider_mediaops.sandbox.video.tokens import TokenStore
+
+if TYPE_CHECKING:
+    from airflow_provider_mediaops.sandbox.cluster.dialect import Dialect
 
 _REMEMBERED_REQUESTS = 10_000
 
@@ -95,6 +98,11 @@ class SandboxState:
         self.books_quota = DailyQuota()
         self.cluster = Cluster(self.clock, cycle=self.settings.cpu_cycle)
         self._limit_replies = 0
+
+    @property
+    def cluster_dialect(self) -> Dialect:
+        """How the search cluster answers."""
+        return DIALECTS[self.settings.cluster_dialect]
 
     def limit_refusal(self, service: Service) -> RefusedError:
         """

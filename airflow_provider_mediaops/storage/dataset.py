@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.json_text import parse_json
 from airflow_provider_mediaops.storage.errors import mapped_overwrite_error, replaced_meanwhile_error
@@ -28,70 +26,17 @@ from airflow_provider_mediaops.storage.source_lines import InvalidSourceError
 from airflow_provider_mediaops.storage.sources import read_records
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from airflow.sdk import ObjectStoragePath
 
     from airflow_provider_mediaops.storage.companion import CompanionFile
     from airflow_provider_mediaops.storage.ownership import Owner, Receipt
-    from airflow_provider_mediaops.storage.records import Extent
+    from airflow_provider_mediaops.storage.stage import Convert, Stage
 
 # While the replaced dataset is read, its place is renewed once for this number of records.
 _RECORDS_PER_RENEWAL = 1_000
-
-#: Writes the file that is published, from the committed records.
-Convert = Callable[[Path], None]
-
-
-class Stage(Protocol):
-    """The place where records are committed before the dataset is published."""
-
-    #: Whether an earlier attempt is resumed.
-    resumed: bool
-    #: The committed records.
-    extent: Extent
-    #: The state that was saved with the last commit.
-    state: Any
-    #: The receipt of the file at the destination; None if its origin is unknown.
-    last_receipt: Receipt | None
-
-    def lines(self, start: int = 0) -> Iterator[bytes]:
-        """Yield the committed lines from a place on, in bytes, where a line begins."""
-        ...
-
-    def read(self, start: int, size: int) -> bytes:
-        """Return a part of the committed lines."""
-        ...
-
-    def identity(self) -> str:
-        """Return a text that differs once the file at the destination is replaced; empty if there is none."""
-        ...
-
-    def renew(self) -> None:
-        """Keep the destination while nothing is committed for long; raise if another task has it."""
-        ...
-
-    def append(self, data: bytes, rows: int, state: Any) -> None:
-        """Commit lines and a state: both, or neither."""
-        ...
-
-    def publish(
-        self,
-        convert: Convert | None,
-        summary: Mapping[str, Any],
-        digest: str | None,
-        companion: CompanionFile | None = None,
-    ) -> dict[str, Any]:
-        """Put the file at its destination in one step, then its companion; return the summary with its size."""
-        ...
-
-    def keep_published(self, receipt: Receipt, summary: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Make the published file this task's own; return the summary with its size, or None if it is gone."""
-        ...
-
-    def close(self) -> None:
-        """Release the destination; what is committed stays for the next attempt."""
-        ...
 
 
 class Staging:
@@ -279,7 +224,7 @@ class Dataset:
             from airflow_provider_mediaops.storage.local import published_locally
 
             return published_locally(self._path, owner)
-        from airflow_provider_mediaops.storage.store_receipt import published_in_store
+        from airflow_provider_mediaops.storage.object_store import published_in_store
 
         return published_in_store(self._path, owner, self._clock, self._companion)
 

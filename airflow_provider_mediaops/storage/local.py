@@ -70,8 +70,8 @@ if TYPE_CHECKING:
     from airflow.sdk import ObjectStoragePath
 
     from airflow_provider_mediaops.storage.companion import CompanionFile
-    from airflow_provider_mediaops.storage.dataset import Convert
     from airflow_provider_mediaops.storage.journal import Journal
+    from airflow_provider_mediaops.storage.stage import Convert
 
 _SYNC_INTERVAL_SECONDS = 5.0
 

@@ -75,24 +75,16 @@ that replace each other's lease or receipt in one request may both succeed, each
 from __future__ import annotations
 
 import os
-import secrets
 import tempfile
+import time
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.exceptions import DestinationInUseError, MediaOpsError
-from airflow_provider_mediaops.storage.errors import (
-    in_use_error,
-    lease_removed_error,
-    newer_replaced_error,
-    out_of_reach_error,
-)
+from airflow_provider_mediaops.storage.errors import out_of_reach_error
 from airflow_provider_mediaops.storage.files import naming_path, path_of
-from airflow_provider_mediaops.storage.formats import json_line
-from airflow_provider_mediaops.storage.lease import STALE_AFTER_SECONDS, Lease, parse_lease
-from airflow_provider_mediaops.storage.lease_age import last_seen
+from airflow_provider_mediaops.storage.held_lease import HeldLease, remove_settled
+from airflow_provider_mediaops.storage.lease import parse_lease
 from airflow_provider_mediaops.storage.object_info import content_tag
 from airflow_provider_mediaops.storage.ownership import Owner, Receipt
 from airflow_provider_mediaops.storage.publication import Publication, find_unfinished
@@ -101,14 +93,11 @@ from airflow_provider_mediaops.storage.segment_writer import SegmentWriter
 from airflow_provider_mediaops.storage.segments import (
     Segment,
     StagedRecords,
-    alive_name,
     companion_name,
-    epoch_and_token,
     is_of_publication,
     publication_name,
 )
-from airflow_provider_mediaops.storage.store_objects import BLOCK_BYTES, ConflictError, Found, StoreObjects
-from airflow_provider_mediaops.storage.store_receipt import remove_settled
+from airflow_provider_mediaops.storage.store_objects import BLOCK_BYTES, ConflictError, StoreObjects
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -117,9 +106,8 @@ if TYPE_CHECKING:
     from airflow.sdk import ObjectStoragePath
 
     from airflow_provider_mediaops.storage.companion import CompanionFile
-    from airflow_provider_mediaops.storage.dataset import Convert
+    from airflow_provider_mediaops.storage.stage import Convert
 
-_VERIFY_SECONDS = 30.0
 _SEGMENT_BYTES = 256 * 1024
 # The number of superseded copies of segments that are removed together.
 _REMOVED_TOGETHER = 16
@@ -157,17 +145,16 @@ class ObjectStage:
     ) -> None:
         self._objects = StoreObjects(path, block_bytes)
         self._owner = owner
-        self._clock = clock
         self._companion = companion.path if companion else None
         self._segment_bytes = segment_bytes
-        self._verified = self._renewed = clock()
         self.extent = Extent()
-        staged = self._acquire()
+        self._lease = HeldLease(self._objects, owner, clock, self._hint)
+        staged = self._lease.acquire()
         try:
             if self._finish(staged):
-                staged = self._acquire()
+                staged = self._lease.acquire()
         except BaseException:
-            self._release()
+            self._lease.release()
             raise
         # It has no name, so it is removed with the process.
         self._spool = tempfile.TemporaryFile()  # noqa: SIM115
@@ -177,38 +164,14 @@ class ObjectStage:
             self._spool.close()
             raise
         self.resumed = self.extent != Extent() or self.state is not None
-        self._writer = SegmentWriter(
-            self._objects, self._lease.epoch, self._lease.token, self.extent, self._segment_bytes
-        )
+        self._writer = SegmentWriter(self._objects, *self._lease.epoch_and_token, self.extent, self._segment_bytes)
         # The first commit verifies the lease again: another attempt may have begun at the same instant.
-        self._verified = float("-inf")
+        self._lease.distrust()
 
-    def _acquire(self) -> dict[str, int]:
-        """Acquire the lease; return the names of the segments that may count, with their sizes (steps 1-5)."""
-        token = secrets.token_hex(4)
-        found = self._objects.read(self._objects.lease)
-        lease = self._parse(found)
-        staged = self._objects.staged()
-        if not lease.is_free_for(self._owner):
-            self._check_stale(lease, found, staged, token)
-        segments = [segment for name in staged if (segment := Segment.of(name))]
-        self.last_receipt = self._still_published(lease.last_receipt)
-        self._lease = lease.acquired_by(self._owner, token, self._clock(), segments)
-        try:
-            self._objects.write(self._objects.lease, self._lease.to_bytes(), found.condition)
-        except ConflictError:
-            # A store's client may have written it, lost the reply, and tried again.
-            self._verify_lease()
-        staged = self._objects.staged()
-        self._verify_lease()
-        self._objects.remove(name for name in staged if self._is_abandoned(name))
-        return {name: info.get("size") or 0 for name, info in staged.items()}
-
-    def _check_stale(self, lease: Lease, found: Found, staged: Mapping[str, Mapping[str, Any]], token: str) -> None:
-        """Raise unless the lease of another task is stale."""
-        seen, now = last_seen(self._objects, lease, found, staged, probe=alive_name(0, token), clock=self._clock)
-        if now - seen < STALE_AFTER_SECONDS:
-            raise self._in_use(lease, seen)
+    @property
+    def last_receipt(self) -> Receipt | None:
+        """The receipt of the file at the destination; None if its origin is unknown."""
+        return self._lease.last_receipt
 
     def _finish(self, staged: Mapping[str, int]) -> bool:
         """Finish publishing for an attempt that died after its upload (step 16); return whether there was one."""
@@ -224,18 +187,11 @@ class ObjectStage:
                 self._objects.download(found.companion, staged[found.companion], file.fileno())
             except FileNotFoundError:
                 # Another attempt has settled it since we verified our lease, which is not ours then.
-                self._verify_lease()
+                self._lease.verify()
                 return False
             self._upload(publication.companion, file.fileno())
-        self._settle(found.receipt)
+        self._lease.settle(found.receipt)
         return True
-
-    def _is_abandoned(self, name: str) -> bool:
-        """Return whether an object is of an attempt that began before this one, and does not count."""
-        if is_of_publication(name):
-            return False
-        staged_by = epoch_and_token(name)
-        return staged_by is not None and staged_by[0] < self._lease.epoch and staged_by[1] not in self._lease.tokens
 
     def _resume(self, staged: Mapping[str, int]) -> tuple[Extent, Any]:
         def fetch(segments: Any) -> Iterator[bytes | None]:
@@ -265,11 +221,11 @@ class ObjectStage:
 
     def renew(self) -> None:
         """Verify and renew the lease, if it is time."""
-        self._check(fresh=False)
+        self._lease.check(fresh=False)
 
     def append(self, data: bytes, rows: int, state: Any) -> None:
         """Commit lines and a state: all of it, or nothing (steps 7-8)."""
-        self._check(fresh=False)
+        self._lease.check(fresh=False)
         grown = self.extent.grown(data, rows)
         with self._naming_spool(self.extent):
             write_at(self._spool.fileno(), data, self.extent.size)
@@ -281,7 +237,7 @@ class ObjectStage:
     def _remove_superseded(self) -> None:
         # The commit is done. Copies that cannot be removed now are removed when the dataset is published.
         with suppress(OSError):
-            self._verify_lease()
+            self._lease.verify()
             self._objects.remove(self._writer.superseded)
         self._writer.superseded.clear()
 
@@ -293,7 +249,7 @@ class ObjectStage:
         companion: CompanionFile | None = None,
     ) -> dict[str, Any]:
         """Put the file at its destination in one step, then the companion; return the summary with its size (9-15)."""
-        self._check(fresh=True)
+        self._lease.check(fresh=True)
         with tempfile.TemporaryFile() as file, tempfile.TemporaryFile() as beside:
             with self._naming_spool(self.extent):
                 # A commit that failed may have left records after the last good one.
@@ -306,19 +262,19 @@ class ObjectStage:
             if companion:
                 self._stage(companion, beside.fileno(), final, digest)
             identity = self._upload(self._objects.path.path, descriptor)
-            self._verify_after_upload()
+            self._lease.verify_after_upload()
             if companion:
                 self._upload(path_of(companion.path).path, beside.fileno())
-        self._settle(Receipt(self._owner, final, digest, identity))
+        self._lease.settle(Receipt(self._owner, final, digest, identity))
         return final
 
     def _stage(self, companion: CompanionFile, descriptor: int, summary: Mapping[str, Any], digest: str | None) -> None:
         """Stage a companion, and what is about to be published (step 10)."""
         with self._naming_spool(self.extent):
             companion.write(Path(f"/dev/fd/{descriptor}"))
-        who = self._lease.epoch, self._lease.token
+        who = self._lease.epoch_and_token
         staged = f"{self._objects.folder}/{companion_name(*who)}"
-        self._objects.upload(staged, descriptor, None, self._check, self._hint())
+        self._objects.upload(staged, descriptor, None, self._lease.check, self._hint())
         replaces, path = self._objects.identity(), path_of(companion.path).path
         publication = Publication(self._owner, summary, digest, replaces, path)
         self._objects.write_staged(publication_name(*who), publication.to_bytes(), self._hint())
@@ -328,99 +284,86 @@ class ObjectStage:
         for _ in range(_MAX_UPLOADS):
             info = self._objects.info(target)
             version = content_tag(info) or (None if info else "")
-            self._check(fresh=True)
+            self._lease.check(fresh=True)
             # On a conflict, another program has replaced the file; or another attempt, as the next verification shows.
             with suppress(ConflictError):
-                self._objects.upload(target, descriptor, version, self._check, self._hint())
+                self._objects.upload(target, descriptor, version, self._lease.check, self._hint())
                 identity = self._objects.identity(target)
                 if identity.startswith(f"{os.fstat(descriptor).st_size}:"):
                     return identity
-        self._verify_lease()
+        self._lease.verify()
         raise OSError(f"{target} cannot be written: another program keeps replacing it. {self._hint()}")
-
-    def _verify_after_upload(self) -> None:
-        try:
-            self._verify_lease()
-        except DestinationInUseError as error:
-            newer = self._parse(self._objects.read(self._objects.lease)).last_receipt
-            if newer and newer != self.last_receipt and not self._still_published(newer):
-                raise newer_replaced_error(self._objects.path, newer.owner.task) from error
-            raise
 
     def keep_published(self, receipt: Receipt, summary: Mapping[str, Any]) -> dict[str, Any] | None:
         """Make what was published before this task's own; return the summary with its size, or None if it is gone."""
-        self._verify_lease()
-        if not self._still_published(receipt):
+        self._lease.verify()
+        if not self._lease.still_published(receipt):
             return None
         final = {**summary, "bytes": receipt.summary["bytes"]}
-        self._settle(Receipt(self._owner, final, receipt.digest, receipt.identity))
+        self._lease.settle(Receipt(self._owner, final, receipt.digest, receipt.identity))
         return final
 
     def discard(self) -> None:
         """Remove what is staged. What is published and its receipt stay."""
-        self._verify_lease()
-        self._settle(self.last_receipt)
+        self._lease.verify()
+        self._lease.settle(self.last_receipt)
 
     def close(self) -> None:
         """Release the destination (step 17); what is committed stays for the next attempt."""
         self._spool.close()
-        self._release()
-
-    def _release(self) -> None:
-        if self._lease.owner:
-            # The attempt may have failed because of the store; then the lease goes stale by itself.
-            with suppress(OSError, MediaOpsError, ConflictError):
-                self._verify_lease()
-                self._objects.write(self._objects.lease, replace(self._lease, released=True).to_bytes(), self._version)
-
-    def _settle(self, receipt: Receipt | None) -> None:
-        settled = Lease(token=self._lease.token, epoch=self._lease.epoch, last_receipt=receipt)
-        try:
-            self._objects.write(self._objects.lease, settled.to_bytes(), self._version, self._hint())
-        except ConflictError:
-            lease = self._parse(self._objects.read(self._objects.lease))
-            if lease != settled:
-                raise self._in_use(lease, lease.since) from None
-        self._lease = settled
-        remove_settled(self._objects, settled)
-
-    def _check(self, *, fresh: bool) -> None:
-        """
-        Verify and renew the lease, if it is time.
-
-        :param fresh: whether to verify it in any case.
-        :raises DestinationInUseError: if the lease is no longer ours.
-        """
-        now = self._clock()
-        if fresh or now - self._verified >= _VERIFY_SECONDS:
-            self._verify_lease()
-        if now - self._renewed >= _VERIFY_SECONDS:
-            alive = alive_name(self._lease.epoch, self._lease.token)
-            self._objects.write_staged(alive, json_line(now), self._hint())
-            self._renewed = now
-
-    def _verify_lease(self) -> None:
-        """Raise unless the lease is ours."""
-        found = self._objects.read(self._objects.lease)
-        lease = self._parse(found)
-        if lease.token != self._lease.token:
-            raise self._in_use(lease, found.modified or lease.since)
-        self._version = found.condition
-        self._verified = self._clock()
-
-    def _parse(self, found: Found) -> Lease:
-        return parse_lease(found.content, self._objects.lease, self._objects.path)
-
-    def _still_published(self, receipt: Receipt | None) -> Receipt | None:
-        return receipt if receipt and self._objects.identity() == receipt.identity else None
-
-    def _in_use(self, lease: Lease, seen: float) -> DestinationInUseError:
-        if not lease.owner:
-            return lease_removed_error(self._objects.path, self._objects.lease)
-        return in_use_error(self._objects.path, lease.owner.task, seen, seen + STALE_AFTER_SECONDS)
+        self._lease.release()
 
     def _naming_spool(self, extent: Extent) -> AbstractContextManager[None]:
         return naming_path(tempfile.gettempdir(), "written", resume_hint(extent))
 
     def _hint(self) -> str:
         return resume_hint(self.extent)
+
+
+def published_in_store(
+    path: ObjectStoragePath,
+    owner: Owner,
+    clock: Callable[[], float] = time.time,
+    companion: ObjectStoragePath | None = None,
+) -> dict[str, Any] | None:
+    """
+    Return the summary of the dataset that a task instance has published; finish publishing if it died before the end.
+
+    :param path: the destination.
+    :param owner: the task instance.
+    :param clock: returns seconds since 1970.
+    :param companion: the path of the companion that is published with the dataset; None for none.
+    :returns: the summary; None if the object at the destination is not of this task instance.
+    :raises DestinationInUseError: if the lease cannot be understood.
+    :raises PermanentError: if another version of this package has written the lease; or if the companion of the
+        publication to be finished is one that this task may not write.
+    :raises OSError: if the store refuses or cannot be reached; the message names the destination.
+    """
+    objects = StoreObjects(path)
+    lease = parse_lease(objects.read(objects.lease).content, objects.lease, objects.path)
+    receipt = lease.last_receipt
+    if receipt and receipt.owner == owner and objects.identity() == receipt.identity:
+        if lease.owner is None:
+            # The attempt may have died before it could remove them.
+            remove_settled(objects, lease)
+        return dict(receipt.summary)
+    if lease.owner == owner and any(map(is_of_publication, objects.staged())):
+        receipt = _finished(path, owner, clock, companion)
+        return dict(receipt.summary) if receipt else None
+    return None
+
+
+def _finished(
+    path: ObjectStoragePath, owner: Owner, clock: Callable[[], float], companion: ObjectStoragePath | None
+) -> Receipt | None:
+    """Return the receipt of this owner, if there is one once a publication that was begun is finished."""
+    stage = ObjectStage(path, owner, clock, companion=companion)
+    try:
+        receipt = stage.last_receipt
+        if receipt is None or receipt.owner != owner:
+            return None
+        # It is the receipt that stays, and nobody's lease.
+        stage.discard()
+        return receipt
+    finally:
+        stage.close()

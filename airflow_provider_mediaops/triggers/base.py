@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from abc import abstractmethod
 from contextlib import asynccontextmanager, contextmanager
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
@@ -57,6 +58,16 @@ class TaskTrigger(BaseTrigger):
     @abstractmethod
     async def _result(self) -> Any:
         """Return the event's value: plain values, small. Use :func:`reading_row` around the arguments."""
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """
+        Return the class and the arguments from which Airflow makes this trigger again.
+
+        A trigger keeps each argument of its constructor in an attribute of the same name.
+        """
+        _self, *names = signature(type(self).__init__).parameters
+        arguments = {name: getattr(self, name) for name in names}
+        return f"{type(self).__module__}.{type(self).__qualname__}", arguments
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Yield one event: the result, or the error that ended the work."""
@@ -137,20 +148,6 @@ class WatchTrigger(TaskTrigger):
     @abstractmethod
     def _make_watch(self) -> Watch:
         """Make the watch of its fields; raise TypeError or ValueError for those of another version."""
-
-    def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Return the class and the arguments from which Airflow makes this trigger again."""
-        return f"{type(self).__module__}.{type(self).__qualname__}", {
-            "conn_id": self.conn_id,
-            "watch": self.watch,
-            "poke_interval": self.poke_interval,
-            "exponential_backoff": self.exponential_backoff,
-            "max_wait": self.max_wait,
-            "silent_fail": self.silent_fail,
-            "start_after": self.start_after,
-            "failures": self.failures,
-            "answered": self.answered,
-        }
 
     async def _result(self) -> Any:
         await import_in_thread(*_RUN_TIME_MODULES)

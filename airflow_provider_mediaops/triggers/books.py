@@ -63,14 +63,6 @@ class EnrichmentTrigger(DatasetTrigger):
         self.conn_id = conn_id
         self.enrichment = enrichment
 
-    def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Return the class and the arguments from which Airflow makes this trigger again."""
-        return f"{type(self).__module__}.{type(self).__qualname__}", {
-            "conn_id": self.conn_id,
-            "enrichment": self.enrichment,
-            "settled_after": self.settled_after,
-        }
-
     async def _result(self) -> dict[str, Any]:
         await import_in_thread(*_RUN_TIME_MODULES)
         from airflow_provider_mediaops.enrichment.attempt import Enrichment

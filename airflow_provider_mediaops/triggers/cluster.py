@@ -120,18 +120,6 @@ class CaptureHotThreadsTrigger(WorkTrigger):
         self.deadline = deadline
         self.taken_for = taken_for
 
-    def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Return the class and the arguments from which Airflow makes this trigger again."""
-        return f"{type(self).__module__}.{type(self).__qualname__}", {
-            "conn_id": self.conn_id,
-            "plan": self.plan,
-            "destination": self.destination,
-            "formats": self.formats,
-            "deadline": self.deadline,
-            "taken_for": self.taken_for,
-            "settled_after": self.settled_after,
-        }
-
     async def _result(self) -> dict[str, Any]:
         await import_in_thread(*_CAPTURE_MODULES)
         from airflow_provider_mediaops.cluster.capture.destination import CaptureDestination

@@ -65,14 +65,6 @@ class ExportSubscriptionsTrigger(DatasetTrigger):
         # The pages that were saved since the last long wait.
         self._pages_saved = 0
 
-    def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Return the class and the arguments from which Airflow makes this trigger again."""
-        return f"{type(self).__module__}.{type(self).__qualname__}", {
-            "conn_id": self.conn_id,
-            "export": self.export,
-            "settled_after": self.settled_after,
-        }
-
     async def _result(self) -> dict[str, Any]:
         await import_in_thread(*_RUN_TIME_MODULES)
         from airflow_provider_mediaops.video.export import Export, end_line

@@ -6,7 +6,7 @@ import json
 import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from zoneinfo import ZoneInfo
 
 from airflow_provider_mediaops.arguments import (
@@ -37,7 +37,11 @@ from airflow_provider_mediaops.http.reply import ErrorDetails, is_of_search_clus
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from pydantic import BaseModel
+
     from airflow_provider_mediaops.video.models import Activity, SubscriptionPage
+
+Model = TypeVar("Model", bound="BaseModel")
 
 #: The properties of a subscription that ``part`` can name.
 SUBSCRIPTION_PARTS = ("id", "snippet", "contentDetails")
@@ -134,8 +138,6 @@ def insert_bulletin(bulletin: Bulletin, kind_prefix: str) -> Call[Activity]:
 
 
 def _read_activity(response: Response) -> Activity:
-    from pydantic import ValidationError
-
     from airflow_provider_mediaops.video.models import Activity
 
     body = read_json(response)
@@ -145,10 +147,7 @@ def _read_activity(response: Response) -> Activity:
         raise InvalidReplyError(
             f"The reply is no activity (its kind is {shown(kind)}, its id {shown(body.get('id'))})."
         )
-    try:
-        return Activity.model_validate(body)
-    except ValidationError as error:
-        raise InvalidReplyError(f"The reply is no activity: {_first_fault(error)}.") from None
+    return _validated(Activity, body, "activity")
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,8 +261,6 @@ def _set(record: object, **values: object) -> None:
 
 
 def _read_page(response: Response) -> SubscriptionPage:
-    from pydantic import ValidationError
-
     from airflow_provider_mediaops.video.models import SubscriptionPage
 
     body = read_json(response)
@@ -272,15 +269,18 @@ def _read_page(response: Response) -> SubscriptionPage:
     is_list = kind.lower().endswith("#subscriptionlistresponse") if kind else "items" in body
     if not is_list:
         raise InvalidReplyError(f"The reply is no subscription list (its kind is {shown(kind)}).")
+    return _validated(SubscriptionPage, body, "subscription list")
+
+
+def _validated(model: type[Model], body: Mapping[str, Any], what: str) -> Model:
+    from pydantic import ValidationError
+
     try:
-        return SubscriptionPage.model_validate(body)
+        return model.model_validate(body)
     except ValidationError as error:
-        raise InvalidReplyError(f"The reply is no subscription list: {_first_fault(error)}.") from None
-
-
-def _first_fault(error: Any) -> str:
-    fault = error.errors(include_input=False, include_url=False)[0]
-    return f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}"
+        fault = error.errors(include_input=False, include_url=False)[0]
+        where = ".".join(map(str, fault["loc"]))
+        raise InvalidReplyError(f"The reply is no {what}: {where}: {fault['msg']}.") from None
 
 
 _PER_DAY = re.compile(rb"per[\s_-]?day", re.IGNORECASE)

@@ -16,9 +16,6 @@ from airflow_provider_mediaops.video.changes import canonical
 from airflow_provider_mediaops.video.export_changes import STATE, ExportChanges
 from airflow_provider_mediaops.video.paging import ListedPage, Listing, list_pages
 
-# What the last line of the log says about the changes.
-_CHANGES = {"added": "added", "removed": "removed", "changed_records": "changed"}
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
@@ -27,6 +24,9 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.storage.dataset import Dataset, Staging
     from airflow_provider_mediaops.storage.formats import CsvFormulas
     from airflow_provider_mediaops.video.second_look import Looked
+
+# What the last line of the log says about the changes.
+_CHANGES = {"added": "added", "removed": "removed", "changed_records": "changed"}
 
 
 @dataclass(frozen=True, slots=True)

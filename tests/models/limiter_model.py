@@ -11,8 +11,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from airflow_provider_mediaops.exceptions import QuotaExceededError, RateLimitedError
 from airflow_provider_mediaops.http.exchange import Blocking, Returned, Wait, advance
 from airflow_provider_mediaops.http.rate_limit.limiter import Permit, RateLimiter
+from airflow_provider_mediaops.http.rate_limit.memory_store import MemoryStore
 from airflow_provider_mediaops.http.rate_limit.schedule import QUOTA_GRACE_SECONDS, Granted, QuotaExhausted
-from airflow_provider_mediaops.http.rate_limit.stores import MemoryStore, RateStore
+from airflow_provider_mediaops.http.rate_limit.store import RateStore
 from tests.unit.conversations import FakeClock
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pytest
 
 from airflow_provider_mediaops.operators import dataset_owner
 from airflow_provider_mediaops.storage.dataset import Staging
-from airflow_provider_mediaops.storage.object_store import ObjectStage
+from airflow_provider_mediaops.storage.held_lease import HeldLease
 from airflow_provider_mediaops.storage.ownership import Owner
 from airflow_provider_mediaops.video.paging import ListedPage, Listing
 from tests.models.export_model import ExportMachine
@@ -42,10 +42,10 @@ def _take_all(listing: Listing, page: SubscriptionPage) -> ListedPage:
     return replace(_TAKE(listing, page), fresh=page.items)
 
 
-def _take_any_lease(stage: ObjectStage) -> None:
-    found = stage._objects.read(stage._objects.lease)  # noqa: SLF001
-    stage._version = found.condition  # noqa: SLF001
-    stage._verified = stage._clock()  # noqa: SLF001
+def _take_any_lease(held: HeldLease) -> None:
+    found = held._objects.read(held._objects.lease)  # noqa: SLF001
+    held._version = found.condition  # noqa: SLF001
+    held._verified = held._clock()  # noqa: SLF001
 
 
 #: Each is a fault of the package, where it shows, and a part of what the model says about it.
@@ -54,7 +54,7 @@ WORLDS: dict[str, tuple[object, str, Any, type[ModelPlace], str]] = {
     "records that come again are kept": (Listing, "_take", _take_all, StorePlace, "a record twice"),
     "a run resumes what another has listed": (Owner, "continues", lambda *_: True, DiskPlace, "list"),
     "a clear is not noticed": (dataset_owner, "owner_of", _owner_without_clears, DiskPlace, "list"),
-    "a lease is not verified": (ObjectStage, "_verify_lease", _take_any_lease, StorePlace, ""),
+    "a lease is not verified": (HeldLease, "verify", _take_any_lease, StorePlace, ""),
 }
 
 

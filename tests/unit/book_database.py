@@ -11,6 +11,8 @@ from tests.unit.loopback import http_reply
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import requests_mock
+
 KEY = "key-of-the-tests"
 CRIME = "9780140449136"
 CALENDAR = "9780306406157"
@@ -45,6 +47,11 @@ def limit_404() -> Response:
 def no_such_book() -> Response:
     """Give the 404 that means that there is no such book."""
     return replied(NO_SUCH_BOOK, 404)
+
+
+def asked(database: requests_mock.Mocker) -> list[str]:
+    """Return the books that were asked for, in order, and the last parts of other addresses."""
+    return [request.path.rpartition("/")[2] for request in database.request_history]
 
 
 def http(reply: Response) -> bytes:

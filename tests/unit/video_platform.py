@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from airflow_provider_mediaops.http.exchange import Response
+
 KEY = "token-of-the-tests"
 
 
@@ -30,6 +32,11 @@ def page(*numbers: int, next_token: str | None = None) -> dict[str, Any]:
     token = {"nextPageToken": next_token} if next_token else {}
     items = [subscription(number) for number in numbers]
     return {"kind": "svc#SubscriptionListResponse", "pageInfo": {"totalResults": 7}, **token, "items": items}
+
+
+def page_reply(*numbers: int, token: str | None = None) -> Response:
+    """Give the reply with a page of subscriptions."""
+    return Response(200, {}, json.dumps(page(*numbers, next_token=token)).encode())
 
 
 def error(status: int, reason: str, message: str = "No.") -> dict[str, Any]:

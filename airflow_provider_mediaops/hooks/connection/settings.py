@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.hooks.connection.fields import ConnectionFields
     from airflow_provider_mediaops.http.rate_limit.limiter import RateLimiter
-    from airflow_provider_mediaops.http.rate_limit.stores import RateStore
+    from airflow_provider_mediaops.http.rate_limit.store import RateStore
     from airflow_provider_mediaops.http.transport_settings import TransportSettings
 
 #: The slowest rate that a connection can have, in requests a second: one in about 17 minutes.

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.exceptions import MediaOpsError
     from airflow_provider_mediaops.http.exchange import Conversation
     from airflow_provider_mediaops.http.rate_limit.operations import A, Operation
-    from airflow_provider_mediaops.http.rate_limit.stores import RateStore
+    from airflow_provider_mediaops.http.rate_limit.store import RateStore
 
 # Guard bands: slots are spaced 1.4 % wider than the rate and the window is 1.011 s, which absorbs 11 ms of jitter.
 # Requests that fell behind their slots catch up by the difference.

@@ -127,8 +127,7 @@ class Elasticsearch9(Dialect):
             return refusal
         if scheme == "basic" and user is None:
             return cluster_refusal(401, "security_exception", "invalid basic authentication header value")
-        start = "missing authentication credentials" if user is None else f"unable to authenticate user [{user}]"
-        return cluster_refusal(401, "security_exception", f"{start} for REST request [{uri}]")
+        return cluster_refusal(401, "security_exception", f"{_not_authenticated(user)} for REST request [{uri}]")
 
     def forbidden(self, action: str, user: str) -> RefusedError:
         """Refuse an action that a user may not do, and name the privileges that grant it."""
@@ -202,8 +201,7 @@ class Document(OpenSearch2):
 
     def unauthenticated(self, uri: str, scheme: str, user: str | None) -> RefusedError:
         """Refuse a request whose credential is missing or wrong."""
-        start = "missing authentication credentials" if user is None else f"unable to authenticate user [{user}]"
-        return cluster_refusal(401, "security_exception", f"{start} for [{uri}]")
+        return cluster_refusal(401, "security_exception", f"{_not_authenticated(user)} for [{uri}]")
 
     def unknown_route(self, method: str, path: str, uri: str) -> RefusedError:
         """Refuse an address that the cluster does not have."""
@@ -211,14 +209,18 @@ class Document(OpenSearch2):
 
     def wrong_method(self, method: str, uri: str, allowed: list[str]) -> RefusedError:
         """Refuse a method that an address does not take."""
-        reason = f"Incorrect HTTP method for uri [{uri}] and method [{method}], allowed: [{', '.join(allowed)}]"
-        refusal = cluster_refusal(405, "illegal_argument_exception", reason)
-        refusal.headers["Allow"] = ",".join(allowed)
+        plain = super().wrong_method(method, uri, allowed)
+        refusal = cluster_refusal(plain.status, "illegal_argument_exception", plain.body["error"])
+        refusal.headers.update(plain.headers)
         return refusal
 
     def refusal_reply(self, refusal: RefusedError, *, pretty: bool = False, accept: str = "") -> Response:
         """Return a refusal, a 401 like any other."""
         return Dialect.refusal_reply(self, refusal, pretty=pretty, accept=accept)
+
+
+def _not_authenticated(user: str | None) -> str:
+    return "missing authentication credentials" if user is None else f"unable to authenticate user [{user}]"
 
 
 def _errors_of(refusal: RefusedError) -> list[dict[str, Any]]:

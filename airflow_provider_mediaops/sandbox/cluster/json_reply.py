@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
+
+from airflow_provider_mediaops.sandbox.cluster.wildcard import matches
 
 
 def json_bytes(body: Any, *, pretty: bool) -> bytes:
@@ -43,8 +44,7 @@ def _rest_after(name: str, path: tuple[str, ...]) -> list[tuple[str, ...]]:
     """Return what is left of a path below a field: nothing if it leads elsewhere, an empty rest if it ends here."""
     if path[0] == "**":
         return [path, *(_rest_after(name, path[1:]) if path[1:] else [()])]
-    matches = re.fullmatch(".*".join(map(re.escape, path[0].split("*"))), name)
-    return [path[1:]] if matches else []
+    return [path[1:]] if matches(path[0], name) else []
 
 
 def _kept(body: dict[str, Any], paths: list[tuple[str, ...]]) -> dict[str, Any]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import math
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from airflow_provider_mediaops.sandbox.cluster.query import flag
+from airflow_provider_mediaops.sandbox.cluster.wildcard import matches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -74,16 +74,12 @@ class Node:
 
         :param selector: an id, a name, an address or ``attribute:value``; but for the id, ``*`` stands for anything.
         """
-        if selector == self.id or _matches(selector, self.name) or _matches(selector, HOST):
+        if selector == self.id or matches(selector, self.name) or matches(selector, HOST):
             return True
         attribute, colon, value = selector.partition(":")
         return bool(colon) and any(
-            _matches(attribute, name) and _matches(value, own) for name, own in self.attributes.items()
+            matches(attribute, name) and matches(value, own) for name, own in self.attributes.items()
         )
-
-
-def _matches(pattern: str, text: str) -> bool:
-    return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), text) is not None
 
 
 #: The role of a node that may manage the cluster, which the products call by different names.

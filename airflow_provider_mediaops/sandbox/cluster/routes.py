@@ -14,11 +14,11 @@ from fastapi.routing import APIRoute
 from airflow_provider_mediaops.sandbox.clock import iso_milliseconds
 from airflow_provider_mediaops.sandbox.cluster import hot_threads_text, tasks
 from airflow_provider_mediaops.sandbox.cluster.dialect import CLUSTER_NAME, Dialect
-from airflow_provider_mediaops.sandbox.cluster.dialects import DIALECTS
 from airflow_provider_mediaops.sandbox.cluster.json_reply import filtered, json_bytes
 from airflow_provider_mediaops.sandbox.cluster.nodes import HOST, Node, select
 from airflow_provider_mediaops.sandbox.cluster.parameters import HotThreadsParameters, StatsParameters, TasksParameters
 from airflow_provider_mediaops.sandbox.cluster.query import Query, illegal_argument, unrecognized
+from airflow_provider_mediaops.sandbox.cluster.statistics import INDEX_METRICS, figures_of
 from airflow_provider_mediaops.sandbox.reading import described
 from airflow_provider_mediaops.sandbox.refusals import RefusedError, cluster_refusal
 
@@ -40,10 +40,6 @@ GUEST_PASSWORD = "sandbox-guest-password"  # noqa: S105
 _BASIC_USERS = {f"{LOGIN}:{PASSWORD}": LOGIN, f"{GUEST_LOGIN}:{GUEST_PASSWORD}": GUEST_LOGIN}
 _HEADER_USERS = {f"apikey {API_KEY}": "sandbox-key-id", f"bearer {BEARER_TOKEN}": "sandbox-token-user"}
 _TEXT = "text/plain; charset=UTF-8"
-_FIGURES = ("os", "process")
-# These are shown where they are named, and not among all statistics.
-_NAMED_FIGURES = ("thread_pool", "indices")
-_OF_INDICES = ("search", "indexing", "merge")
 # Of each node, which runs on a machine of its own.
 _CORES = 8
 _METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"]
@@ -120,7 +116,7 @@ class _Route(APIRoute):
         answer = super().get_route_handler()
 
         async def answer_in_dialect(request: Request) -> Response:
-            dialect = dialect_of(request.app.state.sandbox)
+            dialect: Dialect = request.app.state.sandbox.cluster_dialect
             try:
                 response = await answer(request)
             except RefusedError as refusal:
@@ -130,15 +126,6 @@ class _Route(APIRoute):
             return response
 
         return answer_in_dialect
-
-
-def dialect_of(sandbox: SandboxState) -> Dialect:
-    """
-    Return the dialect in which a sandbox's cluster answers.
-
-    :param sandbox: the sandbox's state.
-    """
-    return DIALECTS[sandbox.settings.cluster_dialect]
 
 
 def _refusal_reply(dialect: Dialect, refusal: RefusedError, request: Request) -> Response:
@@ -167,7 +154,7 @@ def _authenticate(request: Request, dialect: Dialect) -> str:
 
 def _asked(request: Request) -> Asked:
     sandbox: SandboxState = request.app.state.sandbox
-    dialect = dialect_of(sandbox)
+    dialect = sandbox.cluster_dialect
     user = _authenticate(request, dialect)
     query = Query(_path_of(request), dict(request.query_params))
     dialect.read_common(query)
@@ -195,16 +182,16 @@ async def version(asked: Question) -> Response:
 @router.get("/_nodes/hot_threads", response_class=PlainTextResponse, openapi_extra=_HOT_THREADS)
 async def hot_threads(asked: Question) -> Response:
     """Report the hot threads of all nodes."""
-    return await _report(None, asked)
+    return await _reply_with_report(None, asked)
 
 
 @router.get("/_nodes/{node_id}/hot_threads", response_class=PlainTextResponse, openapi_extra=_HOT_THREADS)
 async def hot_threads_of(node_id: str, asked: Question) -> Response:
     """Report the hot threads of some nodes; if none is meant, the reply is empty."""
-    return await _report(node_id, asked)
+    return await _reply_with_report(node_id, asked)
 
 
-async def _report(node_list: str | None, asked: Asked) -> Response:
+async def _reply_with_report(node_list: str | None, asked: Asked) -> Response:
     sampling, timeout = asked.dialect.read_sampling(asked.query)
     asked.query.refuse_unknown()
     asked.authorise("cluster:monitor/nodes/hot_threads")
@@ -238,28 +225,28 @@ def _text(nodes: list[Node], sampling: hot_threads_text.Sampling, asked: Asked) 
 @router.get("/_nodes/stats", response_class=JSONResponse, openapi_extra=_STATS)
 async def all_statistics(asked: Question) -> Response:
     """Return all statistics of all nodes: `os` and `process`."""
-    return _statistics(None, "_all", asked)
+    return _reply_with_statistics(None, "_all", asked)
 
 
 @router.get("/_nodes/stats/{metrics}", response_class=JSONResponse, openapi_extra=_STATS)
 async def statistics(metrics: str, asked: Question) -> Response:
     """Return the statistics of all nodes: `os`, `process`, or both."""
-    return _statistics(None, metrics, asked)
+    return _reply_with_statistics(None, metrics, asked)
 
 
 @router.get("/_nodes/{node_id}/stats", response_class=JSONResponse, openapi_extra=_STATS)
 async def all_statistics_of(node_id: str, asked: Question) -> Response:
     """Return all statistics of some nodes."""
-    return _statistics(node_id, "_all", asked)
+    return _reply_with_statistics(node_id, "_all", asked)
 
 
 @router.get("/_nodes/{node_id}/stats/{metrics}", response_class=JSONResponse, openapi_extra=_STATS)
 async def statistics_of(node_id: str, metrics: str, asked: Question) -> Response:
     """Return the statistics of some nodes."""
-    return _statistics(node_id, metrics, asked)
+    return _reply_with_statistics(node_id, metrics, asked)
 
 
-def _statistics(node_list: str | None, metrics: str, asked: Asked) -> Response:
+def _reply_with_statistics(node_list: str | None, metrics: str, asked: Asked) -> Response:
     wanted, path = metrics.split(","), _path_of(asked.request)
     if "_all" in wanted and len(wanted) > 1:
         raise illegal_argument(f"request [{path}] contains _all and individual metrics [{metrics}]")
@@ -269,9 +256,7 @@ def _statistics(node_list: str | None, metrics: str, asked: Asked) -> Response:
     asked.dialect.read_statistics(asked.query, wanted)
     asked.query.refuse_unknown()
     asked.authorise("cluster:monitor/nodes/stats")
-    shown = [figure for figure in _FIGURES if figure in wanted or wanted == ["_all"]]
-    shown += [figure for figure in _NAMED_FIGURES if figure in wanted]
-    return _reply_of_nodes(asked, node_list, lambda node: _statistics_of(node, shown, asked))
+    return _reply_of_nodes(asked, node_list, lambda node: _statistics_of(node, wanted, asked))
 
 
 def _reply_of_nodes(asked: Asked, node_list: str | None, describe: Callable[[Node], dict[str, Any]]) -> Response:
@@ -285,21 +270,10 @@ def _reply_of_nodes(asked: Asked, node_list: str | None, describe: Callable[[Nod
     )
 
 
-def _statistics_of(node: Node, figures: list[str], asked: Asked) -> dict[str, Any]:
-    load = asked.sandbox.cluster.load(node)
-    milliseconds = int(asked.sandbox.clock.now() * 1_000)
-    by_shard = asked.query.text("level", "node") == "shards"
-    known = {
-        "os": {
-            "timestamp": milliseconds,
-            "cpu": {"percent": round(load.machine), "load_average": {"1m": round(max(0.0, load.machine) / 25, 2)}},
-        },
-        "process": {"timestamp": milliseconds, "cpu": {"percent": round(load.process)}},
-        "thread_pool": tasks.thread_pools(load),
-        "indices": tasks.index_statistics(load, asked.sandbox.clock.now(), by_shard=by_shard),
-    }
-    figures_of_node = {figure: known[figure] for figure in figures}
-    return {"timestamp": milliseconds, **_identity_of(node, asked), "ip": node.address, **figures_of_node}
+def _statistics_of(node: Node, metrics: list[str], asked: Asked) -> dict[str, Any]:
+    load, now = asked.sandbox.cluster.load(node), asked.sandbox.clock.now()
+    figures = figures_of(load, now, metrics, by_shard=asked.query.text("level", "node") == "shards")
+    return {"timestamp": int(now * 1_000), **_identity_of(node, asked), "ip": node.address, **figures}
 
 
 def _identity_of(node: Node, asked: Asked) -> dict[str, Any]:
@@ -318,9 +292,9 @@ async def index_statistics_of(node_id: str, metrics: str, index_metrics: str, as
     """Return the statistics of the indices on some nodes: `search`, `indexing` and `merge`, by shard."""
     if metrics != "indices":
         raise illegal_argument(f"request [{_path_of(asked.request)}] contains index metrics, but no metric [indices]")
-    if unknown := sorted({*index_metrics.split(",")} - {*_OF_INDICES}):
-        raise unrecognized(_path_of(asked.request), "index metric", unknown, _OF_INDICES)
-    return _statistics(node_id, metrics, asked)
+    if unknown := sorted({*index_metrics.split(",")} - {*INDEX_METRICS}):
+        raise unrecognized(_path_of(asked.request), "index metric", unknown, INDEX_METRICS)
+    return _reply_with_statistics(node_id, metrics, asked)
 
 
 @router.get("/_tasks", response_class=JSONResponse, openapi_extra=described(query=TasksParameters))
@@ -362,16 +336,16 @@ async def running_task(task_id: str, asked: Question) -> Response:
 @router.get("/_nodes/os", response_class=JSONResponse, openapi_extra=_STATS)
 async def machines(asked: Question) -> Response:
     """Return the operating system of all nodes, with the number of their processors."""
-    return _machines(None, asked)
+    return _reply_with_machines(None, asked)
 
 
 @router.get("/_nodes/{node_id}/os", response_class=JSONResponse, openapi_extra=_STATS)
 async def machines_of(node_id: str, asked: Question) -> Response:
     """Return the operating system of some nodes, with the number of their processors."""
-    return _machines(node_id, asked)
+    return _reply_with_machines(node_id, asked)
 
 
-def _machines(node_list: str | None, asked: Asked) -> Response:
+def _reply_with_machines(node_list: str | None, asked: Asked) -> Response:
     asked.query.time("timeout", "30s")
     asked.query.refuse_unknown()
     asked.authorise("cluster:monitor/nodes/info")
@@ -383,7 +357,7 @@ def _machines(node_list: str | None, asked: Asked) -> Response:
 @router.api_route("/{path:path}", methods=_METHODS, include_in_schema=False)
 async def refuse(request: Request) -> Response:
     """Refuse an unknown address or method; answer OPTIONS with the methods that an address takes."""
-    dialect = dialect_of(request.app.state.sandbox)
+    dialect: Dialect = request.app.state.sandbox.cluster_dialect
     if not dialect.routes_come_first:
         _authenticate(request, dialect)
     allowed = _methods_at(request.scope["path"])

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import fnmatch
 import json
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.sandbox.cluster.nodes import NODES, Node
+from airflow_provider_mediaops.sandbox.cluster.wildcard import matches
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.sandbox.cluster.nodes import NodeLoad
@@ -70,7 +70,7 @@ def is_wanted(task: dict[str, Any], actions: str) -> bool:
     :param task: the task.
     :param actions: the comma-separated list; empty for all.
     """
-    return not actions or any(fnmatch.fnmatchcase(task["action"], action) for action in actions.split(","))
+    return not actions or any(matches(action, task["action"]) for action in actions.split(","))
 
 
 def _task(task_id: tuple[str, int], action: str, *, since: float, now: float, of: tuple[str, str]) -> dict[str, Any]:
@@ -93,31 +93,3 @@ def _resources(cpu_seconds: float, *, executions: int) -> dict[str, Any]:
     total = {"cpu_time_in_nanos": int(cpu_seconds * 1e9), "memory_in_bytes": 0}
     threads = {"thread_executions": executions, "active_threads": executions}
     return {"average": total, "total": total, "min": total, "max": total, "thread_info": threads}
-
-
-def thread_pools(load: NodeLoad) -> dict[str, Any]:
-    """
-    Return the thread pools of a node, of which none has a queue.
-
-    :param load: how busy the node is.
-    """
-    active = int(load.machine > 0)
-    rest = {"threads": 8, "queue": 0, "active": 0, "rejected": 0, "largest": 8, "completed": 100}
-    return {"generic": rest, "search": {**rest, "active": active}, "write": {**rest, "active": active}}
-
-
-def index_statistics(load: NodeLoad, now: float, *, by_shard: bool) -> dict[str, Any]:
-    """
-    Return the counters of the indices on a node, which grow with the time. A node has one shard.
-
-    :param load: how busy the node is.
-    :param now: seconds since 1970.
-    :param by_shard: whether the counters of each shard follow.
-    """
-    share = max(0.0, load.machine) / 100
-    figures = {
-        "search": {"query_total": int(now), "query_time_in_millis": int(now * 1_000), "query_current": round(share)},
-        "indexing": {"index_total": int(now), "index_time_in_millis": int(now * 430), "index_current": round(share)},
-        "merges": {"current": round(share), "total": int(now), "total_time_in_millis": int(now * 180)},
-    }
-    return {**figures, "shards": {INDEX: [{"0": figures}]}} if by_shard else figures

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.sandbox.refusals import RefusedError, video_limit_refusal, video_refusal
 from airflow_provider_mediaops.sandbox.video import tokens
+from airflow_provider_mediaops.sandbox.video.parameters import TOKEN_PARAMETERS
 
 if TYPE_CHECKING:
     from fastapi import Request
 
     from airflow_provider_mediaops.sandbox.state import SandboxState
 
-#: Parameters that may carry an access token instead of the ``Authorization`` header.
-TOKEN_PARAMETERS = ("access_token", "oauth_token")
 INSERT_COST = 50
 LIST_COST = 1
 

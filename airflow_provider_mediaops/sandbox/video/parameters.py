@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 WRITE_PARTS = ("snippet", "contentDetails")
 READ_PARTS = ("id", "snippet", "contentDetails")
+#: Parameters that may carry an access token instead of the ``Authorization`` header.
+TOKEN_PARAMETERS = ("access_token", "oauth_token")
 #: Parameters that may be repeated; their values are joined.
 REPEATED = frozenset({"part", "id"})
 
@@ -92,12 +94,10 @@ class CommonParameters(BaseModel):
     )
 
 
-class InsertParameters(CommonParameters):
-    """Parameters of posting a bulletin."""
+class _PartParameters(CommonParameters):
+    """The parameters of an operation on some parts of a resource."""
 
-    part: Annotated[str, AfterValidator(_write_parts)] = Field(
-        description="Names exactly the top-level properties of the body: `snippet`, `contentDetails`, or both."
-    )
+    part: str
 
     @property
     def parts(self) -> frozenset[str]:
@@ -105,7 +105,15 @@ class InsertParameters(CommonParameters):
         return frozenset(self.part.split(","))
 
 
-class ListParameters(CommonParameters):
+class InsertParameters(_PartParameters):
+    """Parameters of posting a bulletin."""
+
+    part: Annotated[str, AfterValidator(_write_parts)] = Field(
+        description="Names exactly the top-level properties of the body: `snippet`, `contentDetails`, or both."
+    )
+
+
+class ListParameters(_PartParameters):
     """Parameters of listing subscriptions."""
 
     part: Annotated[str, AfterValidator(_read_parts)] = Field(
@@ -127,11 +135,6 @@ class ListParameters(CommonParameters):
     )
     page_token: str | None = Field(default=None, min_length=1, description="From an earlier reply.")
 
-    @property
-    def parts(self) -> frozenset[str]:
-        """The parts' names."""
-        return frozenset(self.part.split(","))
-
     @model_validator(mode="after")
     def _exactly_one_filter(self) -> ListParameters:
         given = [
@@ -149,5 +152,5 @@ class ListParameters(CommonParameters):
 
 def shown_names() -> set[str]:
     """Return the names of the parameters whose values are worth seeing and never secret."""
-    secret = {"key", "access_token", "oauth_token"}
-    return {field.alias or name for name, field in ListParameters.model_fields.items() if name not in secret}
+    names = {field.alias or name for name, field in ListParameters.model_fields.items()}
+    return names - {"key", *TOKEN_PARAMETERS}

@@ -7,8 +7,10 @@ import binascii
 import hashlib
 import json
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from typing import Any
+
+from airflow_provider_mediaops.sandbox.clock import iso_milliseconds
 
 #: The channel of the user to whom the bearer tokens belong, with many subscriptions.
 MINE = "UCsandbox-mine"
@@ -24,7 +26,7 @@ _FEW_COUNT = 7
 
 _ADJECTIVES = ("Amber", "Brisk", "Café", "Distant", "Élan", "Frosty", "Gentle", "Hidden", "Īwa", "Jolly", "静かな")
 _NOUNS = ("Archive", "Bakery", "Chess ♞", "Dispatch", "Engines", "Films", "Gardens", "History", "& Co.")
-_FIRST_DAY = datetime(2014, 1, 1, tzinfo=timezone.utc)
+_FIRST_SECOND = datetime(2014, 1, 1, tzinfo=timezone.utc).timestamp()
 
 
 def etag_of(content: object) -> str:
@@ -98,13 +100,13 @@ class Subscriptions:
     def _subscription(self, channel: str, position: int) -> dict[str, Any]:
         draw = _number(channel, position)
         total = draw % 5_000
-        published = _FIRST_DAY + timedelta(seconds=draw % 300_000_000, milliseconds=draw % 1_000)
+        published = _FIRST_SECOND + draw % 300_000_000 + draw % 1_000 / 1_000
         title = f"{_ADJECTIVES[draw % len(_ADJECTIVES)]} {_NOUNS[draw // 100 % len(_NOUNS)]} {position + 1}"
         subscription = {
             "kind": f"{self._prefix}#subscription",
             "id": f"SUB-{channel.removeprefix('UCsandbox-')}-{position + 1:06d}",
             "snippet": {
-                "publishedAt": published.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+                "publishedAt": iso_milliseconds(published),
                 "title": title,
                 "description": "" if draw % 3 == 0 else f"Invented channel number {position + 1}.",
                 "resourceId": {"kind": f"{self._prefix}#channel", "channelId": f"UCtopic-{position + 1:06d}"},

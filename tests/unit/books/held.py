@@ -10,8 +10,10 @@ from airflow_provider_mediaops.exceptions import (
     NotFoundError,
     ServiceUnavailableError,
 )
+from tests.unit.book_database import PROGRAMMING
 
-A, B, C, CANARY = "9780000000002", "9780000000019", "9780000000026", "9780131103627"
+A, B, C = "9780000000002", "9780000000019", "9780000000026"
+CANARY = PROGRAMMING
 CLEAR = NotFoundError("404: no such book.", status=404, excerpt='{"error_message": "no such book"}')
 LIMIT = DoubtfulNotFoundError("404: Not Found.", status=404)
 FOREIGN = ForeignNotFoundError("404: no Route matched.", status=404)

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.books.api import (
-    BOOK_RULES,
     BulkReply,
     DoubtfulNotFoundError,
     ForeignNotFoundError,
@@ -28,30 +27,20 @@ from airflow_provider_mediaops.exceptions import (
     ServiceUnavailableError,
 )
 from airflow_provider_mediaops.http.auth import HeaderAuth
-from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.exchange import Response
-from airflow_provider_mediaops.http.retry import RetryPolicy
 from tests.unit.book_database import CALENDAR, CRIME, KEY, LIMIT_404, LIMIT_429, NO_SUCH_BOOK, book, replied
+from tests.unit.books.clients import client
 from tests.unit.conversations import FakeClock, replay, requests_of
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import Step
 
 
-def client(clock: FakeClock | None = None) -> Client:
-    return Client(
-        ("https://books.example",),
-        BOOK_RULES,
-        auth=HeaderAuth.raw(KEY),
-        retry=RetryPolicy(max_attempts=1),
-        clock=(clock or FakeClock()).clock,
-    )
-
-
 def test_a_book_is_asked_for_with_the_key_in_the_header_only() -> None:
     steps: list[Step] = []
 
-    found = replay(client().ask(get_book(CRIME)), [replied(book(CRIME, unknown=[1]))], steps=steps)
+    with_key = client(auth=HeaderAuth.raw(KEY))
+    found = replay(with_key.ask(get_book(CRIME)), [replied(book(CRIME, unknown=[1]))], steps=steps)
 
     [request] = requests_of(steps)
     assert (request.method, request.url) == ("GET", f"https://books.example/book/{CRIME}")
@@ -102,7 +91,7 @@ def test_a_refusal_is_typed_and_says_what_to_do(status: int, body: Any, cls: typ
 
 def test_a_daily_quota_comes_back_at_midnight_utc() -> None:
     with pytest.raises(QuotaExceededError) as caught:
-        replay(client(FakeClock(seconds=600.0)).ask(get_book(CRIME)), [replied({"message": "daily"}, 429)])
+        replay(client(clock=FakeClock(seconds=600.0)).ask(get_book(CRIME)), [replied({"message": "daily"}, 429)])
 
     # Ten past eight in the evening.
     assert caught.value.retry_after == (3 * 60 + 50) * 60

@@ -5,24 +5,21 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.books.api import BOOK_RULES
 from airflow_provider_mediaops.books.book_exists import BookWatch
 from airflow_provider_mediaops.books.isbn import InvalidIsbnError
 from airflow_provider_mediaops.books.lookup import Finder
 from airflow_provider_mediaops.exceptions import AuthenticationError, QuotaExceededError
-from airflow_provider_mediaops.http.client import Client
-from airflow_provider_mediaops.http.retry import RetryPolicy
 from airflow_provider_mediaops.waiting import Done, Verdict, Waiting
 from tests.unit.book_database import CRIME, PROGRAMMING, book, found, limit_404, no_such_book, replied
-from tests.unit.conversations import FakeClock, replay
+from tests.unit.books.clients import client
+from tests.unit.conversations import replay
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import Response
 
 
 def look(*replies: Response) -> Verdict:
-    client = Client(("https://books.example",), BOOK_RULES, retry=RetryPolicy(max_attempts=1), clock=FakeClock().clock)
-    return replay(BookWatch("0-14-044913-2").look(Finder(client, PROGRAMMING).ask), replies)
+    return replay(BookWatch("0-14-044913-2").look(Finder(client(), PROGRAMMING).ask), replies)
 
 
 def test_it_is_done_with_the_record() -> None:

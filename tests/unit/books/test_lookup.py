@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_provider_mediaops.books.api import BOOK_RULES
 from airflow_provider_mediaops.books.lookup import Finder
 from airflow_provider_mediaops.books.models import Book, Lookup
 from airflow_provider_mediaops.exceptions import (
@@ -15,7 +14,6 @@ from airflow_provider_mediaops.exceptions import (
 )
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.exchange import Failure, TransportError
-from airflow_provider_mediaops.http.retry import RetryPolicy
 from tests.unit.book_database import (
     CALENDAR,
     CRIME,
@@ -27,6 +25,7 @@ from tests.unit.book_database import (
     no_such_book,
     replied,
 )
+from tests.unit.books.clients import client
 from tests.unit.conversations import FakeClock, pauses_of, replay, requests_of
 
 if TYPE_CHECKING:
@@ -40,10 +39,7 @@ class Desk:
 
     def __init__(self, *, canary: str | None = None, tries: int = 3) -> None:
         self.clock = FakeClock()
-        client = Client(
-            ("https://books.example",), BOOK_RULES, retry=RetryPolicy(max_attempts=tries), clock=self.clock.clock
-        )
-        self.finder = Finder(client, canary)
+        self.finder = Finder(client(tries=tries, clock=self.clock), canary)
         self.steps: list[Step] = []
 
     def find(self, isbn13: str, *replies: Response | TransportError) -> dict[str, object]:
@@ -156,17 +152,19 @@ def test_what_the_service_refuses_is_an_error_of_a_look_up_too() -> None:
         Desk(tries=1).look_up(CRIME, replied(b"", 503))
 
 
-def test_all_who_share_the_key_are_told_of_a_limit_that_only_the_witness_has_shown() -> None:
+def test_all_who_share_the_key_are_told_of_a_limit_that_only_the_witness_has_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     told: list[MediaOpsError] = []
+    reported = Client.report_limit
 
-    class Telling(Client):
-        def report_limit(self, error: MediaOpsError) -> Conversation[None]:
-            told.append(error)
-            return super().report_limit(error)
+    def report_limit(self: Client, error: MediaOpsError) -> Conversation[None]:
+        told.append(error)
+        return reported(self, error)
 
-    client = Telling(("https://books.example",), BOOK_RULES, retry=RetryPolicy(max_attempts=1), clock=FakeClock().clock)
+    monkeypatch.setattr(Client, "report_limit", report_limit)
 
     with pytest.raises(RateLimitedError):
-        replay(Finder(client, CANARY).find(CRIME), [limit_404(), limit_404()])
+        replay(Finder(client(), CANARY).find(CRIME), [limit_404(), limit_404()])
 
     assert [type(error) for error in told] == [RateLimitedError]

@@ -20,6 +20,7 @@ from tests.unit.book_database import (
     CALENDAR,
     CRIME,
     KEY,
+    asked,
     book,
     found,
     http,
@@ -27,7 +28,7 @@ from tests.unit.book_database import (
     no_such_book,
     replied,
 )
-from tests.unit.hooks.book_hook import BASE, MISSING, address, asked
+from tests.unit.hooks.book_hook import BASE, MISSING, address
 from tests.unit.loopback import Loopback, Peer, answering
 
 if TYPE_CHECKING:

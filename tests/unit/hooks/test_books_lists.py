@@ -15,8 +15,8 @@ from airflow_provider_mediaops.books.batch.rows import IsbnRow
 from airflow_provider_mediaops.exceptions import QuotaExceededError, ServiceUnavailableError
 from airflow_provider_mediaops.hooks.books import BookDatabaseHook
 from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
-from tests.unit.book_database import CALENDAR, CRIME, LIMIT_429, book
-from tests.unit.hooks.book_hook import BASE, MISSING, address, asked
+from tests.unit.book_database import CALENDAR, CRIME, LIMIT_429, asked, book
+from tests.unit.hooks.book_hook import BASE, MISSING, address
 from tests.unit.log_lines import log_lines
 from tests.unit.loopback import Loopback, Peer
 

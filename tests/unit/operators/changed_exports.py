@@ -10,6 +10,7 @@ import pytest
 
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator
 from tests.unit.log_lines import log_lines
+from tests.unit.operators.video_platform_tasks import BASE
 from tests.unit.video.listings import Listings
 from tests.unit.video_platform import connection
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
     import requests_mock
 
-BASE = "https://video.example"
 NOTHING = {"added": 0, "removed": 0, "changed_records": 0, "recovered": 0, "kept": 0}
 
 

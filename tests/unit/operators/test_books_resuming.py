@@ -22,9 +22,9 @@ from airflow_provider_mediaops.storage.ownership import Owner
 from airflow_provider_mediaops.storage.sources import version_of
 from airflow_provider_mediaops.triggers.books import EnrichmentTrigger
 from airflow_provider_mediaops.triggers.event import done_event, error_event
-from tests.unit.book_database import CALENDAR, CRIME, LIMIT_404, NO_SUCH_BOOK, PROGRAMMING, book, connection
+from tests.unit.book_database import CALENDAR, CRIME, LIMIT_404, NO_SUCH_BOOK, PROGRAMMING, asked, book, connection
 from tests.unit.log_lines import log_lines
-from tests.unit.operators.enrichment import SteadyTime
+from tests.unit.operators.enrichment import BASE, SteadyTime, address
 from tests.unit.storage.conftest import store as store  # noqa: PLC0414 a fixture
 
 if TYPE_CHECKING:
@@ -35,14 +35,9 @@ if TYPE_CHECKING:
     from tests.unit.conftest import Supervisor
     from tests.unit.storage.conftest import Store
 
-BASE = "https://books.example"
 LIST = (CRIME, "x", PROGRAMMING, CRIME, CALENDAR)
 SPENT: dict[str, Any] = {"status_code": 429, "json": {"message": "Daily quota exceeded"}}
 DOWN: dict[str, Any] = {"status_code": 503}
-
-
-def address(isbn13: str) -> str:
-    return f"{BASE}/book/{isbn13}"
 
 
 @pytest.fixture(autouse=True)
@@ -72,10 +67,6 @@ def make(destination: object, **arguments: Any) -> EnrichIsbnsOperator:
 
 def enrich(destination: object, context: dict[str, Any] | None = None, **arguments: Any) -> dict[str, Any]:
     return make(destination, **arguments).execute(context or instance())  # type: ignore[arg-type]
-
-
-def asked(database: requests_mock.Mocker) -> list[str]:
-    return [request.path.rpartition("/")[2] for request in database.request_history]
 
 
 def stopped_at(isbn13: str, file: object, database: requests_mock.Mocker, **arguments: Any) -> None:

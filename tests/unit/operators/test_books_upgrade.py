@@ -14,7 +14,7 @@ import pytest
 
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.storage.sources import version_of
-from tests.unit.book_database import CALENDAR, CRIME, PROGRAMMING, book
+from tests.unit.book_database import CALENDAR, CRIME, PROGRAMMING, asked, book
 from tests.unit.log_lines import log_lines
 from tests.unit.operators.enrichment import address, json_rows, make
 from tests.unit.operators.enrichment import database as database  # noqa: PLC0414 a fixture
@@ -71,10 +71,6 @@ def stage(
     ]
     file.with_name(f".{file.name}.records").write_bytes(records)
     file.with_name(f".{file.name}.checkpoint").write_text("".join(json.dumps(line) + "\n" for line in journal))
-
-
-def asked(database: requests_mock.Mocker) -> list[str]:
-    return [request.path.rpartition("/")[2] for request in database.request_history]
 
 
 def without_times(file: Path) -> list[dict[str, Any]]:

@@ -11,7 +11,6 @@ from airflow.providers.common.compat.sdk import AirflowSkipException
 from airflow_provider_mediaops.exceptions import InvalidReplyError, ServiceUnavailableError
 from airflow_provider_mediaops.video.export_changes import ExportChanges
 from tests.unit.operators.changed_exports import (
-    BASE,
     NOTHING,
     changes,
     counted,
@@ -20,6 +19,7 @@ from tests.unit.operators.changed_exports import (
 )
 from tests.unit.operators.changed_exports import lines as lines  # noqa: PLC0414 a fixture
 from tests.unit.operators.changed_exports import listings as listings  # noqa: PLC0414 a fixture
+from tests.unit.operators.video_platform_tasks import BASE
 from tests.unit.permanent import permanent
 from tests.unit.storage.conftest import store  # noqa: F401  a fixture
 from tests.unit.video.listings import Listings, replayed

@@ -13,6 +13,7 @@ from airflow.sdk.execution_time.context import OutletEventAccessors
 from airflow_provider_mediaops.exceptions import DestinationInUseError, InvalidReplyError, QuotaExceededError
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator
 from tests.unit.log_lines import log_lines
+from tests.unit.operators.video_platform_tasks import BASE, SUBSCRIPTIONS
 from tests.unit.permanent import permanent
 from tests.unit.video_platform import connection, error, page, subscription
 
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
     from tests.unit.conftest import Supervisor
 
-BASE = "https://video.example"
-SUBSCRIPTIONS = f"{BASE}/v3/subscriptions"
 REFUSED_TOKEN = {"status_code": 400, "json": error(400, "invalidPageToken")}
 SPENT = {"status_code": 403, "json": error(403, "quotaExceeded")}
 

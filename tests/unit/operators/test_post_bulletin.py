@@ -16,6 +16,8 @@ from airflow_provider_mediaops.exceptions import (
 )
 from airflow_provider_mediaops.operators.video import PostBulletinOperator
 from tests.unit.log_lines import log_lines
+from tests.unit.operators.video_platform_tasks import ACTIVITIES, BASE, render
+from tests.unit.operators.video_platform_tasks import platform as platform  # noqa: PLC0414 a fixture
 from tests.unit.permanent import permanent
 from tests.unit.video_platform import KEY, connection, error
 
@@ -23,20 +25,6 @@ if TYPE_CHECKING:
     import requests_mock
 
 pytestmark = pytest.mark.usefixtures("supervisor")
-
-BASE = "https://video.example"
-ACTIVITIES = f"{BASE}/v3/activities"
-
-
-def render(operator: Any, **context: Any) -> None:
-    operator.render_template_fields(context)
-
-
-@pytest.fixture(autouse=True)
-def platform(monkeypatch: pytest.MonkeyPatch, requests_mock: requests_mock.Mocker) -> requests_mock.Mocker:
-    """Have a platform that answers nothing yet."""
-    monkeypatch.setenv("AIRFLOW_CONN_MEDIAOPS_VIDEO_DEFAULT", connection(BASE))
-    return requests_mock
 
 
 class TestPostBulletin:

@@ -22,6 +22,9 @@ from airflow_provider_mediaops.exceptions import (
 from airflow_provider_mediaops.operators.video import PostBulletinOperator
 from airflow_provider_mediaops.version_compat import HAS_RETRY_POLICY
 from tests.unit.log_lines import log_lines
+from tests.unit.operators.video_platform_tasks import ACTIVITIES, BASE
+from tests.unit.operators.video_platform_tasks import platform as platform  # noqa: PLC0414 a fixture
+from tests.unit.operators.video_platform_tasks import posts as posts  # noqa: PLC0414 a fixture
 from tests.unit.storage.conftest import Store
 from tests.unit.storage.places import START, Place, local_place, store_place
 from tests.unit.task_state import KeptState
@@ -36,8 +39,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.usefixtures("supervisor")
 
-BASE = "https://video.example"
-ACTIVITIES = f"{BASE}/v3/activities"
 DAY = "2026-11-23"
 #: What ends a task at once: below Airflow 3.3, Airflow's own exception says so.
 UNCERTAIN: Any = UncertainDeliveryError if HAS_RETRY_POLICY else AirflowFailException
@@ -46,18 +47,9 @@ INVALID: Any = InvalidArgumentError if HAS_RETRY_POLICY else AirflowFailExceptio
 
 
 @pytest.fixture(autouse=True)
-def platform(monkeypatch: pytest.MonkeyPatch, requests_mock: requests_mock.Mocker) -> requests_mock.Mocker:
-    """Have a platform that answers nothing yet, and two connections to it."""
-    monkeypatch.setenv("AIRFLOW_CONN_MEDIAOPS_VIDEO_DEFAULT", connection(BASE))
+def another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a second connection to the platform."""
     monkeypatch.setenv("AIRFLOW_CONN_ANOTHER", connection(BASE))
-    return requests_mock
-
-
-@pytest.fixture
-def posts(platform: requests_mock.Mocker) -> requests_mock.Mocker:
-    """Have a platform that counts its bulletins."""
-    platform.post(ACTIVITIES, [{"json": {"id": f"act-{number}", "new": None}} for number in (1, 2, 3)])
-    return platform
 
 
 @pytest.fixture

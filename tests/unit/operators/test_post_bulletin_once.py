@@ -17,8 +17,11 @@ from airflow_provider_mediaops.exceptions import (
 )
 from airflow_provider_mediaops.operators.video import PostBulletinOperator
 from tests.unit.log_lines import log_lines
+from tests.unit.operators.video_platform_tasks import ACTIVITIES
+from tests.unit.operators.video_platform_tasks import platform as platform  # noqa: PLC0414 a fixture
+from tests.unit.operators.video_platform_tasks import posts as posts  # noqa: PLC0414 a fixture
 from tests.unit.task_state import KeptState
-from tests.unit.video_platform import connection, error
+from tests.unit.video_platform import error
 
 if TYPE_CHECKING:
     import requests_mock
@@ -26,27 +29,10 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.usefixtures("supervisor"), pytest.mark.airflow(">=3.3")]
 
-BASE = "https://video.example"
-ACTIVITIES = f"{BASE}/v3/activities"
-
-
-@pytest.fixture(autouse=True)
-def platform(monkeypatch: pytest.MonkeyPatch, requests_mock: requests_mock.Mocker) -> requests_mock.Mocker:
-    """Have a platform that answers nothing yet."""
-    monkeypatch.setenv("AIRFLOW_CONN_MEDIAOPS_VIDEO_DEFAULT", connection(BASE))
-    return requests_mock
-
 
 @pytest.fixture
 def state() -> KeptState:
     return KeptState()
-
-
-@pytest.fixture
-def posts(platform: requests_mock.Mocker) -> requests_mock.Mocker:
-    """Have a platform that counts its bulletins."""
-    platform.post(ACTIVITIES, [{"json": {"id": f"act-{number}", "new": None}} for number in (1, 2, 3)])
-    return platform
 
 
 def attempt(state: KeptState, number: int, *, max_tries: int = 3, text: str = "Hi", **arguments: Any) -> dict[str, Any]:

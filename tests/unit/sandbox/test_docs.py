@@ -17,6 +17,7 @@ from airflow_provider_mediaops.sandbox.faults import Fault
 from airflow_provider_mediaops.sandbox.state import Settings
 from airflow_provider_mediaops.sandbox.video import bulletins, subscriptions, tokens
 from airflow_provider_mediaops.sandbox.video.parameters import CommonParameters
+from tests.unit.sandbox.credentials import OPERATOR
 
 if TYPE_CHECKING:
     import httpx
@@ -114,7 +115,7 @@ async def test_each_dialect_answers_as_the_table_says(make_sandbox: type[Sandbox
     sandbox = make_sandbox(cluster_dialect=dialect)
     shown, found = {}, {}
     for method, path, nobody, cells in REQUEST.findall(PAGE):
-        login = None if nobody else (cluster.LOGIN, cluster.PASSWORD)
+        login = None if nobody else OPERATOR
         reply = await sandbox.request(method, f"/cluster{path}", auth=login)
         found[method, path, nobody] = outcome(reply)
         shown[method, path, nobody] = cells.split("|")[DIALECTS.index(dialect)].strip()

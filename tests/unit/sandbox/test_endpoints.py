@@ -9,7 +9,7 @@ import pytest
 from airflow_provider_mediaops.sandbox.books import plans
 from airflow_provider_mediaops.sandbox.books.catalogue import KNOWN_ISBNS
 from airflow_provider_mediaops.sandbox.faults import StatusFault
-from airflow_provider_mediaops.sandbox.video import tokens
+from tests.unit.sandbox.credentials import BEARER
 from tests.unit.sandbox.video.refusals import reason_of
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from tests.unit.sandbox.conftest import Sandbox
 
-BEARER = {"Authorization": f"Bearer {tokens.BEARER_TOKEN}"}
 PRO = {"Authorization": plans.PRO.key}
 BOOK = f"/books/pro/book/{KNOWN_ISBNS[0]}"
 

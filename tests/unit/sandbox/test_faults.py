@@ -12,6 +12,7 @@ from airflow_provider_mediaops.sandbox.books.catalogue import KNOWN_ISBNS
 from airflow_provider_mediaops.sandbox.cluster import routes as cluster
 from airflow_provider_mediaops.sandbox.faults import ContentTypeFault, DropFault, LimitFault, StatusFault
 from airflow_provider_mediaops.sandbox.video import tokens
+from tests.unit.sandbox.credentials import BEARER, FORM, OPERATOR, status_with
 
 if TYPE_CHECKING:
     import httpx
@@ -19,13 +20,6 @@ if TYPE_CHECKING:
     from tests.unit.sandbox.conftest import Sandbox
 
 SERVICES = ["video", "token", "cluster", "books"]
-BEARER = {"Authorization": f"Bearer {tokens.BEARER_TOKEN}"}
-FORM = {
-    "grant_type": "refresh_token",
-    "client_id": tokens.CLIENT_ID,
-    "client_secret": tokens.CLIENT_SECRET,
-    "refresh_token": tokens.REFRESH_TOKEN,
-}
 
 
 async def arm(sandbox: Sandbox, **fault: Any) -> None:
@@ -41,7 +35,7 @@ async def ask(sandbox: Sandbox, service: str) -> httpx.Response:
     if service == "video":
         return await sandbox.get("/video/v3/subscriptions", params={"part": "id", "mine": "true"}, headers=BEARER)
     if service == "cluster":
-        return await sandbox.get("/cluster/_nodes/stats/os", auth=(cluster.LOGIN, cluster.PASSWORD))
+        return await sandbox.get("/cluster/_nodes/stats/os", auth=OPERATOR)
     return await sandbox.get(f"/books/pro/book/{KNOWN_ISBNS[0]}", headers={"Authorization": plans.PRO.key})
 
 
@@ -148,19 +142,11 @@ async def test_a_credential_can_run_out(sandbox: Sandbox, service: str) -> None:
 
 
 async def test_an_issued_token_that_ran_out_stays_so_until_it_is_refreshed(sandbox: Sandbox) -> None:
-    async def status(token: str) -> int:
-        reply = await sandbox.get(
-            "/video/v3/subscriptions",
-            params={"part": "id", "mine": "true"},
-            headers={"Authorization": f"Bearer {token}"},
-        )
-        return reply.status_code
-
     first = (await ask(sandbox, "token")).json()["access_token"]
     await arm(sandbox, service="video", kind="expire_token")
-    assert [await status(first), await status(first)] == [401, 401]
+    assert [await status_with(sandbox, first), await status_with(sandbox, first)] == [401, 401]
     second = (await ask(sandbox, "token")).json()["access_token"]
-    assert await status(second) == 200
+    assert await status_with(sandbox, second) == 200
 
 
 async def test_faults_come_in_the_order_in_which_they_were_armed(sandbox: Sandbox) -> None:

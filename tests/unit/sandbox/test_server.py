@@ -14,11 +14,11 @@ import pytest
 
 from airflow_provider_mediaops.sandbox.__main__ import main
 from airflow_provider_mediaops.sandbox.books import plans
-from airflow_provider_mediaops.sandbox.cluster import routes as cluster
 from airflow_provider_mediaops.sandbox.faults import DelayFault, DropFault, StatusFault
 from airflow_provider_mediaops.sandbox.server import SandboxServer
 from airflow_provider_mediaops.sandbox.state import Settings
 from airflow_provider_mediaops.sandbox.video import tokens
+from tests.unit.sandbox.credentials import OPERATOR
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,7 +50,7 @@ def post_bulletin(client: httpx.Client) -> httpx.Response:
 
 def test_it_answers_on_a_free_port_and_stops(server: SandboxServer, client: httpx.Client) -> None:
     assert server.url.startswith("http://127.0.0.1:")
-    assert client.get("/cluster/", auth=(cluster.LOGIN, cluster.PASSWORD)).status_code == 200
+    assert client.get("/cluster/", auth=OPERATOR).status_code == 200
 
     with SandboxServer() as another:
         assert another.url != server.url
@@ -110,7 +110,7 @@ def test_an_empty_reply_is_dropped_too(server: SandboxServer, client: httpx.Clie
     server.state.faults.arm(DropFault(service="cluster"))
 
     with pytest.raises(httpx.RemoteProtocolError):
-        client.get("/cluster/_nodes/nobody/hot_threads", auth=(cluster.LOGIN, cluster.PASSWORD))
+        client.get("/cluster/_nodes/nobody/hot_threads", auth=OPERATOR)
 
 
 def test_what_was_dropped_is_written_down(server: SandboxServer, client: httpx.Client) -> None:
@@ -127,14 +127,14 @@ def test_a_delayed_reply_outlasts_a_short_time_limit(server: SandboxServer, clie
     server.state.faults.arm(DelayFault(service="cluster", seconds=600))
 
     with pytest.raises(httpx.ReadTimeout):
-        client.get("/cluster/", auth=(cluster.LOGIN, cluster.PASSWORD), timeout=httpx.Timeout(120, read=0.2))
+        client.get("/cluster/", auth=OPERATOR, timeout=httpx.Timeout(120, read=0.2))
 
 
 def test_hot_threads_take_real_time(client: httpx.Client) -> None:
     reply = client.get(
         "/cluster/_nodes/hot_threads",
         params={"interval": "50ms", "snapshots": 5},
-        auth=(cluster.LOGIN, cluster.PASSWORD),
+        auth=OPERATOR,
     )
 
     assert reply.text.count("::: ") == 3

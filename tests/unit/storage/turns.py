@@ -13,8 +13,7 @@ from airflow.sdk import ObjectStoragePath
 from airflow_provider_mediaops.exceptions import DestinationInUseError
 from airflow_provider_mediaops.storage.errors import finished_meanwhile_error
 from airflow_provider_mediaops.storage.lease import STALE_AFTER_SECONDS, Lease
-from airflow_provider_mediaops.storage.object_store import ObjectStage
-from airflow_provider_mediaops.storage.store_receipt import published_in_store
+from airflow_provider_mediaops.storage.object_store import ObjectStage, published_in_store
 from tests.unit.paced import Paced
 from tests.unit.storage.attached import attached
 from tests.unit.storage.fake_store import FakeStore

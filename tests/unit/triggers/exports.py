@@ -19,7 +19,7 @@ from airflow_provider_mediaops.video.api import SubscriptionQuery
 from airflow_provider_mediaops.video.export import SUBSCRIPTIONS
 from tests.unit.log_lines import log_lines
 from tests.unit.sensor_forms import first_event, made_again
-from tests.unit.video_platform import connection, error, page
+from tests.unit.video_platform import connection, error
 from tests.unit.virtual_time import START, in_virtual_time
 
 if TYPE_CHECKING:
@@ -30,10 +30,6 @@ if TYPE_CHECKING:
 
 OWNER = Owner("dag/today/export/-1", "digest")
 DAY = 86_400
-
-
-def reply(*numbers: int, token: str | None = None) -> Response:
-    return Response(200, {}, json.dumps(page(*numbers, next_token=token)).encode())
 
 
 def refusal(status: int, reason: str, **headers: str) -> Response:

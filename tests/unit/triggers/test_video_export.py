@@ -31,14 +31,13 @@ from tests.unit.triggers.exports import (
     ids,
     is_free,
     refusal,
-    reply,
     trigger,
 )
 from tests.unit.triggers.exports import lines as lines  # noqa: PLC0414 a fixture
 from tests.unit.triggers.exports import platform as platform  # noqa: PLC0414 a fixture
 from tests.unit.triggers.watched_stage import HalfWritten, threads_of
 from tests.unit.until import until
-from tests.unit.video_platform import subscription
+from tests.unit.video_platform import page_reply, subscription
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
 
 class TestEvent:
     def test_it_has_the_summary(self, platform: Platform, lines: list[str], tmp_path: Path) -> None:
-        platform.replies = [reply(1, 2, token="T2"), reply(2, 3, token="T3"), reply(4)]
+        platform.replies = [page_reply(1, 2, token="T2"), page_reply(2, 3, token="T3"), page_reply(4)]
         summary = exported(trigger(tmp_path))
 
         file = tmp_path / "subs.jsonl"
@@ -76,13 +75,13 @@ class TestEvent:
     def test_an_error_keeps_its_class_and_what_is_saved_stays(
         self, platform: Platform, lines: list[str], tmp_path: Path, answer: Response, kind: type[Exception]
     ) -> None:
-        platform.replies = [reply(1, token="T2"), answer]
+        platform.replies = [page_reply(1, token="T2"), answer]
         with pytest.raises(kind):
             exported(trigger(tmp_path))
 
         assert lines[-1] == "INFO: Kept 1 subscriptions of 1 pages for the next attempt."
         assert not (tmp_path / "subs.jsonl").exists()
-        platform.replies = [reply(2)]
+        platform.replies = [page_reply(2)]
         assert exported(trigger(tmp_path))["resumed"] is True
         assert ids(tmp_path) == ["sub-1", "sub-2"]
 
@@ -120,17 +119,17 @@ class TestEvent:
             exported(ExportSubscriptionsTrigger(conn_id="video_1", export={}, settled_after=0))
 
     def test_those_of_a_later_version_do_no_harm(self, platform: Platform, tmp_path: Path) -> None:
-        platform.replies = [reply(1)]
+        platform.replies = [page_reply(1)]
         assert exported(trigger(tmp_path, of_a_later_version=1))["rows"] == 1
 
     def test_a_listing_that_must_be_complete_and_is_not_fails(self, platform: Platform, tmp_path: Path) -> None:
-        platform.replies = [reply(1, token="T1"), reply(2, token="T1")]
+        platform.replies = [page_reply(1, token="T1"), page_reply(2, token="T1")]
         with pytest.raises(InvalidReplyError, match="cut the listing short after 2 pages"):
             exported(trigger(tmp_path, require_complete=True))
 
     def test_a_file_with_the_same_content_stays(self, platform: Platform, lines: list[str], tmp_path: Path) -> None:
         for run in ("one", "two"):
-            platform.replies = [reply(1)]
+            platform.replies = [page_reply(1)]
             owner = asdict(Owner(f"dag/{run}/export/-1", "digest"))
             summary = exported(trigger(tmp_path, if_changed=True, owner=owner))
         assert summary["changed"] is False
@@ -146,7 +145,7 @@ class TestEventLoop:
         self, platform: Platform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
     ) -> None:
         threads = threads_of(monkeypatch, method)
-        platform.replies = [reply(1)]
+        platform.replies = [page_reply(1)]
         assert value_of(await asyncio.wait_for(first_event(trigger(tmp_path)), 240))["rows"] == 1
         assert threads
         assert threading.get_ident() not in threads
@@ -156,7 +155,7 @@ class TestEventLoop:
         self, platform: Platform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
     ) -> None:
         step = HalfWritten(monkeypatch, method)
-        platform.replies = [reply(1, token="T2")]
+        platform.replies = [page_reply(1, token="T2")]
         running = asyncio.ensure_future(first_event(trigger(tmp_path)))
         await until(step.begun.is_set)
         running.cancel()

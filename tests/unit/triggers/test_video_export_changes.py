@@ -10,7 +10,8 @@ from airflow.providers.common.compat.sdk import AirflowSkipException
 
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator
 from airflow_provider_mediaops.triggers.event import done_event
-from tests.unit.triggers.exports import OWNER, exported, platform, refusal, reply, trigger  # noqa: F401  fixtures
+from tests.unit.triggers.exports import OWNER, exported, platform, refusal, trigger  # noqa: F401  fixtures
+from tests.unit.video_platform import page_reply
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,10 +30,10 @@ def rows(folder: Path) -> list[tuple[str, str]]:
 
 
 def test_the_second_look_is_resumed_after_a_wait(tmp_path: Path, platform: Platform) -> None:  # noqa: F811
-    platform.replies = [reply(1, 2, 3)]
+    platform.replies = [page_reply(1, 2, 3)]
     assert exported(of_run(tmp_path, "one"))["compared"] is False
     # The quota is spent at the second look, and is waited for.
-    platform.replies = [reply(1, 4), refusal(403, "quotaExceeded"), reply(3)]
+    platform.replies = [page_reply(1, 4), refusal(403, "quotaExceeded"), page_reply(3)]
 
     summary = exported(of_run(tmp_path, "two"))
 
@@ -44,7 +45,7 @@ def test_the_second_look_is_resumed_after_a_wait(tmp_path: Path, platform: Platf
 def test_a_trigger_of_an_older_version_has_no_changes(tmp_path: Path, platform: Platform) -> None:  # noqa: F811
     made = trigger(tmp_path)
     assert "changes" not in made.export
-    platform.replies = [reply(1)]
+    platform.replies = [page_reply(1)]
 
     assert "compared" not in exported(made)
 

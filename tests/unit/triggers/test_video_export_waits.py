@@ -27,12 +27,11 @@ from tests.unit.triggers.exports import (
     ids,
     is_free,
     refusal,
-    reply,
     trigger,
 )
 from tests.unit.triggers.exports import lines as lines  # noqa: PLC0414 a fixture
 from tests.unit.triggers.exports import platform as platform  # noqa: PLC0414 a fixture
-from tests.unit.video_platform import connection, subscription
+from tests.unit.video_platform import connection, page_reply, subscription
 from tests.unit.virtual_time import in_virtual_time
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ class TestLongWaits:
         self, platform: Platform, lines: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("airflow_provider_mediaops.http.clock.datetime", _Noon)
-        platform.replies = [reply(1, 2, token="T2"), SPENT, reply(2, 3, token="T3"), reply(4)]
+        platform.replies = [page_reply(1, 2, token="T2"), SPENT, page_reply(2, 3, token="T3"), page_reply(4)]
         summary = exported(trigger(tmp_path))
 
         assert platform.pages == [None, "T2", "T2", "T3"]
@@ -70,7 +69,7 @@ class TestLongWaits:
 
     @pytest.mark.parametrize("name", ["subs.jsonl", "subs.csv", "subs.parquet"])
     def test_the_file_is_that_of_an_export_without_waits(self, platform: Platform, tmp_path: Path, name: str) -> None:
-        pages = [reply(1, 2, token="T2"), reply(2, 3, token="T3"), reply(4)]
+        pages = [page_reply(1, 2, token="T2"), page_reply(2, 3, token="T3"), page_reply(4)]
         platform.replies = [SPENT, pages[0], SPENT, pages[1], refusal(429, "rateLimitExceeded", retry_after="7200")]
         platform.replies += [pages[2]]
         waited = exported(trigger(tmp_path / "waited", name))
@@ -83,7 +82,7 @@ class TestLongWaits:
 
     @pytest.mark.parametrize("status", [429, 503])
     def test_a_long_retry_after_is_waited_out(self, platform: Platform, tmp_path: Path, status: int) -> None:
-        platform.replies = [refusal(status, "later", retry_after="5000"), reply(1)]
+        platform.replies = [refusal(status, "later", retry_after="5000"), page_reply(1)]
         exported(trigger(tmp_path))
         first, second = (at for at, _ in platform.asked)
         assert 5_025 <= second - first - 1 <= 5_060
@@ -91,7 +90,7 @@ class TestLongWaits:
     def test_nothing_is_held_during_a_wait(
         self, platform: Platform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        platform.replies = [reply(1, token="T2"), SPENT, reply(2)]
+        platform.replies = [page_reply(1, token="T2"), SPENT, page_reply(2)]
         sleep, held = asyncio.sleep, list[tuple[bool, int]]()
 
         async def watching(seconds: float, *result: Any) -> Any:
@@ -110,21 +109,28 @@ class TestLongWaits:
             supervisor.connect("video_1", connection("https://video.example", password="the-next-token"))
             return SPENT
 
-        platform.replies = [spent_and_replaced, reply(1)]
+        platform.replies = [spent_and_replaced, page_reply(1)]
         exported(trigger(tmp_path))
         assert platform.tokens == ["Bearer token-of-the-tests", "Bearer the-next-token"]
 
     def test_a_page_token_that_expires_each_night_makes_the_listing_start_over_each_day(
         self, platform: Platform, tmp_path: Path
     ) -> None:
-        day = [reply(1, 2, token="T2"), SPENT]
-        platform.replies = [*day, *[REFUSED_TOKEN] * 4, *day, *[REFUSED_TOKEN] * 4, reply(1, 2, token="T3"), reply(3)]
+        day = [page_reply(1, 2, token="T2"), SPENT]
+        platform.replies = [
+            *day,
+            *[REFUSED_TOKEN] * 4,
+            *day,
+            *[REFUSED_TOKEN] * 4,
+            page_reply(1, 2, token="T3"),
+            page_reply(3),
+        ]
         summary = exported(trigger(tmp_path))
         assert ids(tmp_path) == ["sub-1", "sub-2", "sub-3"]
         assert (summary["restarts"], summary["complete"]) == (2, True)
 
     def test_waits_that_lead_to_nothing_end_with_the_error(self, platform: Platform, tmp_path: Path) -> None:
-        platform.replies = [reply(1, token="T2"), *[SPENT] * 5]
+        platform.replies = [page_reply(1, token="T2"), *[SPENT] * 5]
         with pytest.raises(QuotaExceededError) as caught:
             exported(trigger(tmp_path))
         assert caught.value.retry_after
@@ -149,7 +155,7 @@ class TestLongWaits:
             with dataset(tmp_path).staging(Owner("dag/tomorrow/export/-1", "digest")) as staging:
                 staging.commit([subscription(9)], {})
 
-        platform.replies = [reply(1, token="T2"), taken, reply(1, token="T2"), reply(2)]
+        platform.replies = [page_reply(1, token="T2"), taken, page_reply(1, token="T2"), page_reply(2)]
         summary = exported(trigger(tmp_path))
         assert platform.pages == [None, "T2", None, "T2"]
         assert (ids(tmp_path), summary["resumed"]) == (["sub-1", "sub-2"], False)
@@ -165,7 +171,7 @@ class TestRestart:
         self, platform: Platform, tmp_path: Path, after: float, requests: int
     ) -> None:
         refused = list[bool]()
-        pages = {None: reply(1, 2, token="T2"), "T2": reply(2, 3, token="T3"), "T3": reply(4)}
+        pages = {None: page_reply(1, 2, token="T2"), "T2": page_reply(2, 3, token="T3"), "T3": page_reply(4)}
 
         async def answer(request: Request) -> Response:
             token = dict(request.params).get("pageToken")
@@ -192,7 +198,7 @@ class TestRestart:
         assert platform.open == 0
 
     def test_what_was_published_before_is_not_done_again(self, platform: Platform, tmp_path: Path) -> None:
-        platform.replies = [reply(1)]
+        platform.replies = [page_reply(1)]
         summary = exported(trigger(tmp_path))
         assert exported(trigger(tmp_path)) == summary
         assert len(platform.asked) == 1

@@ -19,6 +19,7 @@ from tests.unit.storage.fake_store import CreationOnly, FakeStore
 from tests.unit.storage.places import owner
 from tests.unit.storage.turns import Actor, PacedStore, World
 from tests.unit.video.delivering import ACTIVITY, posting, reply
+from tests.unit.video_platform import error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,6 +32,11 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.video.bulletin_journal import Entry
 
 KEY = {"once_per": "2026-11-23", "connection": "video"}
+
+
+def refusing() -> Response:
+    """Refuse a bulletin."""
+    return reply(error(400, "bulletinTextRequired"), 400)
 
 
 @dataclass

@@ -29,9 +29,8 @@ from airflow_provider_mediaops.video.bulletin_journal import (
     read_entry,
     write_entry,
 )
-from tests.unit.video.delivering import ACTIVITY, reply
-from tests.unit.video.journal_turns import Channel, DiskChannel, Poster
-from tests.unit.video_platform import error
+from tests.unit.video.delivering import ACTIVITY
+from tests.unit.video.journal_turns import Channel, DiskChannel, Poster, refusing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -185,10 +184,6 @@ def ended(fault: str = "", answer: Callable[[], Response] | None = None) -> Call
         poster.finish()
 
     return happen
-
-
-def refusing() -> Response:
-    return reply(error(400, "bulletinTextRequired"), 400)
 
 
 #: What happened to the first try, and the rules of the next one.

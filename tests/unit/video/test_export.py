@@ -25,17 +25,13 @@ from airflow_provider_mediaops.video.export import (
 )
 from airflow_provider_mediaops.video.paging import Listing
 from tests.unit.conversations import FakeClock, replay
-from tests.unit.video_platform import page, subscription
+from tests.unit.video_platform import page_reply, subscription
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
 QUERY = SubscriptionQuery(mine=True, max_results=50)
 CLIENT = Client(("http://video",), VIDEO_RULES)
-
-
-def reply(*numbers: int, token: str | None = None) -> Response:
-    return Response(200, {}, json.dumps(page(*numbers, next_token=token)).encode())
 
 
 class Saved:
@@ -97,7 +93,7 @@ def export(saved: Saved, replies: list[Response], **more: Any) -> list[str]:
 
 def test_each_page_is_saved_before_the_next_is_asked_for() -> None:
     saved = Saved()
-    done = export(saved, [reply(1, 2, token="T2"), reply(2, 3, token="T3"), reply(4)])
+    done = export(saved, [page_reply(1, 2, token="T2"), page_reply(2, 3, token="T3"), page_reply(4)])
 
     assert done == ["request", "save"] * 3
     assert saved.ids == ["sub-1", "sub-2", "sub-3", "sub-4"]
@@ -114,14 +110,14 @@ def test_each_page_is_saved_before_the_next_is_asked_for() -> None:
 
 def test_a_page_of_nothing_new_is_saved_for_its_token() -> None:
     saved = Saved()
-    export(saved, [reply(1, token="T2"), reply(1, token="T3"), reply(token="T4"), reply(2)])
+    export(saved, [page_reply(1, token="T2"), page_reply(1, token="T3"), page_reply(token="T4"), page_reply(2)])
 
     assert [state["token"] for state in saved.states] == ["T2", "T3", "T4", None]
 
 
 @pytest.mark.parametrize("stop", range(4))
 def test_it_goes_on_from_what_was_saved_wherever_that_was(stop: int) -> None:
-    pages = [reply(1, 2, token="T2"), reply(2, 3, token="T3"), reply(4)]
+    pages = [page_reply(1, 2, token="T2"), page_reply(2, 3, token="T3"), page_reply(4)]
     whole, first = Saved(), Saved()
     export(whole, pages)
 
@@ -142,7 +138,7 @@ def test_it_goes_on_from_what_was_saved_wherever_that_was(stop: int) -> None:
 def test_a_listing_that_is_resumed_leaves_out_what_is_saved() -> None:
     state = state_of(Listing(QUERY, token="T2", pages=1))
     listing = resumed_listing(QUERY, state, [subscription(1), subscription(2)], print)
-    listed = replay(listing.next_page(CLIENT.ask), [reply(2, 3)])
+    listed = replay(listing.next_page(CLIENT.ask), [page_reply(2, 3)])
     assert listed
     assert [item["id"] for item in listed.fresh] == ["sub-3"]
 
@@ -154,13 +150,13 @@ def test_what_cannot_be_saved_ends_the_export() -> None:
     saved = Saved()
     saved.before_commit = refuse
     with pytest.raises(OSError, match="the disk is full"):
-        export(saved, [reply(1, token="T2")])
+        export(saved, [page_reply(1, token="T2")])
 
 
 @pytest.mark.parametrize("if_changed", [False, True])
 def test_the_content_is_digested_if_the_file_may_stay(*, if_changed: bool) -> None:
     saved = Saved()
-    export(saved, [reply(1, 2)], if_changed=if_changed)
+    export(saved, [page_reply(1, 2)], if_changed=if_changed)
 
     assert saved.digest == (content_digest([subscription(2), subscription(1)]) if if_changed else None)
 
@@ -204,9 +200,9 @@ def test_progress_is_logged_every_30_seconds() -> None:
     before = [subscription(number) for number in range(-2_000, 0)]
     saved = Saved(before, state_of(Listing(QUERY, token="T40", pages=40)))
     saved.before_commit = lambda: fake.wait(1.0)
-    replies = [reply(*range(50 * page, 50 * page + 50), token=f"T{41 + page}") for page in range(124)]
+    replies = [page_reply(*range(50 * page, 50 * page + 50), token=f"T{41 + page}") for page in range(124)]
 
-    export(saved, [*replies, reply(6_200)], log=lines.append, fake=fake)
+    export(saved, [*replies, page_reply(6_200)], log=lines.append, fake=fake)
 
     assert lines[0].endswith(": pages of 50, no rate set, resumed after 2,000 subscriptions of 40 pages.")
     assert lines[1:] == [

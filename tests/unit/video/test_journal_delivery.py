@@ -11,14 +11,12 @@ import pytest
 from airflow_provider_mediaops.storage.lease import STALE_AFTER_SECONDS
 from airflow_provider_mediaops.video.at_most_once import Intended, Posted
 from tests.unit.video.delivering import reply
-from tests.unit.video.journal_turns import Channel, CreationChannel, DiskChannel, Poster, channel_of
+from tests.unit.video.journal_turns import Channel, CreationChannel, DiskChannel, Poster, channel_of, refusing
 from tests.unit.video_platform import error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-
-    from airflow_provider_mediaops.http.exchange import Response
 
     New = Callable[[], Channel]
 
@@ -33,10 +31,6 @@ def new(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
         monkeypatch.setattr(os, name, lambda _: None)
     numbers = itertools.count()
     return lambda: channel_of(request.param, tmp_path / str(next(numbers)))
-
-
-def refusing() -> Response:
-    return reply(error(400, "bulletinTextRequired"), 400)
 
 
 def steps_of(channel: Channel) -> int:

@@ -11,14 +11,11 @@ import pytest
 
 from airflow_provider_mediaops.storage.lease import STALE_AFTER_SECONDS
 from airflow_provider_mediaops.video.at_most_once import Posted
-from tests.unit.video.delivering import reply
-from tests.unit.video.journal_turns import Channel, Poster, channel_of
-from tests.unit.video_platform import error
+from tests.unit.video.journal_turns import Channel, Poster, channel_of, refusing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from airflow_provider_mediaops.http.exchange import Response
 
 GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "post_bulletin.md"
 HEAD = "| the try pauses when | folder on a disk | Amazon S3 | Google Cloud Storage, Azure |"
@@ -30,10 +27,6 @@ TASK = "dag/run/post/-1"
 RETRIES: dict[str, Any] = {"on_uncertain": "retry"}
 POSTS_AGAIN: dict[str, Any] = {"post_again_on_clear": True}
 NOTHING = "nothing"
-
-
-def refusing() -> Response:
-    return reply(error(400, "bulletinTextRequired"), 400)
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,11 @@ from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.clock import Clock
 from airflow_provider_mediaops.http.drivers import arun
 from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for
-from airflow_provider_mediaops.http.rate_limit.stores import MemoryStore
+from airflow_provider_mediaops.http.rate_limit.memory_store import MemoryStore
 from airflow_provider_mediaops.http.retry import RetryPolicy
 from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
 from tests.unit.book_database import found, replied
+from tests.unit.books.held import CANARY
 from tests.unit.virtual_time import START, in_virtual_time
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 ISBNS = sample_isbns(2_000)
 A, B, C, D = ISBNS[:4]
-CANARY = "9780131103627"
 DAILY = replied({"message": "Daily quota exceeded"}, 403)
 DOWN = replied(b"", 503)
 

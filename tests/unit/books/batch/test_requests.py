@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.books.api import BOOK_RULES
 from airflow_provider_mediaops.books.batch.jobs import Job, JobResult
 from airflow_provider_mediaops.books.batch.requests import BatchRequests
 from airflow_provider_mediaops.exceptions import (
@@ -23,12 +22,11 @@ from airflow_provider_mediaops.exceptions import (
     ReplyTimeoutError,
     ServiceUnavailableError,
 )
-from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.exchange import Failure, Request, Response, TransportError
-from airflow_provider_mediaops.http.retry import RetryPolicy
 from airflow_provider_mediaops.sandbox.books.isbn import isbn10_of, sample_isbns
 from tests.unit.book_database import found, limit_404, no_such_book, replied
-from tests.unit.conversations import FakeClock, replay, requests_of
+from tests.unit.books.clients import client
+from tests.unit.conversations import replay, requests_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -48,10 +46,7 @@ class Desk:
     """Someone who asks, and what was asked."""
 
     def __init__(self, *, batch: int = 8, tries: int = 2) -> None:
-        client = Client(
-            ("https://books.example",), BOOK_RULES, retry=RetryPolicy(max_attempts=tries), clock=FakeClock().clock
-        )
-        self.asking = BatchRequests(client, batch)
+        self.asking = BatchRequests(client(tries=tries), batch)
         self.steps: list[Step] = []
         self._numbers = itertools.count(1)
 

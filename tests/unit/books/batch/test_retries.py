@@ -20,7 +20,6 @@ from airflow_provider_mediaops.exceptions import (
 )
 from tests.unit.book_database import found, limit_404, no_such_book, replied
 from tests.unit.books.batch.service import (
-    CANARY,
     DOWN,
     ISBNS,
     A,
@@ -35,6 +34,7 @@ from tests.unit.books.batch.service import (
     seconds,
     statuses,
 )
+from tests.unit.books.held import CANARY
 from tests.unit.virtual_time import in_virtual_time
 
 if TYPE_CHECKING:

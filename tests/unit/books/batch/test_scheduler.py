@@ -2,83 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_mediaops.books.api import DoubtfulNotFoundError, ForeignNotFoundError
-from airflow_provider_mediaops.books.batch.jobs import JobResult
-from airflow_provider_mediaops.books.batch.options import BatchOptions
-from airflow_provider_mediaops.books.batch.rows import IsbnRow
-from airflow_provider_mediaops.books.batch.scheduler import IN_FLIGHT, LookupScheduler
-from airflow_provider_mediaops.books.evidence import Evidence
-from airflow_provider_mediaops.books.held_not_found import HeldNotFounds
-from airflow_provider_mediaops.books.models import Book
-from airflow_provider_mediaops.exceptions import BadRequestError, NotFoundError, ServiceUnavailableError
-from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
-
-if TYPE_CHECKING:
-    from airflow_provider_mediaops.books.batch.jobs import Job
-
-ISBNS = sample_isbns(12)
-CANARY = "9780131103627"
-MISSING = {
-    "clear": NotFoundError("404: no such book.", excerpt='{"error_message": "no such book"}'),
-    "limit": DoubtfulNotFoundError("404: Not Found."),
-    "foreign": ForeignNotFoundError("404: no Route matched."),
-}
-FAILED = {"down": ServiceUnavailableError("503."), "refused": BadRequestError("400.")}
-OUTCOMES = ("found", "stuck", *MISSING, *FAILED)
-
-
-class Batch:
-    """A scheduler, and somebody who does its jobs in made-up time."""
-
-    def __init__(self, rows: list[str], **options: Any) -> None:
-        self.now = 0.0
-        self.held = HeldNotFounds(Evidence(CANARY))
-        self.scheduler = LookupScheduler(self.held, BatchOptions(max_failures=99, retry_after=(10.0,), **options))
-        self.left = list(rows)
-        self.under_way: list[Job] = []
-        self.taken: list[tuple[str, str]] = []
-        self.any_found = False
-
-    def step(self, outcome: str, turn: int) -> bool:
-        """Read rows, start jobs, and end one of them; say whether the outcome was used."""
-        if room := self.scheduler.room:
-            self.scheduler.add(map(IsbnRow.of, self.left[:room]), self.now)
-            if len(self.left) < room:
-                self.scheduler.end()
-            del self.left[:room]
-        while job := self.scheduler.next_job(self.now):
-            # A process holds one reserved slot of the key's rate at a time.
-            assert self.scheduler.next_job(self.now) is None
-            self.scheduler.sent(job)
-            self.under_way.append(job)
-        assert len(self.under_way) <= IN_FLIGHT
-        used = bool(self.under_way)
-        if used and outcome != "stuck":
-            job = self.under_way.pop(turn % len(self.under_way))
-            self.scheduler.ended(job, self.result(job, outcome), self.now)
-        self.taken += [(lookup.input, lookup.status) for lookup in self.scheduler.rows.hand_out()]
-        self.now += 0.5
-        return used
-
-    def result(self, job: Job, outcome: str) -> JobResult:
-        number = self.held.sent
-        if outcome in FAILED:
-            return JobResult(number, failed=dict.fromkeys(job.isbns, FAILED[outcome]))
-        if outcome == "found":
-            self.any_found = True
-            return JobResult(number, found={isbn: Book({"isbn13": isbn}) for isbn in job.isbns})
-        if job.kind != "many":
-            return JobResult(number, missing=dict.fromkeys(job.isbns, MISSING[outcome]))
-        first, *rest = job.isbns
-        if outcome == "clear":
-            self.any_found = True
-            return JobResult(number, found={first: Book({})}, left_out=rest)
-        return JobResult(number, left_out=job.isbns)
+from tests.unit.books.batch.scripted import ISBNS, OUTCOMES, Batch
 
 
 @given(
@@ -92,12 +19,7 @@ def test_each_row_comes_out_once_and_in_order(
     rows: list[str], outcomes: list[str], *, bulk_size: int, bulk_verify: bool, window: int
 ) -> None:
     batch = Batch(rows, bulk_size=bulk_size, bulk_verify=bulk_verify, window=window, ahead=5)
-    script = [*outcomes, *["found"] * 500]
-    for turn in range(5_000):
-        if batch.scheduler.is_over or batch.held.wrong:
-            break
-        if batch.step(script[0], turn):
-            script.pop(0)
+    batch.run(outcomes)
 
     statuses = [status for _, status in batch.taken]
     assert "not_found" not in statuses or batch.any_found

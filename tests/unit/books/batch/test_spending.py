@@ -14,9 +14,9 @@ from airflow_provider_mediaops.books.batch.runner import BatchUpdate
 from airflow_provider_mediaops.books.batch.spending import EarlierLookup, RequestBudget, RequestsSpentError, Spending
 from airflow_provider_mediaops.books.models import Book, Lookup
 from tests.unit.book_database import found, limit_404, replied
+from tests.unit.books.batch.scripted import ISBNS as FEW
+from tests.unit.books.batch.scripted import OUTCOMES, Batch
 from tests.unit.books.batch.service import DOWN, ISBNS, Service, batch_of, follow, looked_up, statuses
-from tests.unit.books.batch.test_scheduler import ISBNS as FEW
-from tests.unit.books.batch.test_scheduler import OUTCOMES, Batch
 from tests.unit.virtual_time import in_virtual_time
 
 if TYPE_CHECKING:
@@ -134,12 +134,7 @@ class TestBound:
     ) -> None:
         new = len({row for row in rows if row != "x"} - known.keys())
         batch = Batch(rows, window=9, ahead=5, spending=Spending(Known(known), budget(limit), new))
-        script = [*outcomes, *["found"] * 500]
-        for turn in range(5_000):
-            if batch.scheduler.is_over or batch.held.wrong:
-                break
-            if batch.step(script[0], turn):
-                script.pop(0)
+        batch.run(outcomes)
 
         assert batch.held.sent <= limit
         if batch.held.wrong:

@@ -6,15 +6,16 @@ import copy
 import json
 import sys
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from airflow_provider_mediaops.cluster.hot_threads.grammar import BLANKS
 from airflow_provider_mediaops.cluster.hot_threads.parser import parse
+from tests.unit.cluster.hot_threads.short_texts import SAMPLING, only_node, values
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.cluster.hot_threads.model import HotNode, HotThread
+    from airflow_provider_mediaops.cluster.hot_threads.model import HotThread
 
 ELASTICSEARCH_1 = """\
 ::: [Blue Marvel][qT7xH2b0Qm6UdXo5cVnK1w][search-3.example][inet[/10.0.0.3:9300]]{rack=r1, master=false}
@@ -44,26 +45,12 @@ ELASTICSEARCH_9 = """\
 
 """
 
-SAMPLING = "   Hot threads at 2022-04-01T15:15:27.658Z, interval=500ms, busiestThreads=3, ignoreIdleThreads=true:\n"
-
-
-def only_node(text: str) -> HotNode:
-    report = parse(text)
-    assert report.unparsed == ()
-    assert report.render() == text
-    (node,) = report.nodes
-    return node
-
 
 def only_thread(line: str, node_name: str = "n1") -> HotThread:
     (thread,) = only_node(
         f"::: {{{node_name}}}{{qT7xH2b0Qm6UdXo5cVnK1w}}\n{SAMPLING}   \n{line}\n     unique snapshot\n\n"
     ).threads
     return thread
-
-
-def values(part: HotNode | HotThread) -> dict[str, Any]:
-    return {name: value for name, value in part.to_dict().items() if value not in (None, {}, [])}
 
 
 WRITER_GROUPS_1 = [

@@ -9,18 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.cluster.hot_threads.parser import parse
+from tests.unit.cluster.hot_threads.short_texts import HEADER, REPORT, SAMPLING, STACK, THREAD, UNIQUE
 
 if TYPE_CHECKING:
     from types import FrameType
 
 pytestmark = pytest.mark.long
 
-HEADER = "::: {n1}{qT7xH2b0Qm6UdXo5cVnK1w}{Z3cR9pLkTgyW4vHs8uNeJA}{es1}{10.0.0.1:9300}{dimr}{a=b}\n"
-SAMPLING = "   Hot threads at 2022-04-01T15:15:27.658Z, interval=500ms, busiestThreads=3, ignoreIdleThreads=true:\n"
-THREAD = "   10.0% (50ms out of 500ms) cpu usage by thread 'opensearch[n1][search][T#1]'\n"
-UNIQUE = "     unique snapshot\n"
-STACK = "     9/10 snapshots sharing following 2 elements\n       a.B.c(B.java:1)\n       a.B.d(B.java:2)\n"
-REPORT = HEADER + SAMPLING + "   \n" + THREAD + STACK + "\n"
 
 LONG = 300_000
 

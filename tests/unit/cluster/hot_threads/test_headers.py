@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from airflow_provider_mediaops.cluster.hot_threads.parser import parse
+from tests.unit.cluster.hot_threads.short_texts import SAMPLING, only_node, values
 
-if TYPE_CHECKING:
-    from airflow_provider_mediaops.cluster.hot_threads.model import HotNode
-
-SAMPLING = "   Hot threads at 2022-04-01T15:15:27.658Z, interval=500ms, busiestThreads=3, ignoreIdleThreads=true:\n"
 HEADERS: dict[str, tuple[str, dict[str, Any]]] = {
     "Elasticsearch 1, host missing": (
         "[n1][qT7xH2b0Qm6UdXo5cVnK1w][inet[/10.0.0.1:9300]]",
@@ -149,18 +146,6 @@ HEADERS: dict[str, tuple[str, dict[str, Any]]] = {
         {"name": "n1", "node_id": "qT7xH2b0Qm6UdXo5cVnK1w", "attributes": {"a": "b"}},
     ),
 }
-
-
-def only_node(text: str) -> HotNode:
-    report = parse(text)
-    assert report.unparsed == ()
-    assert report.render() == text
-    (node,) = report.nodes
-    return node
-
-
-def values(node: HotNode) -> dict[str, Any]:
-    return {name: value for name, value in node.to_dict().items() if value not in (None, {}, [])}
 
 
 @pytest.mark.parametrize(("header", "expected"), HEADERS.values(), ids=HEADERS.keys())

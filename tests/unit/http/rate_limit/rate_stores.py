@@ -10,17 +10,17 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_mediaops.http.rate_limit.memory_store import MemoryStore
 from airflow_provider_mediaops.http.rate_limit.operations import Release, Reserve, SlowDown
 from airflow_provider_mediaops.http.rate_limit.redis_store import RedisStore
 from airflow_provider_mediaops.http.rate_limit.schedule import Granted, Slot
 from airflow_provider_mediaops.http.rate_limit.sqlite_store import SqliteStore
-from airflow_provider_mediaops.http.rate_limit.stores import MemoryStore
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from airflow_provider_mediaops.http.rate_limit.operations import A, Operation
-    from airflow_provider_mediaops.http.rate_limit.stores import RateStore
+    from airflow_provider_mediaops.http.rate_limit.store import RateStore
     from tests.redis_server import RedisServer
     from tests.unit.conversations import FakeClock
 

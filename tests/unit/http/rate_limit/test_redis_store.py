@@ -212,23 +212,6 @@ async def _send_nothing(request: Request) -> Response:
     raise AssertionError(request)
 
 
-def test_threads_get_different_slots(store: RedisStore) -> None:
-    positions = list[float]()
-
-    def take() -> None:
-        for _ in range(25):
-            answer = store.apply("key", NEXT, COOLDOWN)
-            assert isinstance(answer, Slot)
-            positions.append(answer.position)
-
-    threads = [threading.Thread(target=take) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(240)
-    assert len(set(positions)) == 100
-
-
 _FORK = """
 import os, sys
 from airflow_provider_mediaops.http.rate_limit.operations import Reserve

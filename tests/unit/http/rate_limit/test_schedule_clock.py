@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from airflow_provider_mediaops.http.rate_limit.memory_store import MemoryStore
 from airflow_provider_mediaops.http.rate_limit.operations import ExhaustQuota, RestoreQuota, SlowDown
 from airflow_provider_mediaops.http.rate_limit.schedule import (
     FURTHEST_SECONDS,
@@ -16,7 +17,6 @@ from airflow_provider_mediaops.http.rate_limit.schedule import (
     QuotaExhausted,
     Slot,
 )
-from airflow_provider_mediaops.http.rate_limit.stores import MemoryStore
 from tests.unit.http.rate_limit.rate_stores import Key, damage, waits
 
 

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import threading
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from airflow_provider_mediaops.http.rate_limit.operations import Reserve
-from airflow_provider_mediaops.http.rate_limit.schedule import Slot
-from airflow_provider_mediaops.http.rate_limit.sqlite_store import SqliteStore
 
 ROOT = Path(__file__).parents[4]
 # Slots so far apart that no machine is too busy to tell one from the next.
@@ -44,24 +41,6 @@ sys.exit(status or not 1500.0 < take() <= 2001.0)
 
 def test_a_process_that_was_forked_has_a_connection_of_its_own(path: Path) -> None:
     subprocess.run([sys.executable, "-c", _FORK, str(path)], cwd=ROOT, check=True, timeout=240)
-
-
-def test_threads_get_different_slots(path: Path) -> None:
-    store, positions = SqliteStore(path), list[float]()
-
-    def take() -> None:
-        for _ in range(25):
-            answer = store.apply("key", NEXT, 60.0)
-            assert isinstance(answer, Slot)
-            positions.append(answer.position)
-
-    threads = [threading.Thread(target=take) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(240)
-    store.close()
-    assert len(set(positions)) == 100
 
 
 def test_a_process_that_ends_closes_the_file(path: Path) -> None:

@@ -1,7 +1,8 @@
-"""SQLite and Redis do with a schedule exactly what its operations do in Python."""
+"""Every store does with a schedule exactly what its operations do in Python, and for threads too."""
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import HealthCheck, given, settings
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.http.rate_limit.operations import Operation
     from airflow_provider_mediaops.http.rate_limit.schedule import Schedule
-    from airflow_provider_mediaops.http.rate_limit.stores import RateStore
+    from airflow_provider_mediaops.http.rate_limit.store import RateStore
     from tests.redis_server import RedisServer
 
 
@@ -95,3 +96,22 @@ def test_redis_says_the_same_as_python(redis_server: RedisServer, steps: list[tu
 def test_sqlite_says_the_same_as_python(tmp_path: Path, steps: list[tuple[float, str, float]]) -> None:
     fake = FakeClock(seconds=1_800_000_000.0)
     check_against_python(sqlite_store(tmp_path / "same.db", fake), fake, steps)
+
+
+def test_threads_get_different_slots(key: Key) -> None:
+    following, positions = Reserve(1_000.0, 1, 900.0, 1e9), list[float]()
+    # In memory, the first one is granted at once.
+    key.store.apply(key.name, following, 60.0)
+
+    def take() -> None:
+        for _ in range(25):
+            answer = key.store.apply(key.name, following, 60.0)
+            assert isinstance(answer, Slot)
+            positions.append(answer.position)
+
+    threads = [threading.Thread(target=take) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(240)
+    assert len(set(positions)) == 100

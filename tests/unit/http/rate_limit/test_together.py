@@ -15,8 +15,8 @@ from airflow_provider_mediaops.exceptions import RateStoreError
 from airflow_provider_mediaops.http.clock import Clock
 from airflow_provider_mediaops.http.exchange import Wait
 from airflow_provider_mediaops.http.rate_limit.limiter import Permit, RateLimiter
+from airflow_provider_mediaops.http.rate_limit.memory_store import MemoryStore
 from airflow_provider_mediaops.http.rate_limit.operations import SlowDown
-from airflow_provider_mediaops.http.rate_limit.stores import MemoryStore
 from tests.unit.conversations import START, FakeClock
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ import pytest
 from airflow_provider_mediaops.sandbox.cluster import routes as cluster
 from airflow_provider_mediaops.sandbox.server import SandboxServer
 from airflow_provider_mediaops.sandbox.state import Settings
+from tests.unit.sandbox.credentials import OPERATOR
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-LOGIN = (cluster.LOGIN, cluster.PASSWORD)
 GUEST = (cluster.GUEST_LOGIN, cluster.GUEST_PASSWORD)
 # What both clients can ask of hot threads and of statistics, and what only Elasticsearch's can.
 HOT_THREADS: dict[str, Any] = {
@@ -62,13 +62,13 @@ def elasticsearch_url() -> Iterator[str]:
 
 @pytest.fixture
 def opensearch(opensearch_url: str) -> Iterator[opensearchpy.OpenSearch]:
-    with opensearchpy.OpenSearch(opensearch_url, http_auth=LOGIN, timeout=240) as client:
+    with opensearchpy.OpenSearch(opensearch_url, http_auth=OPERATOR, timeout=240) as client:
         yield client
 
 
 @pytest.fixture
 def elastic(elasticsearch_url: str) -> Iterator[elasticsearch.Elasticsearch]:
-    with elasticsearch.Elasticsearch(elasticsearch_url, basic_auth=LOGIN, request_timeout=240) as client:
+    with elasticsearch.Elasticsearch(elasticsearch_url, basic_auth=OPERATOR, request_timeout=240) as client:
         yield client
 
 
@@ -168,7 +168,7 @@ def test_elasticsearch_py_may_bring_a_key_or_a_token(elasticsearch_url: str, cre
 
 def test_elasticsearch_py_does_not_take_opensearch_for_its_own(opensearch_url: str) -> None:
     with (
-        elasticsearch.Elasticsearch(opensearch_url, basic_auth=LOGIN) as client,
+        elasticsearch.Elasticsearch(opensearch_url, basic_auth=OPERATOR) as client,
         pytest.raises(elasticsearch.UnsupportedProductError),
     ):
         client.info()

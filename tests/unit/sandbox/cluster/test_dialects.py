@@ -11,6 +11,7 @@ from airflow_provider_mediaops.http.exchange import Response
 from airflow_provider_mediaops.sandbox.cluster import routes as cluster
 from airflow_provider_mediaops.sandbox.cluster.nodes import NODES
 from airflow_provider_mediaops.sandbox.faults import LimitFault, StatusFault
+from tests.unit.sandbox.credentials import OPERATOR
 
 if TYPE_CHECKING:
     import httpx
@@ -39,7 +40,7 @@ async def ask(
     sandbox: Sandbox,
     path: str,
     *,
-    login: tuple[str, str] | None = (cluster.LOGIN, cluster.PASSWORD),
+    login: tuple[str, str] | None = OPERATOR,
     headers: dict[str, str] | None = None,
 ) -> httpx.Response:
     return await sandbox.get(f"/cluster{path}", auth=login, headers=headers)

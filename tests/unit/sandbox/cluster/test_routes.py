@@ -10,13 +10,13 @@ import pytest
 
 from airflow_provider_mediaops.sandbox.cluster import routes as cluster
 from airflow_provider_mediaops.sandbox.cluster.nodes import NODES
+from tests.unit.sandbox.credentials import OPERATOR
 
 if TYPE_CHECKING:
     import httpx
 
     from tests.unit.sandbox.conftest import Sandbox
 
-OPERATOR = (cluster.LOGIN, cluster.PASSWORD)
 NAMES = {"sandbox-1", "sandbox-2", "sandbox-3"}
 
 

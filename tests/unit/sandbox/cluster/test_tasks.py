@@ -11,12 +11,12 @@ from airflow_provider_mediaops.cluster.running_tasks.replies import shard_times,
 from airflow_provider_mediaops.http.exchange import Response
 from airflow_provider_mediaops.sandbox.cluster import routes as cluster
 from airflow_provider_mediaops.sandbox.cluster.nodes import NODES, CpuPin
+from tests.unit.sandbox.credentials import OPERATOR
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import Call
     from tests.unit.sandbox.conftest import Sandbox
 
-OPERATOR = (cluster.LOGIN, cluster.PASSWORD)
 NODE = NODES[1].id
 
 
@@ -82,8 +82,10 @@ async def test_each_needs_a_privilege(sandbox: Sandbox, call: Call[Any], action:
     assert f"[{action}]" in refused["error"]["reason"]
 
 
-async def test_actions_and_descriptions_are_as_asked_for(sandbox: Sandbox) -> None:
-    reply = await sandbox.get("/cluster/_tasks?actions=indices:data/write/*", auth=OPERATOR)
+# Only a star is special in the name of an action.
+@pytest.mark.parametrize("actions", ["indices:data/write/*", "no:such,indices:data/write/bulk[s]"])
+async def test_actions_and_descriptions_are_as_asked_for(sandbox: Sandbox, actions: str) -> None:
+    reply = await sandbox.get("/cluster/_tasks", params={"actions": actions}, auth=OPERATOR)
     (task,) = reply.json()["nodes"][NODE]["tasks"].values()
     assert task["action"] == "indices:data/write/bulk[s]"
     assert "description" not in task

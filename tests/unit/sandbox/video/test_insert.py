@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.sandbox.video import bulletins, tokens
+from tests.unit.sandbox.credentials import BEARER
 from tests.unit.sandbox.video.refusals import reason_of
 
 if TYPE_CHECKING:
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
 
     from tests.unit.sandbox.conftest import Sandbox
 
-BEARER = {"Authorization": f"Bearer {tokens.BEARER_TOKEN}"}
 TEXT = {"snippet": {"description": "Maintenance at noon"}}
 
 

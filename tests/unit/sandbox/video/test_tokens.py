@@ -7,32 +7,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_provider_mediaops.sandbox.video import tokens
+from tests.unit.sandbox.credentials import FORM, status_with
 
 if TYPE_CHECKING:
     import httpx
 
     from tests.unit.sandbox.conftest import Sandbox
 
-FORM = {
-    "grant_type": "refresh_token",
-    "client_id": tokens.CLIENT_ID,
-    "client_secret": tokens.CLIENT_SECRET,
-    "refresh_token": tokens.REFRESH_TOKEN,
-}
-
 
 async def refresh(sandbox: Sandbox, **changes: str | None) -> httpx.Response:
     form = {name: value for name, value in {**FORM, **changes}.items() if value is not None}
     return await sandbox.post("/video/oauth2/token", data=form)
-
-
-async def status_with(sandbox: Sandbox, token: str) -> int:
-    reply = await sandbox.get(
-        "/video/v3/subscriptions",
-        params={"part": "id", "mine": "true"},
-        headers={"Authorization": f"Bearer {token}"},
-    )
-    return reply.status_code
 
 
 async def test_a_token_is_good_until_it_runs_out(sandbox: Sandbox) -> None:

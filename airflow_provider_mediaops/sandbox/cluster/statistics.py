@@ -1,0 +1,54 @@
+"""The statistics of the sandbox's nodes, which go with their load and with what they run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_mediaops.sandbox.cluster.tasks import INDEX
+
+if TYPE_CHECKING:
+    from airflow_provider_mediaops.sandbox.cluster.nodes import NodeLoad
+
+#: The metrics of indices that a request may name; all of them are shown in any case.
+INDEX_METRICS = ("search", "indexing", "merge")
+# The other figures are shown where they are named, and not among all.
+_AMONG_ALL = ("os", "process")
+
+
+def figures_of(load: NodeLoad, now: float, metrics: list[str], *, by_shard: bool) -> dict[str, Any]:
+    """
+    Return the figures of a node.
+
+    :param load: how busy it is.
+    :param now: seconds since 1970.
+    :param metrics: the sets that a request names, or ``_all``.
+    :param by_shard: whether the counters of each shard follow those of the indices.
+    """
+    timestamp = int(now * 1_000)
+    load_average = {"1m": round(max(0.0, load.machine) / 25, 2)}
+    known = {
+        "os": {"timestamp": timestamp, "cpu": {"percent": round(load.machine), "load_average": load_average}},
+        "process": {"timestamp": timestamp, "cpu": {"percent": round(load.process)}},
+        "thread_pool": _thread_pools(load),
+        "indices": _index_statistics(load, now, by_shard=by_shard),
+    }
+    wanted = _AMONG_ALL if metrics == ["_all"] else metrics
+    return {metric: figures for metric, figures in known.items() if metric in wanted}
+
+
+def _thread_pools(load: NodeLoad) -> dict[str, Any]:
+    """Return the thread pools of a node, of which none has a queue."""
+    active = int(load.machine > 0)
+    rest = {"threads": 8, "queue": 0, "active": 0, "rejected": 0, "largest": 8, "completed": 100}
+    return {"generic": rest, "search": {**rest, "active": active}, "write": {**rest, "active": active}}
+
+
+def _index_statistics(load: NodeLoad, now: float, *, by_shard: bool) -> dict[str, Any]:
+    """Return the counters of the indices on a node, which grow with the time. A node has one shard."""
+    share = max(0.0, load.machine) / 100
+    figures = {
+        "search": {"query_total": int(now), "query_time_in_millis": int(now * 1_000), "query_current": round(share)},
+        "indexing": {"index_total": int(now), "index_time_in_millis": int(now * 430), "index_current": round(share)},
+        "merges": {"current": round(share), "total": int(now), "total_time_in_millis": int(now * 180)},
+    }
+    return {**figures, "shards": {INDEX: [{"0": figures}]}} if by_shard else figures
