@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 #: The rule by which a row becomes ``not_found``. Version 0.1 had another one, and did not save its number.
 NOT_FOUND_RULE = 2
 
-_HEAD = ("input", "isbn13", "status", "error", "fetched_at", "reused")
 _PREFIX = "source_"
 
 
@@ -66,13 +65,12 @@ def _head_of(lookup: Lookup) -> dict[str, Any]:
     }
 
 
-def _flatten(row: Mapping[str, Any]) -> dict[str, object]:
-    # Rows that version 0.1 has staged have no ``fetched_at`` and no ``reused``.
-    head = {name: row.get(name) for name in _HEAD}
+def _flatten(row: Mapping[str, Any]) -> Mapping[str, object]:
+    # The other fields of a row have the names of their columns.
     if row["book"] is None:
-        return head
+        return row
     book = Book(row["book"])
-    return {**head, **book.cells(), "record": book.json().decode()}
+    return {**row, **book.cells(), "record": book.json().decode()}
 
 
 #: The table of enriched ISBNs: a row an input, with the record's usual fields and the whole of it as JSON.

@@ -21,7 +21,10 @@ from airflow_provider_mediaops.storage.formats import json_line
 from tests.unit.book_database import CALENDAR, CRIME, PROGRAMMING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
+
+    from airflow_provider_mediaops.storage.formats import FlatView
 
 FOUND = Lookup(
     f"ISBN {CRIME}",
@@ -38,6 +41,11 @@ LOOKUPS = [
     Lookup(CALENDAR, CALENDAR, "not_found", requests=1),
     Lookup(CALENDAR, CALENDAR, "failed", error="down", requests=5),
 ]
+
+
+def table_of(view: FlatView, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Give the rows of a table by column."""
+    return [dict(zip(view.columns, cells, strict=True)) for cells in zip(*view.cells(rows), strict=True)]
 
 
 def test_each_look_up_is_a_row_in_order_with_its_record_as_it_came() -> None:
@@ -65,7 +73,7 @@ def test_a_line_is_the_row_as_json_also_if_its_record_was_never_parsed(columns: 
 
 
 def test_the_table_has_the_usual_fields_and_the_whole_record() -> None:
-    rows = [dict(zip(ENRICHED.columns, ENRICHED.row(row), strict=True)) for row in map(row_of, LOOKUPS)]
+    rows = table_of(ENRICHED, list(map(row_of, LOOKUPS)))
 
     assert {name: value for name, value in rows[0].items() if value is not None and name != "record"} == {
         "input": f"ISBN {CRIME}",
@@ -92,15 +100,15 @@ def test_recorded_records_fit_the_table(data: Path) -> None:
     rows = [row_of(Lookup("", "", "found", book=Book(record))) for record in records]
 
     assert [row["book"] for row in rows] == records
-    tables = [dict(zip(ENRICHED.columns, ENRICHED.row(row), strict=True)) for row in rows]
-    assert [table["title"] for table in tables] == [
+    table = table_of(ENRICHED, rows)
+    assert [row["title"] for row in table] == [
         "The Left Hand of Darkness",
         "こころ",
         "An Almanac",
         "Third Volume",
         "Undated",
     ]
-    assert [json.loads(str(table["record"])) for table in tables] == records
+    assert [json.loads(row["record"]) for row in table] == records
 
 
 MISSING = Lookup(PROGRAMMING, PROGRAMMING, "not_found", error="left out", requests=1)
@@ -207,7 +215,7 @@ class TestTable:
         view = enriched_view({"sku": "str", "price": "float", "stock": "int", "record": "str"})
         columns = {"sku": ["a", 1], "price": 1.5, "stock": 2**40, "record": True}
 
-        row = dict(zip(view.columns, view.row(row_of(FOUND, columns)), strict=True))
+        [row] = table_of(view, [row_of(FOUND, columns)])
 
         assert list(view.columns) == [
             *ENRICHED.columns,
@@ -222,8 +230,7 @@ class TestTable:
     def test_what_a_row_lacks_is_empty(self) -> None:
         view = enriched_view({"sku": "str"})
 
-        assert view.row(row_of(FOUND, {}))[-1] is None
-        assert view.row(row_of(FOUND))[-1] is None
+        assert [row["source_sku"] for row in table_of(view, [row_of(FOUND, {}), row_of(FOUND)])] == [None, None]
         assert enriched_view({}) is ENRICHED
 
 
