@@ -193,7 +193,7 @@ def _column(kind: type[str | int | float | bool], values: list[Any]) -> _Column:
         # The usual case first. NaN compares as false.
         limit = _LIMITS[kind]
         return [
-            value if value is None or (type(value) is kind and abs(value) < limit) else _as(kind, value)
+            value if value is None or (type(value) is kind and abs(value) < limit) else _as(kind, value)  # type: ignore[arg-type]
             for value in values
         ]
     if set(map(type, values)) <= _TEXT_OR_NONE and _is_clean("".join(filter(None, values))):
