@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_mediaops.books.batch.seen import ResumePoint, SeenLookups
 from airflow_provider_mediaops.books.models import Book, Lookup
 from airflow_provider_mediaops.enrichment.progress import Progress
+from airflow_provider_mediaops.json_text import parse_json
 from airflow_provider_mediaops.storage.formats import FlatView, json_line
 from airflow_provider_mediaops.storage.source_columns import cells_of
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 NOT_FOUND_RULE = 2
 
 _PREFIX = "source_"
+# What stands before the record in the line of a row.
+_BOOK = b',"book":'
 
 
 def row_of(lookup: Lookup, columns: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -65,12 +68,21 @@ def _head_of(lookup: Lookup) -> dict[str, Any]:
     }
 
 
+def _parse(line: bytes) -> dict[str, Any]:
+    """Parse a staged row, and keep the JSON of its record: to encode it anew would take as long as to parse it."""
+    row: dict[str, Any] = parse_json(line)
+    # Within a text, a quote follows a backslash.
+    if row["book"] is not None and next(reversed(row)) == "book":
+        row["record"] = line[line.index(_BOOK) + len(_BOOK) : -1].decode()
+    return row
+
+
 def _flatten(row: Mapping[str, Any]) -> Mapping[str, object]:
     # The other fields of a row have the names of their columns.
     if row["book"] is None:
         return row
     book = Book(row["book"])
-    return {**row, **book.cells(), "record": book.json().decode()}
+    return {**row, **book.cells(), "record": row.get("record") or book.json().decode()}
 
 
 #: The table of enriched ISBNs: a row an input, with the record's usual fields and the whole of it as JSON.
@@ -99,6 +111,7 @@ ENRICHED = FlatView(
         "reused": bool,
     },
     flatten=_flatten,
+    parse=_parse,
 )
 
 
@@ -119,7 +132,7 @@ def enriched_view(columns: Mapping[str, ColumnType]) -> FlatView:
         cells = cells_of(row.get("source"), columns)
         return {**_flatten(row), **{f"{_PREFIX}{name}": value for name, value in cells.items()}}
 
-    return FlatView(columns={**ENRICHED.columns, **kept}, flatten=flatten)
+    return FlatView(columns={**ENRICHED.columns, **kept}, flatten=flatten, parse=_parse)
 
 
 @dataclass(slots=True)

@@ -7,11 +7,12 @@ import re
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
-from itertools import chain, islice
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from airflow_provider_mediaops.arguments import shown
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, PermanentError
+from airflow_provider_mediaops.json_text import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -25,7 +26,7 @@ CSV_FORMULAS: tuple[CsvFormulas, ...] = get_args(CsvFormulas)
 # Parquet is read by row groups: one group per page of the service would make files slow to read.
 _ROWS_A_GROUP = 10_000
 # The rows that become columns at a time: a column is checked and encoded as a whole if all of it is plain.
-_ROWS_A_BLOCK = 50
+_ROWS_A_BLOCK = 100
 # Larger integers fit no column of a table.
 _LIMITS: dict[type, float] = {int: 2.0**63, float: float("inf"), bool: 2.0}
 # A cell that begins with one of these is a formula to some spreadsheet, as OWASP's page on CSV injection lists them.
@@ -49,10 +50,12 @@ class FlatView:
     :param columns: the names of the columns in order, with the types of their values.
     :param flatten: returns a record's values by column. A value that is absent, or not of its column's type, leaves the
         cell empty.
+    :param parse: parses a record that is staged as JSON; it may add what ``flatten`` needs.
     """
 
     columns: Mapping[str, type[str | int | float | bool]]
     flatten: Callable[[Mapping[str, Any]], Mapping[str, object]]
+    parse: Callable[[bytes], Mapping[str, Any]] = parse_json
 
     def cells(self, records: Iterable[Mapping[str, Any]]) -> list[_Column]:
         """
@@ -121,7 +124,7 @@ def write_table(
     csv_formulas: CsvFormulas = "keep",
 ) -> None:
     """
-    Write records as a table, with at most 10,000 of them in memory.
+    Write records as a table, with at most 100 of them in memory; of a table in Parquet, also 10,000 of its rows.
 
     :param format: ``csv`` or ``parquet``.
     :param file: the file on the local disk.
@@ -236,21 +239,20 @@ def _as_number(kind: type, value: str | int | float) -> int | float | None:  # n
 
 
 def _write_csv(file: Path, view: FlatView, records: Iterable[Mapping[str, Any]], csv_formulas: CsvFormulas) -> None:
-    with file.open("w", encoding="utf-8", newline="") as opened:
-        opened.writelines(_csv_lines([[name] for name in view.columns]))
+    with file.open("wb") as opened:
+        opened.write(_csv_lines([[name] for name in view.columns]))
         for columns in _blocks(view, records):
-            opened.writelines(_csv_lines(map(_without_formulas, columns) if csv_formulas == "escape" else columns))
+            opened.write(_csv_lines(map(_without_formulas, columns) if csv_formulas == "escape" else columns))
 
 
-def _csv_lines(columns: Iterable[_Column]) -> Iterator[str]:
+def _csv_lines(columns: Iterable[_Column]) -> bytes:
     """
-    Yield the lines of CSV. ``csv.writer`` takes twice as long.
+    Return the lines of CSV. ``csv.writer`` takes twice as long.
 
     A cell is in quotes only if it has to be. A row of one empty cell is ``""``, because readers skip empty lines.
     """
-    for cells in zip(*map(_csv_cells, columns), strict=True):
-        line = ",".join(cells)
-        yield f"{line}\n" if line else '""\n'
+    lines = [",".join(cells) or '""' for cells in zip(*map(_csv_cells, columns), strict=True)]
+    return "\n".join([*lines, ""]).encode()
 
 
 def _csv_cells(column: _Column) -> list[str]:
@@ -279,6 +281,6 @@ def _write_parquet(file: Path, view: FlatView, records: Iterable[Mapping[str, An
     schema = pa.schema([(name, types[kind]) for name, kind in view.columns.items()])
     left = iter(records)
     with pq.ParquetWriter(file, schema, compression="zstd") as writer:
-        while blocks := list(_blocks(view, islice(left, _ROWS_A_GROUP))):
-            columns = [list(chain.from_iterable(parts)) for parts in zip(*blocks, strict=True)]
-            writer.write_table(pa.table(columns, schema=schema))
+        # The texts of a whole group would take as much memory once more.
+        while blocks := [pa.record_batch(c, schema) for c in _blocks(view, islice(left, _ROWS_A_GROUP))]:
+            writer.write_table(pa.Table.from_batches(blocks).combine_chunks())
