@@ -34,6 +34,7 @@ _FORMULA_STARTS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
 
 # Readers end a row at CR as well as at LF.
 _CSV_SIGNS = '",\r\n'
+_QUOTE = '"'
 _CSV_SIGN = re.compile(f"[{_CSV_SIGNS}]").search
 
 _TEXT_OR_NONE = frozenset({str, type(None)})
@@ -261,7 +262,7 @@ def _csv_cells(column: _Column) -> list[str]:
     together = "".join(texts)
     if not any(sign in together for sign in _CSV_SIGNS):
         return texts
-    return ['"{}"'.format(text.replace('"', '""')) if _CSV_SIGN(text) else text for text in texts]
+    return [f'"{text.replace(_QUOTE, _QUOTE * 2)}"' if _CSV_SIGN(text) else text for text in texts]
 
 
 def _csv_word(cell: str | int | float) -> str:  # noqa: PYI041 an int is no float to isinstance

@@ -38,7 +38,8 @@ class InvalidSourceError(InvalidArgumentError):
     """The file has another format, is no text, or lacks the column."""
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen: to make a frozen one takes twice as long, and a list has a million.
+@dataclass(slots=True)
 class SourceRow:
     """
     One row of a source.
