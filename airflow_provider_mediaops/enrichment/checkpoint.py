@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_mediaops.books.batch.seen import ResumePoint, SeenLookups
 from airflow_provider_mediaops.books.models import Book, Lookup
 from airflow_provider_mediaops.enrichment.progress import Progress
+from airflow_provider_mediaops.json_text import parse_json
 from airflow_provider_mediaops.storage.formats import FlatView, json_line
 from airflow_provider_mediaops.storage.source_columns import cells_of
 
@@ -26,8 +27,9 @@ if TYPE_CHECKING:
 #: The rule by which a row becomes ``not_found``. Version 0.1 had another one, and did not save its number.
 NOT_FOUND_RULE = 2
 
-_HEAD = ("input", "isbn13", "status", "error", "fetched_at", "reused")
 _PREFIX = "source_"
+# What stands before the record in the line of a row.
+_BOOK = b',"book":'
 
 
 def row_of(lookup: Lookup, columns: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -66,13 +68,21 @@ def _head_of(lookup: Lookup) -> dict[str, Any]:
     }
 
 
-def _flatten(row: Mapping[str, Any]) -> dict[str, object]:
-    # Rows that version 0.1 has staged have no ``fetched_at`` and no ``reused``.
-    head = {name: row.get(name) for name in _HEAD}
+def _parse(line: bytes) -> dict[str, Any]:
+    """Parse a staged row, and keep the JSON of its record: to encode it anew would take as long as to parse it."""
+    row: dict[str, Any] = parse_json(line)
+    # Within a text, a quote follows a backslash.
+    if row["book"] is not None and next(reversed(row)) == "book":
+        row["record"] = line[line.index(_BOOK) + len(_BOOK) : -1].decode()
+    return row
+
+
+def _flatten(row: Mapping[str, Any]) -> Mapping[str, object]:
+    # The other fields of a row have the names of their columns.
     if row["book"] is None:
-        return head
+        return row
     book = Book(row["book"])
-    return {**head, **book.cells(), "record": book.json().decode()}
+    return {**row, **book.cells(), "record": row.get("record") or book.json().decode()}
 
 
 #: The table of enriched ISBNs: a row an input, with the record's usual fields and the whole of it as JSON.
@@ -101,6 +111,7 @@ ENRICHED = FlatView(
         "reused": bool,
     },
     flatten=_flatten,
+    parse=_parse,
 )
 
 
@@ -121,7 +132,7 @@ def enriched_view(columns: Mapping[str, ColumnType]) -> FlatView:
         cells = cells_of(row.get("source"), columns)
         return {**_flatten(row), **{f"{_PREFIX}{name}": value for name, value in cells.items()}}
 
-    return FlatView(columns={**ENRICHED.columns, **kept}, flatten=flatten)
+    return FlatView(columns={**ENRICHED.columns, **kept}, flatten=flatten, parse=_parse)
 
 
 @dataclass(slots=True)

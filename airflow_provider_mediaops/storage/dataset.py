@@ -303,7 +303,8 @@ class Dataset:
         return stage.publish(convert, {**published, "changed": True}, digest, companion)
 
     def _convert(self, staging: Staging, file: Path) -> None:
-        write_table(self._format, file, self._view, staging.records(), self._csv_formulas)
+        records = map(self._view.parse, staging.lines())
+        write_table(self._format, file, self._view, records, self._csv_formulas)
 
     def _whole_digest(self, digest: str, owner: Owner) -> str:
         # With other parameters or columns, the same records make another file.

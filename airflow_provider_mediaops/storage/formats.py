@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from airflow_provider_mediaops.arguments import shown
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, PermanentError
+from airflow_provider_mediaops.json_text import parse_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
 Format = Literal["jsonl", "csv", "parquet"]
@@ -24,15 +25,22 @@ CSV_FORMULAS: tuple[CsvFormulas, ...] = get_args(CsvFormulas)
 
 # Parquet is read by row groups: one group per page of the service would make files slow to read.
 _ROWS_A_GROUP = 10_000
+# The rows that become columns at a time: a column is checked and encoded as a whole if all of it is plain.
+_ROWS_A_BLOCK = 100
 # Larger integers fit no column of a table.
 _LIMITS: dict[type, float] = {int: 2.0**63, float: float("inf"), bool: 2.0}
 # A cell that begins with one of these is a formula to some spreadsheet, as OWASP's page on CSV injection lists them.
 _FORMULA_STARTS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
 
 # Readers end a row at CR as well as at LF.
-_CSV_SIGN = re.compile('[",\r\n]').search
+_CSV_SIGNS = '",\r\n'
+_QUOTE = '"'
+_CSV_SIGN = re.compile(f"[{_CSV_SIGNS}]").search
 
-_Row = list[str | int | float | None]
+_TEXT_OR_NONE = frozenset({str, type(None)})
+_Value = str | int | float | None
+# The values of a column, from row to row.
+_Column = list[_Value]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,27 +51,22 @@ class FlatView:
     :param columns: the names of the columns in order, with the types of their values.
     :param flatten: returns a record's values by column. A value that is absent, or not of its column's type, leaves the
         cell empty.
+    :param parse: parses a record that is staged as JSON; it may add what ``flatten`` needs.
     """
 
     columns: Mapping[str, type[str | int | float | bool]]
     flatten: Callable[[Mapping[str, Any]], Mapping[str, object]]
+    parse: Callable[[bytes], Mapping[str, Any]] = parse_json
 
-    def row(self, record: Mapping[str, Any]) -> _Row:
+    def cells(self, records: Iterable[Mapping[str, Any]]) -> list[_Column]:
         """
-        Return a record as a row.
+        Return records as columns.
 
-        :param record: the record as it came.
-        :returns: one value per column, of the column's type, or None.
+        :param records: the records as they came; all of them are held in memory.
+        :returns: for each column its values in the order of the records, each of the column's type, or None.
         """
-        get = self.flatten(record).get
-        # Most cells are empty or ASCII: to call `_as` for each of them would take half of the time.
-        return [
-            value
-            if (value := get(name)) is None
-            or (kind is str and type(value) is str and value.isascii() and "\0" not in value)
-            else _as(kind, value)
-            for name, kind in self.columns.items()
-        ]
+        rows = list(map(self.flatten, records))
+        return [_column(kind, [row.get(name) for row in rows]) for name, kind in self.columns.items()]
 
 
 def format_of(destination: object, format: str | None = None) -> Format:
@@ -122,7 +125,7 @@ def write_table(
     csv_formulas: CsvFormulas = "keep",
 ) -> None:
     """
-    Write records as a table, with at most 10,000 of them in memory.
+    Write records as a table, with at most 100 of them in memory; of a table in Parquet, also 10,000 of its rows.
 
     :param format: ``csv`` or ``parquet``.
     :param file: the file on the local disk.
@@ -131,11 +134,10 @@ def write_table(
     :param csv_formulas: ``escape`` puts ``'`` before a text in CSV that a spreadsheet would take for a formula.
     :raises OSError: if the file cannot be written.
     """
-    rows = map(view.row, records)
     if format == "csv":
-        _write_csv(file, view, map(_without_formulas, rows) if csv_formulas == "escape" else rows)
+        _write_csv(file, view, records, csv_formulas)
     else:
-        _write_parquet(file, view, rows)
+        _write_parquet(file, view, records)
 
 
 def json_line(value: object) -> bytes:
@@ -183,23 +185,46 @@ def _json_of_odd_value(value: object) -> bytes:
     return text.encode("utf-8", "backslashreplace")
 
 
+def _blocks(view: FlatView, records: Iterable[Mapping[str, Any]]) -> Iterator[list[_Column]]:
+    left = iter(records)
+    while block := list(islice(left, _ROWS_A_BLOCK)):
+        yield view.cells(block)
+
+
+def _column(kind: type[str | int | float | bool], values: list[Any]) -> _Column:
+    """Return values of any type as those of a column."""
+    if kind is not str:
+        # The usual case first. NaN compares as false.
+        limit = _LIMITS[kind]
+        return [
+            value if value is None or (type(value) is kind and abs(value) < limit) else _as(kind, value)  # type: ignore[arg-type]
+            for value in values
+        ]
+    if set(map(type, values)) <= _TEXT_OR_NONE and _is_clean("".join(filter(None, values))):
+        return values
+    return [value if value is None else _as(str, value) for value in values]
+
+
+def _is_clean(text: str) -> bool:
+    """Return whether a table can have a text as it is."""
+    # NUL ends a text in many readers, and a lone surrogate has no UTF-8.
+    if "\0" in text:
+        return False
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _as(kind: type[str | int | float | bool], value: object) -> str | int | float | None:
-    # The usual case first. NaN compares as false.
-    if type(value) is kind and kind is not str:
-        return value if abs(value) < _LIMITS[kind] else None  # type: ignore[arg-type]
     if kind is bool or isinstance(value, bool) or not isinstance(value, (str, int, float)):
         return None
     return _as_text(value) if kind is str else _as_number(kind, value)
 
 
 def _as_text(value: str | int | float) -> str:  # noqa: PYI041 an int is no float to isinstance
-    # NUL ends a text in many readers, and a lone surrogate has no UTF-8.
-    text = str(value).replace("\0", "")
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "backslashreplace").decode()
-    return text
+    return str(value).replace("\0", "").encode("utf-8", "backslashreplace").decode()
 
 
 def _as_number(kind: type, value: str | int | float) -> int | float | None:  # noqa: PYI041 as above
@@ -214,45 +239,49 @@ def _as_number(kind: type, value: str | int | float) -> int | float | None:  # n
     return int(value if isinstance(value, int) else number) if number.is_integer() else None
 
 
-def _write_csv(file: Path, view: FlatView, rows: Iterable[_Row]) -> None:
-    with file.open("w", encoding="utf-8", newline="") as opened:
-        opened.write(_csv_line(list(view.columns)))
-        opened.writelines(map(_csv_line, rows))
+def _write_csv(file: Path, view: FlatView, records: Iterable[Mapping[str, Any]], csv_formulas: CsvFormulas) -> None:
+    with file.open("wb") as opened:
+        opened.write(_csv_lines([[name] for name in view.columns]))
+        for columns in _blocks(view, records):
+            opened.write(_csv_lines(map(_without_formulas, columns) if csv_formulas == "escape" else columns))
 
 
-def _csv_line(row: _Row) -> str:
+def _csv_lines(columns: Iterable[_Column]) -> bytes:
     """
-    Return a line of CSV. ``csv.writer`` takes twice as long.
+    Return the lines of CSV. ``csv.writer`` takes twice as long.
 
     A cell is in quotes only if it has to be. A row of one empty cell is ``""``, because readers skip empty lines.
     """
-    # Most cells are empty, or texts that need no quotes.
-    line = ",".join(
-        ["" if cell is None else cell if type(cell) is str and not _CSV_SIGN(cell) else _csv_cell(cell) for cell in row]
-    )
-    return f"{line}\n" if line else '""\n'
+    lines = [",".join(cells) or '""' for cells in zip(*map(_csv_cells, columns), strict=True)]
+    return "\n".join([*lines, ""]).encode()
 
 
-def _csv_cell(cell: str | int | float) -> str:  # noqa: PYI041 an int is no float to isinstance
-    if isinstance(cell, bool):
-        # The words of JSON, which most readers of CSV understand.
-        return "true" if cell else "false"
-    text = str(cell)
-    return '"{}"'.format(text.replace('"', '""')) if _CSV_SIGN(text) else text
+def _csv_cells(column: _Column) -> list[str]:
+    texts = ["" if cell is None else cell if type(cell) is str else _csv_word(cell) for cell in column]
+    # To search all of them at once takes next to no time, and most columns need no quotes.
+    together = "".join(texts)
+    if not any(sign in together for sign in _CSV_SIGNS):
+        return texts
+    return [f'"{text.replace(_QUOTE, _QUOTE * 2)}"' if _CSV_SIGN(text) else text for text in texts]
 
 
-def _without_formulas(row: _Row) -> _Row:
-    return [f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA_STARTS) else cell for cell in row]
+def _csv_word(cell: str | int | float) -> str:  # noqa: PYI041 an int is no float to isinstance
+    # The words of JSON, which most readers of CSV understand.
+    return ("true" if cell else "false") if isinstance(cell, bool) else str(cell)
 
 
-def _write_parquet(file: Path, view: FlatView, rows: Iterable[_Row]) -> None:
+def _without_formulas(column: _Column) -> _Column:
+    return [f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA_STARTS) else cell for cell in column]
+
+
+def _write_parquet(file: Path, view: FlatView, records: Iterable[Mapping[str, Any]]) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     types = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
     schema = pa.schema([(name, types[kind]) for name, kind in view.columns.items()])
-    left = iter(rows)
+    left = iter(records)
     with pq.ParquetWriter(file, schema, compression="zstd") as writer:
-        while group := list(islice(left, _ROWS_A_GROUP)):
-            columns = [list(values) for values in zip(*group, strict=True)]
-            writer.write_table(pa.table(columns, schema=schema))
+        # The texts of a whole group would take as much memory once more.
+        while blocks := [pa.record_batch(c, schema) for c in _blocks(view, islice(left, _ROWS_A_GROUP))]:
+            writer.write_table(pa.Table.from_batches(blocks).combine_chunks())

@@ -38,7 +38,8 @@ class InvalidSourceError(InvalidArgumentError):
     """The file has another format, is no text, or lacks the column."""
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen: to make a frozen one takes twice as long, and a list has a million.
+@dataclass(slots=True)
 class SourceRow:
     """
     One row of a source.
@@ -70,6 +71,8 @@ class SourceLines:
         self._packed = path.name.lower().endswith(GZIP) if packed is None else packed
         self._blank = 0
         self.number = 0
+        #: Whether a line up to here has bytes that are not UTF-8.
+        self.has_odd_bytes = False
         #: Whether all lines have been read.
         self.ended = False
 
@@ -80,7 +83,12 @@ class SourceLines:
                 self.number += 1
                 if self.number == 1:
                     self._check_text(line[:_HEAD_BYTES])
-                text = line.decode("utf-8-sig" if self.number == 1 else "utf-8", "surrogateescape")
+                encoding = "utf-8-sig" if self.number == 1 else "utf-8"
+                try:
+                    text = line.decode(encoding)
+                except UnicodeDecodeError:
+                    self.has_odd_bytes = True
+                    text = line.decode(encoding, "surrogateescape")
                 # The readers strip texts. Bytes have other blanks than texts, such as no-break spaces.
                 if text.isspace():
                     self._count_blank()

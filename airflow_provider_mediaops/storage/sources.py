@@ -219,7 +219,9 @@ def _csv_rows(lines: SourceLines, column: str, skip: int, keep: Keep) -> Iterato
     header, kept = _csv_header(lines, cells, column, keep)
     place = header.index(column)
     for row in islice(cells, skip, None):
-        columns = {name: readable(row[at]) if at < len(row) else None for at, name in kept} if kept else None
+        columns = {name: row[at] if at < len(row) else None for at, name in kept} if kept else None
+        if columns and lines.has_odd_bytes:
+            columns = {name: cell and readable(cell) for name, cell in columns.items()}
         if place < len(row):
             yield lines.row(row[place], columns=columns)
         else:

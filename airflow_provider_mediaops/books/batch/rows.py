@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from airflow_provider_mediaops.books.isbn import InvalidIsbnError, normalise
 from airflow_provider_mediaops.json_text import text_of
 
 
-@dataclass(frozen=True, slots=True)
-class IsbnRow:
+class IsbnRow(NamedTuple):
     """
     One row of a list.
 

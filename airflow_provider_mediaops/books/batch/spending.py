@@ -9,7 +9,7 @@ counts all of it as sent.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from airflow_provider_mediaops.exceptions import TemporaryError
 
@@ -92,8 +92,7 @@ class RequestBudget:
         self._wanted = 1
 
 
-@dataclass(frozen=True, slots=True)
-class EarlierLookup:
+class EarlierLookup(NamedTuple):
     """
     A look-up that an earlier dataset holds.
 

@@ -5,6 +5,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from airflow_provider_mediaops.books.batch.runner import BatchUpdate
 from airflow_provider_mediaops.books.models import Book, Lookup, StoredBook
@@ -17,11 +19,15 @@ from airflow_provider_mediaops.enrichment.checkpoint import (
     row_of,
 )
 from airflow_provider_mediaops.exceptions import ServiceUnavailableError
+from airflow_provider_mediaops.json_text import parse_json
 from airflow_provider_mediaops.storage.formats import json_line
 from tests.unit.book_database import CALENDAR, CRIME, PROGRAMMING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
+
+    from airflow_provider_mediaops.storage.formats import FlatView
 
 FOUND = Lookup(
     f"ISBN {CRIME}",
@@ -30,6 +36,10 @@ FOUND = Lookup(
     book=Book({"title": "Crime\0", "pages": "8", "authors": {"0": "F", "1": "D"}}),
     fetched_at="2026-01-02T03:04:05+00:00",
 )
+# Every text, with surrogates and NUL, and every number that JSON has.
+KEYS = st.sampled_from(["title", "authors", "pages", "msrp", "book", "source", "record", "input"]) | st.text(max_size=5)
+VALUES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(st.characters(), max_size=9)
+JSON = st.recursive(VALUES, lambda each: st.lists(each, max_size=3) | st.dictionaries(KEYS, each, max_size=3))
 NONE = {"reused": 0, "stale": 0, "refresh_failed": 0}
 NEVER = {"fetched_at": None, "reused": False}
 LOOKUPS = [
@@ -38,6 +48,11 @@ LOOKUPS = [
     Lookup(CALENDAR, CALENDAR, "not_found", requests=1),
     Lookup(CALENDAR, CALENDAR, "failed", error="down", requests=5),
 ]
+
+
+def table_of(view: FlatView, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Give the rows of a table by column."""
+    return [dict(zip(view.columns, cells, strict=True)) for cells in zip(*view.cells(rows), strict=True)]
 
 
 def test_each_look_up_is_a_row_in_order_with_its_record_as_it_came() -> None:
@@ -65,7 +80,7 @@ def test_a_line_is_the_row_as_json_also_if_its_record_was_never_parsed(columns: 
 
 
 def test_the_table_has_the_usual_fields_and_the_whole_record() -> None:
-    rows = [dict(zip(ENRICHED.columns, ENRICHED.row(row), strict=True)) for row in map(row_of, LOOKUPS)]
+    rows = table_of(ENRICHED, list(map(row_of, LOOKUPS)))
 
     assert {name: value for name, value in rows[0].items() if value is not None and name != "record"} == {
         "input": f"ISBN {CRIME}",
@@ -92,15 +107,15 @@ def test_recorded_records_fit_the_table(data: Path) -> None:
     rows = [row_of(Lookup("", "", "found", book=Book(record))) for record in records]
 
     assert [row["book"] for row in rows] == records
-    tables = [dict(zip(ENRICHED.columns, ENRICHED.row(row), strict=True)) for row in rows]
-    assert [table["title"] for table in tables] == [
+    table = table_of(ENRICHED, rows)
+    assert [row["title"] for row in table] == [
         "The Left Hand of Darkness",
         "こころ",
         "An Almanac",
         "Third Volume",
         "Undated",
     ]
-    assert [json.loads(str(table["record"])) for table in tables] == records
+    assert [json.loads(row["record"]) for row in table] == records
 
 
 MISSING = Lookup(PROGRAMMING, PROGRAMMING, "not_found", error="left out", requests=1)
@@ -207,7 +222,7 @@ class TestTable:
         view = enriched_view({"sku": "str", "price": "float", "stock": "int", "record": "str"})
         columns = {"sku": ["a", 1], "price": 1.5, "stock": 2**40, "record": True}
 
-        row = dict(zip(view.columns, view.row(row_of(FOUND, columns)), strict=True))
+        [row] = table_of(view, [row_of(FOUND, columns)])
 
         assert list(view.columns) == [
             *ENRICHED.columns,
@@ -222,9 +237,34 @@ class TestTable:
     def test_what_a_row_lacks_is_empty(self) -> None:
         view = enriched_view({"sku": "str"})
 
-        assert view.row(row_of(FOUND, {}))[-1] is None
-        assert view.row(row_of(FOUND))[-1] is None
+        assert [row["source_sku"] for row in table_of(view, [row_of(FOUND, {}), row_of(FOUND)])] == [None, None]
         assert enriched_view({}) is ENRICHED
+
+    @pytest.mark.parametrize("columns", [None, {}, {"book": {"a": 1}, "sku": 'ä"\ud800'}])
+    @given(record=st.dictionaries(KEYS, JSON, max_size=5), text=KEYS)
+    @example(record={"title": [], "pages": 10**30, "msrp": 1e16}, text=',"book":null}')
+    @example(record={"book": {"book": ["a\0", "\ud800", 1e16]}, "title": "\ud800", "msrp": 2.0**70}, text="\udc80")
+    def test_the_record_of_a_staged_row_is_that_of_its_value(
+        self, record: dict[str, Any], text: str, columns: dict[str, Any] | None
+    ) -> None:
+        view = enriched_view({"sku": "str"}) if columns else ENRICHED
+        line = line_of(Lookup(text, CRIME, "found", book=Book(record)), columns).rstrip(b"\n")
+
+        [staged], [parsed] = table_of(view, [view.parse(line)]), table_of(view, [parse_json(line)])
+
+        assert staged == parsed
+        # A cell has no NUL and no surrogate; JSON has neither as it is.
+        assert staged["record"] == json_line(record).decode()
+
+    def test_rows_of_other_versions_become_rows_of_the_table_too(self) -> None:
+        old = {"input": "x", "isbn13": CRIME, "status": "found", "error": None, "book": {"title": "Crime"}}
+        lines = [json_line(old), json_line({**old, "later": 1}), json_line({**old, "status": "failed", "book": None})]
+
+        table = table_of(ENRICHED, list(map(ENRICHED.parse, lines)))
+
+        assert [row["record"] for row in table] == ['{"title":"Crime"}', '{"title":"Crime"}', None]
+        assert [row["title"] for row in table] == ["Crime", "Crime", None]
+        assert {row["reused"] for row in table} == {None}
 
 
 class TestSaved:
