@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from tests.benchmarks.results import Limit, Row, record
 
-ROUNDS = 10
+ROUNDS = 5
 SECONDS = 120
 OURS = "mediaops"
 MOST_MS = 10.0

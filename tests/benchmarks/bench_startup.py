@@ -18,7 +18,7 @@ from pathlib import Path
 
 from tests.benchmarks.results import Row, record
 
-ROUNDS = 10
+ROUNDS = 5
 SECONDS = 240
 _PARSE = """
 import sys, time

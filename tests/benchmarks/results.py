@@ -128,15 +128,16 @@ def with_tables(page: str, results: Path = RECORDED) -> str:
 
     :param page: the page, with a comment such as `<!-- benchmarks: export -->` before each table.
     :param results: the folder of the results.
-    :returns: the page with the tables of the results; one of a benchmark that has none is left out.
+    :returns: the page with the tables of the results.
     """
     runs = {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in sorted(results.glob("*.json"))}
 
     def made(name: str) -> str:
         if name == "machine":
             return _table(["benchmark", "date", "load before", "machine", "versions"], _about(runs))
-        rows = runs[name]["rows"] if name in runs else []
-        return _table(_HEAD, (_cells(Row.from_dict(row)) for row in rows)) if rows else ""
+        if name not in runs:
+            return _table(["not measured yet"], [])
+        return _table(_HEAD, (_cells(Row.from_dict(row)) for row in runs[name]["rows"]))
 
     return _TABLE.sub(lambda found: found["head"] + made(found["name"]), page)
 
@@ -150,9 +151,14 @@ def _about(runs: dict[str, dict[str, Any]]) -> Iterable[list[str]]:
 
 
 def _cells(row: Row) -> list[str]:
-    ratio = NOTHING if row.ratio is None else f"{_digits(row.ratio)}x"
     peers = NOTHING if row.peers is None else _with_unit(row.peers, row.unit)
-    return [row.what, _with_unit(row.ours, row.unit), row.peer or NOTHING, peers, ratio, _limit(row)]
+    return [row.what, _with_unit(row.ours, row.unit), row.peer or NOTHING, peers, _ratio(row), _limit(row)]
+
+
+def _ratio(row: Row) -> str:
+    if row.ratio is None:
+        return NOTHING
+    return f"1/{_digits(1 / row.ratio)}" if 0 < row.ratio < 0.1 else f"{_digits(row.ratio)}x"
 
 
 def _limit(row: Row) -> str:

@@ -19,9 +19,11 @@ def test_the_page_shows_what_was_recorded() -> None:
     assert with_tables(page) == page, "write the tables anew: python -m tests.benchmarks.results"
 
 
-def test_each_record_has_its_table_and_each_table_its_record() -> None:
+def test_each_record_has_its_table() -> None:
     tables = set(re.findall(r"<!-- benchmarks: (\w+) -->", PAGE.read_text(encoding="utf-8")))
-    assert tables == {"machine", *(file.stem for file in RECORDED.glob("*.json"))}
+    records = {file.stem for file in RECORDED.glob("*.json")}
+    assert records
+    assert records <= tables
 
 
 def test_each_record_says_where_and_when_it_was_made() -> None:
@@ -53,6 +55,7 @@ def test_a_table_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
     run = {"date": "2026-11-24", "load_before": 0.1, "machine": "2 cores", "versions": "Python 3.11"}
     rows = [
         {"what": "time", "unit": "s", "ours": 6.0, "peer": "a loop", "peers": 12.0, "limit": None},
+        {"what": "asked", "unit": "", "ours": 5.0, "peer": "a loop", "peers": 2_000.0, "limit": None},
         {
             "what": "used",
             "unit": "%",
@@ -69,6 +72,7 @@ def test_a_table_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
         "| measured | this provider | beside | its figure | ratio | limit |\n"
         "| --- | --- | --- | --- | --- | --- |\n"
         "| time | 6 s | a loop | 12 s | 0.5x | – |\n"  # noqa: RUF001 - a dash
+        "| asked | 5 | a loop | 2,000 | 1/400 | – |\n"  # noqa: RUF001
         "| used | 98.3 % | – | – | – | at least 99 %: **missed** |\n"  # noqa: RUF001
         "\nafter\n"
     )
