@@ -138,11 +138,14 @@ pictures: .venv/ready
 	@git status --short docs/images
 
 # One after the other: each wants the machine for itself. BENCHMARKS=import_time,export runs only those.
-BENCHMARKS ?= import_time hot_threads detection event_loop triggers rate_limit export enrichment running_tasks
+# What each finds goes into docs/performance.md, beside what the others have found before.
+BENCHMARKS ?= import_time startup hot_threads pages detection event_loop triggers rate_limit export enrichment \
+	running_tasks
 COMMA := ,
 benchmarks: .venv-benchmarks/ready
-	@for name in $(subst $(COMMA), ,$(BENCHMARKS)); do \
-		.venv-benchmarks/bin/python -m tests.benchmarks.bench_$$name || exit 1; echo; done
+	@code=0; for name in $(subst $(COMMA), ,$(BENCHMARKS)); do \
+		WRITE_RESULTS=1 .venv-benchmarks/bin/python -m tests.benchmarks.bench_$$name || code=1; echo; done; \
+		.venv-benchmarks/bin/python -m tests.benchmarks.results && exit $$code
 
 sbom: .venv/ready
 	@.venv/bin/python -m scripts.sbom

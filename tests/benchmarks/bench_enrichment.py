@@ -1,6 +1,6 @@
 """
-How near an enrichment comes to its rate whatever a reply takes, what memory it needs for lists of any length, and what
-it takes to reuse an earlier dataset.
+How near an enrichment comes to its rate whatever a reply takes, beside a loop that sleeps; what memory it needs for
+lists of any length; and what it takes to reuse an earlier dataset.
 
 Each figure is of a fresh process against a stand-in of its own process. For the rate, the stand-in admits so many
 requests in any second, strictly; its log counts, from the first request to the last. For the memory there is no rate,
@@ -27,6 +27,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
 from airflow_provider_mediaops.storage.sources import count_rows
+from tests.benchmarks import results
+from tests.benchmarks.results import Limit, Row
 from tests.book_server import book_server, record
 
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
 MODULE = "tests.benchmarks.bench_enrichment"
 ROWS = (10_000, 100_000, 1_000_000)
 KINDS = ("mixed", "bulk", "reuse")
-PARTS = ("rate", "memory", "reuse")
+PARTS = ("latency", "rate", "memory", "reuse")
 FORMATS = ("jsonl", "csv", "parquet")
 # One book in so many is new; the others were fetched so many a second.
 NEW, FETCHED_A_SECOND = 100, 5
@@ -43,6 +45,8 @@ SECONDS = 40.0
 # The rate of the connection, and the seconds that a reply takes.
 PACES = ((5, 5.0), (5, 0.05), (50, 0.05), (1, 5.0))
 LEAST_USED, MOST_MEMORY = 0.97, 150.0
+# The seconds that a reply takes, beside a loop at this rate.
+LATENCIES, LOOP_RATE = (0.02, 0.2, 1.0, 5.0), 5
 # For a million rows, beyond the requests.
 MOST_SECONDS = 60.0
 TIME_LIMIT = 1_800
@@ -138,27 +142,65 @@ def measure(
     return Figure(*json.loads(done.stdout.splitlines()[-1]))
 
 
+def loop(base: str, isbns: Sequence[str], rate: float) -> None:
+    """Look up books one after the other, with a sleep behind each that keeps the rate."""
+    import requests
+
+    with requests.Session() as session:
+        session.headers["Authorization"] = "key-of-the-benchmark"
+        for isbn in isbns:
+            session.get(f"{base}/book/{isbn}", timeout=60).raise_for_status()
+            time.sleep(1 / rate)
+
+
+def latencies(seconds: float) -> None:
+    """Measure the rate that is reached at each latency, beside a loop."""
+    rows = []
+    for latency in LATENCIES:
+        isbns = sample_isbns(max(10, int(seconds * LOOP_RATE)))
+        with book_server(latency, most_a_second=LOOP_RATE) as server:
+            measure(server.base, LOOP_RATE, isbns)
+            ours = _reached(server.seen()["times"])
+        # A loop does no more than this in the time.
+        isbns = isbns[: max(5, int(seconds / (latency + 1 / LOOP_RATE)))]
+        with book_server(latency, most_a_second=LOOP_RATE) as server:
+            loop(server.base, isbns, LOOP_RATE)
+            peers = _reached(server.seen()["times"])
+        limit = Limit("at least", LEAST_USED * LOOP_RATE)
+        what = f"books a second at a rate of {LOOP_RATE}, a reply takes {latency:g} s"
+        rows.append(Row(what, "", ours, "a loop that sleeps", peers, limit))
+    results.record("enrichment_latency", rows)
+
+
+def _reached(times: Sequence[float]) -> float:
+    return (len(times) - 1) / (times[-1] - times[0])
+
+
 def paces(seconds: float) -> str:
     """Measure how much of the rate is used; give a table."""
     lines = [f"{'rate':>6}{'reply s':>9}{'reached':>9}{'used':>8}{'at a time':>11}{'refused':>9}"]
+    found = []
     for rate, latency in PACES:
         rows = sample_isbns(max(10, int(seconds * rate)))
         with book_server(latency, most_a_second=rate) as server:
             measure(server.base, rate, rows)
             seen = server.seen()
-        times = seen["times"]
-        reached = (len(times) - 1) / (times[-1] - times[0])
+        reached = _reached(seen["times"])
+        what = f"rate used, {rate} a second, a reply takes {latency:g} s"
+        found.append(Row(what, "%", 100 * reached / rate, limit=Limit("at least", 100 * LEAST_USED)))
         good = reached >= LEAST_USED * rate and not seen["refused"]
         lines.append(
             f"{rate:6}{latency:9.2f}{reached:9.2f}{reached / rate:8.1%}{seen['most']:11}{seen['refused']:9}"
             f"{'' if good else '  <-'}"
         )
+    results.record("enrichment_rate", found)
     return "\n".join(lines)
 
 
 def memory(kinds: list[str], sizes: list[int]) -> str:
     """Measure how memory and time grow with the list; give a table."""
     lines = [f"{'list':8}{'rows':>12}{'MB':>8}{'wall s':>9}{'cpu s':>8}{'rows a second':>15}"]
+    found = []
     for kind in kinds:
         for size in sizes:
             rows = _rows(kind, size)
@@ -166,16 +208,20 @@ def memory(kinds: list[str], sizes: list[int]) -> str:
             with book_server() as server:
                 figure = measure(server.base, 1e6, rows, bulk=kind == "bulk", known=known)
             good = figure.memory < MOST_MEMORY
+            what = f"memory, {size:,} rows of a list of kind {kind}"
+            found.append(Row(what, "MB", figure.memory, limit=Limit("at most", MOST_MEMORY)))
             lines.append(
                 f"{kind:8}{size:12,}{figure.memory:8.1f}{figure.wall:9.1f}{figure.cpu:8.1f}"
                 f"{size / figure.wall:15,.0f}{'' if good else '  <-'}"
             )
+    results.record("enrichment_memory", found)
     return "\n".join(lines)
 
 
 def reusing(formats: list[str], sizes: list[int]) -> str:
     """Measure what a list takes that an earlier dataset holds, beside a plain one of the books that are new."""
     lines = [f"{'format':8}{'rows':>12}{'new':>8}{'new s':>8}{'all s':>8}{'beyond':>8}{'cpu s':>8}{'MB':>8}"]
+    found = []
     for format in formats:
         for size in sizes:
             rows = sample_isbns(size)
@@ -185,10 +231,13 @@ def reusing(formats: list[str], sizes: list[int]) -> str:
                 figure = measure(server.base, 1e6, rows, known=_known(rows), format=format)
             beyond = figure.wall - plain.wall
             good = beyond * 1_000_000 / size <= MOST_SECONDS and figure.memory < MOST_MEMORY
+            limit = Limit("at most", MOST_SECONDS * size / 1_000_000)
+            found.append(Row(f"time to reuse {size:,} rows, {format}", "s", beyond, limit=limit))
             lines.append(
                 f"{format:8}{size:12,}{len(rows[::NEW]):8,}{plain.wall:8.1f}{figure.wall:8.1f}{beyond:8.1f}"
                 f"{figure.cpu - plain.cpu:8.1f}{figure.memory:8.1f}{'' if good else '  <-'}"
             )
+    results.record("enrichment_reuse", found)
     return "\n".join(lines)
 
 
@@ -241,6 +290,8 @@ def main() -> None:
         how = {"format": arguments.formats[0], "bulk": arguments.bulk, "reuse": arguments.reuse}
         sys.stdout.write(f"\n{json.dumps(enrich(arguments.enrich, **how))}\n")
         return
+    if "latency" in arguments.parts:
+        latencies(arguments.seconds)
     if "rate" in arguments.parts:
         sys.stdout.write(f"The rate that is reached, in {arguments.seconds:.0f} s of requests\n")
         sys.stdout.write(f"{paces(arguments.seconds)}\n\n")

@@ -23,6 +23,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from airflow_provider_mediaops.cluster.hot_threads.parser import parse
+from tests.benchmarks.ratios.peers import match_lines
+from tests.benchmarks.results import Limit, Row, record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,6 +33,7 @@ ROUNDS = 5
 MEGABYTE = 1_000_000
 #: Of a report, and of a text that is none.
 REPORT_SIZE, OTHER_SIZE = 20 * MEGABYTE, 4 * MEGABYTE
+LEAST_SPEED, LEAST_READ_SPEED, MOST_MEMORY = 150.0, 80.0, 4.0
 RECORDED = Path(__file__).parents[1] / "data" / "hot_threads"
 
 # What differs from section to section: the middle of ids, the first figure of a thread's line.
@@ -153,6 +156,8 @@ REPORTS: dict[str, Callable[[], Iterator[str]]] = {
     "names of 4 kB": lambda: threads(lambda number: frames(1, number % 9), "[index][0]" * 400),
     "nothing hot": nothing_hot,
 }
+#: As servers write them.
+OF_SERVERS = tuple(REPORTS)[:8]
 OTHERS: dict[str, Callable[[], Iterator[str]]] = {
     "log lines": lambda: numbered("[2022-04-01T15:15:27,658][INFO ][o.e.c.m.MetaDataService] [n] [idx-1] created\n"),
     "a web page": lambda: numbered("<div class='a'>\n  <p>Log in, number 1.</p>\n\n</div>\n"),
@@ -218,13 +223,33 @@ def main() -> None:
         f"Parsing hot threads, processor time, median of {ROUNDS}\n"
         f"{'text':21}{'MB':>6}{'MB/s':>8}{'MB/s of a quarter':>19}{'read, MB/s':>12}{'peak':>7}{'kept':>7}\n"
     )
+    figures: dict[str, Figures] = {}
     for kinds, size in ((REPORTS, REPORT_SIZE), (OTHERS, OTHER_SIZE)):
         for name, sections in kinds.items():
-            megabytes, *speeds, peak, kept = measure(sections(), size)
+            figures[name] = measure(sections(), size)
+            megabytes, *speeds, peak, kept = figures[name]
             sys.stdout.write(
                 f"{name:21}{megabytes:6.1f}{speeds[0]:8.1f}{speeds[1]:19.1f}{speeds[2]:12.1f}{peak:6.1f}x{kept:6.1f}x\n"
             )
             sys.stdout.flush()
+    record("hot_threads", list(_rows(figures)))
+
+
+def _rows(figures: dict[str, Figures]) -> Iterator[Row]:
+    text = text_of(REPORTS[OF_SERVERS[1]](), REPORT_SIZE // 4)
+    matched = speed(match_lines, text)
+    peer = "a pattern matched against each line"
+    of_servers = [figures[name] for name in OF_SERVERS]
+    yield Row(f"parse a report of {OF_SERVERS[1]}", "MB/s", figures[OF_SERVERS[1]].speed, peer, matched)
+    slowest, read = min(each.speed for each in of_servers), min(each.read_speed for each in of_servers)
+    yield Row(
+        "parse the slowest kind of report that servers write", "MB/s", slowest, limit=Limit("at least", LEAST_SPEED)
+    )
+    yield Row("parse it and read every value", "MB/s", read, limit=Limit("at least", LEAST_READ_SPEED))
+    peak = max(figures[name].peak for name in REPORTS)
+    yield Row("memory of parsing any kind, for each byte of it", "bytes", peak, limit=Limit("at most", MOST_MEMORY))
+    slowest = min(figures[name].speed for name in OTHERS)
+    yield Row("read a text that is no report", "MB/s", slowest)
 
 
 if __name__ == "__main__":

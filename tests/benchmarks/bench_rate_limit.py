@@ -15,6 +15,8 @@ case by itself, and for a shorter time.
 400 ms (6 minutes). `--against 8b60460` measures each case with the package as it was at that commit, too (3, 6 and 9
 minutes). Starting the processes takes a tenth of that in addition. `--seconds` is the least time for a case, which
 grows so that there are enough requests, in all and of each process.
+
+Before these, ten thousand callers in made-up time, beside callers that poll; `--made-up` measures only them.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,9 +37,13 @@ from typing import TYPE_CHECKING
 from airflow_provider_mediaops.http.drivers import run
 from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for
 from airflow_provider_mediaops.http.rate_limit.stores import store_at
+from tests.benchmarks.rate_limit import many
 from tests.benchmarks.rate_limit.asking import send_nothing
 from tests.benchmarks.rate_limit.cases import (
     BY_ITSELF_RATE,
+    LEAST_SHARE,
+    LEAST_USED,
+    MOST_SHARE,
     ROOT,
     TOGETHER_SECONDS,
     Case,
@@ -47,12 +53,14 @@ from tests.benchmarks.rate_limit.cases import (
     together,
 )
 from tests.benchmarks.rate_limit.weather import WEATHERS
+from tests.benchmarks.ratios.peers import PlainLimiter
+from tests.benchmarks.results import Limit, Row, record
 from tests.redis_server import PROGRAM, running_redis
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PROCESSES = (1, 4, 16)
+PROCESSES = (1, 4, 16, 64)
 RATES = (1, 3, 5, 50)
 SECONDS = 5.0
 RESERVATIONS = 2_000
@@ -68,6 +76,17 @@ def cost_of(store: str) -> list[float]:
         start = time.perf_counter()
         run(limiter.acquire(), send_nothing, lambda wait: time.sleep(wait.seconds))
         taken.append((time.perf_counter() - start) * 1000)
+    return sorted(taken[10:])
+
+
+def cost_of_plain(path: Path) -> list[float]:
+    """Measure single reservations in a limiter as one would write it, in milliseconds."""
+    taken = []
+    with closing(PlainLimiter(path, 5)) as limiter:
+        for _ in range(RESERVATIONS):
+            start = time.perf_counter()
+            limiter.reserve("key")
+            taken.append((time.perf_counter() - start) * 1000)
     return sorted(taken[10:])
 
 
@@ -124,7 +143,7 @@ def _package_at(commit: str) -> Iterator[Path]:
 
 def measure_all(arguments: argparse.Namespace) -> bool:
     """Measure every case, print a line each, and tell whether all of them hold with the package as it is."""
-    hold = []
+    hold, ours, rows = [], [], list[Row]()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         stores = Stores(folder, arguments.stores, stack)
@@ -156,6 +175,7 @@ def measure_all(arguments: argparse.Namespace) -> bool:
         for group in together(cases, one_by_one=arguments.one_by_one):
             for case, figures in measure(group, base, on_loop=arguments.on_loop):
                 hold.append(figures.holds or case.package != "now")
+                ours += [(case, figures)] if case.package == "now" else []
                 _print(_line(case, figures))
         for kind in stores.kinds:
             cost = cost_of(stores.new(kind))
@@ -163,7 +183,44 @@ def measure_all(arguments: argparse.Namespace) -> bool:
                 f"a reservation in {kind}: median {statistics.median(cost):.3f} ms, "
                 f"99th percentile {cost[len(cost) * 99 // 100]:.3f} ms"
             )
+            plain = statistics.median(cost_of_plain(folder / "plain.db")) if kind == "sqlite" else None
+            peer = "a plain limiter in SQLite" if plain else None
+            rows.append(Row(f"a reservation in {kind}, median", "ms", statistics.median(cost), peer, plain))
+    record("rate_limit", [*_rows(ours), *rows])
     return all(hold)
+
+
+def _rows(measured: list[tuple[Case, Figures]]) -> Iterator[Row]:
+    """Yield the worst figures of each number of processes, over the rates."""
+    alike: dict[tuple[str, str, int], list[Figures]] = {}
+    for case, figures in measured:
+        alike.setdefault((case.weather, case.store, case.processes), []).append(figures)
+    for (weather, store, processes), found in sorted(alike.items()):
+        name = f"{processes} {'processes' if processes > 1 else 'process'}, {store}, {weather}"
+        used, least = min(each.used for each in found), min(each.least for each in found)
+        yield Row(f"{name}: rate used", "%", 100 * used, limit=Limit("at least", 100 * LEAST_USED))
+        yield Row(f"{name}: refused", "requests", sum(each.refused for each in found), limit=Limit("at most", 0))
+        if processes > 1:
+            most = max(each.most for each in found)
+            yield Row(f"{name}: least share", "%", 100 * least, limit=Limit("at least", 100 * LEAST_SHARE))
+            yield Row(f"{name}: largest share", "%", 100 * most, limit=Limit("at most", 100 * MOST_SHARE))
+
+
+def measure_made_up() -> None:
+    """Measure ten thousand callers in made-up time."""
+    (used, refused, least, most, asked), polling = many.ours(), many.polling()
+    peer = "callers that poll a log"
+    record(
+        "rate_limit_made_up",
+        [
+            Row("rate used", "%", 100 * used, peer, 100 * polling.used, Limit("at least", 100 * LEAST_USED)),
+            Row("refused", "requests", refused, peer, polling.refused, Limit("at most", 0)),
+            Row("least share", "%", 100 * least, peer, 100 * polling.least, Limit("at least", 100 * LEAST_SHARE)),
+            Row("largest share", "%", 100 * most, peer, 100 * polling.most, Limit("at most", 100 * MOST_SHARE)),
+            Row("requests to the store, for each to the service", "", asked, peer, polling.asked),
+            Row("requests to the store a second", "", asked * used * many.RATE, peer, polling.asked * many.RATE),
+        ],
+    )
 
 
 def _print(line: str) -> None:
@@ -182,7 +239,10 @@ def main() -> int:
     parser.add_argument("--against", metavar="COMMIT", help="measure the package of a commit, too")
     parser.add_argument("--on-loop", action="store_true", help="ask from event loops, as a triggerer does")
     parser.add_argument("--one-by-one", action="store_true", help="measure each case by itself")
-    return os.EX_OK if measure_all(parser.parse_args()) else os.EX_SOFTWARE
+    parser.add_argument("--made-up", action="store_true", help="only the callers in made-up time")
+    arguments = parser.parse_args()
+    measure_made_up()
+    return os.EX_OK if arguments.made_up or measure_all(arguments) else os.EX_SOFTWARE
 
 
 if __name__ == "__main__":

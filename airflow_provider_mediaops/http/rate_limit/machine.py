@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from functools import cache
 from pathlib import Path
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -47,9 +48,15 @@ def clock() -> float:
 def boot_id() -> str:
     """Return the name of this boot of the machine; empty if the operating system has none."""
     try:
-        return _BOOT_ID.read_text(encoding="ascii").strip()
+        return _read_boot_id()
     except (OSError, ValueError):
         return ""
+
+
+@cache
+def _read_boot_id() -> str:
+    # A process lives within one boot. To open a file of the kernel takes longer than a transaction of SQLite.
+    return _BOOT_ID.read_text(encoding="ascii").strip()
 
 
 def network_file_system(path: Path, mounts: str | None = None) -> str | None:

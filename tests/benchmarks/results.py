@@ -1,0 +1,195 @@
+"""
+The results of benchmarks: rows beside their peers and limits, and the page that shows them.
+
+With ``WRITE_RESULTS=1``, as ``make benchmarks`` sets it, each benchmark writes its rows to a file of its own in
+``recorded``, with the machine, the versions and the date. ``python -m tests.benchmarks.results`` writes the tables of
+docs/performance.md from these files, so each benchmark can be repeated by itself.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import sys
+from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+ROOT = Path(__file__).parents[2]
+RECORDED = Path(__file__).with_name("recorded")
+PAGE = ROOT / "docs" / "performance.md"
+#: A cell that has nothing to say.
+NOTHING = "–"  # noqa: RUF001 - a dash
+_TABLE = re.compile(r"(?P<head><!-- benchmarks: (?P<name>[a-z_]+) -->\n\n)(?:\|.*\n)*", re.MULTILINE)
+# What else the machine did, before the benchmark began to load it itself.
+_LOAD_BEFORE = os.getloadavg()[0]
+
+
+@dataclass(frozen=True)
+class Limit:
+    """
+    A bound that a figure has to keep.
+
+    :param bound: whether it is the most or the least.
+    :param value: the bound.
+    :param of: whether it holds for our figure or for its ratio to the peer's.
+    """
+
+    bound: Literal["at most", "at least"]
+    value: float
+    of: Literal["ours", "ratio"] = "ours"
+
+
+@dataclass(frozen=True)
+class Row:
+    """
+    A figure beside its peer and its limit.
+
+    :param what: what was measured.
+    :param unit: the unit of the figures.
+    :param ours: our figure.
+    :param peer: what it is compared with, if there is a peer.
+    :param peers: the peer's figure.
+    :param limit: the bound, if one was set.
+    """
+
+    what: str
+    unit: str
+    ours: float
+    peer: str | None = None
+    peers: float | None = None
+    limit: Limit | None = None
+
+    @property
+    def ratio(self) -> float | None:
+        """Our figure divided by the peer's."""
+        return self.ours / self.peers if self.peers else None
+
+    @property
+    def holds(self) -> bool | None:
+        """Whether the limit is kept; None if there is none."""
+        if self.limit is None:
+            return None
+        figure = self.ratio if self.limit.of == "ratio" else self.ours
+        if figure is None:
+            raise ValueError(f"{self.what!r} has a limit for a ratio, and no peer.")
+        return figure <= self.limit.value if self.limit.bound == "at most" else figure >= self.limit.value
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Row:
+        """Return the row of its plain values."""
+        return cls(**{**values, "limit": Limit(**values["limit"]) if values["limit"] else None})
+
+
+def record(name: str, rows: Sequence[Row]) -> None:
+    """
+    Print a benchmark's rows; if that is asked for, write them to its file.
+
+    :param name: the benchmark.
+    :param rows: its rows.
+    """
+    sys.stdout.write(f"\n{_table(_HEAD, map(_cells, rows))}")
+    sys.stdout.flush()
+    if os.environ.get("WRITE_RESULTS") != "1":
+        return
+    RECORDED.mkdir(exist_ok=True)
+    run = {"date": datetime.now(timezone.utc).date().isoformat(), "load_before": round(_LOAD_BEFORE, 1)}
+    values = {**run, "machine": machine(), "versions": versions(), "rows": [asdict(row) for row in rows]}
+    text = json.dumps(values, indent=2, ensure_ascii=False)
+    (RECORDED / f"{name}.json").write_text(f"{text}\n", encoding="utf-8")
+
+
+def machine() -> str:
+    """Describe this machine."""
+    cpu = re.search(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE)
+    gigabytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    name = cpu[1] if cpu else platform.machine()
+    return f"{os.cpu_count()} cores of {name}, {gigabytes:.0f} GiB, Linux {platform.release().partition('-')[0]}"
+
+
+def versions() -> str:
+    """Name the versions that were measured."""
+    packages = {"Airflow": "apache-airflow-core", "this provider": "airflow-provider-mediaops"}
+    return ", ".join(
+        [f"Python {platform.python_version()}", *(f"{name} {version(of)}" for name, of in packages.items())]
+    )
+
+
+def with_tables(page: str, results: Path = RECORDED) -> str:
+    """
+    Fill the tables of the page.
+
+    :param page: the page, with a comment such as `<!-- benchmarks: export -->` before each table.
+    :param results: the folder of the results.
+    :returns: the page with the tables of the results.
+    """
+    runs = {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in sorted(results.glob("*.json"))}
+
+    def made(name: str) -> str:
+        if name == "machine":
+            return _table(["benchmark", "date", "load before", "machine", "versions"], _about(runs))
+        if name not in runs:
+            return _table(["not measured yet"], [])
+        return _table(_HEAD, (_cells(Row.from_dict(row)) for row in runs[name]["rows"]))
+
+    return _TABLE.sub(lambda found: found["head"] + made(found["name"]), page)
+
+
+_HEAD = ["measured", "this provider", "beside", "its figure", "ratio", "limit"]
+
+
+def _about(runs: dict[str, dict[str, Any]]) -> Iterable[list[str]]:
+    for name, run in runs.items():
+        yield [f"`{name}`", run["date"], f"{run['load_before']:.1f}", run["machine"], run["versions"]]
+
+
+def _cells(row: Row) -> list[str]:
+    peers = NOTHING if row.peers is None else _with_unit(row.peers, row.unit)
+    return [row.what, _with_unit(row.ours, row.unit), row.peer or NOTHING, peers, _ratio(row), _limit(row)]
+
+
+def _ratio(row: Row) -> str:
+    if row.ratio is None:
+        return NOTHING
+    return f"1/{_digits(1 / row.ratio)}" if 0 < row.ratio < 0.1 else f"{_digits(row.ratio)}x"
+
+
+def _limit(row: Row) -> str:
+    if row.limit is None:
+        return NOTHING
+    value = f"{row.limit.value:g}x" if row.limit.of == "ratio" else _with_unit(row.limit.value, row.unit)
+    return f"{row.limit.bound} {value}: {'holds' if row.holds else '**missed**'}"
+
+
+def _with_unit(figure: float, unit: str) -> str:
+    return f"{_digits(figure)} {unit}".rstrip()
+
+
+def _digits(figure: float) -> str:
+    """Write a figure with three digits that count."""
+    for least, places in ((100, 0), (10, 1), (1, 2)):
+        if abs(figure) >= least:
+            text = f"{figure:,.{places}f}"
+            return text.rstrip("0").rstrip(".") if "." in text else text
+    return f"{figure:.3f}".rstrip("0").rstrip(".")
+
+
+def _table(header: list[str], rows: Iterable[list[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def main() -> None:
+    """Write the tables of the page."""
+    PAGE.write_text(with_tables(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
