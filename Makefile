@@ -72,12 +72,12 @@ docs: .venv/ready
 links: .venv/ready
 	@.venv/bin/python -m sphinx -q -b linkcheck docs docs/_build/links
 
-# These start no server but those of the checkout (and Redis, where it is installed). Some tests wait, so three processes
-# keep two cores busy; those of the faults wait more.
+# These start no server but those of the checkout (and Redis, where it is installed). Many tests wait, so it takes five
+# processes to keep two cores busy; three do beside another suite, and for what is long.
 unit: .venv/ready
 	@echo "== Unit and contract tests on the newest Airflow"
 	@$(if $(REQUIRE),scripts/install-system-packages)
-	@.venv/bin/$(PYTEST) -n 3 --dist worksteal -m "not long" tests/unit tests/contract
+	@.venv/bin/$(PYTEST) -n 5 --dist worksteal -m "not long" tests/unit tests/contract
 
 # The long unit tests are about no Airflow. What hypothesis makes up is fewer: the newest Airflow has had it all.
 floor: .venv-floor/ready
