@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from abc import abstractmethod
 from contextlib import asynccontextmanager, contextmanager
-from inspect import signature
+from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 # A DAG file is parsed without it, and the event loop does not wait for its import.
 _RUN_TIME_MODULES = ("airflow_provider_mediaops.triggers.waits",)
+_NAMED = {Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY}
 
 
 @contextmanager
@@ -65,8 +66,7 @@ class TaskTrigger(BaseTrigger):
 
         A trigger keeps each argument of its constructor in an attribute of the same name.
         """
-        _self, *names = signature(type(self).__init__).parameters
-        arguments = {name: getattr(self, name) for name in names}
+        arguments = {name: getattr(self, name) for name in _argument_names(type(self))}
         return f"{type(self).__module__}.{type(self).__qualname__}", arguments
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
@@ -175,3 +175,15 @@ class WatchTrigger(TaskTrigger):
 
         async with await in_thread(self._make_hook) as hook:
             yield HookReadings(hook, watch)
+
+
+def _argument_names(trigger: type[TaskTrigger]) -> list[str]:
+    """Return the names of a constructor's arguments, with those of its base class where it passes ``**kwargs`` on."""
+    names: list[str] = []
+    for kind in trigger.__mro__:
+        if "__init__" in vars(kind):
+            _self, *parameters = signature(vars(kind)["__init__"]).parameters.values()
+            names += [one.name for one in parameters if one.kind in _NAMED and one.name not in names]
+            if all(one.kind is not Parameter.VAR_KEYWORD for one in parameters):
+                break
+    return names
