@@ -127,11 +127,13 @@ class WorldServer(Loopback):
     def _talk(self, peer: Peer) -> None:
         while request := peer.request():
             path = request.split()[1].decode()
+            # The replies leave in the order in which they are numbered: a right one that comes after a wrong one is
+            # another world.
             with self._lock:
                 number = next(self._numbers)
                 self.asked.append(path)
-            right = number < self._world.begins_with or (self.mends_with is not None and number >= self.mends_with)
-            peer.send(http(right_answer(path, request) if right else self._world.answer(path)))
+                right = number < self._world.begins_with or (self.mends_with is not None and number >= self.mends_with)
+                peer.send(http(right_answer(path, request) if right else self._world.answer(path)))
 
 
 def right_answer(path: str, request: bytes) -> Response:
