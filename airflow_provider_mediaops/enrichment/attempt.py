@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 _STORE_COMMIT_SECONDS = 1.0
 # The quota is asked for if at least so many rows are left. A mapped task of few rows would spend half of it on that.
 _MIN_ROWS_FOR_USAGE = 100
+# Most rows of a list need no request if an earlier dataset has them. The fewer are read at a time, the more often the
+# event loop waits for the thread that reads.
+_ROWS_AHEAD = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +213,7 @@ class Attempt:
         progress = self._checkpoint.progress
         left = self._enrichment.max_failures - progress.counts["failed"] - progress.refresh_failed
         verify, spending = self._enrichment.bulk_verify, self._spending.spending
-        return BatchOptions(bulk_verify=verify, max_failures=left, spending=spending)
+        return BatchOptions(ahead=_ROWS_AHEAD, bulk_verify=verify, max_failures=left, spending=spending)
 
     def rows(self) -> Iterator[IsbnRow]:
         """
