@@ -160,7 +160,9 @@ def latencies(seconds: float) -> None:
         isbns = sample_isbns(max(10, int(seconds * LOOP_RATE)))
         with book_server(latency, most_a_second=LOOP_RATE) as server:
             measure(server.base, LOOP_RATE, isbns)
-            ours = _reached(server.seen()["times"])
+            seen = server.seen()
+            ours = _reached(seen["times"])
+        rows.append(_refused(f"refused, a reply takes {latency:g} s", seen["refused"]))
         # A loop does no more than this in the time.
         isbns = isbns[: max(5, int(seconds / (latency + 1 / LOOP_RATE)))]
         with book_server(latency, most_a_second=LOOP_RATE) as server:
@@ -170,6 +172,10 @@ def latencies(seconds: float) -> None:
         what = f"books a second at a rate of {LOOP_RATE}, a reply takes {latency:g} s"
         rows.append(Row(what, "", ours, "a loop that sleeps", peers, limit))
     results.record("enrichment_latency", rows)
+
+
+def _refused(what: str, requests: int) -> Row:
+    return Row(what, "requests", requests, limit=Limit("at most", 0))
 
 
 def _reached(times: Sequence[float]) -> float:
@@ -188,6 +194,7 @@ def paces(seconds: float) -> str:
         reached = _reached(seen["times"])
         what = f"rate used, {rate} a second, a reply takes {latency:g} s"
         found.append(Row(what, "%", 100 * reached / rate, limit=Limit("at least", 100 * LEAST_USED)))
+        found.append(_refused(f"refused, {rate} a second, a reply takes {latency:g} s", seen["refused"]))
         good = reached >= LEAST_USED * rate and not seen["refused"]
         lines.append(
             f"{rate:6}{latency:9.2f}{reached:9.2f}{reached / rate:8.1%}{seen['most']:11}{seen['refused']:9}"

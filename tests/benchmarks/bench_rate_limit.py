@@ -192,11 +192,12 @@ def measure_all(arguments: argparse.Namespace) -> bool:
 
 def _rows(measured: list[tuple[Case, Figures]]) -> Iterator[Row]:
     """Yield the worst figures of each number of processes, over the rates."""
+    rates = ", ".join(map(str, sorted({case.rate for case, _ in measured})))
     alike: dict[tuple[str, str, int], list[Figures]] = {}
     for case, figures in measured:
         alike.setdefault((case.weather, case.store, case.processes), []).append(figures)
     for (weather, store, processes), found in sorted(alike.items()):
-        name = f"{processes} {'processes' if processes > 1 else 'process'}, {store}, {weather}"
+        name = f"{processes} {'processes' if processes > 1 else 'process'}, {store}, {weather}, {rates} a second"
         used, least = min(each.used for each in found), min(each.least for each in found)
         yield Row(f"{name}: rate used", "%", 100 * used, limit=Limit("at least", 100 * LEAST_USED))
         yield Row(f"{name}: refused", "requests", sum(each.refused for each in found), limit=Limit("at most", 0))
