@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_provider_mediaops import hooks
 from airflow_provider_mediaops.books.batch import runner
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator
 
     import pytest
+    from airflow.sdk import BaseOperator
 
     from airflow_provider_mediaops.books.batch.options import BatchOptions
     from airflow_provider_mediaops.books.batch.rows import IsbnRow
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.books.batch.seen import ResumePoint
     from airflow_provider_mediaops.http.client import Client
     from airflow_provider_mediaops.http.exchange import Conversation, Request, Response, Wait
+
+T = TypeVar("T", bound="BaseOperator")
 
 _STEP_SECONDS = 0.1
 _SYNCS = ("fsync", "fdatasync")
@@ -120,6 +123,19 @@ class Attempt(Paced):
     def succeeded(self) -> bool:
         """Whether it came to its end."""
         return self.ended and self.outcome is None and not self.is_dead
+
+
+def rendered(task: T, **fields: Any) -> T:
+    """
+    Return a task as one of its tries has it: Airflow parses a task once, then copies it and renders its fields.
+
+    :param task: the task as it was parsed.
+    :param fields: the values of its templates.
+    """
+    copy = task.prepare_for_execution()
+    for name, value in fields.items():
+        setattr(copy, name, value)
+    return copy
 
 
 def take_turn() -> str:
