@@ -21,6 +21,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import asgiref.sync
+
 from airflow_provider_mediaops import hooks
 from airflow_provider_mediaops.books.batch import runner
 from airflow_provider_mediaops.enrichment.attempt import Attempt as EnrichmentAttempt
@@ -120,6 +122,19 @@ class Attempt(Paced):
             self.result = self._act()
 
     @property
+    def was_cancelled(self) -> bool:
+        """Whether it was told to end, and had the time to let go of what it holds."""
+        return False
+
+    @property
+    def holds_nothing(self) -> bool:
+        """Whether it waits, and holds neither a destination nor a lease meanwhile."""
+        return False
+
+    def before_wait(self, seconds: float) -> None:
+        """Note that its event loop is about to wait."""
+
+    @property
     def succeeded(self) -> bool:
         """Whether it came to its end."""
         return self.ended and self.outcome is None and not self.is_dead
@@ -209,11 +224,36 @@ def use_made_up_services(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ServiceHook, "service", property(lambda _: Service(current_attempt().client, TransportSettings())))
     patch.setattr(ServiceHook, "_session", lambda _: SimpleNamespace(send=current_attempt().send))
     patch.setattr(ServiceHook, "_sleep", lambda _, wait: current_attempt().clock.sleep(wait))
+    patch.setattr(ServiceHook, "aservice", _aservice)
+    patch.setattr(ServiceHook, "_asession", _asession)
     patch.setattr(BookDatabaseHook, "lookup_batch", _batch_in_made_up_time)
     patch.setattr(hooks.books, "in_thread", asyncio.to_thread)
+    patch.setattr(asgiref.sync, "sync_to_async", _at_once)
 
 
-class _Loop(VirtualTimeLoop):
+async def _aservice(hook: ServiceHook) -> Service:
+    return hook.service
+
+
+async def _asession(_: ServiceHook) -> Any:
+    return SimpleNamespace(send=_asend)
+
+
+async def _asend(request: Request) -> Response:
+    await asyncio.sleep(_STEP_SECONDS)
+    return current_attempt().send(request)
+
+
+def _at_once(action: Callable[[], Any], **_: Any) -> Callable[[], Coroutine[Any, Any, Any]]:
+    """Take the place of a function that runs actions in threads: attempts have one thread each."""
+
+    async def act() -> Any:
+        return action()
+
+    return act
+
+
+class AttemptLoop(VirtualTimeLoop):
     """An event loop in the time of the current attempt."""
 
     @property
@@ -223,6 +263,7 @@ class _Loop(VirtualTimeLoop):
     @now.setter
     def now(self, seconds: float) -> None:
         clock = current_attempt().clock
+        current_attempt().before_wait(seconds - clock.now)
         # So many seconds since 1970 are rounded, which must not keep the time from coming.
         clock.now = math.nextafter(max(seconds, clock.now), math.inf)
 
@@ -237,17 +278,13 @@ def _batch_in_made_up_time(
 ) -> Generator[BatchUpdate, None, None]:
     """Look up a list on an event loop in this thread."""
 
-    async def send(request: Request) -> Response:
-        await asyncio.sleep(_STEP_SECONDS)
-        return current_attempt().send(request)
-
     async def sleep(wait: Wait) -> None:
         await asyncio.sleep(wait.seconds)
 
     def run(conversation: Conversation[Any]) -> Coroutine[Any, Any, Any]:
-        return arun(conversation, send, sleep, in_thread=asyncio.to_thread)
+        return arun(conversation, _asend, sleep, in_thread=asyncio.to_thread)
 
-    loop = _Loop()
+    loop = AttemptLoop()
     batch = hook._batch(hook.service.client, rows, run, options, resume, bulk=bulk)  # noqa: SLF001
     try:
         while (update := loop.run_until_complete(anext(batch, None))) is not None:

@@ -7,32 +7,29 @@ import io
 import itertools
 import json
 from dataclasses import dataclass
-from functools import cache, partial
-from types import SimpleNamespace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
-from hypothesis.stateful import initialize, precondition, rule
+from hypothesis.stateful import initialize, rule
 
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.retry import RetryPolicy
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator
 from airflow_provider_mediaops.video.api import VIDEO_RULES
-from tests.models.attempts import Attempt, current_attempt, rendered
+from tests.models.attempts import current_attempt, rendered
+from tests.models.dataset_machine import RUNS, STEPS, DatasetMachine, DatasetTask
 from tests.models.listing_service import ODDITIES, REFUSALS, ListingService, fault_of, record_of
-from tests.models.machine import TaskMachine
 from tests.models.places import DiskPlace, StorePlace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from airflow_provider_mediaops.http.exchange import Request, Response
+    from tests.models.attempts import Attempt
     from tests.models.places import ModelPlace
 
-_RUNS = ("today", "tomorrow")
 _NUMBERS = st.integers(0, 9)
-#: The steps of an attempt before something else happens.
-_STEPS = st.integers(0, 60)
 
 
 @cache
@@ -43,34 +40,19 @@ def _parsed_task() -> ExportSubscriptionsOperator:
 
 
 @dataclass
-class ExportTask:
+class ExportTask(DatasetTask):
     """
     A task, as Airflow and the model know it.
 
-    :param run: its run.
-    :param clears: how often it was cleared.
     :param since: the number of the snapshot of the service that its dataset may begin with; None before its first try.
-    :param latest: its latest attempt.
-    :param has_succeeded: whether Airflow knows that its latest attempt has succeeded.
     :param is_quiet: whether nothing but deaths has disturbed it since.
-    :param interruptions: how many of its attempts have ended otherwise than by success since.
     """
 
-    run: str
-    clears: int = 0
     since: int | None = None
-    latest: Attempt | None = None
-    has_succeeded: bool = False
     is_quiet: bool = True
-    interruptions: int = 0
-
-    def context(self) -> Any:
-        """Return what Airflow gives the task."""
-        fields = {"dag_id": "dag", "run_id": self.run, "task_id": "export", "map_index": -1}
-        return {"ti": SimpleNamespace(**fields, max_tries=2 + self.clears)}
 
 
-class ExportMachine(TaskMachine):
+class ExportMachine(DatasetMachine):
     """
     Two runs export the same listing to one destination.
 
@@ -85,16 +67,16 @@ class ExportMachine(TaskMachine):
     - In the end the destination and its receipt are left, and nothing else.
     """
 
-    #: The only place of all examples, if a test wants one.
-    only: type[ModelPlace] | None = None
+    tasks: dict[str, ExportTask]
+    published: list[tuple[Attempt, list[tuple[int, int]]]]
 
     @initialize(
         place=st.sampled_from([DiskPlace, StorePlace]),
         suffix=st.sampled_from(["jsonl", "csv"]),
         numbers=st.sets(_NUMBERS, max_size=7),
         page_size=st.integers(1, 3),
-        run=st.sampled_from(_RUNS),
-        steps=_STEPS,
+        run=st.sampled_from(RUNS),
+        steps=STEPS,
     )
     def begin(
         self, *, place: type[ModelPlace], suffix: str, numbers: set[int], page_size: int, run: str, steps: int
@@ -103,43 +85,29 @@ class ExportMachine(TaskMachine):
         self.place = (self.only or place)(self.clock)
         self.place.on_file, self.place.on_lease = self.on_file, self.on_begin
         self.service = ListingService(page_size, dict.fromkeys(numbers, 0))
-        self.tasks = {run: ExportTask(run) for run in _RUNS}
+        self.tasks = {run: ExportTask(run) for run in RUNS}
         self.client = Client(("https://video.example",), VIDEO_RULES, retry=RetryPolicy(max_attempts=2))
-        #: The attempt and the records of what appeared at the destination, in order.
-        self.published: list[tuple[Attempt, list[tuple[int, int]]]] = []
+        self.published = []
         #: When each attempt has begun to write, by the number of the event, and when it has published.
         self.begun: dict[Attempt, int] = {}
         self.published_at: dict[Attempt, int] = {}
         self.events = itertools.count()
         self.start(run, steps)
 
-    @precondition(lambda self: self.has_room)
-    @rule(run=st.sampled_from(_RUNS), steps=_STEPS)
-    def start(self, run: str, steps: int) -> None:
-        task = self.tasks[run]
-        if not task.has_succeeded:
-            self.let(self._start(task), steps)
-
-    def _start(self, task: ExportTask) -> Attempt:
+    def on_start(self, attempt: Attempt) -> None:
+        task = self.tasks[attempt.task]
         if task.since is None:
             task.since = self.service.now
-        attempt = self.launch(
-            Attempt(self.clock, task.run, self.client, self._send, partial(self._export, task.context()))
-        )
-        task.latest = attempt
         if self.service.faults:
             self.disturbed.add(attempt)
             task.is_quiet = False
         for other in self.tasks.values():
             # What another run has committed is removed; two attempts of one run both ask.
             other.is_quiet &= other is task and len(self.running) == 1
-        return attempt
 
-    def _export(self, context: Any) -> dict[str, Any]:
+    def operator(self) -> ExportSubscriptionsOperator:
         destination = f"{self.place.folder}/{self.name}"
-        task = rendered(_parsed_task(), destination=destination, page_size=self.service.page_size)
-        summary: dict[str, Any] = task.execute(context)
-        return summary
+        return rendered(_parsed_task(), destination=destination, page_size=self.service.page_size)
 
     @rule(number=_NUMBERS)
     def change_a_record(self, number: int) -> None:
@@ -157,16 +125,12 @@ class ExportMachine(TaskMachine):
         self.disturbed |= set(self.running)
         self._disquiet()
 
-    @rule(run=st.sampled_from(_RUNS))
-    def clear(self, run: str) -> None:
+    def on_clear(self, run: str, *, had_succeeded: bool) -> None:
         task = self.tasks[run]
-        task.clears += 1
         # An attempt that died while it published may have: then the cleared task lists anew.
-        task.is_quiet = False
-        if task.has_succeeded:
-            self.outdate(run)
-            task.has_succeeded, task.since = False, self.service.now
-            task.is_quiet, task.interruptions = True, 0
+        task.is_quiet = had_succeeded
+        if had_succeeded:
+            task.since = self.service.now
             for tasks in (self.service.cut_short, self.service.shuffled):
                 tasks.discard(run)
             self.service.served.pop(run, None)
@@ -194,7 +158,7 @@ class ExportMachine(TaskMachine):
         """Note that the current attempt has begun to write."""
         self.begun[current_attempt()] = next(self.events)
 
-    def _send(self, request: Request) -> Response:
+    def send(self, request: Request) -> Response:
         if isinstance(self.place, DiskPlace) and current_attempt() not in self.begun:
             self.on_begin()
         return self.service.send(request)
@@ -210,39 +174,18 @@ class ExportMachine(TaskMachine):
             in_order=run not in self.service.shuffled,
         )
 
-    def on_end(self, attempt: Attempt) -> None:
-        task = self.tasks[attempt.task]
-        if attempt.succeeded:
-            self._check_success(task, attempt)
-            task.has_succeeded |= task.latest is attempt
-        else:
-            task.interruptions += 1
-
-    def _check_success(self, task: ExportTask, attempt: Attempt) -> None:
-        own = [records for writer, records in self.published if writer is attempt]
-        published = own or [records for _, records in self.published]
-        assert published, "nothing is published"
-        records, summary = published[-1], attempt.result
+    def check_summary(self, attempt: Attempt, summary: Mapping[str, Any]) -> None:
+        records = self.published_by(attempt)
         assert summary["rows"] == len(records), "other figures than those of the dataset"
-        fault = self._fault_of(task.run, records)
+        fault = self._fault_of(attempt.task, records)
         assert not fault or attempt in self.outdated, fault
+        task = self.tasks[attempt.task]
         if task.is_quiet:
             least = max(1, -(-len(self.service.records) // self.service.page_size))
             assert self.service.served[task.run] <= least + task.interruptions, "asked again for what was saved"
 
-    def check_last(self) -> None:
+    def mend_the_service(self) -> None:
         self.service.faults = []
-        # Either run has to get past what is left; after one that has succeeded, no history differs from another.
-        run = _RUNS[len(self.published) % len(_RUNS)]
-        self.clear(run)
-        attempt = self._start(self.tasks[run])
-        attempt.finish()
-        self._take_away(attempt)
-        assert attempt.succeeded, repr(attempt.outcome)
-        assert self.place.names() == sorted([self.name, f".{self.name}.checkpoint"]), "something is left behind"
-
-    def close(self) -> None:
-        self.place.close()
 
 
 def records_in(name: str, content: bytes) -> list[tuple[int, int]]:
