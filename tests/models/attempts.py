@@ -32,6 +32,7 @@ from airflow_provider_mediaops.http.clock import Clock
 from airflow_provider_mediaops.http.drivers import arun
 from airflow_provider_mediaops.http.transport_settings import TransportSettings
 from airflow_provider_mediaops.storage.dataset import Dataset
+from airflow_provider_mediaops.triggers import dataset
 from tests.unit.paced import Paced
 from tests.unit.storage.dying import OPEN_FILES, PATHS, DeathError
 from tests.unit.storage.places import START
@@ -131,8 +132,9 @@ class Attempt(Paced):
         """Whether it waits, and holds neither a destination nor a lease meanwhile."""
         return False
 
-    def before_wait(self, seconds: float) -> None:
-        """Note that its event loop is about to wait."""
+    def may_wait(self, _seconds: float) -> bool:
+        """Return whether its event loop may wait so long now."""
+        return True
 
     @property
     def succeeded(self) -> bool:
@@ -229,6 +231,8 @@ def use_made_up_services(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(BookDatabaseHook, "lookup_batch", _batch_in_made_up_time)
     patch.setattr(hooks.books, "in_thread", asyncio.to_thread)
     patch.setattr(asgiref.sync, "sync_to_async", _at_once)
+    # Each try of a trigger to get at its destination takes steps, of which nothing new is learnt.
+    patch.setattr(dataset, "_RETRY_SECONDS", 60.0)
 
 
 async def _aservice(hook: ServiceHook) -> Service:
@@ -263,7 +267,8 @@ class AttemptLoop(VirtualTimeLoop):
     @now.setter
     def now(self, seconds: float) -> None:
         clock = current_attempt().clock
-        current_attempt().before_wait(seconds - clock.now)
+        if not current_attempt().may_wait(seconds - clock.now):
+            return
         # So many seconds since 1970 are rounded, which must not keep the time from coming.
         clock.now = math.nextafter(max(seconds, clock.now), math.inf)
 

@@ -143,7 +143,7 @@ class EnrichmentMachine(DatasetMachine):
         self.tasks = {run: EnrichmentTask(run) for run in RUNS}
         self.client = Client(("https://books.example",), BOOK_RULES, retry=RetryPolicy(max_attempts=2))
         self.published = []
-        self.start(run, steps)
+        self.start_first(run, steps)
 
     def on_start(self, attempt: Attempt) -> None:
         task = self.tasks[attempt.task]

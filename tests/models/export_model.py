@@ -92,14 +92,14 @@ class ExportMachine(DatasetMachine):
         self.begun: dict[Attempt, int] = {}
         self.published_at: dict[Attempt, int] = {}
         self.events = itertools.count()
-        self.start(run, steps)
+        self.start_first(run, steps)
 
     def on_start(self, attempt: Attempt) -> None:
         task = self.tasks[attempt.task]
         if task.since is None:
             task.since = self.service.now
         if self.service.faults:
-            self.disturbed.add(attempt)
+            self.on_broken_service({attempt})
             task.is_quiet = False
         for other in self.tasks.values():
             # What another run has committed is removed; two attempts of one run both ask.
@@ -122,8 +122,12 @@ class ExportMachine(DatasetMachine):
     @rule(wrong=st.sampled_from([*REFUSALS, *ODDITIES]), times=st.integers(1, 4))
     def break_the_service(self, wrong: str, times: int) -> None:
         self.service.faults = [wrong] * times
-        self.disturbed |= set(self.running)
+        self.on_broken_service(set(self.running))
         self._disquiet()
+
+    def on_broken_service(self, attempts: set[Attempt]) -> None:
+        """Note that the service may fail attempts."""
+        self.disturbed |= attempts
 
     def on_clear(self, run: str, *, had_succeeded: bool) -> None:
         task = self.tasks[run]
@@ -144,7 +148,7 @@ class ExportMachine(DatasetMachine):
 
     def on_file(self, name: str, content: bytes) -> None:
         records, attempt = records_in(name, content), current_attempt()
-        faults = {run: self._fault_of(run, records) for run in self.tasks}
+        faults = {run: self._fault_of(run, records, attempt) for run in self.tasks}
         if "" not in faults.values():
             self.wrong.append(f"no dataset of any run: {faults}")
         begun = self.begun.get(attempt)
@@ -163,21 +167,24 @@ class ExportMachine(DatasetMachine):
             self.on_begin()
         return self.service.send(request)
 
-    def _fault_of(self, run: str, records: list[tuple[int, int]]) -> str:
+    def _fault_of(self, run: str, records: list[tuple[int, int]], attempt: Attempt) -> str:
         since, until = self.tasks[run].since, self.service.listed_at.get(run)
+        is_outdated = attempt in self.outdated and attempt.task == run
+        if is_outdated:
+            since = 0
         if since is None or until is None or until < since:
             return "not listed"
         return fault_of(
             records,
             self.service.snapshots[since : until + 1],
-            complete=run not in self.service.cut_short,
-            in_order=run not in self.service.shuffled,
+            complete=not is_outdated and run not in self.service.cut_short,
+            in_order=not is_outdated and run not in self.service.shuffled,
         )
 
     def check_summary(self, attempt: Attempt, summary: Mapping[str, Any]) -> None:
         records = self.published_by(attempt)
         assert summary["rows"] == len(records), "other figures than those of the dataset"
-        fault = self._fault_of(attempt.task, records)
+        fault = self._fault_of(attempt.task, records, attempt)
         assert not fault or attempt in self.outdated, fault
         task = self.tasks[attempt.task]
         if task.is_quiet:
