@@ -103,15 +103,14 @@ class DatasetMachine(TaskMachine):
     def clear(self, run: str) -> None:
         task = self.tasks[run]
         task.clears += 1
-        had_succeeded = task.has_succeeded
-        if had_succeeded:
-            self.outdate(run)
-            task.has_succeeded, task.interruptions = False, 0
+        had_succeeded, task.has_succeeded = task.has_succeeded, False
         self.on_clear(run, had_succeeded=had_succeeded)
 
-    @abstractmethod
     def on_clear(self, run: str, *, had_succeeded: bool) -> None:
         """Note that a task was cleared."""
+        if had_succeeded:
+            self.outdate(run)
+            self.tasks[run].interruptions = 0
 
     def on_end(self, attempt: Attempt) -> None:
         task = self.tasks[attempt.task]

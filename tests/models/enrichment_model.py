@@ -184,6 +184,7 @@ class EnrichmentMachine(DatasetMachine):
         self.disturbed |= set(self.running)
 
     def on_clear(self, run: str, *, had_succeeded: bool) -> None:
+        super().on_clear(run, had_succeeded=had_succeeded)
         task = self.tasks[run]
         # An attempt that died while it published may have: then the cleared task begins anew.
         task.is_alone = had_succeeded and not self.running

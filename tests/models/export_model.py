@@ -130,6 +130,7 @@ class ExportMachine(DatasetMachine):
         self.disturbed |= attempts
 
     def on_clear(self, run: str, *, had_succeeded: bool) -> None:
+        super().on_clear(run, had_succeeded=had_succeeded)
         task = self.tasks[run]
         # An attempt that died while it published may have: then the cleared task lists anew.
         task.is_quiet = had_succeeded
