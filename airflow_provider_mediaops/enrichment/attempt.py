@@ -7,11 +7,12 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.exceptions import DestinationInUseError, InvalidArgumentError, MediaOpsError
 from airflow_provider_mediaops.json_text import text_of
-from airflow_provider_mediaops.storage.files import beside, is_local, path_of, write_whole
+from airflow_provider_mediaops.storage.files import beside, is_local, lasting, parts_of, path_of, write_whole
 from airflow_provider_mediaops.storage.formats import json_lines
 from airflow_provider_mediaops.storage.ownership import DatasetWork
 
@@ -362,6 +363,20 @@ def list_beside(destination: str | ObjectStoragePath) -> ObjectStoragePath:
     """
     path = path_of(destination)
     return path.parent / beside(path.name, "isbns.jsonl")
+
+
+def drop_list(destination: str | ObjectStoragePath) -> None:
+    """
+    Remove the file that holds a list for the triggerer, and what is left of those whose writers died.
+
+    :param destination: the dataset.
+    :raises OSError: if it cannot be removed.
+    """
+    path = list_beside(destination)
+    path.unlink(missing_ok=True)
+    if is_local(path) and path.parent.is_dir():
+        for part in parts_of(Path(lasting(path))):
+            part.unlink(missing_ok=True)
 
 
 def write_list(path: ObjectStoragePath, isbns: Iterable[Any]) -> None:

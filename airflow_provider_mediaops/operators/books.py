@@ -166,6 +166,8 @@ class EnrichIsbnsOperator(LineageTask, StoppableTask, BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Look up all ISBNs, here or in the triggerer, publish the dataset, and return the summary."""
+        from airflow_provider_mediaops.enrichment.attempt import drop_list
+
         started = time.monotonic()
         with ending_task():
             arguments = EnrichmentArguments.read(self._given, self.log.warning)
@@ -188,7 +190,7 @@ class EnrichIsbnsOperator(LineageTask, StoppableTask, BaseOperator):
             if self.deferrable and enrichment.total:
                 self._defer(enrichment, dataset, arguments.isbns, started)
             with dataset.staging(owner) as staging:
-                self._drop_list()
+                drop_list(self.destination)
                 line = self._enrich(enrichment, staging, arguments.isbns)
             self.log.info("%s", line)
         self._note_in_events(context, staging.summary)
@@ -198,11 +200,12 @@ class EnrichIsbnsOperator(LineageTask, StoppableTask, BaseOperator):
         self, context: Context, event: dict[str, Any] | None = None, columns: Mapping[str, ColumnType] | None = None
     ) -> dict[str, Any]:
         """Return the summary of the work that was done in the triggerer, or raise the typed error that it met."""
+        from airflow_provider_mediaops.enrichment.attempt import drop_list
         from airflow_provider_mediaops.triggers.event import value_of
 
         with ending_task():
             try:
-                self._drop_list()
+                drop_list(self.destination)
             except OSError as error:
                 # The event is worth more. Another attempt writes the list again.
                 self.log.warning("The list of ISBNs beside %s cannot be removed: %s", self.destination, error)
@@ -296,11 +299,6 @@ class EnrichIsbnsOperator(LineageTask, StoppableTask, BaseOperator):
             kwargs={"columns": dict(enrichment.columns)},
             timeout=deferral_timeout(self, started),
         )
-
-    def _drop_list(self) -> None:
-        from airflow_provider_mediaops.enrichment.attempt import list_beside
-
-        list_beside(self.destination).unlink(missing_ok=True)
 
     def _rows(self, isbns: Sequence[Any] | None) -> Iterator[IsbnRow]:
         from airflow_provider_mediaops.books.batch.rows import IsbnRow

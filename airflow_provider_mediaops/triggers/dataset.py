@@ -84,7 +84,9 @@ async def _entered(manager: AbstractContextManager[T]) -> AsyncIterator[T]:
     try:
         yield await asyncio.shield(entering)
     except BaseException as error:
-        await asyncio.wait([entering])
+        if not entering.done():
+            await asyncio.wait([entering])
+        # Nothing is awaited before the exit: a trigger that is cancelled while it handles an error has to get there.
         if entering.exception():
             raise
         what = (type(error), error, error.__traceback__)

@@ -19,7 +19,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import asgiref.sync
 
 from airflow_provider_mediaops import hooks
 from airflow_provider_mediaops.books.batch import runner
@@ -30,6 +32,7 @@ from airflow_provider_mediaops.http.clock import Clock
 from airflow_provider_mediaops.http.drivers import arun
 from airflow_provider_mediaops.http.transport_settings import TransportSettings
 from airflow_provider_mediaops.storage.dataset import Dataset
+from airflow_provider_mediaops.triggers import dataset
 from tests.unit.paced import Paced
 from tests.unit.storage.dying import OPEN_FILES, PATHS, DeathError
 from tests.unit.storage.places import START
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator
 
     import pytest
+    from airflow.sdk import BaseOperator
 
     from airflow_provider_mediaops.books.batch.options import BatchOptions
     from airflow_provider_mediaops.books.batch.rows import IsbnRow
@@ -46,6 +50,8 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.books.batch.seen import ResumePoint
     from airflow_provider_mediaops.http.client import Client
     from airflow_provider_mediaops.http.exchange import Conversation, Request, Response, Wait
+
+T = TypeVar("T", bound="BaseOperator")
 
 _STEP_SECONDS = 0.1
 _SYNCS = ("fsync", "fdatasync")
@@ -117,9 +123,36 @@ class Attempt(Paced):
             self.result = self._act()
 
     @property
+    def was_cancelled(self) -> bool:
+        """Whether it was told to end, and had the time to let go of what it holds."""
+        return False
+
+    @property
+    def holds_nothing(self) -> bool:
+        """Whether it waits, and holds neither a destination nor a lease meanwhile."""
+        return False
+
+    def may_wait(self, _seconds: float) -> bool:
+        """Return whether its event loop may wait so long now."""
+        return True
+
+    @property
     def succeeded(self) -> bool:
         """Whether it came to its end."""
         return self.ended and self.outcome is None and not self.is_dead
+
+
+def rendered(task: T, **fields: Any) -> T:
+    """
+    Return a task as one of its tries has it: Airflow parses a task once, then copies it and renders its fields.
+
+    :param task: the task as it was parsed.
+    :param fields: the values of its templates.
+    """
+    copy = task.prepare_for_execution()
+    for name, value in fields.items():
+        setattr(copy, name, value)
+    return copy
 
 
 def take_turn() -> str:
@@ -193,11 +226,38 @@ def use_made_up_services(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ServiceHook, "service", property(lambda _: Service(current_attempt().client, TransportSettings())))
     patch.setattr(ServiceHook, "_session", lambda _: SimpleNamespace(send=current_attempt().send))
     patch.setattr(ServiceHook, "_sleep", lambda _, wait: current_attempt().clock.sleep(wait))
+    patch.setattr(ServiceHook, "aservice", _aservice)
+    patch.setattr(ServiceHook, "_asession", _asession)
     patch.setattr(BookDatabaseHook, "lookup_batch", _batch_in_made_up_time)
     patch.setattr(hooks.books, "in_thread", asyncio.to_thread)
+    patch.setattr(asgiref.sync, "sync_to_async", _at_once)
+    # Each try of a trigger to get at its destination takes steps, of which nothing new is learnt.
+    patch.setattr(dataset, "_RETRY_SECONDS", 60.0)
 
 
-class _Loop(VirtualTimeLoop):
+async def _aservice(hook: ServiceHook) -> Service:
+    return hook.service
+
+
+async def _asession(_: ServiceHook) -> Any:
+    return SimpleNamespace(send=_asend)
+
+
+async def _asend(request: Request) -> Response:
+    await asyncio.sleep(_STEP_SECONDS)
+    return current_attempt().send(request)
+
+
+def _at_once(action: Callable[[], Any], **_: Any) -> Callable[[], Coroutine[Any, Any, Any]]:
+    """Take the place of a function that runs actions in threads: attempts have one thread each."""
+
+    async def act() -> Any:
+        return action()
+
+    return act
+
+
+class AttemptLoop(VirtualTimeLoop):
     """An event loop in the time of the current attempt."""
 
     @property
@@ -207,6 +267,8 @@ class _Loop(VirtualTimeLoop):
     @now.setter
     def now(self, seconds: float) -> None:
         clock = current_attempt().clock
+        if not current_attempt().may_wait(seconds - clock.now):
+            return
         # So many seconds since 1970 are rounded, which must not keep the time from coming.
         clock.now = math.nextafter(max(seconds, clock.now), math.inf)
 
@@ -221,17 +283,13 @@ def _batch_in_made_up_time(
 ) -> Generator[BatchUpdate, None, None]:
     """Look up a list on an event loop in this thread."""
 
-    async def send(request: Request) -> Response:
-        await asyncio.sleep(_STEP_SECONDS)
-        return current_attempt().send(request)
-
     async def sleep(wait: Wait) -> None:
         await asyncio.sleep(wait.seconds)
 
     def run(conversation: Conversation[Any]) -> Coroutine[Any, Any, Any]:
-        return arun(conversation, send, sleep, in_thread=asyncio.to_thread)
+        return arun(conversation, _asend, sleep, in_thread=asyncio.to_thread)
 
-    loop = _Loop()
+    loop = AttemptLoop()
     batch = hook._batch(hook.service.client, rows, run, options, resume, bulk=bulk)  # noqa: SLF001
     try:
         while (update := loop.run_until_complete(anext(batch, None))) is not None:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from tests.models.places import ModelPlace
 
 _TASKS = ("one", "other")
+#: The steps of an attempt before something else happens.
+_STEPS = st.integers(0, 25)
 #: Refusals after which it is certain that nothing was posted.
 _CERTAIN: dict[str, tuple[int, str]] = {
     "bad": (400, "bulletinTextRequired"),
@@ -130,6 +132,8 @@ class BulletinMachine(TaskMachine):
         is_shared=st.booleans(),
         on_uncertain=st.sampled_from(["fail", "fail", "retry"]),
         posts_again=st.booleans(),
+        name=st.sampled_from(_TASKS),
+        steps=_STEPS,
     )
     def begin(
         self,
@@ -138,6 +142,8 @@ class BulletinMachine(TaskMachine):
         is_shared: bool,
         on_uncertain: OnUncertain,
         posts_again: bool,
+        name: str,
+        steps: int,
     ) -> None:
         self.place = place(self.clock) if place else None
         self.on_uncertain, self.posts_again = on_uncertain, posts_again
@@ -149,9 +155,10 @@ class BulletinMachine(TaskMachine):
         self.client = Client(("https://video.example",), VIDEO_RULES, retry=RetryPolicy(max_attempts=2))
         self.has_to_post: set[Attempt] = set()
         self.count = 0
+        self.start(name, steps)
 
     @precondition(lambda self: self.has_room)
-    @rule(name=st.sampled_from(_TASKS), steps=st.integers(0, 25))
+    @rule(name=st.sampled_from(_TASKS), steps=_STEPS)
     def start(self, name: str, steps: int) -> None:
         if not self.tasks[name].has_succeeded:
             self.let(self._start(self.tasks[name]), steps)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
-from types import SimpleNamespace
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypothesis import strategies as st
-from hypothesis.stateful import initialize, precondition, rule
+from hypothesis.stateful import initialize, rule
 
 from airflow_provider_mediaops.books.api import BOOK_RULES
 from airflow_provider_mediaops.http.client import Client
@@ -18,16 +17,18 @@ from airflow_provider_mediaops.http.exchange import Failure, TransportError
 from airflow_provider_mediaops.http.retry import RetryPolicy
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
-from tests.models.attempts import Attempt, current_attempt, take_turn
-from tests.models.machine import TaskMachine
+from tests.models.attempts import current_attempt, rendered, take_turn
+from tests.models.dataset_machine import RUNS, STEPS, DatasetMachine, DatasetTask
 from tests.models.places import DiskPlace, StorePlace
 from tests.unit.book_database import LIMIT_429, book, limit_404, no_such_book, replied
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from airflow_provider_mediaops.http.exchange import Request, Response
+    from tests.models.attempts import Attempt
     from tests.models.places import ModelPlace
 
-_RUNS = ("today", "tomorrow")
 _ISBNS = tuple(sample_isbns(6))
 _TEXTS = st.lists(st.sampled_from([*_ISBNS, *_ISBNS, "no ISBN", ""]), max_size=6)
 _BOOKS = st.sampled_from(_ISBNS)
@@ -61,36 +62,37 @@ class Row(NamedTuple):
     is_reused: bool
 
 
+@cache
+def _parsed_task() -> EnrichIsbnsOperator:
+    return EnrichIsbnsOperator(
+        task_id="enrich",
+        destination="{{ destination }}",
+        isbns="{{ isbns }}",
+        bulk="{{ bulk }}",
+        reuse="{{ reuse }}",
+        reuse_for=_REUSE_SECONDS,
+        reuse_not_found_for=_REUSE_SECONDS,
+        max_requests="{{ max_requests }}",
+    )
+
+
 @dataclass
-class EnrichmentTask:
+class EnrichmentTask(DatasetTask):
     """
     A task, as Airflow and the model know it.
 
-    :param run: its run.
-    :param clears: how often it was cleared.
     :param since: when its first try began that its dataset may be of; None before.
-    :param latest: its latest attempt.
-    :param has_succeeded: whether Airflow knows that its latest attempt has succeeded.
     :param requests: how many requests its attempts have sent since.
     :param is_alone: whether its attempts have come one after the other since, and none of the other run between them,
         which removes what they have saved.
     """
 
-    run: str
-    clears: int = 0
     since: float | None = None
-    latest: Attempt | None = None
-    has_succeeded: bool = False
     requests: int = 0
     is_alone: bool = True
 
-    def context(self) -> Any:
-        """Return what Airflow gives the task."""
-        ids = {"dag_id": "dag", "run_id": self.run, "task_id": "enrich", "map_index": -1}
-        return {"ti": SimpleNamespace(**ids, max_tries=2 + self.clears)}
 
-
-class EnrichmentMachine(TaskMachine):
+class EnrichmentMachine(DatasetMachine):
     """
     Two runs enrich the same list into one destination, which they may reuse.
 
@@ -105,8 +107,9 @@ class EnrichmentMachine(TaskMachine):
     - In the end the destination and its receipt are left, and nothing else.
     """
 
-    #: The only place of all examples, if a test wants one.
-    only: type[ModelPlace] | None = None
+    name = "d.jsonl"
+    tasks: dict[str, EnrichmentTask]
+    published: list[tuple[Attempt, list[Row]]]
 
     @initialize(
         place=st.sampled_from([DiskPlace, StorePlace]),
@@ -115,6 +118,8 @@ class EnrichmentMachine(TaskMachine):
         reuses=st.booleans(),
         max_requests=st.sampled_from([None, None, 3, 8]),
         is_bulk=st.booleans(),
+        run=st.sampled_from(RUNS),
+        steps=STEPS,
     )
     def begin(
         self,
@@ -125,6 +130,8 @@ class EnrichmentMachine(TaskMachine):
         reuses: bool,
         max_requests: int | None,
         is_bulk: bool,
+        run: str,
+        steps: int,
     ) -> None:
         self.place = (self.only or place)(self.clock)
         self.place.on_file = self.on_file
@@ -133,43 +140,31 @@ class EnrichmentMachine(TaskMachine):
         self.books = dict.fromkeys(books, 0)
         self.snapshots = [Snapshot(0.0, dict(self.books))]
         self.faults: list[str] = []
-        self.tasks = {run: EnrichmentTask(run) for run in _RUNS}
+        self.tasks = {run: EnrichmentTask(run) for run in RUNS}
         self.client = Client(("https://books.example",), BOOK_RULES, retry=RetryPolicy(max_attempts=2))
-        #: The attempt and the rows of what appeared at the destination, in order.
-        self.published: list[tuple[Attempt, list[Row]]] = []
+        self.published = []
+        self.start_first(run, steps)
 
-    @precondition(lambda self: self.has_room)
-    @rule(run=st.sampled_from(_RUNS), steps=st.integers(0, 60))
-    def start(self, run: str, steps: int) -> None:
-        if not self.tasks[run].has_succeeded:
-            self.let(self._start(self.tasks[run]), steps)
-
-    def _start(self, task: EnrichmentTask) -> Attempt:
+    def on_start(self, attempt: Attempt) -> None:
+        task = self.tasks[attempt.task]
         if task.since is None:
             task.since = self.clock.now
-        attempt = Attempt(self.clock, task.run, self.client, self._answer, partial(self._enrich, task.context()))
-        task.latest = attempt
-        self.launch(attempt)
         for other in self.tasks.values():
             other.is_alone &= other is task and len(self.running) == 1
         if self.faults or self.max_requests is not None:
             # What has to be asked for may be more than the requests that are left.
             self.disturbed.add(attempt)
-        return attempt
 
-    def _enrich(self, context: Any) -> dict[str, Any]:
-        destination = f"{self.place.folder}/d.jsonl"
-        operator = EnrichIsbnsOperator(
-            task_id="enrich",
+    def operator(self) -> EnrichIsbnsOperator:
+        destination = f"{self.place.folder}/{self.name}"
+        return rendered(
+            _parsed_task(),
             destination=destination,
             isbns=self.texts,
             bulk=self.is_bulk,
             reuse=destination if self.reuses else None,
-            reuse_for=_REUSE_SECONDS,
-            reuse_not_found_for=_REUSE_SECONDS,
             max_requests=self.max_requests,
         )
-        return operator.execute(context)
 
     @rule(isbn=_BOOKS)
     def change_a_book(self, isbn: str) -> None:
@@ -188,17 +183,15 @@ class EnrichmentMachine(TaskMachine):
         self.faults = [wrong] * times
         self.disturbed |= set(self.running)
 
-    @rule(run=st.sampled_from(_RUNS))
-    def clear(self, run: str) -> None:
+    def on_clear(self, run: str, *, had_succeeded: bool) -> None:
+        super().on_clear(run, had_succeeded=had_succeeded)
         task = self.tasks[run]
-        task.clears += 1
         # An attempt that died while it published may have: then the cleared task begins anew.
-        task.is_alone = task.has_succeeded and not self.running
-        if task.has_succeeded:
-            self.outdate(run)
-            task.has_succeeded, task.since, task.requests = False, self.clock.now, 0
+        task.is_alone = had_succeeded and not self.running
+        if had_succeeded:
+            task.since, task.requests = self.clock.now, 0
 
-    def _answer(self, request: Request) -> Response:
+    def send(self, request: Request) -> Response:
         step = take_turn()
         if step == "refused":
             raise TransportError(Failure.NOT_SENT, "no connection")
@@ -264,35 +257,18 @@ class EnrichmentMachine(TaskMachine):
             if end >= since and each.since <= until
         ]
 
-    def on_end(self, attempt: Attempt) -> None:
-        task = self.tasks[attempt.task]
-        if not attempt.succeeded:
-            return
-        own = [rows for by, rows in self.published if by is attempt]
-        published = own or [rows for _, rows in self.published]
-        assert published, "nothing is published"
-        rows, summary = published[-1], attempt.result
+    def check_summary(self, attempt: Attempt, summary: Mapping[str, Any]) -> None:
+        rows = self.published_by(attempt)
         figures = {status: sum(row.status == status for row in rows) for status in ("found", "not_found", "invalid")}
         assert {name: summary[name] for name in figures} == figures, "other figures than those of the dataset"
         assert summary["rows"] == len(self.texts)
         assert summary["failed"] == 0
-        fault = self._fault_of(task, rows)
+        fault = self._fault_of(self.tasks[attempt.task], rows)
         assert not fault or attempt in self.outdated, fault
-        task.has_succeeded |= task.latest is attempt
 
-    def check_last(self) -> None:
+    def mend_the_service(self) -> None:
         self.faults = []
         self.max_requests = None
-        for run in (*_RUNS, _RUNS[0]):
-            self.clear(run)
-            attempt = self._start(self.tasks[run])
-            attempt.finish()
-            self._take_away(attempt)
-            assert attempt.succeeded, repr(attempt.outcome)
-        assert self.place.names() == [".d.jsonl.checkpoint", "d.jsonl"], "something is left behind"
-
-    def close(self) -> None:
-        self.place.close()
 
 
 def _record(isbn: str, version: int) -> dict[str, Any]:

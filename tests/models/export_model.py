@@ -7,61 +7,52 @@ import io
 import itertools
 import json
 from dataclasses import dataclass
-from functools import partial
-from types import SimpleNamespace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
-from hypothesis.stateful import initialize, precondition, rule
+from hypothesis.stateful import initialize, rule
 
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.retry import RetryPolicy
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator
 from airflow_provider_mediaops.video.api import VIDEO_RULES
-from tests.models.attempts import Attempt, current_attempt
+from tests.models.attempts import current_attempt, rendered
+from tests.models.dataset_machine import RUNS, STEPS, DatasetMachine, DatasetTask
 from tests.models.listing_service import ODDITIES, REFUSALS, ListingService, fault_of, record_of
-from tests.models.machine import TaskMachine
 from tests.models.places import DiskPlace, StorePlace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from airflow_provider_mediaops.http.exchange import Request, Response
+    from tests.models.attempts import Attempt
     from tests.models.places import ModelPlace
 
-_RUNS = ("today", "tomorrow")
 _NUMBERS = st.integers(0, 9)
 
 
+@cache
+def _parsed_task() -> ExportSubscriptionsOperator:
+    return ExportSubscriptionsOperator(
+        task_id="export", destination="{{ destination }}", mine=True, page_size="{{ page_size }}"
+    )
+
+
 @dataclass
-class ExportTask:
+class ExportTask(DatasetTask):
     """
     A task, as Airflow and the model know it.
 
-    :param run: its run.
-    :param clears: how often it was cleared.
     :param since: the number of the snapshot of the service that its dataset may begin with; None before its first try.
-    :param latest: its latest attempt.
-    :param has_succeeded: whether Airflow knows that its latest attempt has succeeded.
     :param is_quiet: whether nothing but deaths has disturbed it since.
-    :param interruptions: how many of its attempts have ended otherwise than by success since.
     """
 
-    run: str
-    clears: int = 0
     since: int | None = None
-    latest: Attempt | None = None
-    has_succeeded: bool = False
     is_quiet: bool = True
-    interruptions: int = 0
-
-    def context(self) -> Any:
-        """Return what Airflow gives the task."""
-        fields = {"dag_id": "dag", "run_id": self.run, "task_id": "export", "map_index": -1}
-        return {"ti": SimpleNamespace(**fields, max_tries=2 + self.clears)}
 
 
-class ExportMachine(TaskMachine):
+class ExportMachine(DatasetMachine):
     """
     Two runs export the same listing to one destination.
 
@@ -76,59 +67,47 @@ class ExportMachine(TaskMachine):
     - In the end the destination and its receipt are left, and nothing else.
     """
 
-    #: The only place of all examples, if a test wants one.
-    only: type[ModelPlace] | None = None
+    tasks: dict[str, ExportTask]
+    published: list[tuple[Attempt, list[tuple[int, int]]]]
 
     @initialize(
         place=st.sampled_from([DiskPlace, StorePlace]),
         suffix=st.sampled_from(["jsonl", "csv"]),
         numbers=st.sets(_NUMBERS, max_size=7),
         page_size=st.integers(1, 3),
+        run=st.sampled_from(RUNS),
+        steps=STEPS,
     )
-    def begin(self, place: type[ModelPlace], suffix: str, numbers: set[int], page_size: int) -> None:
+    def begin(
+        self, *, place: type[ModelPlace], suffix: str, numbers: set[int], page_size: int, run: str, steps: int
+    ) -> None:
         self.name = f"d.{suffix}"
         self.place = (self.only or place)(self.clock)
         self.place.on_file, self.place.on_lease = self.on_file, self.on_begin
         self.service = ListingService(page_size, dict.fromkeys(numbers, 0))
-        self.tasks = {run: ExportTask(run) for run in _RUNS}
+        self.tasks = {run: ExportTask(run) for run in RUNS}
         self.client = Client(("https://video.example",), VIDEO_RULES, retry=RetryPolicy(max_attempts=2))
-        #: The attempt and the records of what appeared at the destination, in order.
-        self.published: list[tuple[Attempt, list[tuple[int, int]]]] = []
+        self.published = []
         #: When each attempt has begun to write, by the number of the event, and when it has published.
         self.begun: dict[Attempt, int] = {}
         self.published_at: dict[Attempt, int] = {}
         self.events = itertools.count()
+        self.start_first(run, steps)
 
-    @precondition(lambda self: self.has_room)
-    @rule(run=st.sampled_from(_RUNS), steps=st.integers(0, 60))
-    def start(self, run: str, steps: int) -> None:
-        task = self.tasks[run]
-        if not task.has_succeeded:
-            self.let(self._start(task), steps)
-
-    def _start(self, task: ExportTask) -> Attempt:
+    def on_start(self, attempt: Attempt) -> None:
+        task = self.tasks[attempt.task]
         if task.since is None:
             task.since = self.service.now
-        attempt = self.launch(
-            Attempt(self.clock, task.run, self.client, self._send, partial(self._export, task.context()))
-        )
-        task.latest = attempt
         if self.service.faults:
-            self.disturbed.add(attempt)
+            self.on_broken_service({attempt})
             task.is_quiet = False
         for other in self.tasks.values():
             # What another run has committed is removed; two attempts of one run both ask.
             other.is_quiet &= other is task and len(self.running) == 1
-        return attempt
 
-    def _export(self, context: Any) -> dict[str, Any]:
-        operator = ExportSubscriptionsOperator(
-            task_id="export",
-            destination=f"{self.place.folder}/{self.name}",
-            mine=True,
-            page_size=self.service.page_size,
-        )
-        return operator.execute(context)
+    def operator(self) -> ExportSubscriptionsOperator:
+        destination = f"{self.place.folder}/{self.name}"
+        return rendered(_parsed_task(), destination=destination, page_size=self.service.page_size)
 
     @rule(number=_NUMBERS)
     def change_a_record(self, number: int) -> None:
@@ -143,19 +122,20 @@ class ExportMachine(TaskMachine):
     @rule(wrong=st.sampled_from([*REFUSALS, *ODDITIES]), times=st.integers(1, 4))
     def break_the_service(self, wrong: str, times: int) -> None:
         self.service.faults = [wrong] * times
-        self.disturbed |= set(self.running)
+        self.on_broken_service(set(self.running))
         self._disquiet()
 
-    @rule(run=st.sampled_from(_RUNS))
-    def clear(self, run: str) -> None:
+    def on_broken_service(self, attempts: set[Attempt]) -> None:
+        """Note that the service may fail attempts."""
+        self.disturbed |= attempts
+
+    def on_clear(self, run: str, *, had_succeeded: bool) -> None:
+        super().on_clear(run, had_succeeded=had_succeeded)
         task = self.tasks[run]
-        task.clears += 1
         # An attempt that died while it published may have: then the cleared task lists anew.
-        task.is_quiet = False
-        if task.has_succeeded:
-            self.outdate(run)
-            task.has_succeeded, task.since = False, self.service.now
-            task.is_quiet, task.interruptions = True, 0
+        task.is_quiet = had_succeeded
+        if had_succeeded:
+            task.since = self.service.now
             for tasks in (self.service.cut_short, self.service.shuffled):
                 tasks.discard(run)
             self.service.served.pop(run, None)
@@ -169,7 +149,7 @@ class ExportMachine(TaskMachine):
 
     def on_file(self, name: str, content: bytes) -> None:
         records, attempt = records_in(name, content), current_attempt()
-        faults = {run: self._fault_of(run, records) for run in self.tasks}
+        faults = {run: self._fault_of(run, records, attempt) for run in self.tasks}
         if "" not in faults.values():
             self.wrong.append(f"no dataset of any run: {faults}")
         begun = self.begun.get(attempt)
@@ -183,55 +163,37 @@ class ExportMachine(TaskMachine):
         """Note that the current attempt has begun to write."""
         self.begun[current_attempt()] = next(self.events)
 
-    def _send(self, request: Request) -> Response:
+    def send(self, request: Request) -> Response:
         if isinstance(self.place, DiskPlace) and current_attempt() not in self.begun:
             self.on_begin()
         return self.service.send(request)
 
-    def _fault_of(self, run: str, records: list[tuple[int, int]]) -> str:
+    def _fault_of(self, run: str, records: list[tuple[int, int]], attempt: Attempt) -> str:
         since, until = self.tasks[run].since, self.service.listed_at.get(run)
+        is_outdated = attempt in self.outdated and attempt.task == run
+        if is_outdated:
+            since = 0
         if since is None or until is None or until < since:
             return "not listed"
         return fault_of(
             records,
             self.service.snapshots[since : until + 1],
-            complete=run not in self.service.cut_short,
-            in_order=run not in self.service.shuffled,
+            complete=not is_outdated and run not in self.service.cut_short,
+            in_order=not is_outdated and run not in self.service.shuffled,
         )
 
-    def on_end(self, attempt: Attempt) -> None:
-        task = self.tasks[attempt.task]
-        if attempt.succeeded:
-            self._check_success(task, attempt)
-            task.has_succeeded |= task.latest is attempt
-        else:
-            task.interruptions += 1
-
-    def _check_success(self, task: ExportTask, attempt: Attempt) -> None:
-        own = [records for writer, records in self.published if writer is attempt]
-        published = own or [records for _, records in self.published]
-        assert published, "nothing is published"
-        records, summary = published[-1], attempt.result
+    def check_summary(self, attempt: Attempt, summary: Mapping[str, Any]) -> None:
+        records = self.published_by(attempt)
         assert summary["rows"] == len(records), "other figures than those of the dataset"
-        fault = self._fault_of(task.run, records)
+        fault = self._fault_of(attempt.task, records, attempt)
         assert not fault or attempt in self.outdated, fault
+        task = self.tasks[attempt.task]
         if task.is_quiet:
             least = max(1, -(-len(self.service.records) // self.service.page_size))
             assert self.service.served[task.run] <= least + task.interruptions, "asked again for what was saved"
 
-    def check_last(self) -> None:
+    def mend_the_service(self) -> None:
         self.service.faults = []
-        for run in (*_RUNS, _RUNS[0]):
-            task = self.tasks[run]
-            self.clear(run)
-            attempt = self._start(task)
-            attempt.finish()
-            self._take_away(attempt)
-            assert attempt.succeeded, repr(attempt.outcome)
-        assert self.place.names() == sorted([self.name, f".{self.name}.checkpoint"]), "something is left behind"
-
-    def close(self) -> None:
-        self.place.close()
 
 
 def records_in(name: str, content: bytes) -> list[tuple[int, int]]:

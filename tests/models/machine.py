@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 #: So many attempts at a time.
 MOST_AT_A_TIME = 3
-_WHICH = st.integers(0, MOST_AT_A_TIME - 1)
+#: One of the attempts that run.
+WHICH = st.integers(0, MOST_AT_A_TIME - 1)
 
 
 class TaskMachine(RuleBasedStateMachine):
@@ -43,36 +44,43 @@ class TaskMachine(RuleBasedStateMachine):
     def launch(self, attempt: Attempt) -> Attempt:
         """Count an attempt among those that run; it has not taken a step yet."""
         self.running.append(attempt)
-        if len(self.running) > 1 or self.is_held:
-            self.disturbed |= set(self.running)
+        self._meet(attempt)
+        if self.is_held:
+            self.disturbed.add(attempt)
         return attempt
 
+    def _meet(self, attempt: Attempt) -> None:
+        """Note that an attempt goes on beside the others, of which one may hold what it needs."""
+        others = {each for each in self.running if each is not attempt and not each.holds_nothing}
+        if others:
+            self.disturbed |= {attempt, *others}
+
     @precondition(lambda self: self.running)
-    @rule(which=_WHICH, steps=st.integers(1, 30))
+    @rule(which=WHICH, steps=st.integers(1, 30))
     def advance(self, which: int, steps: int) -> None:
         self.let(self._one(which), steps)
 
     @precondition(lambda self: self.running)
-    @rule(which=_WHICH)
+    @rule(which=WHICH)
     def finish(self, which: int) -> None:
         attempt = self._one(which)
+        self._meet(attempt)
         attempt.finish()
         self._take_away(attempt)
 
     @precondition(lambda self: self.running)
-    @rule(which=_WHICH, steps=st.integers(0, 30), tears=st.booleans())
+    @rule(which=WHICH, steps=st.integers(0, 30), tears=st.booleans())
     def kill(self, which: int, steps: int, tears: bool) -> None:  # noqa: FBT001
         attempt = self._one(which)
-        attempt.step(steps)
+        self._step(attempt, steps)
         attempt.tears = tears
-        attempt.die()
-        self._take_away(attempt)
+        self.kill_now(attempt)
 
     @precondition(lambda self: self.running)
-    @rule(which=_WHICH, steps=st.integers(0, 30), fault=st.sampled_from(["refused", "reply lost"]))
+    @rule(which=WHICH, steps=st.integers(0, 30), fault=st.sampled_from(["refused", "reply lost"]))
     def fail_a_step(self, which: int, steps: int, fault: str) -> None:
         attempt = self._one(which)
-        attempt.step(steps)
+        self._step(attempt, steps)
         attempt.fault = fault
         self.disturbed.add(attempt)
         self.on_fault(attempt)
@@ -94,9 +102,14 @@ class TaskMachine(RuleBasedStateMachine):
 
     def let(self, attempt: Attempt, steps: int) -> None:
         """Let an attempt take some steps."""
-        attempt.step(steps)
+        self._step(attempt, steps)
         if attempt.ended:
             self._take_away(attempt)
+
+    def _step(self, attempt: Attempt, steps: int) -> None:
+        if steps:
+            self._meet(attempt)
+        attempt.step(steps)
 
     def _one(self, which: int) -> Attempt:
         return self.running[which % len(self.running)]
@@ -107,8 +120,10 @@ class TaskMachine(RuleBasedStateMachine):
         if isinstance(attempt.outcome, Exception) and not attempt.is_dead:
             assert isinstance(attempt.outcome, (MediaOpsError, OSError)), repr(attempt.outcome)
         if not attempt.succeeded:
-            self.is_held = True
-            assert attempt.is_dead or attempt in self.disturbed, f"nobody disturbed it: {attempt.outcome!r}"
+            is_ended = attempt.is_dead or attempt.was_cancelled
+            assert is_ended or attempt in self.disturbed, f"nobody disturbed it: {attempt.outcome!r}"
+            has_let_go = attempt.was_cancelled and attempt not in self.disturbed
+            self.is_held |= not (has_let_go or attempt.holds_nothing)
         self.on_end(attempt)
 
     def on_fault(self, attempt: Attempt) -> None:

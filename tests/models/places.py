@@ -136,8 +136,8 @@ class _PacedStore(FakeStore):
         if lost:
             raise TimeoutError("the reply was lost")
 
-    def rm(self, path: list[str], **_: Any) -> None:
-        for each in path:
+    def rm(self, path: str | list[str], **_: Any) -> None:
+        for each in [path] if isinstance(path, str) else path:
             self.rm_file(each)
 
     def rm_file(self, path: str) -> None:

@@ -6,6 +6,7 @@ import json
 import tracemalloc
 from contextlib import suppress
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,11 +18,13 @@ from airflow_provider_mediaops.enrichment.attempt import (
     Attempt,
     Enrichment,
     check_rows,
+    drop_list,
     list_beside,
     rows_of,
     write_list,
 )
 from airflow_provider_mediaops.exceptions import DestinationInUseError
+from airflow_provider_mediaops.storage.files import part_of
 from airflow_provider_mediaops.storage.ownership import Owner
 from airflow_provider_mediaops.storage.sources import version_of
 from tests.unit.book_database import CALENDAR, CRIME
@@ -30,7 +33,6 @@ from tests.unit.storage.conftest import store as store  # noqa: PLC0414 a fixtur
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from airflow_provider_mediaops.storage.dataset import Staging
     from tests.unit.storage.conftest import Store
@@ -332,6 +334,19 @@ class TestLists:
         assert len(list(rows_of(str(path), "isbn"))) == len(self.ROWS)
         path.unlink()
         assert not path.exists()
+
+    def test_it_is_removed_with_what_a_task_that_died_has_left_of_it(self, tmp_path: Path) -> None:
+        destination = tmp_path / "day" / "books.csv"
+        drop_list(str(destination))
+        assert not destination.parent.exists()
+
+        path = list_beside(str(destination))
+        write_list(path, self.ROWS)
+        part_of(Path(str(path))).touch()
+        other = part_of(destination)
+        other.touch()
+        drop_list(str(destination))
+        assert list(destination.parent.iterdir()) == [other]
 
     def test_a_list_of_isbns_is_counted_and_any_other_refused(self, tmp_path: Path) -> None:
         (tmp_path / "good.txt").write_text(f"{CRIME}\n{CALENDAR}\n")

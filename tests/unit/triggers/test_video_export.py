@@ -170,3 +170,17 @@ class TestEventLoop:
         # So the next attempt finds it free.
         with dataset(tmp_path).staging(OWNER) as staging:
             assert staging.rows == (method == "append")
+
+    async def test_a_trigger_that_is_cancelled_while_it_meets_an_error_lets_go_of_the_destination(
+        self, platform: Platform, tmp_path: Path
+    ) -> None:
+        def refuse() -> Response:
+            running.cancel()
+            return refusal(403, "forbidden")
+
+        platform.replies = [refuse]
+        running = asyncio.ensure_future(first_event(trigger(tmp_path)))
+        # What is kept of the error keeps all that it has passed alive.
+        with pytest.raises(asyncio.CancelledError) as caught:
+            await running
+        assert is_free(tmp_path), caught
