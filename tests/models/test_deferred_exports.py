@@ -11,7 +11,7 @@ from unittest import mock
 import pytest
 
 from airflow_provider_mediaops.exceptions import TemporaryError
-from airflow_provider_mediaops.storage.object_store import ObjectStage
+from airflow_provider_mediaops.storage.held_lease import HeldLease
 from airflow_provider_mediaops.triggers import base, dataset
 from airflow_provider_mediaops.triggers.dataset import DatasetTrigger
 from airflow_provider_mediaops.triggers.video import ExportSubscriptionsTrigger
@@ -48,7 +48,7 @@ async def _entered_and_kept_if_cancelled(manager: AbstractContextManager[Any]) -
         yield value
     except BaseException as error:
         is_kept = isinstance(error, asyncio.CancelledError)
-        with mock.patch.object(ObjectStage, "_release") if is_kept else nullcontext():
+        with mock.patch.object(HeldLease, "release") if is_kept else nullcontext():
             manager.__exit__(type(error), error, error.__traceback__)
         raise
     else:
