@@ -132,7 +132,7 @@ class Book:
         cells = {"pages": self.pages, "date_published": self.date_published, "msrp": self.msrp}
         for name in _TEXTS:
             value = get(name)
-            # A call for each of them would take twice as long.
+            # As `_text` does. A call for each of them would make this method a fifth slower.
             if type(value) is str and "\0" not in value:
                 cells[name] = value.strip() or None
             else:
@@ -181,9 +181,8 @@ class StoredBook(Book):
 
 
 def _texts_of(value: object) -> list[str]:
-    values: Iterable[object] = value.values() if isinstance(value, Mapping) else [value]
-    if isinstance(value, list):
-        values = value
+    values: Iterable[object]
+    values = value if isinstance(value, list) else value.values() if isinstance(value, Mapping) else [value]
     return [text for item in values if (text := _plain(item))]
 
 
@@ -195,9 +194,10 @@ def _joined(value: object) -> str | None:
         try:
             text = _SEPARATOR.join(filter(None, map(str.strip, values)))
         except TypeError:
-            text = "\0"
-        if "\0" not in text:
-            return text or None
+            pass
+        else:
+            if "\0" not in text:
+                return text or None
     return _SEPARATOR.join(_texts_of(value)) or None
 
 
