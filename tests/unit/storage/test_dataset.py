@@ -153,7 +153,8 @@ ODD = st.sampled_from([*ODD_TEXTS, *ODD_NUMBERS, None, [], ["a", 1], {"a": None}
 
 @pytest.mark.parametrize("csv_formulas", ["keep", "escape"])
 @given(records=st.lists(st.dictionaries(st.sampled_from([*VALUES, "other"]), ODD), max_size=8))
-@example(records=[{"t": f"plain {number}"} for number in range(70)] + [{"t": 'a\0"', "n": "7", "f": 1}, {}])
+# A block of rows is full, and the next one holds what is not plain.
+@example(records=[{"t": f"plain {number}"} for number in range(150)] + [{"t": 'a\0"', "n": "7", "f": 1}, {}])
 def test_a_row_is_the_same_whatever_rows_are_around_it(
     tmp_path_factory: pytest.TempPathFactory, records: list[dict[str, Any]], csv_formulas: CsvFormulas
 ) -> None:
