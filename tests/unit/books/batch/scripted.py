@@ -44,6 +44,7 @@ class Batch:
                 return
             if self.step(script[0], turn):
                 script.pop(0)
+        raise AssertionError("The list does not end.")
 
     def step(self, outcome: str, turn: int) -> bool:
         """Read rows, start jobs, and end one of them; say whether the outcome was used."""
