@@ -71,7 +71,7 @@ def _head_of(lookup: Lookup) -> dict[str, Any]:
 def _parse(line: bytes) -> dict[str, Any]:
     """Parse a staged row, and keep the JSON of its record: to encode it anew would take as long as to parse it."""
     row: dict[str, Any] = parse_json(line)
-    # Within a text, a quote follows a backslash.
+    # JSON escapes each quote in a text, and no field before the record is an object: the first match is its key.
     if row["book"] is not None and next(reversed(row)) == "book":
         row["record"] = line[line.index(_BOOK) + len(_BOOK) : -1].decode()
     return row

@@ -34,7 +34,7 @@ class TaskInstanceKey:
     map_index: int
 
 
-_NAMES = tuple(field.name for field in fields(TaskInstanceKey))
+_KEY_COLUMNS = tuple(field.name for field in fields(TaskInstanceKey))
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ def find(key: TaskInstanceKey) -> TaskInstanceFacts | None:
     """
     from airflow.models.taskinstance import TaskInstance
 
-    wanted = _select(outer=True).where(*(getattr(TaskInstance, name) == getattr(key, name) for name in _NAMES))
+    wanted = _select(outer=True).where(*(getattr(TaskInstance, name) == getattr(key, name) for name in _KEY_COLUMNS))
     return next(iter(_read(wanted)), None)
 
 
@@ -141,8 +141,8 @@ def recent(wanted: CaptureFilter, after: ListPosition | None, most: int) -> list
         query = query.where(_fields_as_text().contains(wanted.cluster, autoescape=True))
     if after is not None:
         query = query.where(TaskInstance.end_date <= after.ended).offset(after.skipped)
-    names = (getattr(TaskInstance, name) for name in _NAMES)
-    return _read(query.order_by(TaskInstance.end_date.desc(), *names).limit(most))
+    key = (getattr(TaskInstance, name) for name in _KEY_COLUMNS)
+    return _read(query.order_by(TaskInstance.end_date.desc(), *key).limit(most))
 
 
 def position_after(rows: Collection[TaskInstanceFacts], before: ListPosition | None) -> ListPosition | None:
@@ -167,9 +167,9 @@ def _select(*, outer: bool = False) -> Select[Any]:
     from airflow.models.taskinstance import TaskInstance
     from sqlalchemy import and_, select
 
-    same = (getattr(RenderedTaskInstanceFields, name) == getattr(TaskInstance, name) for name in _NAMES)
+    same = (getattr(RenderedTaskInstanceFields, name) == getattr(TaskInstance, name) for name in _KEY_COLUMNS)
     return select(
-        *(getattr(TaskInstance, name) for name in _NAMES),
+        *(getattr(TaskInstance, name) for name in _KEY_COLUMNS),
         TaskInstance.state,
         TaskInstance.try_number,
         TaskInstance.start_date,

@@ -32,10 +32,10 @@ _LIMITS: dict[type, float] = {int: 2.0**63, float: float("inf"), bool: 2.0}
 # A cell that begins with one of these is a formula to some spreadsheet, as OWASP's page on CSV injection lists them.
 _FORMULA_STARTS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
 
-# Readers end a row at CR as well as at LF.
-_CSV_SIGNS = '",\r\n'
+# A cell that holds one of these is put in quotes. Readers end a row at CR as well as at LF.
+_CSV_SPECIAL = '",\r\n'
 _QUOTE = '"'
-_CSV_SIGN = re.compile(f"[{_CSV_SIGNS}]").search
+_has_special = re.compile(f"[{_CSV_SPECIAL}]").search
 
 _TEXT_OR_NONE = frozenset({str, type(None)})
 _Value = str | int | float | None
@@ -125,7 +125,9 @@ def write_table(
     csv_formulas: CsvFormulas = "keep",
 ) -> None:
     """
-    Write records as a table, with at most 100 of them in memory; of a table in Parquet, also 10,000 of its rows.
+    Write records as a table.
+
+    At most 100 records are in memory at a time. Of a table in Parquet, so are the 10,000 rows of a row group.
 
     :param format: ``csv`` or ``parquet``.
     :param file: the file on the local disk.
@@ -260,9 +262,9 @@ def _csv_cells(column: _Column) -> list[str]:
     texts = ["" if cell is None else cell if type(cell) is str else _csv_word(cell) for cell in column]
     # To search all of them at once takes next to no time, and most columns need no quotes.
     together = "".join(texts)
-    if not any(sign in together for sign in _CSV_SIGNS):
+    if not any(character in together for character in _CSV_SPECIAL):
         return texts
-    return [f'"{text.replace(_QUOTE, _QUOTE * 2)}"' if _CSV_SIGN(text) else text for text in texts]
+    return [f'"{text.replace(_QUOTE, _QUOTE * 2)}"' if _has_special(text) else text for text in texts]
 
 
 def _csv_word(cell: str | int | float) -> str:  # noqa: PYI041 an int is no float to isinstance
@@ -282,6 +284,6 @@ def _write_parquet(file: Path, view: FlatView, records: Iterable[Mapping[str, An
     schema = pa.schema([(name, types[kind]) for name, kind in view.columns.items()])
     left = iter(records)
     with pq.ParquetWriter(file, schema, compression="zstd") as writer:
-        # The texts of a whole group would take as much memory once more.
-        while blocks := [pa.record_batch(c, schema) for c in _blocks(view, islice(left, _ROWS_A_GROUP))]:
+        # Block by block: a whole group as Python's texts would take as much memory again.
+        while blocks := [pa.record_batch(cells, schema) for cells in _blocks(view, islice(left, _ROWS_A_GROUP))]:
             writer.write_table(pa.Table.from_batches(blocks).combine_chunks())

@@ -132,7 +132,7 @@ class HeldLease:
 
     def check(self, *, fresh: bool) -> None:
         """
-        Verify and renew the lease, if it is time.
+        Verify and renew the lease, each at most every 30 seconds.
 
         :param fresh: whether to verify it in any case.
         :raises DestinationInUseError: if the lease is no longer ours.
@@ -158,7 +158,7 @@ class HeldLease:
         self._verified = self._clock()
 
     def distrust(self) -> None:
-        """Have the next check verify the lease, however short a time ago that was done."""
+        """Make the next check verify the lease, even if that was done a moment ago."""
         self._verified = float("-inf")
 
     def verify_after_upload(self) -> None:

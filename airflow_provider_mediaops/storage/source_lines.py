@@ -72,7 +72,7 @@ class SourceLines:
         self._blank = 0
         self.number = 0
         #: Whether a line up to here has bytes that are not UTF-8.
-        self.has_odd_bytes = False
+        self.has_invalid_utf8 = False
         #: Whether all lines have been read.
         self.ended = False
 
@@ -87,7 +87,7 @@ class SourceLines:
                 try:
                     text = line.decode(encoding)
                 except UnicodeDecodeError:
-                    self.has_odd_bytes = True
+                    self.has_invalid_utf8 = True
                     text = line.decode(encoding, "surrogateescape")
                 # The readers strip texts. Bytes have other blanks than texts, such as no-break spaces.
                 if text.isspace():

@@ -220,7 +220,7 @@ def _csv_rows(lines: SourceLines, column: str, skip: int, keep: Keep) -> Iterato
     place = header.index(column)
     for row in islice(cells, skip, None):
         columns = {name: row[at] if at < len(row) else None for at, name in kept} if kept else None
-        if columns and lines.has_odd_bytes:
+        if columns and lines.has_invalid_utf8:
             columns = {name: cell and readable(cell) for name, cell in columns.items()}
         if place < len(row):
             yield lines.row(row[place], columns=columns)

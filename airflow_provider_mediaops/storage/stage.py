@@ -1,4 +1,4 @@
-"""What the stages on the local disk and on an object store have in common."""
+"""The interface of the stages: that on the local disk, and that on an object store."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Stage(Protocol):
         ...
 
     def lines(self, start: int = 0) -> Iterator[bytes]:
-        """Yield the committed lines from a place on, in bytes, where a line begins."""
+        """Yield the committed lines from the byte ``start`` on, where a line begins."""
         ...
 
     def read(self, start: int, size: int) -> bytes:

@@ -38,6 +38,8 @@ _BOOT_SECONDS = 3.0
 # The number stands for the meaning of the columns: a version of this package that changes it uses another table.
 _TABLE = "rate_schedule_2"
 _FIELDS = tuple(field.name for field in fields(Schedule))
+# astuple() copies the values in depth, which takes ten times as long.
+_values_of = attrgetter(*_FIELDS)
 _COLUMNS = ("boot", "wall", *_FIELDS)
 _CREATE = (
     f"CREATE TABLE IF NOT EXISTS {_TABLE} "
@@ -191,10 +193,6 @@ def _schedule_of(values: list[object]) -> Schedule | None:
 
 def _is_time(value: object) -> bool:
     return isinstance(value, (int, float)) and math.isfinite(value)
-
-
-# astuple() copies the values in depth, which takes ten times as long.
-_values_of = attrgetter(*_FIELDS)
 
 
 def _values(schedule: Schedule) -> tuple[object, ...]:
