@@ -72,8 +72,8 @@ docs: .venv/ready
 links: .venv/ready
 	@.venv/bin/python -m sphinx -q -b linkcheck docs docs/_build/links
 
-# These start no server but those of the checkout (and Redis, where it is installed). Many tests wait, so it takes five
-# processes to keep two cores busy; three do beside another suite, and for what is long.
+# These start no server but those of the checkout (and Redis, where it is installed). Many tests wait: five processes
+# keep two cores busy. Beside another suite, and for long tests, three are enough.
 unit: .venv/ready
 	@echo "== Unit and contract tests on the newest Airflow"
 	@$(if $(REQUIRE),scripts/install-system-packages)

@@ -26,8 +26,9 @@ _OF_A_RUN = {
 
 def figures_of_processes(components: Mapping[str, psutil.Process]) -> dict[str, float]:
     """
-    Read what components hold, with the processes that they start themselves: the triggerer has a runner, the scheduler
-    has workers. A task has a process of its own below a worker, which ends with it.
+    Read what components hold, with the processes that they start themselves.
+
+    The triggerer starts a runner, the scheduler workers. The process of a task is below a worker, and is not read.
 
     :param components: the process of each component.
     :returns: megabytes, descriptors, threads and connections by component.

@@ -74,17 +74,17 @@ class WatchedAirflow(LocalAirflow):
 
     def waits_for_a_person(self, dag_id: str, run_id: str, task_id: str) -> bool:
         """
-        Tell whether a task waits for a person's answer: parked from Airflow 3.3 on, deferred before.
+        Return whether a task waits for a person's answer: parked from Airflow 3.3 on, deferred before.
 
-        It does when the scheduler has heard, too, that the process which parked the task has ended: Airflow takes this
-        news for the end of the resumed task if the answer comes before it (apache/airflow#71580).
+        It waits only once the scheduler has processed the end of the process that parked it. If the answer came first,
+        Airflow would take that event for the end of the resumed task (apache/airflow#71580).
         """
         tasks = {task.task_id: task for task in self.task_instances(dag_id, run_id)}
         if task_id not in tasks or tasks[task_id].state not in {"awaiting_input", "deferred"}:
             return False
         key = f"dag_id='{dag_id}', task_id='{task_id}', run_id='{run_id}', try_number={tasks[task_id].try_number},"
-        heard = f"Received executor event with state success for task instance TaskInstanceKey({key}"
-        return heard in self.log_of("scheduler").read_text(encoding="utf-8")
+        processed = f"Received executor event with state success for task instance TaskInstanceKey({key}"
+        return processed in self.log_of("scheduler").read_text(encoding="utf-8")
 
     def answer(self, dag_id: str, run_id: str, task_id: str, option: str) -> None:
         """Answer a task that waits for a person, as one does in the user interface."""
@@ -113,7 +113,7 @@ class WatchedAirflow(LocalAirflow):
             return [arguments for (arguments,) in database.execute("SELECT kwargs FROM trigger")]
 
     def process(self, component: str) -> psutil.Process:
-        """Give the process of a component; what it has started are its children."""
+        """Return the process of a component. Those that it has started are its children."""
         return psutil.Process(self._processes.pid(component))
 
     def kill(self, component: str) -> None:

@@ -35,7 +35,7 @@ def page(*numbers: int, next_token: str | None = None) -> dict[str, Any]:
 
 
 def page_reply(*numbers: int, token: str | None = None) -> Response:
-    """Give the reply with a page of subscriptions."""
+    """Return the reply with a page of subscriptions."""
     return Response(200, {}, json.dumps(page(*numbers, next_token=token)).encode())
 
 

@@ -51,7 +51,7 @@ LOOKUPS = [
 
 
 def table_of(view: FlatView, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Give the rows of a table by column."""
+    """Return the rows of a table by column."""
     return [dict(zip(view.columns, cells, strict=True)) for cells in zip(*view.cells(rows), strict=True)]
 
 
