@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from airflow_provider_mediaops.http.exchange import Wait
-from tests.unit.http.rate_limit.test_together import A_STEP, SERVICE, Request, StoreOfMany, World, refused, used
+from tests.unit.http.rate_limit.callers import A_STEP, SERVICE, Request, StoreOfMany, World, refused, used
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
