@@ -19,15 +19,14 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from tests.page_tables import NOTHING, fill, table
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 ROOT = Path(__file__).parents[2]
 RECORDED = Path(__file__).with_name("recorded")
 PAGE = ROOT / "docs" / "performance.md"
-#: A cell that has nothing to say.
-NOTHING = "–"  # noqa: RUF001 - a dash
-_TABLE = re.compile(r"(?P<head><!-- benchmarks: (?P<name>[a-z_]+) -->\n\n)(?:\|.*\n)*", re.MULTILINE)
 # What else the machine did, before the benchmark began to load it itself.
 _LOAD_BEFORE = os.getloadavg()[0]
 
@@ -95,7 +94,7 @@ def record(name: str, rows: Sequence[Row]) -> None:
     :param name: the benchmark.
     :param rows: its rows.
     """
-    sys.stdout.write(f"\n{_table(_HEAD, map(_cells, rows))}")
+    sys.stdout.write(f"\n{table(_HEAD, map(_cells, rows))}")
     sys.stdout.flush()
     if os.environ.get("WRITE_RESULTS") != "1":
         return
@@ -134,12 +133,12 @@ def with_tables(page: str, results: Path = RECORDED) -> str:
 
     def made(name: str) -> str:
         if name == "machine":
-            return _table(["benchmark", "date", "load before", "machine", "versions"], _about(runs))
+            return table(["benchmark", "date", "load before", "machine", "versions"], _about(runs))
         if name not in runs:
-            return _table(["not measured yet"], [])
-        return _table(_HEAD, (_cells(Row.from_dict(row)) for row in runs[name]["rows"]))
+            return table(["not measured yet"], [])
+        return table(_HEAD, (_cells(Row.from_dict(row)) for row in runs[name]["rows"]))
 
-    return _TABLE.sub(lambda found: found["head"] + made(found["name"]), page)
+    return fill(page, "benchmarks", made)
 
 
 _HEAD = ["measured", "this provider", "beside", "its figure", "ratio", "limit"]
@@ -179,11 +178,6 @@ def _digits(figure: float) -> str:
             text = f"{figure:,.{places}f}"
             return text.rstrip("0").rstrip(".") if "." in text else text
     return f"{figure:.3f}".rstrip("0").rstrip(".")
-
-
-def _table(header: list[str], rows: Iterable[list[str]]) -> str:
-    lines = [header, ["---"] * len(header), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def main() -> None:

@@ -14,6 +14,7 @@ from tests.faults.actions import ACTIONS
 from tests.faults.behaviours import LASTING, ONCE
 from tests.faults.cells import can_meet
 from tests.faults.outcomes import CUT_SHORT, JOURNAL, RATE_STORE, RECOVERED, STORAGE, TABLE, WAITS
+from tests.page_tables import NOTHING, fill, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,9 +25,6 @@ PAGE = Path(__file__).parents[2] / "docs" / "faults.md"
 _KINDS = {"reading": "read", "a report": "report", "a bulletin": "write", "a wait": "waiting"}
 # The kinds of work whose outcomes the first column shows: exports and lists of ISBNs end as reading does.
 _READING = ("read", "listing", "books")
-#: A cell that no test fills.
-NOT_MET = "–"  # noqa: RUF001 - a dash
-_TABLE = re.compile(r"(?P<head><!-- faults: (?P<name>[a-z ]+) -->\n\n)(?:\|.*\n)*", re.MULTILINE)
 
 
 def with_tables(page: str) -> str:
@@ -37,23 +35,23 @@ def with_tables(page: str) -> str:
     :returns: the page with the tables of the suite.
     """
     made = {
-        "lasting": lambda: _table(["fault", *_KINDS], _services(LASTING)),
-        "once": lambda: _table(["fault", *_KINDS], _services(ONCE)),
-        "storage": lambda: _table(["fault", "in a worker", "in the triggerer", "a capture"], _storage()),
-        "journal": lambda: _table(
+        "lasting": lambda: table(["fault", *_KINDS], _services(LASTING)),
+        "once": lambda: table(["fault", *_KINDS], _services(ONCE)),
+        "storage": lambda: table(["fault", "in a worker", "in the triggerer", "a capture"], _storage()),
+        "journal": lambda: table(
             ["fault", "ends with", "its next try"], ([name, *map(_cell, tries)] for name, tries in JOURNAL.items())
         ),
-        "rate store": lambda: _table(
+        "rate store": lambda: table(
             ["fault", "ends with"], ([name, _cell(found)] for name, found in RATE_STORE.items())
         ),
     }
-    return _TABLE.sub(lambda found: found["head"] + made[found["name"]](), page)
+    return fill(page, "faults", lambda name: made[name]())
 
 
 def _services(faults: Iterable[Fault]) -> Iterable[list[str]]:
     for fault in faults:
         row = TABLE[fault.name]
-        cells = (_cell(row.of(kind)) if _is_met(kind, fault) else NOT_MET for kind in _KINDS.values())
+        cells = (_cell(row.of(kind)) if _is_met(kind, fault) else NOTHING for kind in _KINDS.values())
         yield [fault.name, *cells]
 
 
@@ -75,11 +73,6 @@ def _cell(outcome: str) -> str:
         return "ends there, with a warning and `complete: False`"
     name = outcome.partition(": ")[0]
     return name if name == "OSError" else re.sub("(?<=[a-z])(?=[A-Z])", "<wbr>", name.removesuffix("Error"))
-
-
-def _table(header: list[str], rows: Iterable[list[str]]) -> str:
-    lines = [header, ["---"] * len(header), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def main() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.faults.page import NOT_MET, PAGE, with_tables
+from tests.faults.page import PAGE, with_tables
+from tests.page_tables import NOTHING
 
 
 def test_the_page_is_that_of_the_suite() -> None:
@@ -14,6 +15,6 @@ def test_the_page_is_that_of_the_suite() -> None:
 def test_no_outcome_is_shown_that_no_cell_of_the_suite_has() -> None:
     lines = [[cell.strip() for cell in line.split("|")] for line in PAGE.read_text(encoding="utf-8").splitlines()]
     shown = {cells[1]: cells[3:6] for cells in lines if len(cells) == 7}
-    assert shown["a page token that repeats"] == [NOT_MET] * 3
-    assert shown["500, once"][2] == NOT_MET
-    assert NOT_MET not in shown["500"]
+    assert shown["a page token that repeats"] == [NOTHING] * 3
+    assert shown["500, once"][2] == NOTHING
+    assert NOTHING not in shown["500"]
