@@ -60,6 +60,7 @@ class PageReader:
         self._browser = requests.Session()
         self._browser.trust_env = False
         self._over = threading.Event()
+        self._error: Exception | None = None
         self._thread = threading.Thread(target=self._go, daemon=True)
 
     def __enter__(self) -> Self:
@@ -74,8 +75,18 @@ class PageReader:
         self._over.set()
         self._thread.join(2 * _REPLY_SECONDS)
         self._browser.close()
+        if kind is None:
+            assert not self._thread.is_alive(), "the reader of the pages still waits for one"
+            if self._error:
+                raise self._error
 
     def _go(self) -> None:
+        try:
+            self._read_on()
+        except Exception as error:  # noqa: BLE001 raised where the block ends
+            self._error = error
+
+    def _read_on(self) -> None:
         while not self._over.is_set():
             newest = self._open("list", _LIST)
             # No capture has such a frame, so the server reads as many as it ever does for a page.
