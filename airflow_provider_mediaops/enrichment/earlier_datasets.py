@@ -37,7 +37,7 @@ class EarlierRow(NamedTuple):
 
     :param isbn13: the book.
     :param fetched: when the service answered, in seconds since 1970. Of a row that does not say it, when its file was
-        written; None if that is not known either.
+        written; None if that is not known either. 0 if the row says it in a way that cannot be read.
     :param record: the record as JSON, in the form in which this package writes it; None if there is no such book.
     """
 
@@ -205,10 +205,17 @@ def _usable(isbn13: str, row: Mapping[str, Any], modified: float | None) -> Earl
         return None if fetched is None or row.get("error") else EarlierRow(isbn13, fetched, None)
     if status != "found":
         return None
-    if fetched is None and modified is not None:
-        fetched = int(modified)
+    if fetched is None:
+        fetched = _unsaid_seconds(row, modified)
     record = _record_of(row)
     return None if record is None else EarlierRow(isbn13, fetched, record)
+
+
+def _unsaid_seconds(row: Mapping[str, Any], modified: float | None) -> int | None:
+    # As young as its file is only a row of version 0.1. Any other would become young each time the file is written.
+    if row.get("fetched_at") not in (None, ""):
+        return 0
+    return None if modified is None else int(modified)
 
 
 def _record_of(row: Mapping[str, Any]) -> bytes | None:

@@ -109,6 +109,19 @@ class TestReuse:
 
         assert (summary["reused"], asked(database)) == (0, [CRIME])
 
+    @pytest.mark.parametrize("when", ["0001-01-01T00:00:00+14:00", "24/11/2026 07:14", "NaT", 12345, [], True])
+    def test_a_book_with_a_time_that_cannot_be_read_is_not_as_young_as_its_file(
+        self, tmp_path: Path, database: requests_mock.Mocker, when: object
+    ) -> None:
+        old = dataset(tmp_path / "old.jsonl", row(CRIME, fetched_at=when))
+
+        kept = run(tmp_path / "kept.jsonl", isbns=[CRIME], reuse=old, max_requests=0)
+        assert (kept["stale"], asked(database)) == (1, [])
+        # Nor does it become young by being written once more.
+        run(tmp_path / "new.jsonl", isbns=[CRIME], reuse=tmp_path / "kept.jsonl")
+
+        assert asked(database) == [CRIME]
+
     def test_what_is_too_old_is_asked_for_again(self, tmp_path: Path, database: requests_mock.Mocker) -> None:
         database.get(address(NEW), status_code=404, json=NO_SUCH_BOOK)
         rows = [row(CRIME, days=91), row(PROGRAMMING, days=89), row(CALENDAR, "not_found", days=6)]
