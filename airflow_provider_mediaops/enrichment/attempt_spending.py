@@ -74,12 +74,11 @@ class AttemptSpending:
         self._rule: ReuseRule | None = None
         new_books = 0
         if datasets:
-            is_first = self._pinned is None
             self._pinned = self._pinned or PinnedReuse(now, _versions(datasets))
             self._rule = ReuseRule(self._pinned.at, enrichment.reuse_seconds, enrichment.reuse_not_found_seconds)
             self._index = read_index(datasets, self._rule, log, warn)
             if self._budget:
-                new_books = self._plan(self._index, self._budget, isbns(), log, is_first=is_first)
+                new_books = self._plan(self._index, self._pinned, self._budget, isbns(), log)
         #: Decides which books are asked for.
         self.spending = Spending(self._index, self._budget, new_books)
 
@@ -134,16 +133,15 @@ class AttemptSpending:
     def _plan(
         self,
         index: EarlierIndex,
+        pinned: PinnedReuse,
         budget: RequestBudget,
         isbns: Iterable[str],
         log: Callable[[str], None],
-        *,
-        is_first: bool,
     ) -> int:
         plan = index.plan(isbns, budget.left)
-        if is_first and self._pinned:
-            self._pinned = replace(self._pinned, refreshed_to=plan.refreshed_to)
-        index.refreshed_to = self._pinned.refreshed_to if self._pinned else None
+        if pinned.max_requests != budget.limit:
+            pinned = replace(pinned, refreshed_to=plan.refreshed_to, max_requests=budget.limit)
+        self._pinned, index.refreshed_to = pinned, pinned.refreshed_to
         log(
             f"{plan.new:,} ISBNs are in no earlier dataset, and the look-ups of {plan.stale:,} are too old; "
             f"max_requests leaves {budget.left:,} requests for them."

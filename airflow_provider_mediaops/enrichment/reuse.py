@@ -2,7 +2,7 @@
 Reuse of earlier look-ups: which are young enough, and which of the others the budget of requests has room for.
 
 What is decided depends on the time and the versions of the datasets when the first attempt began. Both are saved, so
-that an attempt that resumes decides the same.
+that an attempt that resumes decides the same. One with another budget decides anew what that has room for.
 """
 
 from __future__ import annotations
@@ -103,15 +103,22 @@ class PinnedReuse:
     :param versions: the version of each dataset, None for one that was not there.
     :param refreshed_to: of the look-ups that are too old, the last for which there is a request, from the stalest on;
         None for none. It matters only with a budget.
+    :param max_requests: the budget for which that was decided; None if there was none.
     """
 
     at: float
     versions: Mapping[str, str | None]
     refreshed_to: StalePlace | None = None
+    max_requests: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the decision as plain values."""
-        return {"at": self.at, "versions": dict(self.versions), "refreshed_to": self.refreshed_to}
+        return {
+            "at": self.at,
+            "versions": dict(self.versions),
+            "refreshed_to": self.refreshed_to,
+            "max_requests": self.max_requests,
+        }
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any] | None) -> Self | None:
@@ -119,7 +126,8 @@ class PinnedReuse:
         if not values:
             return None
         place = values["refreshed_to"]
-        return cls(values["at"], values["versions"], (place[0], place[1]) if place else None)
+        last = (place[0], place[1]) if place else None
+        return cls(values["at"], values["versions"], last, values.get("max_requests"))
 
 
 class EarlierIndex:

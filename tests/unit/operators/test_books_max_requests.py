@@ -135,3 +135,31 @@ def test_all_attempts_share_it(tmp_path: Path, database: requests_mock.Mocker) -
 
     assert before + len(asked(database)) == summary["requests"] == 7
     assert summary["found"] + summary["not_asked"] == 6
+
+
+@pytest.mark.parametrize(("before", "after", "refreshed"), [(0, 3, 2), (1, 9, 4), (9, 2, 1), (2, 2, 1)])
+def test_an_attempt_with_another_bound_asks_for_the_stalest_that_it_has_room_for(
+    tmp_path: Path,
+    database: requests_mock.Mocker,
+    monkeypatch: pytest.MonkeyPatch,
+    before: int,
+    after: int,
+    refreshed: int,
+) -> None:
+    new, *books = sample_isbns(5)
+    ages = dict(zip(books, (100, 400, 200, 300), strict=True))
+    for isbn in (new, *books):
+        database.get(address(isbn), json=book(isbn))
+    old = dataset(tmp_path / "old.jsonl", *(row(isbn, days=days) for isbn, days in ages.items()))
+    arguments: dict[str, Any] = {"isbns": [new, *books], "reuse": old}
+    # The first attempt gets as far as the connection.
+    with monkeypatch.context() as without, pytest.raises(Exception, match="mediaops_books_default"):
+        without.delenv("AIRFLOW_CONN_MEDIAOPS_BOOKS_DEFAULT")
+        make(tmp_path / "new.jsonl", **arguments, max_requests=before).execute(context("today"))
+    assert asked(database) == []
+
+    summary = make(tmp_path / "new.jsonl", **arguments, max_requests=after).execute(context("today"))
+
+    stalest = sorted(books, key=lambda isbn: -ages[isbn])[:refreshed]
+    assert sorted(asked(database)) == sorted([new, *stalest])
+    assert (summary["stale"], summary["not_asked"]) == (len(books) - refreshed, 0)
