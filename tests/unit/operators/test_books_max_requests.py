@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.exceptions import AuthenticationError, ServiceUnavailableError
+from airflow_provider_mediaops.exceptions import AuthenticationError, InvalidConnectionError, ServiceUnavailableError
 from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
 from tests.unit.book_database import CALENDAR, CRIME, PROGRAMMING, book
 from tests.unit.operators.earlier_books import NEW, asked, at, context, dataset, row, run
@@ -137,13 +137,12 @@ def test_all_attempts_share_it(tmp_path: Path, database: requests_mock.Mocker) -
     assert summary["found"] + summary["not_asked"] == 6
 
 
-@pytest.mark.parametrize(("before", "after", "refreshed"), [(0, 3, 2), (1, 9, 4), (9, 2, 1), (2, 2, 1)])
+@pytest.mark.parametrize(("bounds", "refreshed"), [((0, 3), 2), ((1, 9), 4), ((9, 2), 1), ((2, 2), 1)])
 def test_an_attempt_with_another_bound_asks_for_the_stalest_that_it_has_room_for(
     tmp_path: Path,
     database: requests_mock.Mocker,
     monkeypatch: pytest.MonkeyPatch,
-    before: int,
-    after: int,
+    bounds: tuple[int, int],
     refreshed: int,
 ) -> None:
     new, *books = sample_isbns(5)
@@ -153,12 +152,13 @@ def test_an_attempt_with_another_bound_asks_for_the_stalest_that_it_has_room_for
     old = dataset(tmp_path / "old.jsonl", *(row(isbn, days=days) for isbn, days in ages.items()))
     arguments: dict[str, Any] = {"isbns": [new, *books], "reuse": old}
     # The first attempt gets as far as the connection.
-    with monkeypatch.context() as without, pytest.raises(Exception, match="mediaops_books_default"):
+    with monkeypatch.context() as without:
         without.delenv("AIRFLOW_CONN_MEDIAOPS_BOOKS_DEFAULT")
-        make(tmp_path / "new.jsonl", **arguments, max_requests=before).execute(context("today"))
+        with pytest.raises(permanent(InvalidConnectionError), match="mediaops_books_default"):
+            make(tmp_path / "new.jsonl", **arguments, max_requests=bounds[0]).execute(context("today"))
     assert asked(database) == []
 
-    summary = make(tmp_path / "new.jsonl", **arguments, max_requests=after).execute(context("today"))
+    summary = make(tmp_path / "new.jsonl", **arguments, max_requests=bounds[1]).execute(context("today"))
 
     stalest = sorted(books, key=lambda isbn: -ages[isbn])[:refreshed]
     assert sorted(asked(database)) == sorted([new, *stalest])
