@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+# The standard library writes values of nearly 1,000 levels, less those of Python's stack at that time.
+_MAX_DEPTH = 700
+_TOO_DEEP = "it is nested too deep"
 _NO_CHARACTER = re.compile("[\0\ud800-\udfff]")
 
 
@@ -32,9 +35,35 @@ def parse_json(data: bytes) -> Any:
         # pydantic_core also refuses lone surrogates, which truncated texts may end with, and more than 200 levels of
         # nesting. The standard library reads both.
         try:
-            return json.loads(data.decode())
+            value = json.loads(data.decode())
         except RecursionError:
-            raise ValueError("it is nested too deep") from None
+            raise ValueError(_TOO_DEEP) from None
+        check_depth(value, data.count(b"{") + data.count(b"["))
+        return value
+
+
+def check_depth(value: object, brackets: int) -> None:
+    """
+    Make sure that a value which the standard library has parsed can be written again, also within another value.
+
+    That takes more of Python's stack than to parse it.
+
+    :param value: a JSON value.
+    :param brackets: how many brackets its text opens. To count them takes less time than to visit all of the value.
+    :raises ValueError: if it is nested too deep.
+    """
+    if brackets <= _MAX_DEPTH:
+        return
+    level: list[object] = [value]
+    for _ in range(_MAX_DEPTH):
+        level = [
+            each
+            for outer in level
+            for each in (outer.values() if isinstance(outer, dict) else outer if isinstance(outer, list) else ())
+            if isinstance(each, (dict, list))
+        ]
+    if level:
+        raise ValueError(_TOO_DEEP)
 
 
 @cache

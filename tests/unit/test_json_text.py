@@ -77,6 +77,25 @@ def test_deep_nesting_is_parsed_and_written(depth: int) -> None:
     assert json_line(parse_json(data)) == data
 
 
+def parsed(data: bytes) -> Any:
+    """Return the value of a document; None if it is refused."""
+    try:
+        return parse_json(data)
+    except ValueError:
+        return None
+
+
+@pytest.mark.parametrize("outer", [b"[%b]", b'{"a":%b}', b"[0,%b,1]"])
+def test_what_can_be_parsed_can_be_written(outer: bytes) -> None:
+    # How deep Python goes depends on its stack.
+    for depth in range(690, 1_000):
+        data = b"0"
+        for _ in range(depth):
+            data = outer % data
+        if (record := parsed(data)) is not None:
+            assert json_line({"record": record}) == b'{"record":%b}' % data
+
+
 @pytest.mark.parametrize(
     "data",
     [b"", b"{", b"[1,]", b'"\xff"', b'"a\x00b"', b"\xff\xfe1\x00", b"nul", b"9" * 5_000, b"[" * 200_000],
