@@ -32,6 +32,7 @@ _BLANK_LINES = 1_000_000
 _BLANK_LINES_A_ROW = 10
 # The decoder maps a byte that is not UTF-8 to one of these surrogates.
 _BYTE = re.compile("[\udc80-\udcff]")
+_QUOTED = re.compile(b'"[^"]*"')
 
 
 class InvalidSourceError(InvalidArgumentError):
@@ -124,7 +125,8 @@ class SourceLines:
                 raise self.error(f"it is {kind}")
         if b"\0" in head:
             raise self.error("it is no text (it holds NUL bytes)")
-        if b"\r" in head.rstrip(b"\r\n"):
+        # The name of a column may hold one, in quotes.
+        if b"\r" in _QUOTED.sub(b"", head.rstrip(b"\r\n")):
             raise self.error("its lines end in CR alone, as on old Macs; save it with LF, or with CR and LF")
 
     def error(self, problem: str) -> InvalidSourceError:

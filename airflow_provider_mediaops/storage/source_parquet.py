@@ -100,7 +100,9 @@ def _kind(type: Any) -> ColumnType:
 def _rows_of(
     path: ObjectStoragePath, batch: Any, column: str, places: list[tuple[int, str]], names: list[str]
 ) -> Iterator[SourceRow]:
-    texts = batch.column(batch.schema.names.index(column)).to_pylist()
+    read = batch.column(batch.schema.names.index(column))
+    with _naming_values(path, column, read.type, "read", "Write them as texts."):
+        texts = read.to_pylist()
     if not places:
         yield from map(SourceRow, map(text_of, texts))
         return
@@ -117,23 +119,33 @@ def _place_in(batch: Any, names: list[str], place: int) -> int:
 
 
 def _values(path: ObjectStoragePath, name: str, column: Any) -> list[Any]:
+    advice = "Leave it out of keep_columns, or set keep_columns=False."
+    with _naming_values(path, name, column.type, "kept", advice):
+        return [_plain(value) for value in _in_microseconds(column).to_pylist()]
+
+
+@contextmanager
+def _naming_values(path: ObjectStoragePath, name: str, kind: Any, use: str, advice: str) -> Iterator[None]:
+    import pyarrow as pa
+
+    # A time zone that is not known is a KeyError.
+    try:
+        yield
+    except (ValueError, OverflowError, KeyError, pa.ArrowException) as error:
+        what = f"column {name!r} has values of type {kind} that cannot be {use} ({error})"
+        raise InvalidSourceError(f"source {path}: {what}. {advice}") from None
+
+
+def _in_microseconds(column: Any) -> Any:
+    """Return a column with the times that Python has, which know no nanoseconds."""
     import pyarrow as pa
 
     kind = column.type
     if pa.types.is_timestamp(kind):
-        # Python's times have microseconds.
-        column = column.cast(pa.timestamp("us", kind.tz), safe=False)
-    elif pa.types.is_time64(kind):
-        column = column.cast(pa.time64("us"), safe=False)
-    elif pa.types.is_duration(kind):
-        column = column.cast(pa.duration("us"), safe=False)
-    try:
-        return [_plain(value) for value in column.to_pylist()]
-    except (ValueError, OverflowError, pa.ArrowException) as error:
-        raise InvalidSourceError(
-            f"source {path}: column {name!r} has values of type {kind} that cannot be kept ({error}). Leave it out of "
-            "keep_columns, or set keep_columns=False."
-        ) from None
+        return column.cast(pa.timestamp("us", kind.tz), safe=False)
+    if pa.types.is_time64(kind):
+        return column.cast(pa.time64("us"), safe=False)
+    return column.cast(pa.duration("us"), safe=False) if pa.types.is_duration(kind) else column
 
 
 def _plain(value: Any) -> Any:

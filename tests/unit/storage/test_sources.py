@@ -120,6 +120,24 @@ class TestParquet:
 
         assert texts(file.as_uri()) == ["a", "b", "a"]
 
+    @pytest.mark.parametrize(
+        "column",
+        [pa.array([b"\xff"]).view(pa.string()), pa.array([2**62], pa.duration("s"))],
+        ids=["no UTF-8", "longer than Python has"],
+    )
+    def test_values_that_cannot_be_read_are_named(self, tmp_path: Path, column: Any) -> None:
+        pq.write_table(pa.table({"isbn": column}), tmp_path / "s.parquet")
+
+        with pytest.raises(InvalidSourceError, match=r"s\.parquet: column 'isbn' has values of type .* cannot be read"):
+            list(read_rows((tmp_path / "s.parquet").as_uri(), "isbn"))
+
+    def test_a_time_zone_that_is_not_known_is_named(self, tmp_path: Path) -> None:
+        times = pa.array([0], pa.timestamp("us", "Nowhere/Never"))
+        pq.write_table(pa.table({"isbn": ["a"], "when": times}), tmp_path / "s.parquet")
+
+        with pytest.raises(InvalidSourceError, match=r"column 'when' .*Nowhere/Never.* cannot be kept .* keep_columns"):
+            list(read_rows((tmp_path / "s.parquet").as_uri(), "isbn", keep=True))
+
     def test_groups_of_rows_are_left_out_unread(self, tmp_path: Path) -> None:
         column = [f"text {number}" for number in range(2_500)]
         source = table_of(tmp_path, column, a_group=1_100)
