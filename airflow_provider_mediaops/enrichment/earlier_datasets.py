@@ -15,7 +15,7 @@ from airflow_provider_mediaops.storage.formats import FORMATS, Format, format_of
 from airflow_provider_mediaops.storage.object_info import modified_time
 from airflow_provider_mediaops.storage.path_checks import is_same_file
 from airflow_provider_mediaops.storage.source_lines import InvalidSourceError
-from airflow_provider_mediaops.storage.sources import columns_of, file_info, read_records, read_rows, version_in
+from airflow_provider_mediaops.storage.sources import file_info, read_records, read_rows, table_names, version_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -128,7 +128,7 @@ class EarlierDataset:
             # An enrichment of no rows is an empty file.
             names = {*_KNOWN_BY["jsonl"], "fetched_at"} if first is None else {*(first.columns or ()), "fetched_at"}
         else:
-            names = set(columns_of(self.path, "isbn13", keep=True, format=self.format))
+            names = set(table_names(path_of(self.path), "isbn13", self.format))
         missing = [name for name in _KNOWN_BY[self.format] if name not in names]
         if missing:
             raise InvalidSourceError(f"source {self.path}: there is no {missing[0]!r} in it.")

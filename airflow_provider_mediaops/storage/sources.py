@@ -7,9 +7,9 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from airflow_provider_mediaops.json_text import text_of
+from airflow_provider_mediaops.json_text import check_depth, text_of
 from airflow_provider_mediaops.storage.files import naming_path, path_of
 from airflow_provider_mediaops.storage.object_info import content_tag
 from airflow_provider_mediaops.storage.path_checks import check_regular, check_store
@@ -129,17 +129,13 @@ def count_rows(source: str | ObjectStoragePath, column: str) -> int:
     return sum(1 for _ in read_rows(source, column))
 
 
-def columns_of(
-    source: str | ObjectStoragePath, column: str, keep: Keep, *, format: str | None = None
-) -> dict[str, ColumnType]:
+def columns_of(source: str | ObjectStoragePath, column: str, keep: Keep) -> dict[str, ColumnType]:
     """
     Return the columns that are kept, with their types, for a table that is to have them.
 
     :param source: the file's path.
     :param column: the name of the column that is read.
     :param keep: which others are kept.
-    :param format: ``jsonl``, ``csv`` or ``parquet``, for a dataset: it is not compressed, even if its name ends like
-        that of a compressed file. None means the suffix.
     :returns: the types by name, in the order of the file. The columns of a ``.jsonl`` file are those of all its rows,
         so all of it is read. Only the numbers of Parquet are numbers; everything else is text.
     :raises OSError: as :func:`read_rows`.
@@ -147,20 +143,44 @@ def columns_of(
         than a table should have.
     :raises PermanentError: as :func:`read_rows`.
     """
-    suffix = f".{format}" if format else _suffix_of(source)
+    suffix = _suffix_of(source)
     if not keep or suffix == _PLAIN:
         return {}
     path = path_of(source)
+    if suffix == ".jsonl":
+        check_store(path, "source")
+        kinds: dict[str, ColumnType] = dict.fromkeys(_json_names(_lines_of(path, None), column, keep), "str")
+    else:
+        kinds = _table_columns(path, suffix, column, keep)
+    if error := check_number(kinds):
+        raise InvalidSourceError(f"source {path}: {error}.")
+    return kinds
+
+
+def table_names(path: ObjectStoragePath, column: str, format: Literal["csv", "parquet"]) -> list[str]:
+    """
+    Return the names of the columns of a table; it may have any number of them.
+
+    :param path: its path, whatever its suffix; it is not compressed.
+    :param column: the name of a column that it must have; it is left out.
+    :param format: its format.
+    :raises OSError: as :func:`read_rows`.
+    :raises InvalidSourceError: as :func:`read_rows`.
+    :raises PermanentError: as :func:`read_rows`.
+    """
+    return list(_table_columns(path, f".{format}", column, keep=True, format=format))
+
+
+def _table_columns(
+    path: ObjectStoragePath, suffix: str, column: str, keep: Keep, format: str | None = None
+) -> dict[str, ColumnType]:
     check_store(path, "source")
     if suffix == _PARQUET:
         from airflow_provider_mediaops.storage.source_parquet import parquet_columns
 
-        kinds = parquet_columns(path, column, keep)
-    else:
-        kinds = dict.fromkeys(_NAMES[suffix](_lines_of(path, format), column, keep), "str")
-    if error := check_number(kinds):
-        raise InvalidSourceError(f"source {path}: {error}.")
-    return kinds
+        return parquet_columns(path, column, keep)
+    lines = _lines_of(path, format)
+    return dict.fromkeys((name for _, name in _csv_header(lines, _csv_cells(lines), column, keep)[1]), "str")
 
 
 def version_of(source: str | ObjectStoragePath) -> str:
@@ -284,15 +304,12 @@ def _json_columns(line: str, record: dict[str, Any], column: str, keep: Keep) ->
 def _json_object(line: str) -> tuple[dict[str, Any], str | None]:
     try:
         record = json.loads(line)
+        check_depth(record, line.count("{") + line.count("["))
     except (ValueError, RecursionError) as error:
         return {}, f"it is no JSON ({error})"
     if not isinstance(record, dict):
         return {}, f"it is a JSON {type(record).__name__}, not an object"
     return record, None
-
-
-def _csv_names(lines: SourceLines, column: str, keep: Keep) -> list[str]:
-    return [name for _, name in _csv_header(lines, _csv_cells(lines), column, keep)[1]]
 
 
 def _json_names(lines: SourceLines, column: str, keep: Keep) -> list[str]:
@@ -312,7 +329,6 @@ def _json_names(lines: SourceLines, column: str, keep: Keep) -> list[str]:
 
 _Reader = Callable[[SourceLines, str, int, Keep], Iterator[SourceRow]]
 _READERS: dict[str, _Reader] = {_PLAIN: _plain_rows, ".csv": _csv_rows, ".jsonl": _json_rows}
-_NAMES = {".csv": _csv_names, ".jsonl": _json_names}
 
 
 def _lines_of(path: ObjectStoragePath, format: str | None) -> SourceLines:

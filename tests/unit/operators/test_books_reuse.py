@@ -227,6 +227,20 @@ class TestReuse:
         assert [each["source"] for each in json_rows(tmp_path / "new.jsonl")] == [{"sku": "a"}, {"sku": "b"}]
         assert asked(database) == [PROGRAMMING]
 
+    @pytest.mark.parametrize("format", FORMATS)
+    def test_a_dataset_is_read_whatever_the_columns_of_its_list_are(
+        self, tmp_path: Path, database: requests_mock.Mocker, format: str
+    ) -> None:
+        # As many as a table may have, and names with line ends.
+        names = [*(f"column {number}" for number in range(997)), "line\rend", "two\nlines", "\r"]
+        (tmp_path / "list.jsonl").write_text(json.dumps({"isbn": CRIME, **dict.fromkeys(names, "x")}))
+        old = run(tmp_path / f"old.{format}", source=tmp_path / "list.jsonl")["path"]
+        asked(database)
+
+        summary = run(tmp_path / "new.jsonl", isbns=[CRIME], reuse=old)
+
+        assert (summary["reused"], asked(database)) == (1, [])
+
     def test_the_triggerer_does_the_same(self, tmp_path: Path, database: requests_mock.Mocker) -> None:
         old = dataset(tmp_path / "old.jsonl", row(CRIME), row(PROGRAMMING, days=99), row(CALENDAR, "not_found"))
         arguments: dict[str, Any] = {"isbns": list(LIST), "reuse": old, "max_requests": 0}
