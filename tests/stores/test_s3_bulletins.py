@@ -22,6 +22,7 @@ from tests.unit.conftest import new_rates, supervisor  # noqa: F401
 from tests.unit.operators.test_post_bulletin_journal import (  # noqa: F401
     TestManyTasks,
     TestOneTask,
+    another,
     platform,
     posts,
     shelf,
