@@ -154,7 +154,7 @@ sbom: .venv/ready
 # Those with known faults are the exceptions.
 lock: .venv/ready
 	$(LOCK) --all-extras --group dev -o requirements/newest.txt
-	$(LOCK) --extra redis --group benchmarks -c requirements/newest.txt -o requirements/benchmarks.txt
+	$(LOCK) --extra redis --extra parquet --group benchmarks -c requirements/newest.txt -o requirements/benchmarks.txt
 	$(LOCK) requirements/floor.in --all-extras --group test --group stores -o requirements/floor.txt \
 		--exclude-newer 2025-10-01 \
 		--exclude-newer-package apache-airflow-providers-common-compat=2026-12-01 \
