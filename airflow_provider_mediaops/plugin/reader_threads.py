@@ -11,10 +11,13 @@ import asyncio
 import threading
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import TypeAlias
+
+    _Outcome: TypeAlias = tuple[Any, Exception | None]
 
 Result = TypeVar("Result")
 
@@ -63,6 +66,17 @@ class ReaderThreads:
             the store may have is stuck.
         :raises Exception: what the work raises.
         """
+        result: Result | None
+        result, error = await self._outcome(store, work, seconds)
+        if error is None:
+            return cast("Result", result)
+        try:
+            raise error
+        finally:
+            # Its traceback has this frame; a frame that has it too would keep all that its callers had read.
+            del error
+
+    async def _outcome(self, store: str, work: Callable[[], Any], seconds: float) -> _Outcome:
         loop = asyncio.get_running_loop()
         job = _Job(store, work, loop, loop.create_future())
         with self._lock:
@@ -74,13 +88,12 @@ class ReaderThreads:
             self._waiting.append(job)
         self._start_jobs()
         try:
-            result: Result = await asyncio.wait_for(job.done, seconds)
+            return await asyncio.wait_for(job.done, seconds)
         except asyncio.TimeoutError as error:
             raise NoAnswerError(store, f"did not answer within {seconds:g} s") from error
         finally:
             with self._lock, suppress(ValueError):
                 self._waiting.remove(job)
-        return result
 
     def _start_jobs(self) -> None:
         with self._lock:
@@ -96,14 +109,14 @@ class ReaderThreads:
                         thread.start()
                     except RuntimeError as error:
                         # There can be no further thread now. This reader is told, and the next one is tried.
-                        job.hand_over(None, error)
+                        job.hand_over((None, error))
                     else:
                         begun.append(began)
 
     def _work(self, job: _Job, began: float) -> None:
         outcome = None
         try:
-            outcome = job.outcome()
+            outcome = _outcome_of(job.work)
         finally:
             with self._lock:
                 self._running[job.store].remove(began)
@@ -111,7 +124,9 @@ class ReaderThreads:
                     del self._running[job.store]
             # Not earlier: whoever gets the result may ask the store again at once.
             if outcome:
-                job.hand_over(*outcome)
+                job.hand_over(outcome)
+            # The frames of an error's traceback lead back to this one.
+            del job, outcome
             self._start_jobs()
 
 
@@ -123,35 +138,32 @@ class _Job:
         store: str,
         work: Callable[[], Any],
         loop: asyncio.AbstractEventLoop,
-        done: asyncio.Future[Any],
+        done: asyncio.Future[_Outcome],
     ) -> None:
         self.store = store
         self.done = done
-        self._work = work
+        self.work = work
         self._loop = loop
 
-    def outcome(self) -> tuple[Any, Exception | None]:
-        """Do the work; return its result and its error."""
-        try:
-            return self._work(), None
-        except Exception as error:  # noqa: BLE001 - the waiting coroutine raises it
-            return None, error
-
-    def hand_over(self, result: Any, error: Exception | None) -> None:
+    def hand_over(self, outcome: _Outcome) -> None:
         """
         Hand the outcome over to the event loop, if that still wants it.
 
-        :param result: the result of the work.
-        :param error: its error.
+        :param outcome: the result of the work, and its error.
         """
         # The loop is closed if the server stopped in the meantime.
         with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._end, result, error)
+            self._loop.call_soon_threadsafe(self._end, outcome)
 
-    def _end(self, result: Any, error: Exception | None) -> None:
-        if self.done.done():
-            return
-        if error is None:
-            self.done.set_result(result)
-        else:
-            self.done.set_exception(error)
+    def _end(self, outcome: _Outcome) -> None:
+        if not self.done.done():
+            # An error is a result here: as the error of the future it would be in a cycle with it.
+            self.done.set_result(outcome)
+
+
+def _outcome_of(work: Callable[[], Any]) -> _Outcome:
+    """Do work; return its result and its error."""
+    try:
+        return work(), None
+    except Exception as error:  # noqa: BLE001 - the waiting coroutine raises it
+        return None, error

@@ -94,19 +94,20 @@ def read_captures(fields: CaptureFields, *, max_bytes: int = MAX_PAGE_BYTES) -> 
     :raises NothingToShowError: if there is none, or one cannot be read or is no report.
     """
     found: list[ReadCapture] = []
-    missing: list[NoFileError] = []
+    missing: list[str] = []
     tasks = StoredTasks(fields)
     for number, path in enumerate(fields.texts):
         try:
             text = read_text(path, max_bytes=max_bytes)
         except NoFileError as error:
-            missing.append(error)
+            # Without the error: its traceback leads here, to all that was read.
+            missing.append(error.sentence)
         else:
             found.append(ReadCapture(text, parsed(text.text, text.version.path), tasks.read(number, text.version)))
             max_bytes = max(1, max_bytes - text.version.size)
     if not found:
-        raise missing[0]
-    return ReadCaptures(tuple(found), (*(error.sentence for error in missing), *tasks.missing))
+        raise NoFileError(missing[0])
+    return ReadCaptures(tuple(found), (*missing, *tasks.missing))
 
 
 def report_page(

@@ -21,7 +21,7 @@ _LIBRARIES = (
     *("d3-hierarchy.min.js", "d3-interpolate.min.js", "d3-selection.min.js", "d3-time.min.js", "d3-timer.min.js"),
     *("d3-time-format.min.js", "d3-scale.min.js", "d3-transition.min.js", "d3-flamegraph.umd.min.js"),
 )
-_TEMPLATES = ("frame.html", "page.html", "digest.html", "flame.html", "tables.html", "footer.html")
+_TEMPLATES = ("frame.html", "page.html", "digest.html", "captures.html", "flame.html", "tables.html", "footer.html")
 _LICENSES = {
     "d3-flame-graph": "LICENSE.d3-flame-graph",
     "the parts of D3, without d3-ease": "LICENSE.d3",
