@@ -19,7 +19,7 @@ from airflow_provider_mediaops.hooks.video import VideoPlatformHook
 from airflow_provider_mediaops.http.auth import HeaderAuth, NoAuth, ParameterAuth, RefreshTokenAuth
 from tests.unit.hooks.video_hook import BASE, REFRESH, SUBSCRIPTIONS, TOKEN_URL, both_forms, carry_out, http
 from tests.unit.log_lines import log_lines
-from tests.unit.loopback import Loopback, answering, http_reply
+from tests.unit.loopback import Loopback, answering, closed_port, http_reply
 from tests.unit.video_platform import error, page
 
 if TYPE_CHECKING:
@@ -310,6 +310,9 @@ class TestSecrets:
             told.append(repr(caught.value.to_dict()))
             told.append(repr(hook.__dict__))
             hook.close()
+        # The port of the server that has stopped may belong to the next server by now.
+        stopped = f"http://127.0.0.1:{closed_port()}"
+        connect_video(stopped, **{**fields, "token_url": f"{stopped}/token"})
         with pytest.raises(ConnectionFailedError) as refused:
             carry_out(form, "list_subscriptions", channel_id="UC1")
         told.append(str(refused.value))

@@ -18,6 +18,7 @@ from airflow_provider_mediaops.sandbox.faults import DelayFault, DropFault, Stat
 from airflow_provider_mediaops.sandbox.server import SandboxServer
 from airflow_provider_mediaops.sandbox.state import Settings
 from airflow_provider_mediaops.sandbox.video import tokens
+from scripts.processes import free_port
 from tests.unit.sandbox.credentials import OPERATOR
 
 if TYPE_CHECKING:
@@ -52,7 +53,8 @@ def test_it_answers_on_a_free_port_and_stops(server: SandboxServer, client: http
     assert server.url.startswith("http://127.0.0.1:")
     assert client.get("/cluster/", auth=OPERATOR).status_code == 200
 
-    with SandboxServer() as another:
+    # A port that the system chooses may belong to the next server as soon as this one stops.
+    with SandboxServer(port=free_port()) as another:
         assert another.url != server.url
         gone = another.url
     with pytest.raises(httpx.ConnectError):
