@@ -88,10 +88,13 @@ class ReaderThreads:
             self._waiting.append(job)
         self._start_jobs()
         try:
-            return await asyncio.wait_for(job.done, seconds)
-        except asyncio.TimeoutError as error:
-            raise NoAnswerError(store, f"did not answer within {seconds:g} s") from error
+            ended, _ = await asyncio.wait([job.done], timeout=seconds)
+            if not ended:
+                raise NoAnswerError(store, f"did not answer within {seconds:g} s")
+            return job.done.result()
         finally:
+            # An outcome that comes later is not kept.
+            job.done.cancel()
             with self._lock, suppress(ValueError):
                 self._waiting.remove(job)
 

@@ -21,6 +21,8 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
     def __init__(self) -> None:
         self.now = START
+        #: Called before each turn.
+        self.on_turn: Callable[[], object] = lambda: None
         super().__init__(_Selector(self))
 
     def time(self) -> float:
@@ -43,6 +45,7 @@ class _Selector(selectors.DefaultSelector):
         self._loop = loop
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        self._loop.on_turn()
         if timeout is None:
             found = super().select(_SECONDS)
             assert found, "everything waits, and nothing is to come"

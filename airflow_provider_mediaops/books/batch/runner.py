@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -162,8 +162,7 @@ class _BatchRunner:
         working = asyncio.create_task(self._go())
         try:
             while not working.done():
-                with suppress(asyncio.TimeoutError):
-                    await asyncio.wait_for(self._news.wait(), _UPDATE_EVERY_SECONDS)
+                await _set(self._news, within=_UPDATE_EVERY_SECONDS)
                 self._news.clear()
                 if update := self._update(last=False):
                     yield update
@@ -206,8 +205,7 @@ class _BatchRunner:
     async def _until_something_stirs(self) -> None:
         wake = self._scheduler.wakes_at()
         limit = None if wake is None else max(wake - self._clock(), _SHORTEST_SLEEP_SECONDS)
-        with suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._stirred.wait(), limit)
+        await _set(self._stirred, within=limit)
         self._stirred.clear()
 
     async def _read(self, limit: int) -> None:
@@ -305,6 +303,21 @@ class _BatchRunner:
             return None
         self._handed_out, self._last_seen = now, seen
         return BatchUpdate(done, waiting, undecided, self._held.sent, changed=changed, limited=self._limited)
+
+
+async def _set(event: asyncio.Event, *, within: float | None) -> None:
+    """
+    Wait until an event is set, and set it when its time is over.
+
+    :param event: the event.
+    :param within: the time, in seconds; None if it has no end.
+    """
+    timer = None if within is None else asyncio.get_running_loop().call_later(within, event.set)
+    try:
+        await event.wait()
+    finally:
+        if timer:
+            timer.cancel()
 
 
 async def _cancelled(tasks: Sequence[asyncio.Task[None]]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from contextlib import aclosing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.books.batch.runner import BatchUpdate
     from airflow_provider_mediaops.books.models import Lookup
     from airflow_provider_mediaops.http.exchange import Response
+    from tests.unit.virtual_time import VirtualTimeLoop
 
 
 class CountingLookups(SeenLookups):
@@ -213,6 +214,21 @@ class TestEnds:
         in_virtual_time(some())
 
         assert service.under_way == 0
+
+    @pytest.mark.parametrize("isbns", [ISBNS[:1], ISBNS[:3]])
+    def test_one_that_is_cancelled_in_any_turn_of_the_event_loop_ends_as_cancelled(self, isbns: list[str]) -> None:
+        async def cancelled_in(turn: int) -> bool:
+            turns, loop = itertools.count(), cast("VirtualTimeLoop", asyncio.get_running_loop())
+            batch = asyncio.create_task(lookups_of(batch_of(Service(), map(IsbnRow.of, isbns))))
+            was_told: list[bool] = []
+            loop.on_turn = lambda: was_told.append(batch.cancel()) if next(turns) == turn else None
+            await asyncio.wait([batch], timeout=3600)
+            assert batch.done(), f"it hangs if it is cancelled in turn {turn}"
+            assert batch.cancelled() == any(was_told), f"it goes on if it is cancelled in turn {turn}"
+            return batch.cancelled()
+
+        before_the_end = itertools.takewhile(lambda turn: in_virtual_time(cancelled_in(turn)), range(1000))
+        assert 10 < len(list(before_the_end)) < 1000
 
     def test_a_fault_of_the_program_ends_it_too(self) -> None:
         def broken(_: str) -> Response:
