@@ -45,6 +45,9 @@ class HeldLease:
         self._clock = clock
         self._hint = hint
         self._verified = self._renewed = clock()
+        self._lease = Lease()
+        # What the lease object has to be when it is written: at first, not there.
+        self._version: str | None = ""
         #: The receipt of the file at the destination; None if its origin is unknown.
         self.last_receipt: Receipt | None = None
 

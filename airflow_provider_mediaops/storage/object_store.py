@@ -77,7 +77,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -149,20 +149,15 @@ class ObjectStage:
         self._segment_bytes = segment_bytes
         self.extent = Extent()
         self._lease = HeldLease(self._objects, owner, clock, self._hint)
-        staged = self._lease.acquire()
-        try:
+        with ExitStack() as on_error:
+            on_error.callback(self._lease.release)
+            staged = self._lease.acquire()
             if self._finish(staged):
                 staged = self._lease.acquire()
-        except BaseException:
-            self._lease.release()
-            raise
-        # It has no name, so it is removed with the process.
-        self._spool = tempfile.TemporaryFile()  # noqa: SIM115
-        try:
+            # It has no name, so it is removed with the process.
+            self._spool = on_error.enter_context(tempfile.TemporaryFile())
             self.extent, self.state = self._resume(staged)
-        except BaseException:
-            self._spool.close()
-            raise
+            on_error.pop_all()
         self.resumed = self.extent != Extent() or self.state is not None
         self._writer = SegmentWriter(self._objects, *self._lease.epoch_and_token, self.extent, self._segment_bytes)
         # The first commit verifies the lease again: another attempt may have begun at the same instant.

@@ -241,6 +241,8 @@ class DeferringMachine(DatasetMachine):
         else:
             assert triggerer in self.disturbed, f"nobody disturbed it: {event}"
             assert event["error"]["type"] != TemporaryError.__name__, event
+            # What disturbed it may have kept it from releasing its lease.
+            self.is_held = True
         if self.deferrals.get(triggerer.task) is triggerer.deferral and triggerer.deferral.event is None:
             triggerer.deferral.event = event
             triggerer.deferral.is_disturbed |= triggerer in self.disturbed

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +12,10 @@ import pytest
 
 from airflow_provider_mediaops.exceptions import DestinationInUseError, PermanentError, TaskStoppedError
 from airflow_provider_mediaops.storage.lease import STALE_AFTER_SECONDS
+from airflow_provider_mediaops.storage.object_store import ObjectStage
 from tests.unit.storage.attempts import LEASE, begin, die
 from tests.unit.storage.places import Place, StoppedError, owner, rows
+from tests.unit.storage.turns import World, client
 
 if TYPE_CHECKING:
     from tests.unit.storage.conftest import Store
@@ -60,6 +64,40 @@ class TestLease:
         block, staging = begin(bucket, "other")
         assert staging.resumed is False
         block.__exit__(None, None, None)
+
+    @pytest.mark.parametrize("is_lost", [False, True], ids=["refused", "reply lost"])
+    @pytest.mark.parametrize("conditional", [True, False])
+    def test_that_of_an_attempt_that_fails_while_it_begins_is_free_for_another_at_once(
+        self, *, conditional: bool, is_lost: bool
+    ) -> None:
+        def has(number: int) -> bool:
+            """Let a request of a beginning attempt fail, and another begin; return whether there is that request."""
+            requests = iter(range(number))
+            failed: list[bool] = []
+
+            def turn() -> bool:
+                if failed or next(requests, None) is not None:
+                    return False
+                failed.append(True)
+                if not is_lost:
+                    raise ConnectionError("the network is gone")
+                return True
+
+            world = World(rows=2, conditional=conditional)
+            with client(world) as path:
+                stage = ObjectStage(path, owner(), world.clock)
+                stage.append(b"{}\n", 1, None)
+                stage.close()
+            with suppress(OSError), client(world, turn=turn) as path:
+                stage = ObjectStage(path, owner(), world.clock)
+                failed.append(False)
+                stage.close()
+            with client(world) as path:
+                ObjectStage(path, owner("other"), world.clock).close()
+            return failed[0]
+
+        reached = list(itertools.takewhile(has, range(100)))
+        assert 5 < len(reached) < 100
 
     def test_a_check_leaves_the_destination_and_what_is_staged_as_they_are(self, bucket: Place) -> None:
         block, staging = begin(bucket)
