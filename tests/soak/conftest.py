@@ -98,7 +98,7 @@ def soak(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Soak]:
                     readings.append((seconds, figures | figures_of_files([output, temporary])))
             # For those who judge a growth; pytest keeps the folders of its last three sessions.
             (scratch / "readings.json").write_text(json.dumps(readings), encoding="utf-8")
-            yield Soak(sandbox, runs.tasks(), runs.failures(), readings, faults.befallen, reader.outcomes)
+            yield Soak(sandbox, runs.tasks(), runs.failures(), readings, faults.armed, reader.outcomes)
 
 
 class _Runs:

@@ -54,7 +54,8 @@ class RandomFaults:
     """
 
     def __init__(self, arm: Callable[[Fault], None], is_armed: Callable[[Service], bool]) -> None:
-        self.befallen = 0
+        #: The number of faults so far.
+        self.armed = 0
         self._arm = arm
         self._is_armed = is_armed
         self._dice = random.Random(1)  # noqa: S311 the same faults in each soak
@@ -76,4 +77,4 @@ class RandomFaults:
             for service in _SERVICES:
                 if not self._is_armed(service):
                     self._arm(random_fault(self._dice, service))
-                    self.befallen += 1
+                    self.armed += 1

@@ -49,7 +49,7 @@ def figures_of_tables(home: Path) -> dict[str, float]:
     :returns: the rows by table; of what is kept about each run, the rows for each run that has ended.
     """
     address = f"file:{home / 'airflow.db'}?mode=ro"
-    with closing(sqlite3.connect(address, uri=True, timeout=60)) as database:
+    with closing(sqlite3.connect(address, uri=True, timeout=240)) as database:
         [(ended,)] = database.execute("SELECT count(*) FROM dag_run WHERE state IN ('success', 'failed')")
         tables = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
         return dict(_rows(database, table, max(ended, 1)) for table in tables if table != "dag_run")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -13,6 +13,7 @@ from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator
 from airflow_provider_mediaops.sensors.cluster import ClusterCpuSensor
+from airflow_provider_mediaops.triggers import deferral
 from airflow_provider_mediaops.triggers.deferral import deferral_timeout
 from tests.unit.sensor_forms import Attempt
 
@@ -101,12 +102,10 @@ def test_one_that_passes_in_the_middle_of_a_poke_fails_the_sensor_as_in_a_pause(
         task.execute({"ti": Attempt()})  # type: ignore[typeddict-item]
 
 
-def test_what_a_worker_has_used_up_is_subtracted(tmp_path: Path) -> None:
+def test_what_a_worker_has_used_up_is_subtracted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deferral, "time", SimpleNamespace(monotonic=lambda: 1_000.0))
     task = capture(tmp_path, execution_timeout=LIMIT)
 
-    left = deferral_timeout(task, time.monotonic() - 60, 1800)
-
-    assert left is not None
-    assert timedelta() < left <= timedelta(seconds=30)
-    assert deferral_timeout(task, time.monotonic() - 600, 1800) == timedelta()
-    assert deferral_timeout(capture(tmp_path), time.monotonic()) is None
+    assert deferral_timeout(task, 940.0, 1800) == timedelta(seconds=30)
+    assert deferral_timeout(task, 400.0, 1800) == timedelta()
+    assert deferral_timeout(capture(tmp_path), 1_000.0) is None
