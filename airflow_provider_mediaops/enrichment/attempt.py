@@ -251,7 +251,7 @@ class Attempt:
 
     def abort(self) -> None:
         """Commit the rest because the attempt ends with an error, and log how much is saved."""
-        # The error may be that nothing can be written, or that another task does.
+        # The error may be that nothing can be written, or that another task writes the destination.
         with suppress(OSError, DestinationInUseError):
             self._commit_rest()
         self._spending.close()

@@ -212,7 +212,8 @@ def _usable(isbn13: str, row: Mapping[str, Any], modified: float | None) -> Earl
 
 
 def _unsaid_seconds(row: Mapping[str, Any], modified: float | None) -> int | None:
-    # As young as its file is only a row of version 0.1. Any other would become young each time the file is written.
+    # Only a row of version 0.1 counts as fetched when its file was written. Any other would become young each time the
+    # file is written again.
     if row.get("fetched_at") not in (None, ""):
         return 0
     return None if modified is None else int(modified)

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 # A key at its limit meets it all the time, and one warning says enough for some minutes.
 _WARN_EVERY_SECONDS = 300.0
 
-
 _STATUSES: tuple[Status, ...] = ("found", "not_found", "invalid", "failed", "not_asked")
 
 

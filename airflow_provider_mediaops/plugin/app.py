@@ -65,7 +65,7 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
 }
 _ROWS = 20
-# A top frame is in the file only. So many captures are read for one page.
+# The bound of captures that are read for a page in search of a top frame, which only their files have.
 _MOST_READ = 100
 # In place of the index of a task that is not mapped, Airflow leaves its placeholder.
 _PLACEHOLDER = "{MAP_INDEX}"

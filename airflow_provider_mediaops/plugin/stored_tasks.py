@@ -29,8 +29,8 @@ class StoredTasks:
     def __init__(self, fields: CaptureFields) -> None:
         self._documents = fields.documents if fields.has_tasks else ()
         self._room = MAX_TASKS_CHARACTERS
+        #: Sentences about tasks that cannot be shown.
         self.missing: list[str] = []
-        """Sentences about tasks that cannot be shown."""
         if fields.has_tasks and not fields.documents:
             self.missing.append(
                 "The tasks that ran meanwhile are not shown here: they are in the JSON file of a capture, and this "

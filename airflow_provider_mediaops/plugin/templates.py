@@ -63,4 +63,5 @@ def _scripts() -> tuple[str, ...]:
 
 @cache
 def _read(name: str) -> str:
+    # read_text() would change the ends of lines.
     return (files("airflow_provider_mediaops.plugin") / "static" / name).read_bytes().decode()

@@ -219,7 +219,7 @@ class ObjectStage:
         self._lease.check(fresh=False)
 
     def append(self, data: bytes, rows: int, state: Any) -> None:
-        """Commit lines and a state: all of it, or nothing (steps 7-8)."""
+        """Commit lines and a state: both, or neither (steps 7-8)."""
         self._lease.check(fresh=False)
         grown = self.extent.grown(data, rows)
         with self._naming_spool(self.extent):

@@ -33,9 +33,9 @@ def column_error(column: str, names: Sequence[str]) -> str | None:
     if column in names:
         number = names.count(column)
         return f"there are {number} columns {column!r}; give them different names" if number > 1 else None
-    shown = ", ".join(map(_start_of, names[:_MAX_NAMES])) or "nothing"
+    listed = ", ".join(map(_start_of, names[:_MAX_NAMES])) or "nothing"
     more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
-    return f"there is no column {column!r}, but {shown}{more}"
+    return f"there is no column {column!r}, but {listed}{more}"
 
 
 def _start_of(text: str) -> str:

@@ -35,7 +35,9 @@ _OWN_STYLE = re.compile(r'createElement\("style"\);\w+\.textContent=`([^`]*)`')
 @cache
 def environment() -> Environment:
     """
-    Return what makes templates that escape their values, and can extend the page's template ``page.html``.
+    Return the environment of the templates.
+
+    Its templates escape their values, and can extend that of the page, ``page.html``.
 
     :returns: the environment.
     """
@@ -150,6 +152,5 @@ def _digest(text: str) -> str:
 
 
 def _read(name: str) -> str:
-    text = (files("airflow_provider_mediaops.cluster.page") / "static" / name).read_bytes()
-    # Not read_text(), which would take the ends of lines for its own.
-    return text.decode()
+    # read_text() would change the ends of lines.
+    return (files("airflow_provider_mediaops.cluster.page") / "static" / name).read_bytes().decode()
