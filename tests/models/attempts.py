@@ -31,6 +31,7 @@ from airflow_provider_mediaops.hooks.books import BookDatabaseHook
 from airflow_provider_mediaops.http.clock import Clock
 from airflow_provider_mediaops.http.drivers import arun
 from airflow_provider_mediaops.http.transport_settings import TransportSettings
+from airflow_provider_mediaops.storage import local
 from airflow_provider_mediaops.storage.dataset import Dataset
 from airflow_provider_mediaops.triggers import dataset
 from tests.unit.paced import Paced
@@ -58,7 +59,7 @@ _SYNCS = ("fsync", "fdatasync")
 
 
 class _Current(threading.local):
-    """What this thread works for."""
+    """The clock and the attempt of this thread."""
 
     now: MadeUpClock | None = None
     attempt: Attempt | None = None
@@ -83,8 +84,8 @@ class MadeUpClock:
         self.now += wait.seconds
 
     @contextmanager
-    def counts(self) -> Iterator[None]:
-        """Have this time in this thread."""
+    def in_this_thread(self) -> Iterator[None]:
+        """Let this thread have this time."""
         before, _current.now = _current.now, self
         try:
             yield
@@ -119,7 +120,7 @@ class Attempt(Paced):
 
     def work(self) -> None:
         _current.attempt = self
-        with self.clock.counts():
+        with self.clock.in_this_thread():
             self.result = self._act()
 
     @property
@@ -211,7 +212,11 @@ def make_up_time(patch: pytest.MonkeyPatch, scratch: Path) -> None:
     """
     patch.setattr(tempfile, "tempdir", str(scratch))
     for made, clocks in _CLOCKS.items():
-        patch.setattr(made, "__kwdefaults__", {**(made.__kwdefaults__ or {}), **dict.fromkeys(clocks, seconds)})
+        # A default of another name would be ignored, and the real time would count.
+        assert set(clocks) <= set(made.__kwdefaults__), f"{made.__qualname__} reads another clock"
+        patch.setattr(made, "__kwdefaults__", {**made.__kwdefaults__, **dict.fromkeys(clocks, seconds)})
+    # After five seconds a commit is synced as well, which is two steps more.
+    patch.setattr(local, "time", SimpleNamespace(monotonic=seconds, time=seconds))
     patch.setattr(Clock.__init__, "__defaults__", (CLOCK.monotonic, CLOCK.now, CLOCK.uniform))
     for place, names in ((os, (*OPEN_FILES, "link")), (Path, PATHS)):
         for name in names:
@@ -231,7 +236,7 @@ def use_made_up_services(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(BookDatabaseHook, "lookup_batch", _batch_in_made_up_time)
     patch.setattr(hooks.books, "in_thread", asyncio.to_thread)
     patch.setattr(asgiref.sync, "sync_to_async", _at_once)
-    # Each try of a trigger to get at its destination takes steps, of which nothing new is learnt.
+    # A trigger that finds its destination in use tries again. Each try takes steps, and shows nothing new.
     patch.setattr(dataset, "_RETRY_SECONDS", 60.0)
 
 
@@ -319,7 +324,7 @@ def _step(call: Callable[..., Any], *, is_write: bool) -> Callable[..., Any]:
 
 
 def _stamped(descriptor: int) -> None:
-    """Give a file the made-up time. No power fails here, so that nothing has to be on a disk."""
+    """Set the time of a file to the made-up time, in place of a sync: no power fails here."""
     if _current.now:
         os.utime(descriptor, (seconds(), seconds()))
 

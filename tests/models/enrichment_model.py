@@ -81,7 +81,7 @@ class EnrichmentTask(DatasetTask):
     """
     A task, as Airflow and the model know it.
 
-    :param since: when its first try began that its dataset may be of; None before.
+    :param since: when the first attempt began whose rows its dataset may have; None before.
     :param requests: how many requests its attempts have sent since.
     :param is_alone: whether its attempts have come one after the other since, and none of the other run between them,
         which removes what they have saved.
@@ -98,8 +98,8 @@ class EnrichmentMachine(DatasetMachine):
 
     - Whatever appears there is a whole dataset of one run: a row for each text of the list, in its order. A book that
       is ``found`` is as the service had it while that run looked the list up; one that is ``not_found`` was not there
-      at some time of it. A text that is no ISBN is ``invalid``. No row has failed; ``not_asked`` are
-      some only if the requests are bounded.
+      at some time of it. A text that is no ISBN is ``invalid``. No row has failed. Rows are ``not_asked`` only if the
+      requests are bounded.
     - A row that is reused is one of an earlier dataset, and young enough.
     - An attempt that succeeds returns the figures of such a dataset.
     - An attempt that nobody disturbs succeeds.
