@@ -144,47 +144,46 @@ class HotThreadsQuery:
         )
         return min(interval * self.snapshots + master + nodes + _MARGIN, _LONGEST)
 
-    def call(self) -> Call[str]:
-        """
-        Return the call for the report.
-
-        Only values that differ from the default are sent: versions differ in the parameters that they know, and refuse
-        others.
-
-        :returns: the call; its result is the text as it was sent, with a surrogate for each byte that is not UTF-8.
-        """
-        given = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "nodes"}
-        defaults = {field.name: field.default for field in fields(self)}
-        request = Request(
-            "GET",
-            _path(node_list(self.nodes), "hot_threads"),
-            params=tuple((name, _word(value)) for name, value in given.items() if value != defaults[name]),
-            headers={"Accept": "text/plain, */*;q=0.5"},
-            read_timeout=self.read_timeout,
-            large_reply=True,
-        )
-        return Call(request, lambda response: self._read(request, response))
-
-    def _read(self, request: Request, response: Response) -> str:
-        # No copy is made of a body that may be large.
-        if response.body and not response.body.isspace():
-            return _read_report(response)
-        if self.nodes is None:
-            raise InvalidReplyError(f"The report is empty. {self._why_empty}", reason=EMPTY_REPORT)
-        raise NotFoundError(
-            f"The {_SERVICE} answered with an empty report. {self._why_empty} Or it knows no node "
-            f"{_names(node_list(self.nodes))}, or they cannot measure their threads.",
-            reason=EMPTY_REPORT,
-            **_about(request, response),
-        )
-
-    @property
-    def _why_empty(self) -> str:
-        return f"Nodes that do not answer within timeout={self.timeout} are left out of it."
-
 
 #: The parameters of a report with their defaults: for operator, notifier and hook, whose signatures repeat them.
 QUERY_DEFAULTS: dict[str, Any] = {field.name: field.default for field in fields(HotThreadsQuery)}
+
+
+def hot_threads(query: HotThreadsQuery) -> Call[str]:
+    """
+    Return the call for the report.
+
+    Only values that differ from the default are sent: versions differ in the parameters that they know, and refuse
+    others.
+
+    :param query: its parameters.
+    :returns: the call; its result is the text as it was sent, with a surrogate for each byte that is not UTF-8.
+    """
+    given = {name: getattr(query, name) for name in QUERY_DEFAULTS if name != "nodes"}
+    request = Request(
+        "GET",
+        _path(node_list(query.nodes), "hot_threads"),
+        params=tuple((name, _word(value)) for name, value in given.items() if value != QUERY_DEFAULTS[name]),
+        headers={"Accept": "text/plain, */*;q=0.5"},
+        read_timeout=query.read_timeout,
+        large_reply=True,
+    )
+    return Call(request, lambda response: _read_text(query, request, response))
+
+
+def _read_text(query: HotThreadsQuery, request: Request, response: Response) -> str:
+    # No copy is made of a body that may be large.
+    if response.body and not response.body.isspace():
+        return _read_report(response)
+    why = f"Nodes that do not answer within timeout={query.timeout} are left out of it."
+    if query.nodes is None:
+        raise InvalidReplyError(f"The report is empty. {why}", reason=EMPTY_REPORT)
+    raise NotFoundError(
+        f"The {_SERVICE} answered with an empty report. {why} Or it knows no node "
+        f"{_names(node_list(query.nodes))}, or they cannot measure their threads.",
+        reason=EMPTY_REPORT,
+        **_about(request, response),
+    )
 
 
 def _read_report(response: Response) -> str:
@@ -317,7 +316,7 @@ def probe(ask: Ask) -> Conversation[str | None]:
     except PermissionDeniedError as error:
         refusals.append(("its nodes' statistics (cluster:monitor/nodes/stats)", error))
     try:
-        yield from ask(HotThreadsQuery("_local", interval="10ms", snapshots=1, threads=1).call())
+        yield from ask(hot_threads(HotThreadsQuery("_local", interval="10ms", snapshots=1, threads=1)))
     except PermissionDeniedError as error:
         refusals.append(("hot threads (cluster:monitor/nodes/hot_threads)", error))
     if not refusals:

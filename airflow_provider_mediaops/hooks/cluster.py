@@ -96,7 +96,7 @@ class SearchClusterHook(ServiceHook):
         :raises NotFoundError: if no node that was asked for is in the report.
         :raises MediaOpsError: if the service refuses, or fails.
         """
-        from airflow_provider_mediaops.cluster.api import HotThreadsQuery
+        from airflow_provider_mediaops.cluster.api import HotThreadsQuery, hot_threads
 
         query = HotThreadsQuery(
             nodes,
@@ -108,14 +108,14 @@ class SearchClusterHook(ServiceHook):
             master_timeout=master_timeout,
             timeout=timeout,
         )
-        return self.ask(query.call())
+        return self.ask(hot_threads(query))
 
     async def ahot_threads(self, nodes: str | Sequence[str] | None = None, **query: Unpack[HotThreadsArguments]) -> str:
         """Report the hot threads of nodes; the asynchronous twin of :meth:`hot_threads`."""
         await self._import_modules()
-        from airflow_provider_mediaops.cluster.api import HotThreadsQuery
+        from airflow_provider_mediaops.cluster.api import HotThreadsQuery, hot_threads
 
-        return await self.aask(HotThreadsQuery(nodes, **query).call())
+        return await self.aask(hot_threads(HotThreadsQuery(nodes, **query)))
 
     def hot_threads_report(
         self, nodes: str | Sequence[str] | None = None, **query: Unpack[HotThreadsArguments]

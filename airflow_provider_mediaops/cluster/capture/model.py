@@ -10,7 +10,14 @@ from functools import cached_property, partial
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.cluster.api import EMPTY_REPORT, HotThreadsQuery, node_cores, node_list, node_stats
+from airflow_provider_mediaops.cluster.api import (
+    EMPTY_REPORT,
+    HotThreadsQuery,
+    hot_threads,
+    node_cores,
+    node_list,
+    node_stats,
+)
 from airflow_provider_mediaops.cluster.cpu import name_some
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
@@ -203,7 +210,7 @@ def take_capture(
     """
     if reading is None:
         reading = yield from _read_cpu(ask, query)
-    call, taken, tasks = query.call(), now(), None
+    call, taken, tasks = hot_threads(query), now(), None
     try:
         if sampler is None:
             text = yield from ask(call)

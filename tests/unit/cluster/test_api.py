@@ -13,6 +13,7 @@ from airflow_provider_mediaops.cluster.api import (
     CLUSTER_RULES,
     EMPTY_REPORT,
     HotThreadsQuery,
+    hot_threads,
     node_list,
     node_stats,
     probe,
@@ -44,7 +45,7 @@ def answer(call: Call[Any], reply: Response) -> Any:
 
 class TestHotThreadsRequest:
     def test_all_nodes_with_the_defaults_need_no_parameter(self) -> None:
-        request = HotThreadsQuery().call().request
+        request = hot_threads(HotThreadsQuery()).request
         assert (request.method, request.path, request.params) == ("GET", "/_nodes/hot_threads", ())
 
     @pytest.mark.parametrize(
@@ -61,7 +62,7 @@ class TestHotThreadsRequest:
         ],
     )
     def test_only_what_differs_from_the_default_is_sent(self, name: str, value: Any, sent: str) -> None:
-        assert HotThreadsQuery(**{name: value}).call().request.params == ((name, sent),)
+        assert hot_threads(HotThreadsQuery(**{name: value})).request.params == ((name, sent),)
 
     def test_the_stated_defaults_are_those_of_the_service(self) -> None:
         query = HotThreadsQuery(
@@ -73,7 +74,7 @@ class TestHotThreadsRequest:
             master_timeout="30s",
             timeout="30s",
         )
-        assert query.call().request.params == ()
+        assert hot_threads(query).request.params == ()
 
     @pytest.mark.parametrize(
         ("nodes", "segment"),
@@ -88,14 +89,14 @@ class TestHotThreadsRequest:
         ],
     )
     def test_nodes_are_escaped_in_the_path(self, nodes: Any, segment: str) -> None:
-        assert HotThreadsQuery(nodes).call().request.path == f"/_nodes/{segment}/hot_threads"
+        assert hot_threads(HotThreadsQuery(nodes)).request.path == f"/_nodes/{segment}/hot_threads"
         assert node_stats(nodes).request.path == f"/_nodes/{segment}/stats/os,process"
 
     def test_arguments_are_read_as_templates_render_them(self) -> None:
         arguments: dict[str, Any] = {"ignore_idle_threads": "False", "snapshots": "4", "threads": "5"}
         query = HotThreadsQuery(**arguments)
         assert query == HotThreadsQuery(ignore_idle_threads=False, snapshots=4, threads=5)
-        assert ("ignore_idle_threads", "false") in query.call().request.params
+        assert ("ignore_idle_threads", "false") in hot_threads(query).request.params
 
     @pytest.mark.parametrize("nodes", [[], (), "", " ", ["a", ""], ["."], [".."], "a,,b", "['a']"])
     def test_a_list_that_names_no_node_is_not_taken_for_all_nodes(self, nodes: Any) -> None:
@@ -134,7 +135,7 @@ class TestHotThreadsRequest:
 
     @pytest.mark.parametrize("unit", ["nanos", "micros", "ms", "s", "m", "h", "d"])
     def test_every_time_unit_of_the_service_is_taken(self, unit: str) -> None:
-        params = HotThreadsQuery(interval=f"7{unit}", timeout="8d").call().request.params
+        params = hot_threads(HotThreadsQuery(interval=f"7{unit}", timeout="8d")).request.params
         assert params == (("interval", f"7{unit}"), ("timeout", "8d"))
 
     @pytest.mark.parametrize(
@@ -148,30 +149,30 @@ class TestHotThreadsRequest:
         ],
     )
     def test_the_client_waits_for_longer_than_the_cluster_may_take(self, query: HotThreadsQuery, least: float) -> None:
-        assert least < query.call().request.read_timeout < least * 2 + 120
+        assert least < hot_threads(query).request.read_timeout < least * 2 + 120
 
     def test_a_time_limit_beyond_what_sockets_take_is_cut(self) -> None:
         query = HotThreadsQuery(interval="99999999999999999d", timeout="999999999999999999d")
-        assert query.call().request.read_timeout == 1e9
+        assert hot_threads(query).request.read_timeout == 1e9
 
     def test_a_report_may_be_of_any_size(self) -> None:
-        assert HotThreadsQuery().call().request.large_reply
+        assert hot_threads(HotThreadsQuery()).request.large_reply
 
 
 class TestHotThreadsReply:
     @pytest.mark.parametrize("label", [{"content-type": "application/json"}, {}, {"content-type": "text/plain"}])
     def test_the_text_is_kept_whatever_its_label(self, label: dict[str, str]) -> None:
         text = report("node-1", "node-2").replace("\n", "\r\n")
-        assert answer(HotThreadsQuery().call(), Response(200, label, text.encode())) == text
+        assert answer(hot_threads(HotThreadsQuery()), Response(200, label, text.encode())) == text
 
     @given(st.binary(min_size=1))
     def test_every_byte_comes_back(self, tail: bytes) -> None:
         body = b"::: {node\xff}" + tail
-        text = answer(HotThreadsQuery().call(), Response(200, {}, body))
+        text = answer(hot_threads(HotThreadsQuery()), Response(200, {}, body))
         assert text.encode("utf-8", "surrogateescape") == body
 
     def test_text_that_only_begins_like_json_is_text(self) -> None:
-        assert answer(HotThreadsQuery().call(), replied("{node-1} is cut off")) == "{node-1} is cut off"
+        assert answer(hot_threads(HotThreadsQuery()), replied("{node-1} is cut off")) == "{node-1} is cut off"
 
     @pytest.mark.parametrize(
         ("body", "what"),
@@ -187,13 +188,13 @@ class TestHotThreadsReply:
     )
     def test_a_reply_that_is_no_report_is_a_failure(self, body: str, what: str) -> None:
         with pytest.raises(InvalidReplyError, match=what) as caught:
-            answer(HotThreadsQuery().call(), replied(body))
+            answer(hot_threads(HotThreadsQuery()), replied(body))
         assert caught.value.path == "/_nodes/hot_threads"
         assert caught.value.status == 200
 
     def test_an_empty_report_names_the_nodes_that_were_asked_for(self) -> None:
         with pytest.raises(NotFoundError, match=r"timeout=5s.*'node-8' or 'node-9'") as caught:
-            answer(HotThreadsQuery("node-8,node-9", timeout="5s").call(), replied(""))
+            answer(hot_threads(HotThreadsQuery("node-8,node-9", timeout="5s")), replied(""))
         assert caught.value.service == "search cluster"
         assert caught.value.path == "/_nodes/node-8,node-9/hot_threads"
 
@@ -221,7 +222,7 @@ class TestHotThreadsReply:
     )
     def test_an_empty_report_names_the_time_limit(self, nodes: str | None, query: dict[str, Any], message: str) -> None:
         with pytest.raises(MediaOpsError, match=message) as caught:
-            answer(HotThreadsQuery(nodes, **query).call(), replied(""))
+            answer(hot_threads(HotThreadsQuery(nodes, **query)), replied(""))
         assert caught.value.reason == EMPTY_REPORT
         assert "proxy" not in caught.value.message
 
@@ -360,7 +361,7 @@ class TestRefusals:
         self, status: int, type_: str, reason: str, cls: type[MediaOpsError], advice: str
     ) -> None:
         with pytest.raises(cls) as caught:
-            answer(HotThreadsQuery().call(), replied(error(status, type_, reason), status))
+            answer(hot_threads(HotThreadsQuery()), replied(error(status, type_, reason), status))
         assert type(caught.value) is cls
         assert (caught.value.status, caught.value.reason) == (status, type_)
         assert reason in caught.value.message
@@ -370,7 +371,7 @@ class TestRefusals:
     def test_a_route_that_is_not_there_is_a_matter_of_the_base_address(self, path: str) -> None:
         body = {"error": f"no handler found for uri [{path}/_nodes/hot_threads] and method [GET]"}
         with pytest.raises(BadRequestError, match="Check the base address in the connection"):
-            answer(HotThreadsQuery().call(), replied(body, 400))
+            answer(hot_threads(HotThreadsQuery()), replied(body, 400))
 
     @pytest.mark.parametrize(
         ("status", "body", "cls"),
