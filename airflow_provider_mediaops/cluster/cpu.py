@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from airflow_provider_mediaops.arguments import read_choice, read_number, read_seconds, shown
-from airflow_provider_mediaops.cluster.api import node_list, node_stats
+from airflow_provider_mediaops.cluster.api import node_stats
+from airflow_provider_mediaops.cluster.query import node_list
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.json_text import fitting, storable
 from airflow_provider_mediaops.waiting import Done, Waiting, Watch

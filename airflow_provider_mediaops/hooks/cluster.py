@@ -32,7 +32,7 @@ _MAX_REPORT_MB, _LARGEST_REPORT_MB = 256, 4096
 
 
 class HotThreadsArguments(TypedDict, total=False):
-    """The parameters of a report; see :class:`~airflow_provider_mediaops.cluster.api.HotThreadsQuery`."""
+    """The parameters of a report; see :class:`~airflow_provider_mediaops.cluster.query.HotThreadsQuery`."""
 
     ignore_idle_threads: bool
     interval: str
@@ -96,7 +96,8 @@ class SearchClusterHook(ServiceHook):
         :raises NotFoundError: if no node that was asked for is in the report.
         :raises MediaOpsError: if the service refuses, or fails.
         """
-        from airflow_provider_mediaops.cluster.api import HotThreadsQuery, hot_threads
+        from airflow_provider_mediaops.cluster.api import hot_threads
+        from airflow_provider_mediaops.cluster.query import HotThreadsQuery
 
         query = HotThreadsQuery(
             nodes,
@@ -113,7 +114,8 @@ class SearchClusterHook(ServiceHook):
     async def ahot_threads(self, nodes: str | Sequence[str] | None = None, **query: Unpack[HotThreadsArguments]) -> str:
         """Report the hot threads of nodes; the asynchronous twin of :meth:`hot_threads`."""
         await self._import_modules()
-        from airflow_provider_mediaops.cluster.api import HotThreadsQuery, hot_threads
+        from airflow_provider_mediaops.cluster.api import hot_threads
+        from airflow_provider_mediaops.cluster.query import HotThreadsQuery
 
         return await self.aask(hot_threads(HotThreadsQuery(nodes, **query)))
 
@@ -181,8 +183,8 @@ class SearchClusterHook(ServiceHook):
         :raises InvalidArgumentError: for ``show_queries`` without ``running_tasks``; nothing is sent.
         :raises MediaOpsError: if the cluster returns no hot threads.
         """
-        from airflow_provider_mediaops.cluster.api import HotThreadsQuery
         from airflow_provider_mediaops.cluster.capture.model import take_capture
+        from airflow_provider_mediaops.cluster.query import HotThreadsQuery
         from airflow_provider_mediaops.cluster.running_tasks.sampling import task_sampler
         from airflow_provider_mediaops.http.clock import Clock
 
@@ -200,8 +202,8 @@ class SearchClusterHook(ServiceHook):
     ) -> Capture:
         """Read CPU and hot threads; the asynchronous twin of :meth:`capture`."""
         ask = (await self.aservice()).client.ask
-        from airflow_provider_mediaops.cluster.api import HotThreadsQuery
         from airflow_provider_mediaops.cluster.capture.model import take_capture
+        from airflow_provider_mediaops.cluster.query import HotThreadsQuery
         from airflow_provider_mediaops.cluster.running_tasks.sampling import task_sampler
         from airflow_provider_mediaops.http.clock import Clock
 
@@ -209,7 +211,7 @@ class SearchClusterHook(ServiceHook):
         return await self.arun(take_capture(ask, HotThreadsQuery(nodes, **query), sampler=sampler))
 
     def _log_gaps(self, stats: NodeStats, nodes: str | Sequence[str] | None) -> list[NodeCpu]:
-        from airflow_provider_mediaops.cluster.api import node_list
+        from airflow_provider_mediaops.cluster.query import node_list
 
         for failure in stats.failures:
             self.log.warning("A node did not give its statistics: %s.", failure)

@@ -106,9 +106,8 @@ class CaptureHotThreadsNotifier(ServiceNotifier):
 
     def _check_known(self) -> None:
         """Check the arguments that are not templated."""
-        from airflow_provider_mediaops.cluster.api import HotThreadsQuery
         from airflow_provider_mediaops.cluster.capture.destination import capture_paths
-        from airflow_provider_mediaops.cluster.running_tasks.sampling import check_show_queries
+        from airflow_provider_mediaops.cluster.query import HotThreadsQuery, check_show_queries
 
         if not is_templated(self.cluster_conn_id):
             read_identifier("cluster_conn_id", self.cluster_conn_id)
@@ -122,7 +121,7 @@ class CaptureHotThreadsNotifier(ServiceNotifier):
         )
 
     def _query(self) -> dict[str, Any]:
-        from airflow_provider_mediaops.cluster.api import QUERY_DEFAULTS
+        from airflow_provider_mediaops.cluster.query import QUERY_DEFAULTS
 
         return {name: getattr(self, name) for name in QUERY_DEFAULTS}
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from airflow_provider_mediaops.cluster.capture.files import CaptureFiles
-    from airflow_provider_mediaops.cluster.capture.on_spike import CapturePlan
+    from airflow_provider_mediaops.cluster.capture.plan import CapturePlan
     from airflow_provider_mediaops.cluster.cpu import CpuWatch
 
 # The arguments about the wait, with their defaults.
@@ -46,9 +46,9 @@ def plan_of(arguments: Mapping[str, Any]) -> tuple[CapturePlan, float]:
     :returns: the plan, and the longest time to wait for a spike, in seconds.
     :raises InvalidArgumentError: for an argument that cannot be used.
     """
-    from airflow_provider_mediaops.cluster.api import QUERY_DEFAULTS, HotThreadsQuery
-    from airflow_provider_mediaops.cluster.capture.on_spike import CapturePlan
+    from airflow_provider_mediaops.cluster.capture.plan import CapturePlan
     from airflow_provider_mediaops.cluster.cpu import CpuWatch, read_percentage
+    from airflow_provider_mediaops.cluster.query import QUERY_DEFAULTS, HotThreadsQuery
 
     query = HotThreadsQuery(**{name: arguments[name] for name in QUERY_DEFAULTS})
     watch = None

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context, ObjectStoragePath
 
     from airflow_provider_mediaops.cluster.capture.files import CaptureFiles
-    from airflow_provider_mediaops.cluster.capture.on_spike import CapturePlan
+    from airflow_provider_mediaops.cluster.capture.plan import CapturePlan
     from airflow_provider_mediaops.lineage.task_lineage import TaskLineage
 
 
@@ -183,7 +183,7 @@ class CaptureHotThreadsOperator(LineageTask, StoppableTask, BaseOperator):
 
     def _check_known(self) -> None:
         """Check the arguments that are not templated."""
-        from airflow_provider_mediaops.cluster.api import QUERY_DEFAULTS
+        from airflow_provider_mediaops.cluster.query import QUERY_DEFAULTS
 
         known = {name: value for name, value in self._arguments().items() if not is_templated(value)}
         arguments = {**QUERY_DEFAULTS, **STAND_INS, **known}

@@ -124,7 +124,8 @@ class CaptureHotThreadsTrigger(WorkTrigger):
         await import_in_thread(*_CAPTURE_MODULES)
         from airflow_provider_mediaops.cluster.capture.destination import CaptureDestination
         from airflow_provider_mediaops.cluster.capture.files import CaptureFiles
-        from airflow_provider_mediaops.cluster.capture.on_spike import CapturePlan, capture_when_hot
+        from airflow_provider_mediaops.cluster.capture.on_spike import capture_when_hot
+        from airflow_provider_mediaops.cluster.capture.plan import CapturePlan
         from airflow_provider_mediaops.cluster.capture.reason import TakenFor
         from airflow_provider_mediaops.triggers.shared_readings import shared_cluster
         from airflow_provider_mediaops.triggers.waits import carried_out

@@ -23,7 +23,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakValueDictionary
 
-from airflow_provider_mediaops.cluster.api import node_list, node_stats
+from airflow_provider_mediaops.cluster.api import node_stats
+from airflow_provider_mediaops.cluster.query import node_list
 from airflow_provider_mediaops.cluster.selection import is_plain, narrowed
 from airflow_provider_mediaops.exceptions import MediaOpsError
 from airflow_provider_mediaops.hooks.cluster import SearchClusterHook

@@ -196,9 +196,9 @@ def make(form: str, number: int, interval: float, folder: Path) -> BaseTrigger:
 
 
 def _capture(nodes: list[str] | None, interval: float, destination: Path) -> BaseTrigger:
-    from airflow_provider_mediaops.cluster.api import HotThreadsQuery
-    from airflow_provider_mediaops.cluster.capture.on_spike import CapturePlan
+    from airflow_provider_mediaops.cluster.capture.plan import CapturePlan
     from airflow_provider_mediaops.cluster.cpu import CpuWatch
+    from airflow_provider_mediaops.cluster.query import HotThreadsQuery
     from airflow_provider_mediaops.triggers.cluster import CaptureHotThreadsTrigger
 
     plan = CapturePlan(HotThreadsQuery(nodes), CpuWatch(85, sustained_for=60, nodes=nodes), poll_interval=interval)

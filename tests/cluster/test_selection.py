@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airflow_provider_mediaops.cluster.api import node_list, node_stats
+from airflow_provider_mediaops.cluster.api import node_stats
 from airflow_provider_mediaops.cluster.models import NodeStats
+from airflow_provider_mediaops.cluster.query import node_list
 from airflow_provider_mediaops.cluster.selection import is_plain, narrowed
 
 if TYPE_CHECKING:

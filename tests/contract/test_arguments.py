@@ -12,7 +12,7 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException, ObjectStoragePath
 from airflow.sdk import DAG
 
-from airflow_provider_mediaops.cluster.api import QUERY_DEFAULTS
+from airflow_provider_mediaops.cluster.query import QUERY_DEFAULTS
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, MediaOpsError
 from airflow_provider_mediaops.hooks.base import ServiceHook
 from airflow_provider_mediaops.hooks.cluster import HotThreadsArguments, SearchClusterHook

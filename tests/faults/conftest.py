@@ -123,7 +123,7 @@ def new_rates() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def no_margin(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have a report of hot threads waited for no longer than the connection and the request say."""
-    monkeypatch.setattr("airflow_provider_mediaops.cluster.api._MARGIN", 0.0)
+    monkeypatch.setattr("airflow_provider_mediaops.cluster.query._MARGIN", 0.0)
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, TypeVar
 
-from airflow_provider_mediaops.cluster.api import node_list
 from airflow_provider_mediaops.cluster.cpu import name_some
+from airflow_provider_mediaops.cluster.query import check_show_queries, node_list
 from airflow_provider_mediaops.cluster.running_tasks.looks import (
     LookSeries,
     TaskSampling,
@@ -20,14 +20,14 @@ from airflow_provider_mediaops.cluster.running_tasks.looks import (
     look_times,
 )
 from airflow_provider_mediaops.cluster.running_tasks.replies import thread_pools
-from airflow_provider_mediaops.exceptions import InvalidArgumentError, MediaOpsError
+from airflow_provider_mediaops.exceptions import MediaOpsError
 from airflow_provider_mediaops.http.exchange import Beside
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from airflow_provider_mediaops.cluster.api import HotThreadsQuery
     from airflow_provider_mediaops.cluster.models import NodeStats
+    from airflow_provider_mediaops.cluster.query import HotThreadsQuery
     from airflow_provider_mediaops.cluster.running_tasks.model import PoolLoad
     from airflow_provider_mediaops.http.clock import Clock
     from airflow_provider_mediaops.http.exchange import Ask, Conversation
@@ -45,18 +45,6 @@ _HUGE_QUEUE = 1_000
 _SHORT_QUEUE = 100
 # With any other character, an id may stand for several nodes.
 _ID = re.compile(r"[\w.-]+", re.ASCII)
-
-
-def check_show_queries(*, running_tasks: bool, show_queries: bool) -> None:
-    """
-    Make sure that ``show_queries`` comes with ``running_tasks``.
-
-    :param running_tasks: whether the tasks of the nodes are looked at.
-    :param show_queries: whether their queries are kept with the literals.
-    :raises InvalidArgumentError: if it does not.
-    """
-    if show_queries and not running_tasks:
-        raise InvalidArgumentError("show_queries shows the queries of running tasks: give running_tasks=True, too.")
 
 
 def task_sampler(ask: Ask, clock: Clock, *, running_tasks: bool, show_queries: bool) -> TaskSampler | None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_mediaops.cluster.api import node_list
 from airflow_provider_mediaops.cluster.models import NodeCpu, NodeStats
+from airflow_provider_mediaops.cluster.query import node_list
 from airflow_provider_mediaops.cluster.selection import is_plain, narrowed
 
 NODES = (

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.cluster.api import HotThreadsQuery
 from airflow_provider_mediaops.cluster.capture.files import CaptureFiles
-from airflow_provider_mediaops.cluster.capture.on_spike import CapturePlan
+from airflow_provider_mediaops.cluster.capture.plan import CapturePlan
 from airflow_provider_mediaops.cluster.cpu import CpuWatch
+from airflow_provider_mediaops.cluster.query import HotThreadsQuery
 from airflow_provider_mediaops.exceptions import AuthenticationError, StorageError, TemporaryError
 from airflow_provider_mediaops.triggers.cluster import CaptureHotThreadsTrigger
 from airflow_provider_mediaops.triggers.event import value_of

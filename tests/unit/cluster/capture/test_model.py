@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.cluster.api import CLUSTER_RULES, HotThreadsQuery
+from airflow_provider_mediaops.cluster.api import CLUSTER_RULES
 from airflow_provider_mediaops.cluster.capture.destination import FORMATS, CaptureDestination, capture_paths
 from airflow_provider_mediaops.cluster.capture.model import Capture, Reading, take_capture
 from airflow_provider_mediaops.cluster.models import NodeStats
+from airflow_provider_mediaops.cluster.query import HotThreadsQuery
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
     ConnectionFailedError,

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.cluster.api import CLUSTER_RULES, HotThreadsQuery, node_stats
-from airflow_provider_mediaops.cluster.capture.on_spike import CapturePlan, capture_at_once, capture_when_hot
+from airflow_provider_mediaops.cluster.api import CLUSTER_RULES, node_stats
+from airflow_provider_mediaops.cluster.capture.on_spike import capture_at_once, capture_when_hot
+from airflow_provider_mediaops.cluster.capture.plan import CapturePlan
 from airflow_provider_mediaops.cluster.cpu import CpuWatch
+from airflow_provider_mediaops.cluster.query import HotThreadsQuery
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
     BadRequestError,

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_mediaops.cluster.api import HotThreadsQuery
-from airflow_provider_mediaops.cluster.capture.on_spike import CapturePlan
+from airflow_provider_mediaops.cluster.capture.plan import CapturePlan
 from airflow_provider_mediaops.cluster.cpu import CpuWatch
+from airflow_provider_mediaops.cluster.query import HotThreadsQuery
 
 
 def plan(**fields: Any) -> CapturePlan:

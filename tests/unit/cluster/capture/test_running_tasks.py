@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.cluster.api import CLUSTER_RULES, HotThreadsQuery
+from airflow_provider_mediaops.cluster.api import CLUSTER_RULES
 from airflow_provider_mediaops.cluster.capture.model import Capture, take_capture
 from airflow_provider_mediaops.cluster.capture.summary import bounded
 from airflow_provider_mediaops.cluster.models import NodeStats
+from airflow_provider_mediaops.cluster.query import HotThreadsQuery
 from airflow_provider_mediaops.cluster.running_tasks.model import NodeTasks, RunningTasks, TaskGroup
 from airflow_provider_mediaops.cluster.running_tasks.sampling import TaskSampler, task_sampler
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, ServiceUnavailableError

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.cluster.api import CLUSTER_RULES, HotThreadsQuery
+from airflow_provider_mediaops.cluster.api import CLUSTER_RULES
 from airflow_provider_mediaops.cluster.models import NodeCpu, NodeStats
+from airflow_provider_mediaops.cluster.query import HotThreadsQuery
 from airflow_provider_mediaops.cluster.running_tasks.looks import TaskSampling, look_times
 from airflow_provider_mediaops.cluster.running_tasks.sampling import TaskSampler
 from airflow_provider_mediaops.http.client import Client

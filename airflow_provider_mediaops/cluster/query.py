@@ -1,0 +1,139 @@
+"""Read what a report is asked with: the nodes, and its parameters. It loads no requests: operators check with it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_mediaops.arguments import read_choice, read_flag, read_texts, read_whole_number, shown
+from airflow_provider_mediaops.exceptions import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+#: The values of ``type``: the time that hot threads sample.
+SAMPLING_TYPES = ("cpu", "wait", "block")
+
+_TIME = re.compile("([0-9]{1,18})(nanos|micros|ms|s|m|h|d)")
+_SECONDS = {"nanos": 1e-9, "micros": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+# Seconds that a node pauses after each snapshot of its threads.
+_SNAPSHOT = 0.01
+# Seconds beyond the asked-for times: a call queues behind others on the same node.
+_MARGIN = 10.0
+# The servers read a Java integer.
+_LARGEST_INTEGER = 2**31 - 1
+# Some thirty years: sockets take no figure beyond ten times of that.
+_LONGEST = 1e9
+
+
+def node_list(nodes: str | Sequence[str] | None) -> tuple[str, ...] | None:
+    """
+    Parse a list of nodes, the ``node_id`` of the cluster's API.
+
+    :param nodes: ids, names or filters, in a list or in one text with commas; None for all nodes.
+    :returns: the entries; None for all nodes.
+    :raises InvalidArgumentError: for a list without entries, which the cluster would take for all nodes.
+    """
+    if nodes is None:
+        return None
+    # A template cannot make None of an event that names no node.
+    named = read_texts(
+        "nodes",
+        nodes,
+        if_empty="For all nodes leave nodes out, or write '_all': in a template {{ … | join(',') or '_all' }}.",
+    )
+    # As segments of a path, they lead to another path.
+    if {".", ".."} & set(named):
+        raise InvalidArgumentError(f"nodes holds names or ids of nodes; not {shown(nodes)}.")
+    return named
+
+
+@dataclass(frozen=True, slots=True)
+class HotThreadsQuery:
+    """
+    The parameters of ``GET /_nodes/hot_threads``.
+
+    :param nodes: ids, names or filters, in a list or in one text with commas; None for all nodes.
+    :param ignore_idle_threads: whether known idle threads are left out.
+    :param interval: the time over which threads are measured: a whole number with a unit (nanos, micros, ms, s, m, h,
+        d).
+    :param snapshots: the number of samples of each thread's stack.
+    :param threads: the number of threads that each node reports; a large number reports all.
+    :param type: ``cpu``, ``wait`` or ``block``.
+    :param master_timeout: the time in which the cluster has to find its master, like ``interval``.
+    :param timeout: the time in which the nodes have to answer, like ``interval``.
+    :raises InvalidArgumentError: for a value that the cluster would refuse, and for a ``timeout`` that is shorter than
+        the sampling: ``interval`` and 10 ms for each snapshot.
+    """
+
+    nodes: str | Sequence[str] | None = None
+    ignore_idle_threads: bool = True
+    interval: str = "500ms"
+    snapshots: int = 10
+    threads: int = 3
+    type: str = "cpu"
+    master_timeout: str = "30s"
+    timeout: str = "30s"
+
+    def __post_init__(self) -> None:
+        nodes = node_list(self.nodes)
+        # A list, as a trigger's arguments come back from Airflow's database.
+        object.__setattr__(self, "nodes", None if nodes is None else list(nodes))
+        object.__setattr__(self, "ignore_idle_threads", read_flag("ignore_idle_threads", self.ignore_idle_threads))
+        for name in ("snapshots", "threads"):
+            object.__setattr__(
+                self, name, read_whole_number(name, getattr(self, name), minimum=1, maximum=_LARGEST_INTEGER)
+            )
+        for name in ("interval", "master_timeout", "timeout"):
+            _seconds(name, getattr(self, name))
+        self._check_time_for_sampling()
+        object.__setattr__(self, "type", read_choice("type", self.type, SAMPLING_TYPES))
+
+    def _check_time_for_sampling(self) -> None:
+        # The servers answer 200 with an empty report, always: each node sleeps for the interval before it replies.
+        sampling = _seconds("interval", self.interval) + self.snapshots * _SNAPSHOT
+        if _seconds("timeout", self.timeout) < sampling:
+            raise InvalidArgumentError(
+                f"timeout={self.timeout} is shorter than the sampling, so no node could answer in time: "
+                f"interval={self.interval} and snapshots={self.snapshots} take at least {sampling:.2f} s. "
+                "Raise timeout, or lower interval."
+            )
+
+    @property
+    def interval_seconds(self) -> float:
+        """The time over which threads are measured, in seconds."""
+        return _seconds("interval", self.interval)
+
+    @property
+    def read_timeout(self) -> float:
+        """The seconds to wait for the reply: more than the cluster was asked to take."""
+        interval, master, nodes = (
+            _seconds(name, getattr(self, name)) for name in ("interval", "master_timeout", "timeout")
+        )
+        return min(interval * self.snapshots + master + nodes + _MARGIN, _LONGEST)
+
+
+#: The parameters of a report with their defaults: for operator, notifier and hook, whose signatures repeat them.
+QUERY_DEFAULTS: dict[str, Any] = {field.name: field.default for field in fields(HotThreadsQuery)}
+
+
+def check_show_queries(*, running_tasks: bool, show_queries: bool) -> None:
+    """
+    Make sure that ``show_queries`` comes with ``running_tasks``.
+
+    :param running_tasks: whether the tasks of the nodes are looked at.
+    :param show_queries: whether their queries are kept with the literals.
+    :raises InvalidArgumentError: if it does not.
+    """
+    if show_queries and not running_tasks:
+        raise InvalidArgumentError("show_queries shows the queries of running tasks: give running_tasks=True, too.")
+
+
+def _seconds(name: str, time: object) -> float:
+    match = _TIME.fullmatch(time) if isinstance(time, str) else None
+    if match is None:
+        raise InvalidArgumentError(
+            f"{name} is a whole number with a unit (nanos, micros, ms, s, m, h or d), such as '500ms'; not {time!r}."
+        )
+    return int(match[1]) * _SECONDS[match[2]]
