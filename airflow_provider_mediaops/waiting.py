@@ -10,10 +10,9 @@ from __future__ import annotations
 import logging
 import time
 import traceback
-from abc import abstractmethod
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from airflow_provider_mediaops.exceptions import (
     LONGEST_RETRY_AFTER_SECONDS,
@@ -22,48 +21,19 @@ from airflow_provider_mediaops.exceptions import (
     TemporaryError,
 )
 from airflow_provider_mediaops.http.exchange import Wait, observed
+from airflow_provider_mediaops.watch import Done, Waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from airflow_provider_mediaops.http.exchange import Ask, Conversation, Step
+    from airflow_provider_mediaops.http.exchange import Conversation, Step
+    from airflow_provider_mediaops.watch import Verdict
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 # The minimum pause after a failure, however short the interval.
 _MIN_PAUSE_AFTER_FAILURE_SECONDS = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """
-    The verdict that the condition is not met yet.
-
-    :param seen: the observed state, for the log; the text stays the same while nothing changes.
-    :param within: the maximum seconds until the next reading, if the condition may soon be met; None for the interval.
-    :param remark: a part of the condition that cannot be observed, for a warning in the log.
-    """
-
-    seen: str = ""
-    within: float | None = None
-    remark: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """
-    The verdict that the condition is met.
-
-    :param value: the result.
-    :param remark: as for :class:`Waiting`.
-    """
-
-    value: Any
-    remark: str = ""
-
-
-Verdict = Waiting | Done
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,35 +45,6 @@ class Later:
     """
 
     seconds: float
-
-
-class Watch(Protocol):
-    """The condition that a sensor waits for, shared by ``poke`` and the trigger: a dataclass of plain values."""
-
-    __dataclass_fields__: ClassVar[dict[str, Any]]
-    #: Whether something that is not found any more may come back, as a node does that restarts.
-    may_return: ClassVar[bool] = False
-
-    @abstractmethod
-    def look(self, ask: Ask) -> Conversation[Any]:
-        """Return a conversation that makes one reading; it raises a MediaOpsError if the service fails."""
-
-    def judge(self, monotonic: Callable[[], float]) -> Callable[[Any], Verdict]:
-        """
-        Return the function that judges readings; None stands for one that failed.
-
-        :param monotonic: returns seconds that never run backwards.
-        :returns: the function; here, the readings are verdicts.
-        """
-        return _given
-
-    def result(self, value: Any) -> Any:
-        """Return the sensor's result, small enough for XCom, from the value of the verdict."""
-        return value
-
-
-def _given(verdict: Verdict | None) -> Verdict:
-    return verdict or Waiting()
 
 
 class Readings(Protocol[T_co]):

@@ -6,15 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.books.api import get_book
 from airflow_provider_mediaops.books.isbn import normalise
-from airflow_provider_mediaops.books.not_found import MISSING, UnvouchedNotFoundError
 from airflow_provider_mediaops.exceptions import NotFoundError
-from airflow_provider_mediaops.waiting import Done, Waiting, Watch
+from airflow_provider_mediaops.watch import Done, Waiting, Watch
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import Ask, Conversation
-    from airflow_provider_mediaops.waiting import Verdict
+    from airflow_provider_mediaops.watch import Verdict
 
 # What a sensor returns goes into Airflow's metadata database.
 _LARGEST_RECORD = 32 * 1024
@@ -42,6 +40,9 @@ class BookWatch(Watch):
             so that a wrong connection is an error and no missing book.
         :returns: a conversation; done with the record. Of one above 32 kB the largest fields are left out.
         """
+        from airflow_provider_mediaops.books.api import get_book
+        from airflow_provider_mediaops.books.not_found import MISSING, UnvouchedNotFoundError
+
         isbn13 = normalise(self.isbn)
         try:
             book = yield from ask(get_book(isbn13))

@@ -7,18 +7,17 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from airflow_provider_mediaops.arguments import read_choice, read_number, read_seconds, shown
-from airflow_provider_mediaops.cluster.api import node_stats
 from airflow_provider_mediaops.cluster.query import node_list
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.json_text import fitting, storable
-from airflow_provider_mediaops.waiting import Done, Waiting, Watch
+from airflow_provider_mediaops.watch import Done, Waiting, Watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from airflow_provider_mediaops.cluster.models import NodeCpu, NodeStats
     from airflow_provider_mediaops.http.exchange import Ask, Conversation
-    from airflow_provider_mediaops.waiting import Verdict
+    from airflow_provider_mediaops.watch import Verdict
 
 _HIGHEST = 100
 # The one streak that all nodes make together; no id of a node is that short.
@@ -73,10 +72,12 @@ class CpuWatch(Watch):
 
     def look(self, ask: Ask) -> Conversation[NodeStats]:
         """Return a conversation that reads the CPU of the nodes; NotFoundError if the cluster knows none of them."""
+        from airflow_provider_mediaops.cluster.api import node_stats
+
         return ask(node_stats(self.nodes))
 
     def judge(self, monotonic: Callable[[], float]) -> SpikeVerdict:
-        """Return the function that judges readings; see :meth:`~airflow_provider_mediaops.waiting.Watch.judge`."""
+        """Return the function that judges readings; see :meth:`~airflow_provider_mediaops.watch.Watch.judge`."""
         return SpikeVerdict(Streaks(self), monotonic)
 
     def result(self, value: Spike) -> list[dict[str, str | float | None]]:

@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.hooks.base import ServiceHook
     from airflow_provider_mediaops.http.exchange import Wait
-    from airflow_provider_mediaops.waiting import Done, Later, Progress, Watch
+    from airflow_provider_mediaops.waiting import Later, Progress
+    from airflow_provider_mediaops.watch import Done, Watch
 
 # The argument in messages; each sensor has a name of its own for it.
 _CONN_ID = "the id of the connection"
@@ -166,7 +167,7 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
         return Progress(self._log_line)
 
     def _poke(self) -> PokeReturnValue | bool:
-        from airflow_provider_mediaops.waiting import Done
+        from airflow_provider_mediaops.watch import Done
 
         with self._logging_errors():
             outcome = self._read()

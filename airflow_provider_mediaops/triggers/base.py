@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
     from airflow_provider_mediaops.hooks.base import ServiceHook
-    from airflow_provider_mediaops.waiting import Readings, Watch
+    from airflow_provider_mediaops.waiting import Readings
+    from airflow_provider_mediaops.watch import Watch
 
 # A DAG file is parsed without it, and the event loop does not wait for its import.
 _RUN_TIME_MODULES = ("airflow_provider_mediaops.triggers.waits",)
@@ -158,7 +159,8 @@ class WatchTrigger(TaskTrigger):
 
     async def _wait(self, watch: Watch) -> Any:
         from airflow_provider_mediaops.triggers.waits import carried_out
-        from airflow_provider_mediaops.waiting import Done, Pace, Progress, wait
+        from airflow_provider_mediaops.waiting import Pace, Progress, wait
+        from airflow_provider_mediaops.watch import Done
 
         pace = Pace(self.poke_interval, self.exponential_backoff, self.max_wait, self.silent_fail, watch.may_return)
         progress = Progress(self.log.log, failures=self.failures, answered=self.answered)

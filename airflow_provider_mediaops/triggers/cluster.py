@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
     from airflow_provider_mediaops.http.exchange import Call, Conversation
     from airflow_provider_mediaops.triggers.shared_readings import SharedCluster, SharedReadings
-    from airflow_provider_mediaops.waiting import Watch
+    from airflow_provider_mediaops.watch import Watch
 
 T = TypeVar("T")
 

@@ -14,7 +14,8 @@ from airflow_provider_mediaops.cluster.cpu import SpikeVerdict, name_some
 from airflow_provider_mediaops.http.exchange import awaiting
 from airflow_provider_mediaops.triggers.shared_readings import shared_cluster
 from airflow_provider_mediaops.triggers.waits import carried_out
-from airflow_provider_mediaops.waiting import Done, Pace, Progress, wait
+from airflow_provider_mediaops.waiting import Pace, Progress, wait
+from airflow_provider_mediaops.watch import Done
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable

@@ -14,7 +14,7 @@ from airflow_provider_mediaops.http.exchange import awaiting
 if TYPE_CHECKING:
     from airflow_provider_mediaops.hooks.base import ServiceHook
     from airflow_provider_mediaops.http.exchange import Conversation, Request
-    from airflow_provider_mediaops.waiting import Watch
+    from airflow_provider_mediaops.watch import Watch
 
 T = TypeVar("T")
 

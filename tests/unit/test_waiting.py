@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_provider_mediaops.http.exchange import Failure, Request, Response, Step, TransportError, Wait
-from airflow_provider_mediaops.waiting import Done, Pace, until
+from airflow_provider_mediaops.waiting import Pace, until
+from airflow_provider_mediaops.watch import Done
 from tests.unit.conversations import FakeClock, pauses_of, replay, requests_of
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import Conversation
-    from airflow_provider_mediaops.waiting import Verdict
+    from airflow_provider_mediaops.watch import Verdict
 
 
 def three_readings(closed: list[bool]) -> Conversation[Verdict]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from airflow_provider_mediaops.cluster.api import EMPTY_REPORT
 from airflow_provider_mediaops.cluster.capture.model import Reading, read_cores, take_capture
-from airflow_provider_mediaops.cluster.capture.plan import CapturePlan  # noqa: TC001 – its path up to version 0.1
+from airflow_provider_mediaops.cluster.capture.plan import CapturePlan  # noqa: TC001 - its path up to version 0.1
 from airflow_provider_mediaops.cluster.capture.reason import cause_of, reason_of
 from airflow_provider_mediaops.cluster.capture.summary import bounded
 from airflow_provider_mediaops.cluster.cpu import SpikeVerdict, Streaks, name_some
@@ -23,7 +23,8 @@ from airflow_provider_mediaops.exceptions import MediaOpsError, TemporaryError
 from airflow_provider_mediaops.http.clock import Clock
 from airflow_provider_mediaops.http.exchange import Blocking, Wait
 from airflow_provider_mediaops.json_text import storable
-from airflow_provider_mediaops.waiting import Done, Pace, Progress, wait
+from airflow_provider_mediaops.waiting import Pace, Progress, wait
+from airflow_provider_mediaops.watch import Done
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -14,13 +14,14 @@ from airflow_provider_mediaops.cluster.models import NodeCpu
 from airflow_provider_mediaops.exceptions import AuthenticationError, NotFoundError
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.retry import RetryPolicy
-from airflow_provider_mediaops.waiting import Done, OwnReadings, Pace, Progress, Waiting, wait
+from airflow_provider_mediaops.waiting import OwnReadings, Pace, Progress, wait
+from airflow_provider_mediaops.watch import Done, Waiting
 from tests.unit.conversations import FakeClock, pauses_of, replay, requests_of
 from tests.unit.search_cluster import error, node_id, replied, stats
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import Response, Step
-    from airflow_provider_mediaops.waiting import Verdict
+    from airflow_provider_mediaops.watch import Verdict
 
 HOT, COOL, UNKNOWN = 95, 10, None
 DOWN = replied(error(503, "master_not_discovered_exception", "no master"), 503)

@@ -12,7 +12,8 @@ from airflow_provider_mediaops.exceptions import AuthenticationError, NotFoundEr
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.exchange import Failure, TransportError
 from airflow_provider_mediaops.http.retry import RetryPolicy
-from airflow_provider_mediaops.waiting import Done, OwnReadings, Pace, Progress, wait
+from airflow_provider_mediaops.waiting import OwnReadings, Pace, Progress, wait
+from airflow_provider_mediaops.watch import Done
 from tests.unit.conversations import FakeClock, pauses_of, replay, requests_of
 from tests.unit.search_cluster import error, node_id, replied, stats
 

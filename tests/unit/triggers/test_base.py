@@ -21,7 +21,7 @@ from airflow_provider_mediaops.exceptions import (
 )
 from airflow_provider_mediaops.triggers.base import WatchTrigger
 from airflow_provider_mediaops.triggers.event import value_of
-from airflow_provider_mediaops.waiting import Done, Waiting, Watch
+from airflow_provider_mediaops.watch import Done, Waiting, Watch
 from tests.unit.log_lines import log_lines
 from tests.unit.sensor_forms import first_event, made_again
 from tests.unit.until import until
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from airflow_provider_mediaops.http.exchange import Ask, Conversation
-    from airflow_provider_mediaops.waiting import Verdict
+    from airflow_provider_mediaops.watch import Verdict
 
 DOWN = ServiceUnavailableError("It is down.", status=503)
 

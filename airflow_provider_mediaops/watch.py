@@ -1,0 +1,72 @@
+"""What a sensor waits for, and the verdict of a reading. It loads no requests: constructors check with it."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from airflow_provider_mediaops.http.exchange import Ask, Conversation
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """
+    The verdict that the condition is not met yet.
+
+    :param seen: the observed state, for the log; the text stays the same while nothing changes.
+    :param within: the maximum seconds until the next reading, if the condition may soon be met; None for the interval.
+    :param remark: a part of the condition that cannot be observed, for a warning in the log.
+    """
+
+    seen: str = ""
+    within: float | None = None
+    remark: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """
+    The verdict that the condition is met.
+
+    :param value: the result.
+    :param remark: as for :class:`Waiting`.
+    """
+
+    value: Any
+    remark: str = ""
+
+
+Verdict = Waiting | Done
+
+
+class Watch(Protocol):
+    """The condition that a sensor waits for, shared by ``poke`` and the trigger: a dataclass of plain values."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+    #: Whether something that is not found any more may come back, as a node does that restarts.
+    may_return: ClassVar[bool] = False
+
+    @abstractmethod
+    def look(self, ask: Ask) -> Conversation[Any]:
+        """Return a conversation that makes one reading; it raises a MediaOpsError if the service fails."""
+
+    def judge(self, monotonic: Callable[[], float]) -> Callable[[Any], Verdict]:
+        """
+        Return the function that judges readings; None stands for one that failed.
+
+        :param monotonic: returns seconds that never run backwards.
+        :returns: the function; here, the readings are verdicts.
+        """
+        return _given
+
+    def result(self, value: Any) -> Any:
+        """Return the sensor's result, small enough for XCom, from the value of the verdict."""
+        return value
+
+
+def _given(verdict: Verdict | None) -> Verdict:
+    return verdict or Waiting()
