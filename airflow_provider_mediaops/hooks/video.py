@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.hooks.connection.fields import ConnectionFields
     from airflow_provider_mediaops.http.client import Client
     from airflow_provider_mediaops.http.exchange import Conversation
-    from airflow_provider_mediaops.video.api import Bulletin
+    from airflow_provider_mediaops.video.arguments import Bulletin
     from airflow_provider_mediaops.video.models import Activity, Subscription, SubscriptionPage
     from airflow_provider_mediaops.video.paging import ListedPage, Listing
     from airflow_provider_mediaops.video.recorded_delivery import RecordedDelivery
@@ -40,7 +40,7 @@ _WITHOUT_USER = (ParameterAuth, NoAuth)
 
 class SubscriptionArguments(TypedDict, total=False):
     """
-    The arguments of a listing; see :class:`~airflow_provider_mediaops.video.api.SubscriptionQuery`.
+    The arguments of a listing; see :class:`~airflow_provider_mediaops.video.arguments.SubscriptionQuery`.
 
     Exactly one of ``channel_id``, ``ids`` and ``mine=True`` selects the subscriptions. A list may also be one text with
     commas.
@@ -99,7 +99,7 @@ class VideoPlatformHook(ServiceHook):
         :raises UncertainDeliveryError: if it may have been posted although no reply says so; it is not repeated.
         :raises MediaOpsError: if the service refuses it, or the record cannot be kept.
         """
-        from airflow_provider_mediaops.video.api import Bulletin
+        from airflow_provider_mediaops.video.arguments import Bulletin
 
         bulletin = Bulletin(text, video_id, playlist_id)
         return self.run(self._posting(self.service.client, bulletin, delivery))
@@ -114,7 +114,7 @@ class VideoPlatformHook(ServiceHook):
     ) -> Activity:
         """Post a bulletin; the asynchronous twin of :meth:`post_bulletin`."""
         await self._import_modules()
-        from airflow_provider_mediaops.video.api import Bulletin
+        from airflow_provider_mediaops.video.arguments import Bulletin
 
         bulletin = Bulletin(text, video_id, playlist_id)
         return await self.arun(self._posting((await self.aservice()).client, bulletin, delivery))
@@ -137,7 +137,7 @@ class VideoPlatformHook(ServiceHook):
         :raises ValueError: if an argument cannot be used, before anything is sent.
         :raises MediaOpsError: if the service refuses.
         """
-        from airflow_provider_mediaops.video.api import SubscriptionQuery
+        from airflow_provider_mediaops.video.arguments import SubscriptionQuery
 
         return self.ask(SubscriptionQuery(**query).page(page_token))
 
@@ -146,7 +146,7 @@ class VideoPlatformHook(ServiceHook):
     ) -> SubscriptionPage:
         """Fetch one page; the asynchronous twin of :meth:`list_subscriptions`."""
         await self._import_modules()
-        from airflow_provider_mediaops.video.api import SubscriptionQuery
+        from airflow_provider_mediaops.video.arguments import SubscriptionQuery
 
         return await self.aask(SubscriptionQuery(**query).page(page_token))
 
@@ -293,7 +293,7 @@ class VideoPlatformHook(ServiceHook):
         )
 
     def _probe(self, client: Client) -> Conversation[ProbeResult]:
-        from airflow_provider_mediaops.video.api import SubscriptionQuery
+        from airflow_provider_mediaops.video.arguments import SubscriptionQuery
 
         # One unit of quota; an API key may not ask for "mine", and any channel will do for it.
         mine = not isinstance(client.auth, _WITHOUT_USER)
@@ -333,7 +333,7 @@ def _listing_of(
     require_complete: object,
     warn: Callable[[str], None],
 ) -> Listing:
-    from airflow_provider_mediaops.video.api import LARGEST_PAGE, SubscriptionQuery, read_page_size
+    from airflow_provider_mediaops.video.arguments import LARGEST_PAGE, SubscriptionQuery, read_page_size
     from airflow_provider_mediaops.video.paging import Listing
 
     size = read_page_size("max_results", query.get("max_results", LARGEST_PAGE), minimum=1)

@@ -89,7 +89,7 @@ def export_lineage(
     :raises InvalidArgumentError: for arguments that cannot be used.
     """
     from airflow_provider_mediaops.storage.formats import format_of
-    from airflow_provider_mediaops.video.api import SubscriptionQuery
+    from airflow_provider_mediaops.video.arguments import SubscriptionQuery
     from airflow_provider_mediaops.video.export import SUBSCRIPTIONS
 
     listed = SubscriptionQuery(**query)

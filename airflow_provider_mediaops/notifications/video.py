@@ -72,8 +72,7 @@ class PostBulletinNotifier(ServiceNotifier):
         self.journal = path_text(journal)
         self.once_per = once_per
         self.video_conn_id = video_conn_id
-        from airflow_provider_mediaops.video.api import Bulletin
-        from airflow_provider_mediaops.video.bulletin_journal import JournalArguments
+        from airflow_provider_mediaops.video.arguments import Bulletin, JournalArguments
 
         self._journal_arguments = JournalArguments(self.journal, once_per)
         self._journal_arguments.check(is_templated)
@@ -104,7 +103,7 @@ class PostBulletinNotifier(ServiceNotifier):
 
     def _begin(self, context: Context) -> RecordedDelivery | AlreadyPosted | None:
         from airflow_provider_mediaops.storage.ownership import task_of
-        from airflow_provider_mediaops.video.api import Bulletin
+        from airflow_provider_mediaops.video.arguments import Bulletin
         from airflow_provider_mediaops.video.at_most_once import Try, digest_of
         from airflow_provider_mediaops.video.bulletin_journal import Author, key_of
         from airflow_provider_mediaops.video.journal_delivery import begin_in_journal

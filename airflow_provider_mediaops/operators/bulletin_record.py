@@ -11,9 +11,8 @@ if TYPE_CHECKING:
 
     from airflow.sdk import Context
 
-    from airflow_provider_mediaops.video.api import Bulletin
+    from airflow_provider_mediaops.video.arguments import Bulletin, JournalArguments
     from airflow_provider_mediaops.video.at_most_once import AlreadyPosted, OnUncertain
-    from airflow_provider_mediaops.video.bulletin_journal import JournalArguments
     from airflow_provider_mediaops.video.recorded_delivery import RecordedDelivery
 
 

@@ -11,7 +11,7 @@ from airflow_provider_mediaops.task_failure import is_end_templated, is_template
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator
-    from airflow_provider_mediaops.video.api import SubscriptionQuery
+    from airflow_provider_mediaops.video.arguments import SubscriptionQuery
 
 OnUnchanged = Literal["success", "skip"]
 ON_UNCHANGED: tuple[OnUnchanged, ...] = get_args(OnUnchanged)
@@ -28,7 +28,7 @@ def check_arguments(task: ExportSubscriptionsOperator) -> None:
     :raises InvalidArgumentError: for an argument that is known and cannot be used.
     """
     from airflow_provider_mediaops.storage.formats import check_csv_formulas, format_of
-    from airflow_provider_mediaops.video.api import SubscriptionQuery, read_page_size
+    from airflow_provider_mediaops.video.arguments import SubscriptionQuery, read_page_size
 
     if not is_templated(task.video_conn_id):
         read_identifier("video_conn_id", task.video_conn_id)
@@ -102,7 +102,7 @@ def read_query(task: ExportSubscriptionsOperator) -> SubscriptionQuery:
     :raises InvalidArgumentError: for an argument that cannot be used.
     """
     from airflow_provider_mediaops.storage.path_checks import absolute
-    from airflow_provider_mediaops.video.api import SubscriptionQuery, read_page_size
+    from airflow_provider_mediaops.video.arguments import SubscriptionQuery, read_page_size
 
     task.video_conn_id = read_identifier("video_conn_id", task.video_conn_id)
     path = read_path("destination", task.destination)

@@ -106,8 +106,7 @@ class PostBulletinOperator(LineageTask, StoppableTask, BaseOperator):
         self.journal = path_text(journal)
         self.once_per = once_per
         self.video_conn_id = video_conn_id
-        from airflow_provider_mediaops.video.api import Bulletin
-        from airflow_provider_mediaops.video.bulletin_journal import JournalArguments
+        from airflow_provider_mediaops.video.arguments import Bulletin, JournalArguments
 
         self._journal_arguments = JournalArguments(self.journal, once_per)
         self._journal_arguments.check(is_templated)
@@ -140,7 +139,7 @@ class PostBulletinOperator(LineageTask, StoppableTask, BaseOperator):
 
     def _begin(self, context: Context) -> RecordedDelivery | AlreadyPosted | None:
         from airflow_provider_mediaops.operators.bulletin_record import begin_delivery
-        from airflow_provider_mediaops.video.api import Bulletin
+        from airflow_provider_mediaops.video.arguments import Bulletin
 
         self.video_conn_id = read_identifier("video_conn_id", self.video_conn_id)
         return begin_delivery(

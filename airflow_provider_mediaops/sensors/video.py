@@ -43,7 +43,7 @@ class SubscriptionSensor(ServiceSensor):
         video_conn_id: str = "mediaops_video_default",
         **kwargs: Any,
     ) -> None:
-        from airflow_provider_mediaops.video.api import SubscriptionQuery
+        from airflow_provider_mediaops.video.arguments import SubscriptionQuery
 
         super().__init__(conn_id=video_conn_id, **kwargs)
         self.channel_id = channel_id

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import timedelta
 
-    from airflow_provider_mediaops.video.api import Bulletin
+    from airflow_provider_mediaops.video.arguments import Bulletin
     from airflow_provider_mediaops.video.models import Activity
 
 #: The key under which a task's record is kept.

@@ -13,9 +13,8 @@ import hashlib
 import json
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from airflow_provider_mediaops.arguments import read_identifier, read_path, refused
 from airflow_provider_mediaops.exceptions import DestinationInUseError, InvalidArgumentError
 from airflow_provider_mediaops.json_text import parse_json
 from airflow_provider_mediaops.video.at_most_once import (
@@ -41,8 +40,6 @@ _NOT_SHOWN = re.compile(r"[^A-Za-z0-9_+.-]+")
 _SHOWN_LENGTH = 60
 # Errors and logs quote both. A task instance is named by three ids of at most 250 characters, and a number.
 _LONGEST_TASK, _LONGEST_TIME = 1_000, 64
-# What a template makes of a date that a run does not have; it would join bulletins that have nothing in common.
-_NO_VALUES = ("None", "NaT")
 #: The service in the errors of a journal.
 SERVICE = "bulletin journal"
 
@@ -78,60 +75,6 @@ class Entry:
     token: str
     at: str
     record: Intended | Posted
-
-
-@dataclass(frozen=True, slots=True)
-class JournalArguments:
-    """
-    The arguments of a task or a notifier that are about the journal.
-
-    :param journal: the folder; None for no journal.
-    :param once_per: bulletins with the same value are posted once; None for the task instance.
-    """
-
-    journal: Any = None
-    once_per: Any = None
-
-    def check(self, is_templated: Callable[..., bool]) -> None:
-        """
-        Check what is known of the arguments when the DAG is parsed.
-
-        :param is_templated: whether a value is known only when the task runs.
-        :raises InvalidArgumentError: if they cannot be used.
-        """
-        if self.journal is None and self.once_per is not None:
-            raise InvalidArgumentError("once_per needs journal: the folder in which it is noted what was posted.")
-        if self.journal is not None and not is_templated(self.journal):
-            read_path("journal", self.journal)
-        if self.once_per is not None and not is_templated(self.once_per):
-            read_once_per(self.once_per)
-
-    def rendered(self, journal: object, once_per: object) -> JournalArguments:
-        """
-        Return the arguments when the task runs.
-
-        :param journal: the rendered folder.
-        :param once_per: the rendered value.
-        :raises InvalidArgumentError: if they cannot be used. A template that gives nothing does not turn them off.
-        """
-        return JournalArguments(
-            None if self.journal is None else read_path("journal", journal),
-            None if self.once_per is None else read_once_per(once_per),
-        )
-
-
-def read_once_per(value: object) -> str:
-    """
-    Read the value of which a bulletin is posted once.
-
-    :param value: a text that is not blank.
-    :raises InvalidArgumentError: for anything else, and for the text of a missing date.
-    """
-    text = read_identifier("once_per", value)
-    if text in _NO_VALUES:
-        rule = "names one bulletin: a template gave the text of a missing value (a run without a logical date?)"
-        raise refused("once_per", value, rule)
-    return text
 
 
 def key_of(once_per: str | None, conn_id: str, task: str | None) -> Key:

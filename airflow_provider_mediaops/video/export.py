@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_mediaops.progress import ProgressLog
 from airflow_provider_mediaops.storage.formats import FlatView, json_line
 from airflow_provider_mediaops.storage.ownership import DatasetWork
-from airflow_provider_mediaops.video.api import SubscriptionQuery
+from airflow_provider_mediaops.video.arguments import SubscriptionQuery
 from airflow_provider_mediaops.video.changes import canonical
 from airflow_provider_mediaops.video.export_changes import STATE, ExportChanges
 from airflow_provider_mediaops.video.paging import ListedPage, Listing, list_pages

@@ -14,7 +14,7 @@ from airflow_provider_mediaops.storage.seen_set import SeenSet
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from airflow_provider_mediaops.video.api import SubscriptionQuery
+    from airflow_provider_mediaops.video.arguments import SubscriptionQuery
     from airflow_provider_mediaops.video.models import SubscriptionPage
 
 # A good token is refused in bursts: the page is requested again after these pauses, then the listing starts over, once.

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_mediaops.exceptions import BadRequestError, NotFoundError, PermissionDeniedError
 from airflow_provider_mediaops.http.exchange import Ask, Blocking, Conversation, Emit
 from airflow_provider_mediaops.json_text import parse_json
-from airflow_provider_mediaops.video.api import LARGEST_PAGE
+from airflow_provider_mediaops.video.arguments import LARGEST_PAGE
 from airflow_provider_mediaops.video.changes import id_of
 from airflow_provider_mediaops.video.paging import Listing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from airflow_provider_mediaops.video.api import SubscriptionQuery
+    from airflow_provider_mediaops.video.arguments import SubscriptionQuery
     from airflow_provider_mediaops.video.changes import VersionComparison
 
 # Records that are kept without a request are saved in batches of this size.

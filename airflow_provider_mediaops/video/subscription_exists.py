@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
-from airflow_provider_mediaops.video.api import LARGEST_PAGE, SubscriptionQuery
-from airflow_provider_mediaops.waiting import Done, Waiting, Watch
+from airflow_provider_mediaops.video.arguments import LARGEST_PAGE, SubscriptionQuery
+from airflow_provider_mediaops.watch import Done, Waiting, Watch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from airflow_provider_mediaops.http.exchange import Ask, Conversation
-    from airflow_provider_mediaops.waiting import Verdict
+    from airflow_provider_mediaops.watch import Verdict
 
 
 @dataclass(frozen=True, slots=True)

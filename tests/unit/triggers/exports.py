@@ -15,7 +15,7 @@ from airflow_provider_mediaops.storage.dataset import Dataset
 from airflow_provider_mediaops.storage.ownership import Owner
 from airflow_provider_mediaops.triggers.event import value_of
 from airflow_provider_mediaops.triggers.video import ExportSubscriptionsTrigger
-from airflow_provider_mediaops.video.api import SubscriptionQuery
+from airflow_provider_mediaops.video.arguments import SubscriptionQuery
 from airflow_provider_mediaops.video.export import SUBSCRIPTIONS
 from tests.unit.log_lines import log_lines
 from tests.unit.sensor_forms import first_event, made_again

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.exchange import Request, Response, Wait
 from airflow_provider_mediaops.http.retry import RetryPolicy
-from airflow_provider_mediaops.video.api import VIDEO_RULES, Bulletin, insert_bulletin
+from airflow_provider_mediaops.video.api import VIDEO_RULES, insert_bulletin
+from airflow_provider_mediaops.video.arguments import Bulletin
 from airflow_provider_mediaops.video.at_most_once import RECORD_KEY, Delivery, Try, begin, digest_of
 from tests.unit.conversations import FakeClock
 

@@ -19,12 +19,8 @@ from airflow_provider_mediaops.exceptions import (
     TemporaryError,
 )
 from airflow_provider_mediaops.http.exchange import Request, Response
-from airflow_provider_mediaops.video.api import (
-    VIDEO_RULES,
-    Bulletin,
-    SubscriptionQuery,
-    insert_bulletin,
-)
+from airflow_provider_mediaops.video.api import VIDEO_RULES, insert_bulletin
+from airflow_provider_mediaops.video.arguments import Bulletin, SubscriptionQuery
 from tests.unit.conversations import START
 
 if TYPE_CHECKING:

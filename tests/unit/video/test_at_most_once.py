@@ -21,7 +21,7 @@ from airflow_provider_mediaops.exceptions import (
 from airflow_provider_mediaops.http.auth import RefreshTokenAuth
 from airflow_provider_mediaops.http.drivers import arun, run
 from airflow_provider_mediaops.http.exchange import Failure, Request, Response, TransportError, Wait
-from airflow_provider_mediaops.video.api import Bulletin
+from airflow_provider_mediaops.video.arguments import Bulletin
 from airflow_provider_mediaops.video.at_most_once import (
     RECORD_KEY,
     AlreadyPosted,
