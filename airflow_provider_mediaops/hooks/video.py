@@ -64,6 +64,7 @@ class VideoPlatformHook(ServiceHook):
     """
 
     run_time_modules = (
+        "airflow_provider_mediaops.video.api",
         "airflow_provider_mediaops.video.models",
         "airflow_provider_mediaops.video.paging",
         "airflow_provider_mediaops.video.public_access",

@@ -5,9 +5,11 @@ from __future__ import annotations
 import importlib.util
 import pkgutil
 from importlib import import_module
+from inspect import isabstract
 from typing import TYPE_CHECKING
 
 import pytest
+from airflow.sdk import BaseOperator
 
 import airflow_provider_mediaops.operators
 import airflow_provider_mediaops.sensors
@@ -28,6 +30,51 @@ OURS_AT_RUN_TIME = (
     "airflow_provider_mediaops.http.async_transport",
     *(f"airflow_provider_mediaops.{service}.models" for service in ("video", "cluster", "books")),
 )
+# What a DAG file does not need to be parsed: the constructors read arguments, and ask for nothing.
+ONLY_WHEN_A_TASK_RUNS = (
+    *OURS_AT_RUN_TIME,
+    *(f"{PROVIDER}.{service}.api" for service in ("video", "cluster", "books")),
+    *(f"{PROVIDER}.hooks.{service}" for service in ("base", "video", "cluster", "books")),
+    *(f"{PROVIDER}.http.{name}" for name in ("client", "errors", "exchange", "redaction", "reply", "retry")),
+    *(f"{PROVIDER}.cluster.capture.{name}" for name in ("model", "on_spike", "spool", "summary")),
+    *(f"{PROVIDER}.cluster.{room}" for room in ("comparison", "digest.attempt", "hot_threads.parser", "page")),
+    f"{PROVIDER}.cluster.running_tasks",
+    *(f"{PROVIDER}.storage.{name}" for name in ("dataset", "local", "object_store", "seen_set")),
+    *(f"{PROVIDER}.video.{name}" for name in ("at_most_once", "bulletin_journal", "export", "paging")),
+    *(f"{PROVIDER}.books.{name}" for name in ("batch", "lookup", "not_found")),
+    f"{PROVIDER}.enrichment.attempt",
+    f"{PROVIDER}.waiting",
+    "airflow.triggers.base",
+)
+# Each operator, sensor and notifier with arguments of every kind that its constructor reads.
+BUILT = {
+    "operators.books.EnrichIsbnsOperator": {
+        "source": "/data/isbns.csv",
+        "isbn_column": "isbn",
+        "destination": "/data/books.jsonl",
+        "reuse": "/data/earlier.jsonl",
+        "reuse_for": 86_400,
+        "max_failures": "5%",
+    },
+    "operators.cluster.CaptureHotThreadsOperator": {
+        "destination": "/data/hot.txt",
+        "when_cpu_above": 85,
+        "sustained_for": 30,
+        "nodes": "node-1",
+        "captures": 3,
+        "running_tasks": True,
+    },
+    "operators.cluster_digest.HotThreadsDigestOperator": {"source": "/data/captures", "destination": "/data/digest"},
+    "operators.video.ExportSubscriptionsOperator": {
+        "destination": "/data/subscriptions.csv",
+        "mine": True,
+        "changes": "/data/changes.jsonl",
+    },
+    "operators.video.PostBulletinOperator": {"text": "Done.", "journal": "/data/journal", "once_per": "day"},
+    "sensors.books.BookSensor": {"isbn": "9780140449136"},
+    "sensors.cluster.ClusterCpuSensor": {"threshold": 85, "nodes": "node-1"},
+    "sensors.video.SubscriptionSensor": {"mine": True},
+}
 PARSED = [
     "airflow_provider_mediaops.notifications",
     *(
@@ -151,6 +198,54 @@ def test_the_modules_that_are_imported_in_a_thread_exist() -> None:
 
 def run_time_modules_of(module: object) -> tuple[str, ...]:
     return getattr(module, "_RUN_TIME_MODULES", ())
+
+
+@pytest.fixture(scope="module")
+def loaded_by_building() -> dict[str, list[str]]:
+    """Each class with all of the provider's modules, and Airflow's new ones, that are there once one was built."""
+    loaded: dict[str, list[str]] = fresh_python.result_of(
+        "import importlib, sys\n"
+        "from airflow.sdk import BaseHook, BaseOperator, BaseSensorOperator\n"
+        "before = set(sys.modules)\n"
+        "result = {}\n"
+        f"for path, arguments in {BUILT}.items():\n"
+        f"    module, _, name = ({PROVIDER!r} + '.' + path).rpartition('.')\n"
+        "    getattr(importlib.import_module(module), name)(task_id='task', **arguments)\n"
+        "    result[path] = sorted(set(sys.modules) - before)\n"
+        # The next one finds a process without them.
+        f"    for known in [known for known in sys.modules if known.split('.')[0] == {PROVIDER!r}]:\n"
+        "        del sys.modules[known]\n"
+    )
+    return loaded
+
+
+def test_each_operator_and_sensor_is_built() -> None:
+    built = {path.rpartition(".")[0] for path in BUILT}
+    public = {name.removeprefix(f"{PROVIDER}.") for name in PARSED if _has_public_task(name)}
+    assert built == public
+
+
+def _has_public_task(module: str) -> bool:
+    names = vars(import_module(module)).values()
+    return any(
+        isinstance(each, type) and issubclass(each, BaseOperator) and each.__module__ == module and not isabstract(each)
+        for each in names
+    )
+
+
+@pytest.mark.parametrize("path", BUILT)
+def test_building_a_task_loads_what_reads_its_arguments_only(
+    path: str, loaded_by_building: dict[str, list[str]]
+) -> None:
+    """Each DAG file pays for it at each parse: errors, redaction and conversations took as long as Airflow's share."""
+    loaded = set(loaded_by_building[path])
+    assert f"{PROVIDER}.{path.rpartition('.')[0]}" in loaded
+    assert not loaded.intersection(ONLY_WHEN_A_TASK_RUNS)
+
+
+def test_what_a_task_does_not_load_exists() -> None:
+    """A module that was moved would be kept out of a DAG file by no test."""
+    assert not [name for name in ONLY_WHEN_A_TASK_RUNS if importlib.util.find_spec(name) is None]
 
 
 @pytest.mark.long
