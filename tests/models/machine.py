@@ -122,7 +122,8 @@ class TaskMachine(RuleBasedStateMachine):
         if not attempt.succeeded:
             is_ended = attempt.is_dead or attempt.was_cancelled
             assert is_ended or attempt in self.disturbed, f"nobody disturbed it: {attempt.outcome!r}"
-            has_let_go = attempt.was_cancelled and attempt not in self.disturbed
+            # One that is killed after it was cancelled may not have come to it.
+            has_let_go = attempt.was_cancelled and not attempt.is_dead and attempt not in self.disturbed
             self.is_held |= not (has_let_go or attempt.holds_nothing)
         self.on_end(attempt)
 
