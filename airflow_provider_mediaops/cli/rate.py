@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.cli.result import Part
     from airflow_provider_mediaops.cli.terminal import Terminal
     from airflow_provider_mediaops.http.rate_limit.limiter import RateLimiter
-    from airflow_provider_mediaops.http.rate_limit.store import RateStore
+    from airflow_provider_mediaops.http.rate_limit.store_interface import RateStore
 
 
 @dataclass(slots=True)

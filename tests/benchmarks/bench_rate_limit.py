@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.http.drivers import run
 from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for
-from airflow_provider_mediaops.http.rate_limit.stores import store_at
+from airflow_provider_mediaops.http.rate_limit.store_by_address import store_at
 from tests.benchmarks.rate_limit import many
 from tests.benchmarks.rate_limit.asking import send_nothing
 from tests.benchmarks.rate_limit.cases import (

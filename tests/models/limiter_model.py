@@ -13,7 +13,7 @@ from airflow_provider_mediaops.http.exchange import Blocking, Returned, Wait, ad
 from airflow_provider_mediaops.http.rate_limit.limiter import Permit, RateLimiter
 from airflow_provider_mediaops.http.rate_limit.memory_store import MemoryStore
 from airflow_provider_mediaops.http.rate_limit.schedule import QUOTA_GRACE_SECONDS, Granted, QuotaExhausted
-from airflow_provider_mediaops.http.rate_limit.store import RateStore
+from airflow_provider_mediaops.http.rate_limit.store_interface import RateStore
 from tests.unit.conversations import FakeClock
 
 if TYPE_CHECKING:

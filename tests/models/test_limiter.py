@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.http.rate_limit import store
+from airflow_provider_mediaops.http.rate_limit import store_interface
 from airflow_provider_mediaops.http.rate_limit.operations import ExhaustQuota, Release, Reserve, SlowDown
 from airflow_provider_mediaops.http.rate_limit.schedule import Granted
 from tests.models.limiter_model import LimiterMachine
@@ -48,7 +48,7 @@ WORLDS: dict[str, tuple[object, str, Any, str]] = {
     "a slot is a permit, however late it is confirmed": (Reserve, "_confirm", _confirm_at_once, "permits in"),
     "permits are not kept": (Reserve, "apply", _forgets_entries(Reserve.apply), "permits in"),
     "a slot is not returned": (Release, "apply", _unchanged, "nobody waits"),
-    "a cancelled question is not followed up": (store._Call, "abandon", lambda _self: None, "nobody waits"),  # noqa: SLF001
+    "a cancelled question is not followed up": (store_interface._Call, "abandon", lambda _self: None, "nobody waits"),  # noqa: SLF001
     "a pause is not kept": (SlowDown, "apply", _unchanged, "a permit in a pause"),
     "a quota is not kept": (ExhaustQuota, "apply", _unchanged, "a permit in a pause"),
 }

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.http.rate_limit.stores import store_at
+from airflow_provider_mediaops.http.rate_limit.store_by_address import store_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.hooks.connection.fields import ConnectionFields
     from airflow_provider_mediaops.http.rate_limit.limiter import RateLimiter
-    from airflow_provider_mediaops.http.rate_limit.store import RateStore
+    from airflow_provider_mediaops.http.rate_limit.store_interface import RateStore
     from airflow_provider_mediaops.http.transport_settings import TransportSettings
 
 #: The slowest rate that a connection can have, in requests a second: one in about 17 minutes.
@@ -246,7 +246,7 @@ def rate_limiter(fields: ConnectionFields, service: str, key: str, per_second: f
 
 
 def _own_rate_store(fields: ConnectionFields, address: str) -> RateStore:
-    from airflow_provider_mediaops.http.rate_limit.stores import store_at
+    from airflow_provider_mediaops.http.rate_limit.store_by_address import store_at
 
     try:
         store = store_at(_in_airflow_home(address))
@@ -289,7 +289,7 @@ def configured_rate_store() -> RateStore:
     """
     from airflow.providers.common.compat.sdk import conf
 
-    from airflow_provider_mediaops.http.rate_limit.stores import store_at
+    from airflow_provider_mediaops.http.rate_limit.store_by_address import store_at
 
     # In a worker, Airflow 3.1 may not know a provider's defaults.
     address: str = conf.get("mediaops", "rate_limit_store", fallback=DEFAULT_RATE_STORE)

@@ -4,8 +4,8 @@ The rate limiter of a key, shared by all tasks, workers and triggerers that use 
 A caller reserves the next free slot and sleeps until it is due. So callers are served in the order in which they asked,
 evenly spaced, and none polls. After its sleep it confirms the slot, because meanwhile the service may have replied to
 any caller that the rate limit or the quota is reached. The schedule of the slots is kept in a store
-(``stores.store_at``), whose clock counts. A caller that is cancelled returns its slot. One that dies wastes its slot
-and no more.
+(``store_by_address.store_at``), whose clock counts. A caller that is cancelled returns its slot. One that dies wastes
+its slot and no more.
 
 Connections with different rates for one key work together: after each request the key rests for as long as the rate of
 the connection that made it demands.
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.exceptions import MediaOpsError
     from airflow_provider_mediaops.http.exchange import Conversation
     from airflow_provider_mediaops.http.rate_limit.operations import A, Operation
-    from airflow_provider_mediaops.http.rate_limit.store import RateStore
+    from airflow_provider_mediaops.http.rate_limit.store_interface import RateStore
 
 # Guard bands: slots are spaced 1.4 % wider than the rate and the window is 1.011 s, which absorbs 11 ms of jitter.
 # Requests that fell behind their slots catch up by the difference.

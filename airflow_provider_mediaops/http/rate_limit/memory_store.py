@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.http.clock import Clock
 from airflow_provider_mediaops.http.rate_limit.operations import applied
-from airflow_provider_mediaops.http.rate_limit.store import PerProcess, RateStore, Reading
+from airflow_provider_mediaops.http.rate_limit.store_interface import PerProcess, RateStore, Reading
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import Conversation

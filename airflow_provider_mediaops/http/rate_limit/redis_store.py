@@ -23,7 +23,7 @@ from airflow_provider_mediaops.http.rate_limit.schedule import (
     Schedule,
     Slot,
 )
-from airflow_provider_mediaops.http.rate_limit.store import PerProcess, RateStore, Reading
+from airflow_provider_mediaops.http.rate_limit.store_interface import PerProcess, RateStore, Reading
 from airflow_provider_mediaops.http.reply import plain_text
 
 if TYPE_CHECKING:

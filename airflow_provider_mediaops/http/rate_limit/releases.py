@@ -11,7 +11,7 @@ from airflow_provider_mediaops.http.rate_limit.schedule import MOST_VACANT
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.http.rate_limit.operations import Release
-    from airflow_provider_mediaops.http.rate_limit.store import RateStore
+    from airflow_provider_mediaops.http.rate_limit.store_interface import RateStore
 
 
 class Releases:

@@ -20,7 +20,7 @@ from airflow_provider_mediaops.http.rate_limit import machine
 from airflow_provider_mediaops.http.rate_limit.operations import applied
 from airflow_provider_mediaops.http.rate_limit.releases import Releases
 from airflow_provider_mediaops.http.rate_limit.schedule import Schedule
-from airflow_provider_mediaops.http.rate_limit.store import PerProcess, RateStore, Reading
+from airflow_provider_mediaops.http.rate_limit.store_interface import PerProcess, RateStore, Reading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

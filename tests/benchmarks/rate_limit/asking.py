@@ -23,7 +23,7 @@ try:
 except ImportError:  # `--against` an older package
     from airflow_provider_mediaops.http.exchange import arun, run  # type: ignore[attr-defined, no-redef]
 try:
-    from airflow_provider_mediaops.http.rate_limit.stores import store_at
+    from airflow_provider_mediaops.http.rate_limit.store_by_address import store_at
 except ImportError:
     from airflow_provider_mediaops.http.rate_limit.limiter import (  # type: ignore[attr-defined, no-redef]
         store_at,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_provider_mediaops.http.rate_limit import stores
+from airflow_provider_mediaops.http.rate_limit import store_by_address
 from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for
 from airflow_provider_mediaops.http.rate_limit.operations import ExhaustQuota, Reserve, RestoreQuota
 from airflow_provider_mediaops.http.rate_limit.sqlite_store import SqliteStore
@@ -43,7 +43,7 @@ def use_store(monkeypatch: pytest.MonkeyPatch) -> Callable[[SqliteStore], None]:
 
     def use(store: SqliteStore) -> None:
         store.where = STORE
-        monkeypatch.setitem(stores._stores, STORE, store)  # noqa: SLF001 - the address is not this machine's
+        monkeypatch.setitem(store_by_address._stores, STORE, store)  # noqa: SLF001 - the address is not this machine's
         monkeypatch.setenv("AIRFLOW__MEDIAOPS__RATE_LIMIT_STORE", STORE)
         monkeypatch.setattr("airflow_provider_mediaops.cli.connections._stored_ids", set)
 

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_provider_mediaops.exceptions import QuotaExceededError
-from airflow_provider_mediaops.http.rate_limit.stores import store_at
+from airflow_provider_mediaops.http.rate_limit.store_by_address import store_at
 from tests.unit.book_database import CALENDAR, CRIME, PROGRAMMING, book, connection, http, no_such_book, replied
 from tests.unit.loopback import Loopback, Peer
 from tests.unit.operators.enrichment import address, in_triggerer, json_rows, make

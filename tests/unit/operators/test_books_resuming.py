@@ -16,7 +16,7 @@ from airflow_provider_mediaops.exceptions import (
     ServiceUnavailableError,
     StorageError,
 )
-from airflow_provider_mediaops.http.rate_limit.stores import store_at
+from airflow_provider_mediaops.http.rate_limit.store_by_address import store_at
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.storage.ownership import Owner
 from airflow_provider_mediaops.storage.sources import version_of

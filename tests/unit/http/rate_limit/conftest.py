@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from airflow_provider_mediaops.http.rate_limit.store import RateStore
+    from airflow_provider_mediaops.http.rate_limit.store_interface import RateStore
     from tests.redis_server import RedisServer
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from airflow_provider_mediaops.http.rate_limit.operations import A, Operation
-    from airflow_provider_mediaops.http.rate_limit.store import RateStore
+    from airflow_provider_mediaops.http.rate_limit.store_interface import RateStore
     from tests.redis_server import RedisServer
     from tests.unit.conversations import FakeClock
 

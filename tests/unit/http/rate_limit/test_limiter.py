@@ -17,8 +17,8 @@ from airflow_provider_mediaops.http.rate_limit.limiter import Permit, RateLimite
 from airflow_provider_mediaops.http.rate_limit.memory_store import MemoryStore
 from airflow_provider_mediaops.http.rate_limit.redis_store import RedisStore
 from airflow_provider_mediaops.http.rate_limit.sqlite_store import SqliteStore
-from airflow_provider_mediaops.http.rate_limit.store import RateStore
-from airflow_provider_mediaops.http.rate_limit.stores import store_at
+from airflow_provider_mediaops.http.rate_limit.store_by_address import store_at
+from airflow_provider_mediaops.http.rate_limit.store_interface import RateStore
 from tests.unit.conversations import FakeClock, pauses_of, replay
 from tests.unit.http.rate_limit.limiters import limiter_of, take, tell
 from tests.unit.http.rate_limit.rate_stores import memory_store, sqlite_store, wait_for_returned_slots

@@ -53,7 +53,7 @@ _SEND = """
 import sys
 from airflow_provider_mediaops.http.drivers import run
 from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for
-from airflow_provider_mediaops.http.rate_limit.stores import store_at
+from airflow_provider_mediaops.http.rate_limit.store_by_address import store_at
 limiter = limiter_for("service", "key", 10.0, store_at(sys.argv[1]))
 for _ in range(8):
     print(run(limiter.acquire(), None).granted.at)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.http.rate_limit.operations import Operation
     from airflow_provider_mediaops.http.rate_limit.schedule import Schedule
-    from airflow_provider_mediaops.http.rate_limit.store import RateStore
+    from airflow_provider_mediaops.http.rate_limit.store_interface import RateStore
     from tests.redis_server import RedisServer
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from airflow_provider_mediaops.http.rate_limit.memory_store import MemoryStore
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.http.rate_limit.store import RateStore
+    from airflow_provider_mediaops.http.rate_limit.store_interface import RateStore
 
 _stores: dict[str, RateStore] = {}
 
