@@ -42,8 +42,8 @@ _CALM_SECONDS = 10.0
 # too meets the limit now and then, also twice in a row.
 _RECENT_SECONDS = 600.0
 _REPEATS_AFTER_LIMIT = 3
-# If no witness was found for so many times the patience, the books are put off without it: each would wait for as long.
-_MAX_PATIENCES = 4
+# After so many waits for a witness that was not found, books are put off at once: each would wait for as long in vain.
+_MAX_VAIN_WAITS = 4
 # The maximum pause between two witnesses that are not found.
 _LONGEST_PAUSE_SECONDS = 30.0
 
@@ -113,7 +113,7 @@ class HeldNotFounds:
     _last_quota_request: int = field(default=0, init=False)
     _witness: str | None = field(default=None, init=False)
     _failed_witnesses: int = field(default=0, init=False)
-    _patience_ran_out: int = field(default=0, init=False)
+    _vain_waits: int = field(default=0, init=False)
     _failure: MediaOpsError | None = field(default=None, init=False)
     _failing_since: float = field(default=0.0, init=False)
     _next_check: float = field(default=float("-inf"), init=False)
@@ -225,9 +225,9 @@ class HeldNotFounds:
         """
         if self.wrong:
             return []
-        patience = self.patience_seconds if self._patience_ran_out < _MAX_PATIENCES else 0.0
+        patience = self.patience_seconds if self._vain_waits < _MAX_VAIN_WAITS else 0.0
         if self._failed_witnesses and now - self._failing_since >= patience:
-            self._patience_ran_out += 1
+            self._vain_waits += 1
             how_long = f" for {self.patience_seconds:.0f} s" if self.patience_seconds else ""
             return self._put_off_all(f"No witness was found{how_long}.")
         if not self._witness and self._choose() is None and self._is_due(now, idle=idle):
@@ -264,7 +264,7 @@ class HeldNotFounds:
         self._end_doubts()
 
     def _end_doubts(self) -> None:
-        self._failed_witnesses, self._patience_ran_out, self._failure = 0, 0, None
+        self._failed_witnesses, self._vain_waits, self._failure = 0, 0, None
 
     def _witness_missing(self, witness: str, error: MediaOpsError, now: float) -> None:
         kind, words = self.evidence.kind_of(witness), Words.of(error)
