@@ -167,10 +167,10 @@ def latencies(seconds: float) -> None:
         isbns = isbns[: max(5, int(seconds / (latency + 1 / LOOP_RATE)))]
         with book_server(latency, most_a_second=LOOP_RATE) as server:
             loop(server.base, isbns, LOOP_RATE)
-            peers = _reached(server.seen()["times"])
+            peer_figure = _reached(server.seen()["times"])
         limit = Limit("at least", LEAST_USED * LOOP_RATE)
         what = f"books a second at a rate of {LOOP_RATE}, a reply takes {latency:g} s"
-        rows.append(Row(what, "", ours, "a loop that sleeps", peers, limit))
+        rows.append(Row(what, "", ours, "a loop that sleeps", peer_figure, limit))
     results.record("enrichment_latency", rows)
 
 

@@ -310,8 +310,8 @@ def _growth(figures: dict[str, dict[int, Figure]]) -> Iterator[Row]:
     ours, bare = figures[OURS], figures[BARE]
     for what, unit, of in (("processor time", "s", 0), ("memory, beyond that of one page", "MB", 2)):
         for records, figure in ours.items():
-            peers = bare[records][of] if records in bare else None
-            yield Row(f"{what}, {records:,} records", unit, figure[of], BARE if peers else None, peers)
+            peer_figure = bare[records][of] if records in bare else None
+            yield Row(f"{what}, {records:,} records", unit, figure[of], BARE if peer_figure else None, peer_figure)
         if len(ours) > 1:
             exponents = [_exponent({records: figure[of] for records, figure in each.items()}) for each in (ours, bare)]
             yield Row(f"{what} grows with the records to the power of", "", exponents[0], BARE, exponents[1])
