@@ -16,8 +16,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -28,6 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
 from airflow_provider_mediaops.storage.sources import count_rows
 from tests.benchmarks import results
+from tests.benchmarks.fresh_process import environment, last_line_of, peak_memory_mb
 from tests.benchmarks.results import Limit, Row
 from tests.book_server import book_server, record
 
@@ -50,7 +49,6 @@ LATENCIES, LOOP_RATE = (0.02, 0.2, 1.0, 5.0), 5
 # For a million rows, beyond the requests.
 MOST_SECONDS = 60.0
 TIME_LIMIT = 1_800
-ROOT = Path(__file__).parents[2]
 
 
 class Figure(NamedTuple):
@@ -84,18 +82,11 @@ def enrich(source: Path, *, format: str = "jsonl", bulk: bool = False, reuse: Pa
 
     # What is imported and opened once.
     run(f"practice.{format}", isbns=["none"])
-    before = _most_memory_mb()
+    before = peak_memory_mb()
     wall, cpu = time.perf_counter(), time.process_time()
     run(f"books.{format}", source=str(source), **({"reuse": str(reuse), "max_requests": 10**9} if reuse else {}))
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-    return Figure(wall, cpu, _most_memory_mb() - before)
-
-
-def _most_memory_mb() -> float:
-    """Return the most memory of this program. That of ``getrusage`` is no less than that of whoever has started it."""
-    status = Path("/proc/self/status").read_text(encoding="ascii")
-    [line] = (line for line in status.splitlines() if line.startswith("VmHWM:"))
-    return int(line.split()[1]) / 1024
+    return Figure(wall, cpu, peak_memory_mb() - before)
 
 
 def measure(
@@ -113,33 +104,20 @@ def measure(
     """
     extra = {"requests_per_second": rate, "plan": "pro", "rate_limit_store": "memory://"}
     connection = {"conn_type": "mediaops_books", "host": base, "password": "key-of-the-benchmark", "extra": extra}
-    clean = {key: value for key, value in os.environ.items() if not key.startswith("AIRFLOW_")}
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "isbns.txt")
         source.write_text("\n".join(rows))
         how = ["--formats", format, *(["--bulk"] if bulk else [])]
         if known:
             how += ["--reuse", str(_earlier(Path(folder, f"earlier.{format}"), known))]
-        done = subprocess.run(
-            [sys.executable, "-m", MODULE, "--enrich", str(source), *how],
-            cwd=ROOT,
-            env={
-                **clean,
-                "AIRFLOW_HOME": folder,
-                "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-                "AIRFLOW_CONN_MEDIAOPS_BOOKS_DEFAULT": json.dumps(connection),
-            },
-            capture_output=True,
-            text=True,
-            timeout=TIME_LIMIT,
-            check=False,
+        variables = {"AIRFLOW_CONN_MEDIAOPS_BOOKS_DEFAULT": json.dumps(connection)}
+        line = last_line_of(
+            ["-m", MODULE, "--enrich", source, *how], environment(folder, **variables), seconds=TIME_LIMIT
         )
-        if done.returncode:
-            raise RuntimeError(f"The enrichment failed:\n{done.stderr[-3000:]}")
         written = count_rows(str(Path(folder, f"books.{format}")), "isbn13")
     if written != len(rows):
         raise RuntimeError(f"There are {written} rows, not {len(rows)}.")
-    return Figure(*json.loads(done.stdout.splitlines()[-1]))
+    return Figure(*json.loads(line))
 
 
 def loop(base: str, isbns: Sequence[str], rate: float) -> None:
@@ -240,6 +218,8 @@ def reusing(formats: list[str], sizes: list[int]) -> str:
             good = beyond * 1_000_000 / size <= MOST_SECONDS and figure.memory < MOST_MEMORY
             limit = Limit("at most", MOST_SECONDS * size / 1_000_000)
             found.append(Row(f"time to reuse {size:,} rows, {format}", "s", beyond, limit=limit))
+            most = Limit("at most", MOST_MEMORY)
+            found.append(Row(f"memory to reuse {size:,} rows, {format}", "MB", figure.memory, limit=most))
             lines.append(
                 f"{format:8}{size:12,}{len(rows[::NEW]):8,}{plain.wall:8.1f}{figure.wall:8.1f}{beyond:8.1f}"
                 f"{figure.cpu - plain.cpu:8.1f}{figure.memory:8.1f}{'' if good else '  <-'}"

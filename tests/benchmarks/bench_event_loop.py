@@ -15,7 +15,6 @@ import json
 import logging
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -23,6 +22,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.benchmarks.fresh_process import environment, last_line_of
 from tests.benchmarks.results import Limit, Row, record
 
 ROUNDS = 5
@@ -108,17 +108,8 @@ def run_here(spec: dict[str, Any]) -> None:
 
 def measure(spec: dict[str, Any], env: dict[str, str]) -> list[Step]:
     """Run one trigger in a fresh process; return its longest steps, the longest first."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.benchmarks.bench_event_loop", json.dumps(spec)],
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=2 * SECONDS,
-        check=False,
-    )
-    if done.returncode:
-        raise RuntimeError(f"{spec} failed:\n{done.stderr[-4000:]}")
-    return [Step(*step) for step in json.loads(done.stdout.splitlines()[-1])]
+    line = last_line_of(["-m", "tests.benchmarks.bench_event_loop", json.dumps(spec)], env, seconds=2 * SECONDS)
+    return [Step(*step) for step in json.loads(line)]
 
 
 def specs(address: str, folder: Path) -> dict[str, dict[str, Any]]:
@@ -158,10 +149,8 @@ def main() -> None:
     from airflow_provider_mediaops.sandbox.state import Settings
 
     figures: dict[str, list[list[Step]]] = {}
-    # The byte code is on the disk, as in an installed package.
-    clean = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     with tempfile.TemporaryDirectory() as folder, SandboxServer(settings=Settings(subscriptions=120)) as server:
-        env = {**clean, **server.connections(), "AIRFLOW_HOME": folder, "_AIRFLOW_PROCESS_CONTEXT": "client"}
+        env = environment(folder, **server.connections(), _AIRFLOW_PROCESS_CONTEXT="client")
         for round_number in range(ROUNDS + 1):
             for name, spec in specs(server.url, Path(folder, str(round_number))).items():
                 steps = measure(spec, env)

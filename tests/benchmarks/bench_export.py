@@ -16,16 +16,17 @@ import importlib.util
 import json
 import math
 import os
-import resource
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from tests.benchmarks.fresh_process import environment, last_line_of, peak_memory_mb
 from tests.benchmarks.results import Limit, Row, record
+from tests.benchmarks.rounds import in_rounds
 from tests.page_server import A_PAGE, page_server
 
 if TYPE_CHECKING:
@@ -217,43 +218,30 @@ def export(name: str, base: str, practice: str, file: Path) -> Figure:
     """
     run = CONTENDERS[name][0]
     run(practice, file.with_name("practice.jsonl"))
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = peak_memory_mb()
     wall, cpu = time.perf_counter(), time.process_time()
     run(base, file)
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-    return Figure(cpu, wall, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+    return Figure(cpu, wall, peak_memory_mb() - before)
 
 
 def measure(name: str, servers: tuple[Pages, Pages], records: int) -> Figure:
     """Export in a fresh process, and make sure that all is there."""
     base, practice = (server.base for server in servers)
-    clean = {key: value for key, value in os.environ.items() if not key.startswith("AIRFLOW_")}
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "out.jsonl")
-        done = subprocess.run(
-            [sys.executable, "-m", "tests.benchmarks.bench_export", "--export", name, base, practice, str(file)],
-            env={**clean, "AIRFLOW_HOME": folder, "AIRFLOW__CORE__LOAD_EXAMPLES": "False"},
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-            check=False,
-        )
-        if done.returncode:
-            raise RuntimeError(f"The export by {name} failed:\n{done.stderr}")
+        arguments = ["--export", name, base, practice, file]
+        line = last_line_of(["-m", "tests.benchmarks.bench_export", *arguments], environment(folder), seconds=SECONDS)
         with file.open("rb") as opened:
             rows = sum(1 for _ in opened)
     if rows != records:
         raise RuntimeError(f"The export by {name} has {rows} rows, not {records}.")
-    return Figure(*json.loads(done.stdout.splitlines()[-1]))
+    return Figure(*json.loads(line))
 
 
 def in_turns(names: Sequence[str], servers: tuple[Pages, Pages], records: int) -> dict[str, list[Figure]]:
-    """Measure contenders, each once a round."""
-    figures: dict[str, list[Figure]] = {name: [] for name in names}
-    for _ in range(ROUNDS):
-        for name in names:
-            figures[name].append(measure(name, servers, records))
-    return figures
+    """Measure contenders, each once a round. A practice is part of each process."""
+    return in_rounds({name: partial(measure, name, servers, records) for name in names}, ROUNDS, has_practice=False)
 
 
 def middle(runs: Sequence[Figure]) -> Figure:

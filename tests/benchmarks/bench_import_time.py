@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import statistics
-import subprocess
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.benchmarks.fresh_process import environment, last_line_of
 from tests.benchmarks.results import Limit, Row, record
+from tests.benchmarks.rounds import in_rounds
 
 ROUNDS = 5
 SECONDS = 120
@@ -63,36 +64,14 @@ class Figure(NamedTuple):
 
 def measure(modules: list[str], home: Path) -> Figure:
     """Import modules in a fresh process."""
-    # Byte code comes from the disk, as in an installed package, whatever the environment says.
-    clean = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith("AIRFLOW_") and name != "PYTHONDONTWRITEBYTECODE"
-    }
-    done = subprocess.run(
-        [sys.executable, "-c", _MEASURE, json.dumps(modules)],
-        env={**clean, "AIRFLOW_HOME": str(home), "AIRFLOW__CORE__LOAD_EXAMPLES": "False"},
-        cwd=home,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
-    if done.returncode:
-        raise RuntimeError(f"Importing {', '.join(modules)} failed:\n{done.stderr}")
-    return Figure(*json.loads(done.stdout.splitlines()[-1]))
+    line = last_line_of(["-c", _MEASURE, json.dumps(modules)], environment(home), seconds=SECONDS, folder=home)
+    return Figure(*json.loads(line))
 
 
 def measure_all(home: Path) -> dict[str, list[Figure]]:
-    """Measure each provider that is installed, once a round; the round before the first only writes byte code."""
+    """Measure each provider that is installed, once a round."""
     installed = {name: modules for name, modules in MODULES.items() if _is_installed(modules[0])}
-    figures: dict[str, list[Figure]] = {name: [] for name in installed}
-    for round_number in range(ROUNDS + 1):
-        for name, modules in installed.items():
-            figure = measure(modules, home)
-            if round_number:
-                figures[name].append(figure)
-    return figures
+    return in_rounds({name: partial(measure, modules, home) for name, modules in installed.items()}, ROUNDS)
 
 
 def _is_installed(module: str) -> bool:

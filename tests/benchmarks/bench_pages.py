@@ -16,7 +16,6 @@ import os
 import re
 import secrets
 import shutil
-import statistics
 import tempfile
 import time
 from contextlib import contextmanager
@@ -25,8 +24,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.benchmarks.bench_hot_threads import recorded, text_of, varied
+from tests.benchmarks.fresh_process import environment, spent
 from tests.benchmarks.ratios.peers import match_lines
 from tests.benchmarks.results import Row, record
+from tests.benchmarks.rounds import medians
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -89,7 +90,7 @@ def flames(folder: Path) -> Iterator[Row]:
     """Measure the page of a report."""
     text = text_of(varied(recorded("3.8.0-cpu")), REPORT_SIZE)
     ours, plain = folder / "report.html", folder / "plain.html"
-    made = in_turns(lambda: spent(lambda: report_page(text)), lambda: spent(lambda: match_lines(text)))
+    made = in_turns(lambda: spent_ms(lambda: report_page(text)), lambda: spent_ms(lambda: match_lines(text)))
     yield Row("make the page of a report of 500 kB, processor time", "ms", made[0], "match each line", made[1])
     ours.write_text(report_page(text), encoding="utf-8")
     plain.write_text(f"<!doctype html><pre>{html.escape(text)}</pre><p id='end'>", encoding="utf-8")
@@ -100,20 +101,15 @@ def flames(folder: Path) -> Iterator[Row]:
     yield Row("size of the page", "kB", size, "a page of the same text", plain_size)
 
 
-def spent(work: Callable[[], object]) -> float:
-    """Do a piece of work; return the milliseconds of processor time."""
-    start = time.process_time()
-    work()
-    return 1_000 * (time.process_time() - start)
-
-
 def in_turns(ours: Callable[[], float], peer: Callable[[], float]) -> tuple[float, float]:
-    """Measure both by turns, after one of each that loads what is loaded once; return the medians."""
-    ours()
-    peer()
-    pairs = [(ours(), peer()) for _ in range(ROUNDS)]
-    our_times, peer_times = zip(*pairs, strict=True)
-    return statistics.median(our_times), statistics.median(peer_times)
+    """Measure both by turns; return the medians."""
+    found = medians({"ours": ours, "peer": peer}, ROUNDS)
+    return found["ours"], found["peer"]
+
+
+def spent_ms(work: Callable[[], object]) -> float:
+    """Do a piece of work; return the milliseconds of processor time."""
+    return 1_000 * spent(work)
 
 
 def listing(folder: Path) -> Iterator[Row]:
@@ -138,10 +134,10 @@ def listing(folder: Path) -> Iterator[Row]:
                 match_lines(file.read_text(encoding="utf-8"))
 
         # Each reader has a server of its own, which has read no capture.
-        first = in_turns(lambda: spent(lambda: list_all(world)), lambda: spent(read_all))
+        first = in_turns(lambda: spent_ms(lambda: list_all(world)), lambda: spent_ms(read_all))
         yield Row("list 100 captures of 50 kB, processor time", "ms", first[0], PEER, first[1])
         with world.reader("*") as reader:
-            again = in_turns(lambda: spent(lambda: list_with(reader)), lambda: spent(read_all))
+            again = in_turns(lambda: spent_ms(lambda: list_with(reader)), lambda: spent_ms(read_all))
         yield Row("list them again", "ms", again[0], PEER, again[1])
 
 
@@ -169,15 +165,14 @@ def main() -> None:
     """Measure and print."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for variable in [each for each in os.environ if each.startswith("AIRFLOW_")]:
-            del os.environ[variable]
-        os.environ |= {
-            "AIRFLOW_HOME": name,
-            "AIRFLOW__API_AUTH__JWT_SECRET": secrets.token_hex(32),
-            "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        env = environment(
+            folder,
+            AIRFLOW__API_AUTH__JWT_SECRET=secrets.token_hex(32),
             # Many requests in short order; a busy machine may hold the lock for more than 5 seconds.
-            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{folder}/airflow.db?timeout=60",
-        }
+            AIRFLOW__DATABASE__SQL_ALCHEMY_CONN=f"sqlite:///{folder}/airflow.db?timeout=60",
+        )
+        os.environ.clear()
+        os.environ.update(env)
         logging.disable(logging.CRITICAL)
         record("pages", [*flames(folder), *listing(folder)])
 

@@ -9,14 +9,14 @@ benchmarks`, or `python -m tests.benchmarks.bench_startup`.
 from __future__ import annotations
 
 import json
-import os
 import statistics
-import subprocess
-import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
+from tests.benchmarks.fresh_process import environment, last_line_of
 from tests.benchmarks.results import Row, record
+from tests.benchmarks.rounds import in_rounds
 
 ROUNDS = 5
 SECONDS = 240
@@ -78,40 +78,18 @@ DESCRIPTIONS = {"ours": "airflow_provider_mediaops", "the http provider's": "air
 
 def measure(program: str, argument: str, home: Path) -> tuple[float, int]:
     """Run a program in a fresh process; return the milliseconds that it measured, and what it counted."""
-    # Byte code comes from the disk, as in an installed package.
-    clean = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith("AIRFLOW_") and name != "PYTHONDONTWRITEBYTECODE"
-    }
-    done = subprocess.run(
-        [sys.executable, "-c", program, argument],
-        env={**clean, "AIRFLOW_HOME": str(home), "AIRFLOW__CORE__LOAD_EXAMPLES": "False"},
-        cwd=home,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
-    if done.returncode:
-        raise RuntimeError(f"{argument} failed:\n{done.stderr[-4000:]}")
-    milliseconds, count = done.stdout.splitlines()[-1].split()
+    line = last_line_of(["-c", program, argument], environment(home), seconds=SECONDS, folder=home)
+    milliseconds, count = line.split()
     return float(milliseconds), int(count)
 
 
 def in_turns(program: str, arguments: dict[str, str], home: Path) -> dict[str, float]:
-    """Measure each argument once a round; return the medians. The round before the first only writes byte code."""
-    times: dict[str, list[float]] = {name: [] for name in arguments}
-    counts = set()
-    for round_number in range(ROUNDS + 1):
-        for name, argument in arguments.items():
-            milliseconds, count = measure(program, argument, home)
-            counts.add(count)
-            if round_number:
-                times[name].append(milliseconds)
+    """Measure each argument once a round; return the medians."""
+    found = in_rounds({name: partial(measure, program, argument, home) for name, argument in arguments.items()}, ROUNDS)
+    counts = {count for runs in found.values() for _, count in runs}
     if program == _PARSE and len(counts) > 1:
         raise RuntimeError(f"The DAG files have different numbers of tasks: {json.dumps(sorted(counts))}.")
-    return {name: statistics.median(each) for name, each in times.items()}
+    return {name: statistics.median(milliseconds for milliseconds, _ in runs) for name, runs in found.items()}
 
 
 def main() -> None:

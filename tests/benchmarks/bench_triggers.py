@@ -17,7 +17,6 @@ import gc
 import json
 import logging
 import math
-import os
 import random
 import statistics
 import subprocess
@@ -31,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
+from tests.benchmarks.fresh_process import environment, last_line_of
 from tests.benchmarks.results import Limit, Row, record
 from tests.benchmarks.stand_in_cluster import NODES, readings_of
 
@@ -51,7 +51,7 @@ WARM_UP_SECONDS = 4.0
 # It only ends what hangs: five thousand start on a busy machine.
 START_SECONDS = 300.0
 LONGEST_DELAY_MS, LARGEST_KB = 10.0, 100.0
-# For so many, the delay has a limit.
+# For so many, the delay has a limit: as many as a triggerer runs by default.
 LIMITED = 1_000
 _SEED = 7
 
@@ -89,30 +89,17 @@ def stand_in_cluster() -> Iterator[str]:
 
 def measure_in_a_process(form: str, address: str, arguments: argparse.Namespace, number: int, home: Path) -> Figures:
     """Measure one form in a fresh process."""
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW_")}
     connection = {"conn_type": "mediaops_cluster", "host": address}
-    env = {
-        **clean,
-        "AIRFLOW_HOME": str(home),
-        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-        "_AIRFLOW_PROCESS_CONTEXT": "client",
-        f"AIRFLOW_CONN_{CONN_ID.upper()}": json.dumps(connection),
-    }
-    result = home / f"{form}.json"
+    variables = {"_AIRFLOW_PROCESS_CONTEXT": "client", f"AIRFLOW_CONN_{CONN_ID.upper()}": json.dumps(connection)}
     triggers = number if form != "alone" else math.ceil(number / arguments.fewer)
     options = ["--triggers", triggers, "--seconds", arguments.seconds, "--interval", arguments.interval]
-    options += ["--form", form, "--address", address, "--result", result]
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.benchmarks.bench_triggers", *map(str, options)],
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=arguments.seconds + 10 * arguments.interval + 2 * START_SECONDS,
-        check=False,
+    options += ["--form", form, "--address", address]
+    line = last_line_of(
+        ["-m", "tests.benchmarks.bench_triggers", *options],
+        environment(home, **variables),
+        seconds=arguments.seconds + 10 * arguments.interval + 2 * START_SECONDS,
     )
-    if done.returncode:
-        raise RuntimeError(f"Measuring {form} failed:\n{done.stderr[-4000:]}")
-    fields = json.loads(result.read_text())
+    fields = json.loads(line)
     return Figures(**{**fields, "delays": tuple(fields["delays"])})
 
 
@@ -268,7 +255,6 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--fewer", type=int, default=10, help="one trigger alone for so many that share")
     parser.add_argument("--form", choices=FORMS, help=argparse.SUPPRESS)
     parser.add_argument("--address", help=argparse.SUPPRESS)
-    parser.add_argument("--result", type=Path, help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
@@ -280,7 +266,7 @@ def main() -> None:
         found = asyncio.run(
             measure(arguments.form, arguments.address, arguments.triggers[0], arguments.seconds, arguments.interval)
         )
-        arguments.result.write_text(json.dumps(asdict(found)))
+        sys.stdout.write(f"\n{json.dumps(asdict(found))}\n")
         return
     sys.stdout.write(
         f"Triggers that wait on one cluster of {len(NODES)} nodes, a reading every {arguments.interval:g} s\n"

@@ -10,7 +10,7 @@ import pytest
 from tests.benchmarks.ratios.__main__ import RECORDED
 from tests.benchmarks.ratios.comparison import compared
 from tests.benchmarks.ratios.measures import MEASURES
-from tests.benchmarks.ratios.turns import in_turns
+from tests.benchmarks.ratios.turns import undisturbed_ratio
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +45,7 @@ def test_a_ratio_is_bad_if_it_is_bad_each_time(ratios: list[float], expected: tu
     ],
 )
 def test_the_turns_count_that_nothing_disturbs(ours: list[float], peers: list[float]) -> None:
-    assert in_turns(measure(*ours), measure(*peers), 20) == 1.5
+    assert undisturbed_ratio(measure(*ours), measure(*peers), 20) == 1.5
 
 
 def test_each_measure_has_its_recorded_ratio() -> None:

@@ -15,17 +15,16 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 from functools import partial
 from pathlib import Path
 
+from tests.benchmarks.fresh_process import environment, last_line_of
 from tests.benchmarks.ratios.comparison import MOST_WORSE, TRIES, compared
 from tests.benchmarks.ratios.measures import MEASURES
 
 RECORDED = Path(__file__).with_name("recorded.json")
-ROOT = Path(__file__).parents[3]
 SECONDS = 600
 # A file system in memory, if there is one: what a disk and its file system take differs from machine to machine.
 _MEMORY = Path("/dev/shm")  # noqa: S108 each process makes a folder of its own there
@@ -33,26 +32,10 @@ _MEMORY = Path("/dev/shm")  # noqa: S108 each process makes a folder of its own 
 
 def measured(name: str) -> float:
     """Measure a ratio in a fresh process, in which nothing that another has left takes part."""
-    # Byte code comes from the disk, as in an installed package.
-    clean = {
-        key: value
-        for key, value in os.environ.items()
-        if not key.startswith("AIRFLOW_") and key != "PYTHONDONTWRITEBYTECODE"
-    }
     where = _MEMORY if os.access(_MEMORY, os.W_OK | os.X_OK) else None
     with tempfile.TemporaryDirectory(dir=where) as folder:
-        done = subprocess.run(
-            [sys.executable, "-m", "tests.benchmarks.ratios", "--measure", name, "--folder", folder],
-            cwd=ROOT,
-            env={**clean, "AIRFLOW_HOME": folder, "AIRFLOW__CORE__LOAD_EXAMPLES": "False"},
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-            check=False,
-        )
-    if done.returncode:
-        raise RuntimeError(f"{name} cannot be measured:\n{done.stderr[-3000:]}")
-    return float(done.stdout.splitlines()[-1])
+        arguments = ["--measure", name, "--folder", folder]
+        return float(last_line_of(["-m", "tests.benchmarks.ratios", *arguments], environment(folder), seconds=SECONDS))
 
 
 def main() -> None:

@@ -19,8 +19,9 @@ from airflow_provider_mediaops.http.rate_limit.sqlite_store import SqliteStore
 from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
 from tests.benchmarks import bench_export, bench_import_time
 from tests.benchmarks.bench_hot_threads import REPORTS, text_of
+from tests.benchmarks.fresh_process import spent
 from tests.benchmarks.ratios.peers import PlainLimiter, look_up, match_lines
-from tests.benchmarks.ratios.turns import in_turns, spent
+from tests.benchmarks.ratios.turns import undisturbed_ratio
 from tests.book_server import book_server
 from tests.page_server import A_PAGE, page_server
 
@@ -44,7 +45,7 @@ def export(folder: Path) -> float:
             run, file = bench_export.CONTENDERS[name][0], folder / f"{name}.jsonl"
             return lambda: _rows_checked(lambda: run(server.base, file), file, PAGES * A_PAGE)
 
-        return in_turns(by(bench_export.OURS), by(bench_export.BARE), FEW)
+        return undisturbed_ratio(by(bench_export.OURS), by(bench_export.BARE), FEW)
 
 
 def enrichment(folder: Path) -> float:
@@ -61,7 +62,7 @@ def enrichment(folder: Path) -> float:
         def enrich() -> None:
             EnrichIsbnsOperator(task_id="enrich", destination=str(ours), isbns=isbns).execute({})
 
-        return in_turns(
+        return undisturbed_ratio(
             lambda: _rows_checked(enrich, ours, BOOKS),
             lambda: _rows_checked(lambda: look_up(server.base, isbns, peer), peer, BOOKS),
             FEW,
@@ -73,13 +74,13 @@ def imports(_folder: Path) -> float:
     # What every DAG file pays for.
     importlib.import_module("airflow.sdk").BaseOperator  # noqa: B018 it is loaded when it is asked for
     ours = bench_import_time.MODULES[bench_import_time.OURS]
-    return in_turns(lambda: _import_in_a_fork(ours), lambda: _import_in_a_fork(_STANDARD), FEW)
+    return undisturbed_ratio(lambda: _import_in_a_fork(ours), lambda: _import_in_a_fork(_STANDARD), FEW)
 
 
 def hot_threads(_folder: Path) -> float:
     """Parse a report of hot threads, and match a pattern against each of its lines."""
-    text = text_of(next(iter(REPORTS.values()))(), REPORT_SIZE)
-    return in_turns(lambda: spent(lambda: parse(text)), lambda: spent(lambda: match_lines(text)), MANY)
+    text = text_of(REPORTS["OpenSearch 2.19"](), REPORT_SIZE)
+    return undisturbed_ratio(lambda: spent(lambda: parse(text)), lambda: spent(lambda: match_lines(text)), MANY)
 
 
 def rate_store(folder: Path) -> float:
@@ -95,7 +96,7 @@ def rate_store(folder: Path) -> float:
             for _ in range(SLOTS):
                 plain.reserve("key")
 
-        return in_turns(lambda: spent(reserve_all), lambda: spent(reserve_all_plain), MANY)
+        return undisturbed_ratio(lambda: spent(reserve_all), lambda: spent(reserve_all_plain), MANY)
 
 
 MEASURES: dict[str, Callable[[Path], float]] = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,14 +12,7 @@ if TYPE_CHECKING:
 UNDISTURBED = 0.1
 
 
-def spent(work: Callable[[], object]) -> float:
-    """Do a piece of work; return the processor time of this process."""
-    start = time.process_time()
-    work()
-    return time.process_time() - start
-
-
-def in_turns(ours: Callable[[], float], peer: Callable[[], float], turns: int) -> float:
+def undisturbed_ratio(ours: Callable[[], float], peer: Callable[[], float], turns: int) -> float:
     """
     Do two pieces of work by turns, and compare the times that they take undisturbed.
 

@@ -1,0 +1,68 @@
+"""A figure of a fresh process: its environment, its command, and the processor time and memory that it has taken."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+ROOT = Path(__file__).parents[2]
+
+
+def environment(home: Path | str, **variables: str) -> dict[str, str]:
+    """
+    Return the environment of a fresh process, in which nothing is left of the Airflow of whoever starts it.
+
+    Byte code is kept on the disk, as in an installed package, whatever this process was told.
+
+    :param home: the folder of its Airflow.
+    :param variables: what it has besides.
+    """
+    clean = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("AIRFLOW_", "_AIRFLOW_")) and name != "PYTHONDONTWRITEBYTECODE"
+    }
+    return {**clean, "AIRFLOW_HOME": str(home), "AIRFLOW__CORE__LOAD_EXAMPLES": "False", **variables}
+
+
+def last_line_of(arguments: Sequence[object], env: dict[str, str], *, seconds: float, folder: Path | str = ROOT) -> str:
+    """
+    Run Python in a fresh process, and return the last line that it writes.
+
+    :param arguments: those of Python, such as ``-m`` and the name of a module.
+    :param env: its environment.
+    :param seconds: it is killed after so long.
+    :param folder: where it runs.
+    :raises RuntimeError: if it fails; the message ends with what it said.
+    """
+    command = [sys.executable, *map(str, arguments)]
+    done = subprocess.run(command, env=env, cwd=folder, capture_output=True, text=True, timeout=seconds, check=False)
+    if done.returncode:
+        what = " ".join(command)[:200]
+        raise RuntimeError(f"A process ended with exit code {done.returncode}: {what}\n{done.stderr[-4000:]}")
+    return done.stdout.splitlines()[-1]
+
+
+def spent(work: Callable[[], object]) -> float:
+    """Do a piece of work; return the seconds of processor time that this process took for it."""
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+def peak_memory_mb() -> float:
+    """
+    Return the most memory that this process has had since its program began, in MB.
+
+    That of ``getrusage`` is no less than the memory of the process that has started it.
+    """
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    [line] = (line for line in status.splitlines() if line.startswith("VmHWM:"))
+    return int(line.split()[1]) / 1024
