@@ -3,35 +3,40 @@ What it takes to say what has changed: the comparison alone, and an export with 
 
 The comparison is of two versions of a listing, of which one record in a hundred is changed and one is gone. The exports
 are whole tasks against a server of its own process that has its pages ready; both replace the same older version, and
-take turns. Each figure is of a fresh process; run by `make benchmarks`, or `python -m tests.benchmarks.bench_changes`.
+take turns. Each figure is of a fresh process. Run by `make benchmarks`, or `python -m tests.benchmarks.bench_changes`;
+`--sizes` makes it shorter.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
-import resource
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from airflow_provider_mediaops.storage.formats import json_line
 from airflow_provider_mediaops.video.changes import VersionComparison
+from tests.benchmarks import results
 from tests.benchmarks.bench_export import TOKEN, Figure, middle
+from tests.benchmarks.fresh_process import environment, last_line_of, peak_memory_mb
+from tests.benchmarks.results import Row
 from tests.page_server import A_PAGE, page_server, record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+MODULE = "tests.benchmarks.bench_changes"
 SIZES = (10_000, 100_000, 1_000_000)
 SECONDS = 1_800
-# How often two exports are compared.
-ROUNDS = {10_000: 5, 100_000: 3, 1_000_000: 1}
+# How often two exports are compared, and how often large ones.
+ROUNDS, LARGE, ROUNDS_OF_LARGE = 5, 1_000_000, 1
+PEER = "the export without changes"
 # Of so many subscriptions one is changed, one is gone, and one is new: a share of three in so many.
 SHARES = {"0.1 %": 3_000, "10 %": 30}
 # One record in so many is changed, and one gone.
@@ -46,13 +51,27 @@ def versions(number: int) -> Iterator[tuple[bytes, bytes | None]]:
     yield old, None if number % RARE == 1 else new
 
 
-def compare(size: int) -> tuple[float, float, list[int]]:
-    """Return the processor time, the MB beyond those of a small comparison, and the counts."""
+class Comparison(NamedTuple):
+    """
+    What a comparison took, and what it found.
+
+    :param cpu: seconds on the processor.
+    :param memory: MB beyond those before it.
+    :param counts: the records that were added, removed and changed.
+    """
+
+    cpu: float
+    memory: float
+    counts: list[int]
+
+
+def compare(size: int) -> Comparison:
+    """Compare two versions of a listing in this process."""
     with tempfile.TemporaryFile() as file:
         both = chain.from_iterable(map(versions, range(size)))
         file.writelines(new + b"\n" for _, new in both if new is not None)
         file.flush()
-        before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+        before, started = peak_memory_mb(), time.process_time()
         comparison = VersionComparison(lambda start, length: os.pread(file.fileno(), length, start))
         comparison.add_old(old.decode() for old, _ in chain.from_iterable(map(versions, range(size))))
         file.seek(0)
@@ -61,10 +80,11 @@ def compare(size: int) -> tuple[float, float, list[int]]:
         while gone := comparison.gone(after, 50):
             after = next(reversed(gone))
         counts = comparison.counts()
-        written = sum(len(change.line()) for change in comparison.changes())
+        # Each is made, as an export writes it.
+        for change in comparison.changes():
+            change.line()
         comparison.close()
-    memory = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
-    return time.process_time() - started, memory, [*counts, written]
+    return Comparison(time.process_time() - started, peak_memory_mb() - before, list(counts))
 
 
 def export(base: str, folder: Path, *, changes: bool) -> None:
@@ -84,27 +104,17 @@ def export_measured(base: str, practice: str, folder: Path, *, changes: bool) ->
     small = folder / "practice"
     for _ in range(2):
         export(practice, small, changes=changes)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = peak_memory_mb()
     wall, cpu = time.perf_counter(), time.process_time()
     export(base, folder, changes=changes)
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-    return Figure(cpu, wall, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+    return Figure(cpu, wall, peak_memory_mb() - before)
 
 
 def in_fresh_process(kind: str, base: str, practice: str, folder: Path) -> Figure:
     """Export in a fresh process."""
-    clean = {key: value for key, value in os.environ.items() if not key.startswith("AIRFLOW_")}
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.benchmarks.bench_changes", kind, base, practice, str(folder)],
-        env={**clean, "AIRFLOW_HOME": str(folder), "AIRFLOW__CORE__LOAD_EXAMPLES": "False"},
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
-    if done.returncode:
-        raise RuntimeError(f"The export failed:\n{done.stderr}")
-    return Figure(*json.loads(done.stdout.splitlines()[-1]))
+    line = last_line_of(["-m", MODULE, "--export", kind, base, practice, folder], environment(folder), seconds=SECONDS)
+    return Figure(*json.loads(line))
 
 
 def rows_in(file: Path) -> int:
@@ -113,8 +123,8 @@ def rows_in(file: Path) -> int:
         return sum(1 for _ in opened)
 
 
-def measure_exports(size: int, share: str) -> str:
-    """Measure plain exports and exports with changes in turns; return a line of the table."""
+def measure_exports(size: int, share: str) -> Iterator[Row]:
+    """Measure plain exports and exports with changes in turns."""
     every, pages = SHARES[share], size // A_PAGE
     figures: dict[str, list[Figure]] = {"plain": [], "changes": []}
     with tempfile.TemporaryDirectory() as folder:
@@ -124,53 +134,59 @@ def measure_exports(size: int, share: str) -> str:
             with page_server(pages) as server:
                 in_fresh_process("plain", server.base, practice.base, old)
             with page_server(pages, changed_every=every) as server:
-                for _ in range(ROUNDS[size]):
+                for _ in range(ROUNDS_OF_LARGE if size >= LARGE else ROUNDS):
                     for kind, found in figures.items():
                         shutil.copytree(old, work)
                         found.append(in_fresh_process(kind, server.base, practice.base, work))
-                        if rows_in(work / "out.jsonl") != size:
-                            raise RuntimeError("The export has not all rows.")
-                        if kind == "changes":
-                            written = rows_in(work / "changes.jsonl")
+                        check(work, size, every, has_changes=kind == "changes")
                         shutil.rmtree(work)
-    # Of those that are new, each takes the place of one that is gone.
-    if written != len(range(0, size, every)) + 2 * len(range(1, size, every)):
-        raise RuntimeError(f"The export has {written} changes.")
     plain, changes = middle(figures["plain"]), middle(figures["changes"])
-    times = f"{plain.cpu:10.2f}{changes.cpu:10.2f}{changes.cpu / plain.cpu:8.2f}x"
-    return f"{size:12,}{written:12,}{share:>8}{times}{plain.memory:10.1f}{changes.memory:10.1f}"
+    what = f"export of {size:,} records, {share} of them different"
+    yield Row(f"{what}: processor time", "s", changes.cpu, PEER, plain.cpu)
+    yield Row(f"{what}: memory, beyond that of one page", "MB", changes.memory, PEER, plain.memory)
+
+
+def check(folder: Path, size: int, every: int, *, has_changes: bool) -> None:
+    """Raise if an export has not all rows, or not all changes."""
+    if rows_in(folder / "out.jsonl") != size:
+        raise RuntimeError("The export has not all rows.")
+    # Of those that are new, each takes the place of one that is gone.
+    expected = len(range(0, size, every)) + 2 * len(range(1, size, every))
+    if has_changes and (written := rows_in(folder / "changes.jsonl")) != expected:
+        raise RuntimeError(f"The export has {written} changes, not {expected}.")
+
+
+def measure_comparison(size: int) -> Iterator[Row]:
+    """Measure the comparison alone."""
+    with tempfile.TemporaryDirectory() as home:
+        line = last_line_of(["-m", MODULE, "--compare", size], environment(home), seconds=SECONDS)
+    found = Comparison(*json.loads(line))
+    # Each hundredth is changed, and the one after it is gone.
+    if (expected := [0, len(range(1, size, RARE)), len(range(0, size, RARE))]) != found.counts:
+        raise RuntimeError(f"The comparison has found {found.counts}, not {expected}.")
+    yield Row(f"comparison of two versions of {size:,} records: processor time", "s", found.cpu)
+    yield Row(f"comparison of two versions of {size:,} records: memory", "MB", found.memory)
 
 
 def main() -> None:
     """Measure and print; or measure once, as one of the processes that this starts."""
-    if len(sys.argv) == 2:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES), help="the records of a listing")
+    parser.add_argument("--compare", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--export", nargs=4, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.compare:
         compare(1_000)
-        sys.stdout.write(json.dumps(compare(int(sys.argv[1]))))
+        sys.stdout.write(f"\n{json.dumps(compare(arguments.compare))}\n")
         return
-    if len(sys.argv) > 2:
-        kind, base, practice, folder = sys.argv[1:]
+    if arguments.export:
+        kind, base, practice, folder = arguments.export
         figure = export_measured(base, practice, Path(folder), changes=kind == "changes")
         sys.stdout.write(f"\n{json.dumps(figure)}\n")
         return
-    sys.stdout.write(
-        f"{'records':>12}{'changes':>12}{'share':>8}{'plain s':>10}{'changes s':>10}{'':9}{'plain MB':>10}{'MB':>10}\n"
-    )
-    for size in SIZES:
-        for share in SHARES:
-            sys.stdout.write(f"{measure_exports(size, share)}\n")
-            sys.stdout.flush()
-    sys.stdout.write(f"\n{'records':>12}{'cpu s':>8}{'MB':>8}  added, removed, changed, bytes of changes\n")
-    for size in SIZES:
-        done = subprocess.run(
-            [sys.executable, "-m", "tests.benchmarks.bench_changes", str(size)],
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-            check=True,
-        )
-        cpu, memory, counts = json.loads(done.stdout)
-        sys.stdout.write(f"{size:12,}{cpu:8.1f}{memory:8.1f}  {counts}\n")
-        sys.stdout.flush()
+    exports = [row for size in arguments.sizes for share in SHARES for row in measure_exports(size, share)]
+    comparisons = [row for size in arguments.sizes for row in measure_comparison(size)]
+    results.record("changes", [*exports, *comparisons])
 
 
 if __name__ == "__main__":

@@ -7,8 +7,8 @@ which were named. A match is right if the thread's stacks are in the code that i
 aggregators, the others in automata. The cost is the time of each extra request under the same load; the delay is that
 of a capture with running tasks against one without right before it, median and 90 %. On those nodes, the lists compete
 with the searches for the same processors, so the delay is measured against the sandbox as well, whose nodes are idle:
-that is what the provider adds. Run by `make benchmarks
-BENCHMARKS=running_tasks`, or `python -m tests.benchmarks.bench_running_tasks --captures 40 --kinds opensearch-2.19`.
+that is what the provider adds. Run by `make benchmarks BENCHMARKS=running_tasks`, or `python -m
+tests.benchmarks.bench_running_tasks`; `--captures` and `--kinds` make it shorter.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -27,6 +26,8 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
 from airflow_provider_mediaops.sandbox.server import SandboxServer
+from tests.benchmarks.fresh_process import environment, last_line_of
+from tests.benchmarks.results import Row, record
 from tests.cluster.kinds import KINDS
 from tests.cluster.known_load import BUSY_NODE, aggregation, expressions, known_load
 from tests.cluster.nodes import running_cluster
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from tests.cluster.nodes import Cluster
 
 CAPTURES = 40
+# It only ends what hangs.
+SECONDS = 1_800
 INTERVAL = 0.5
 THREADS = 8
 SETTLE_SECONDS = 6.0
@@ -111,26 +114,31 @@ def main() -> None:
         _say(f"{kind} done, load average {os.getloadavg()[0]:.1f}")
     for table in tables(results):
         sys.stdout.write(f"{table}\n\n")
-    median, ninety = delay_at_sandbox(arguments.captures)
-    sys.stdout.write(f"Nodes that are idle: the capture takes longer by {median:.1f} / {ninety:.1f} ms\n")
+    idle = delay_at_sandbox(arguments.captures)
+    sys.stdout.write(f"Nodes that are idle: the capture takes longer by {idle[0]:.1f} / {idle[1]:.1f} ms\n")
+    rows = [row for name, found in results.items() for row in rows_of(name, found)]
+    record("running_tasks", [*rows, _longer("idle nodes", idle[0], idle[2])])
 
 
-def delay_at_sandbox(captures: int) -> tuple[float, float]:
-    """Measure in a process beside that of the sandbox; return the median and 90 %, in milliseconds."""
+def delay_at_sandbox(captures: int) -> tuple[float, float, float]:
+    """Measure in a process beside that of the sandbox; see :func:`measure_delay`."""
     with tempfile.TemporaryDirectory() as folder, SandboxServer() as server:
-        done = subprocess.run(
-            [sys.executable, "-m", "tests.benchmarks.bench_running_tasks", "--alone", "--captures", str(captures)],
-            env={**os.environ, **server.connections(), "AIRFLOW_HOME": folder, "AIRFLOW__CORE__LOAD_EXAMPLES": "False"},
-            stdout=subprocess.PIPE,
-            text=True,
-            check=True,
+        line = last_line_of(
+            ["-m", "tests.benchmarks.bench_running_tasks", "--alone", "--captures", captures],
+            environment(folder, **server.connections()),
+            seconds=SECONDS,
         )
-    median, ninety = json.loads(done.stdout.splitlines()[-1])
-    return median, ninety
+    median, ninety, without = json.loads(line)
+    return median, ninety, without
 
 
-def measure_delay(captures: int) -> tuple[float, float]:
-    """Capture by turns without tasks and with them; return the median and 90 % of the differences, in milliseconds."""
+def measure_delay(captures: int) -> tuple[float, float, float]:
+    """
+    Capture by turns without tasks and with them.
+
+    :param captures: how many of both.
+    :returns: the median of the differences, their 90 %, and the median without tasks, in milliseconds.
+    """
 
     def seconds(*, running_tasks: bool) -> float:
         begun = time.monotonic()
@@ -140,8 +148,25 @@ def measure_delay(captures: int) -> tuple[float, float]:
     with SearchClusterHook() as hook:
         # What is imported and opened once.
         seconds(running_tasks=True)
-        delays = [-seconds(running_tasks=False) + seconds(running_tasks=True) for _ in range(captures)]
-    return 1_000 * statistics.median(delays), 1_000 * p90(delays)
+        pairs = [(seconds(running_tasks=False), seconds(running_tasks=True)) for _ in range(captures)]
+    delays, without = [after - before for before, after in pairs], [before for before, _ in pairs]
+    return 1_000 * statistics.median(delays), 1_000 * p90(delays), 1_000 * statistics.median(without)
+
+
+def rows_of(server: str, found: Found) -> Iterator[Row]:
+    """Yield what is on the page about performance; the tables above say more."""
+    for kind, named in found.named_seconds.items():
+        length = f"{found.lasted[kind]:.2f} s"
+        of_all = 100 * named / found.all_seconds[kind]
+        yield Row(f"{server}: time of requests of {length} (`{kind}`) that a capture names", "%", of_all)
+    if sure := found.claimed - found.unsure:
+        yield Row(f"{server}: threads whose likely request is the right one", "%", 100 * found.right / sure)
+    delay, without = 1_000 * statistics.median(found.delays), 1_000 * statistics.median(found.without)
+    yield _longer(f"{server}, busy with searches", delay, without)
+
+
+def _longer(where: str, delay: float, without: float) -> Row:
+    return Row(f"{where}: capture with running tasks, median", "ms", without + delay, "without them", without)
 
 
 def _say(line: str) -> None:
