@@ -116,7 +116,7 @@ def specs(address: str, folder: Path) -> dict[str, dict[str, Any]]:
     """Return what is measured, by its name."""
     from airflow_provider_mediaops.triggers.cluster import HighCpuTrigger
     from tests.contract.tasks import DEFERRING, SENSORS, name_of
-    from tests.contract.test_event_loop import made
+    from tests.contract.waiting_triggers import made
 
     triggers = {name_of(task): made(task, folder) for task in (*SENSORS, *DEFERRING)}
     triggers["AssetWatcher"] = HighCpuTrigger(threshold=1, sustained_for=0)

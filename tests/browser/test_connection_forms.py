@@ -8,7 +8,7 @@ import pytest
 
 from tests.browser.connections_page import ConnectionsPage
 from tests.browser.form_values import Entry, changed, in_sandbox
-from tests.contract.test_connections_page import CHANGES, EVERYWHERE, SECTIONS, agrees, answers
+from tests.contract.wrong_connections import CHANGES, EVERYWHERE, SECTIONS, agrees, answers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -22,8 +22,8 @@ from airflow_provider_mediaops.operators.video import PostBulletinOperator
 from airflow_provider_mediaops.sensors.base import ServiceSensor
 from airflow_provider_mediaops.sensors.cluster import ClusterCpuSensor
 from airflow_provider_mediaops.triggers.cluster import HighCpuTrigger
+from tests.contract.serialized import written
 from tests.contract.tasks import OUTPUT, TASKS
-from tests.contract.test_serialization import written
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from airflow.sdk import DAG
@@ -12,25 +12,14 @@ from airflow_provider_mediaops.notifications import PostBulletinNotifier
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.operators.video import PostBulletinOperator
 from tests.contract import dag_runs
+from tests.fails_after_posting import FailsAfterPosting
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from airflow.sdk import Context
-
     from airflow_provider_mediaops.sandbox.server import SandboxServer
 
 pytestmark = pytest.mark.usefixtures("airflow_db")
-
-
-class FailsAfterPosting(PostBulletinOperator):
-    """Its first try fails when all is done, as one does whose return value cannot be stored."""
-
-    def execute(self, context: Context) -> dict[str, Any]:
-        activity = super().execute(context)
-        if context["ti"].try_number == 1:
-            raise OSError("The worker's disk is full.")
-        return activity
 
 
 @pytest.mark.airflow(">=3.3")

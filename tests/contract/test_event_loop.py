@@ -15,7 +15,7 @@ from airflow_provider_mediaops.sandbox.faults import StatusFault
 from airflow_provider_mediaops.triggers.cluster import HighCpuTrigger
 from tests.contract.loop_watch import SECONDS
 from tests.contract.tasks import DEFERRING, OPERATORS, SENSORS, name_of
-from tests.contract.test_triggers import trigger_of
+from tests.contract.waiting_triggers import made
 from tests.unit.loopback import Loopback, answering, make_certificate
 from tests.unit.search_cluster import connection, http, replied, stats
 
@@ -28,17 +28,6 @@ if TYPE_CHECKING:
     from tests.contract.tasks import Task
 
 pytestmark = pytest.mark.long
-
-# The sandbox's second node runs hot at times; what is waited for has to come at once.
-AT_ONCE: dict[str, dict[str, Any]] = {
-    "SubscriptionSensor": {"for_channel_ids": None},
-    "ClusterCpuSensor": {"threshold": 0, "sustained_for": 0},
-    "CaptureHotThreadsOperator": {
-        "when_cpu_above": 0,
-        "sustained_for": 0,
-        "formats": ["txt", "json", "folded", "html"],
-    },
-}
 
 
 def watched(trigger: BaseTrigger) -> Any:
@@ -54,14 +43,6 @@ def watched(trigger: BaseTrigger) -> Any:
     )
     assert done.returncode == 0, done.stderr[-4000:]
     return json.loads(done.stdout.splitlines()[-1])
-
-
-def made(task: Task, folder: Path) -> BaseTrigger:
-    trigger = trigger_of(task.writing_to(folder), **AT_ONCE.get(name_of(task), {}))
-    for pause in ("settled_after", "start_after"):
-        if hasattr(trigger, pause):
-            setattr(trigger, pause, 0)
-    return trigger
 
 
 @pytest.mark.usefixtures("sandbox")

@@ -13,7 +13,7 @@ from airflow_provider_mediaops.notifications import CaptureHotThreadsNotifier
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator
-from tests.contract.test_serialization import written
+from tests.contract.serialized import written
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 import importlib
-import json
 from typing import Any
 
 import pytest
 from airflow.models.serialized_dag import SerializedDagModel
 from airflow.sdk import DAG, BaseOperator
 from airflow.sdk.bases.sensor import BaseSensorOperator
-from airflow.serialization import serialized_objects
 
 from airflow_provider_mediaops.get_provider_info import get_provider_info
 from airflow_provider_mediaops.sensors.base import ServiceSensor
+from tests.contract.serialized import SERIALIZATION, written
 from tests.contract.tasks import SENSORS, TASKS, Task, name_of
-
-# Airflow 3.2 has split the writing and reading from what is read.
-SERIALIZATION: Any = vars(serialized_objects).get("DagSerialization") or vars(serialized_objects)["SerializedDAG"]
-
-
-def written(dag: DAG) -> dict[str, Any]:
-    """Give what Airflow stores of a DAG, once it has been text."""
-    data = SERIALIZATION.to_dict(dag)
-    SERIALIZATION.validate_schema(data)
-    content: dict[str, Any] = json.loads(json.dumps(data))
-    return content
 
 
 def read(data: dict[str, Any]) -> Any:

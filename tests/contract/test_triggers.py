@@ -26,6 +26,7 @@ from airflow_provider_mediaops.sandbox.video import tokens
 from airflow_provider_mediaops.sensors.base import ServiceSensor
 from airflow_provider_mediaops.triggers.cluster import HighCpuTrigger
 from tests.contract.tasks import DEFERRING, SENSORS, Task, name_of
+from tests.contract.waiting_triggers import trigger_of
 from tests.unit.log_lines import log_lines
 
 if TYPE_CHECKING:
@@ -58,17 +59,6 @@ def trigger_classes() -> list[type[BaseTrigger]]:
 
 
 CONCRETE = [kind for kind in trigger_classes() if not inspect.isabstract(kind)]
-
-
-def trigger_of(task: Task, **arguments: Any) -> BaseTrigger:
-    """Take the trigger that waits in a task's place."""
-    made = task.make(deferrable=True, **arguments)
-    if isinstance(made, ServiceSensor):
-        return made.make_trigger()
-    with pytest.raises(TaskDeferred) as caught:
-        made.execute({})
-    trigger: BaseTrigger = caught.value.trigger
-    return trigger
 
 
 def row_of_a_task(trigger: BaseTrigger) -> str:

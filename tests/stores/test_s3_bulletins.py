@@ -14,8 +14,8 @@ from airflow_provider_mediaops.video.at_most_once import Posted
 from airflow_provider_mediaops.video.bulletin_journal import file_name
 from tests.contract.bulletin_deaths import check_deaths_and_races
 from tests.contract.conftest import sandbox  # noqa: F401  the platform of the deaths
+from tests.stores.paced_client import PacedClient
 from tests.stores.s3_server import BUCKET
-from tests.stores.test_s3_interleavings import PacedClient
 from tests.unit.conftest import new_rates, supervisor  # noqa: F401
 
 # What holds in every journal is shown here again, with one of this server.
@@ -27,12 +27,12 @@ from tests.unit.operators.test_post_bulletin_journal import (  # noqa: F401
     posts,
     shelf,
 )
+from tests.unit.video.journal_pauses import REASONS, ROWS, let_another_post, paused, what_happened
 from tests.unit.video.journal_turns import KEY, Channel, Poster
 from tests.unit.video.test_bulletin_journal import (  # noqa: F401
     test_another_task_does_what_the_guide_says,
     test_the_next_try_does_what_the_guide_says,
 )
-from tests.unit.video.test_journal_pauses import REASONS, ROWS, let_another_post, paused, what_happened
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,7 +60,7 @@ class ServerChannel(Channel):
     server: Any = field(default=None)
 
     def client_of(self, name: str, turn: Callable[[], bool]) -> Any:
-        return PacedClient(self, name, turn)  # type: ignore[arg-type]
+        return PacedClient(self, name, turn)
 
     def record(self) -> bytes | None:
         self.files.invalidate_cache()

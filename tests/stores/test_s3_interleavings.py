@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.storage.store_objects import ConflictError, StoreObjects
+from tests.stores.paced_client import PacedClient
+from tests.unit.storage.interleaving import interleave, requests_of
 from tests.unit.storage.places import owner
-from tests.unit.storage.test_object_store_interleavings import interleave, requests_of
 from tests.unit.storage.turns import COMPANION, FILE, LEASE, PARTS, World, actors, client
 
 if TYPE_CHECKING:
@@ -53,29 +54,6 @@ class ServerWorld(World):
 
     def client_of(self, name: str, turn: Callable[[], bool]) -> Any:
         return PacedClient(self, name, turn)
-
-
-class PacedClient:
-    """One attempt's way to the server, which waits for its turn before each request."""
-
-    protocol = ("s3", "s3a")
-
-    def __init__(self, world: ServerWorld, name: str, turn: Callable[[], bool]) -> None:
-        self.world, self.name, self._turn = world, name, turn
-
-    def __getattr__(self, called: str) -> Any:
-        call = getattr(self.world.files, called)
-        if called not in ("info", "cat_file", "cat_ranges", "ls", "pipe_file", "rm", "rm_file"):
-            return call
-
-        def paced(path: Any, *arguments: Any, **options: Any) -> Any:
-            self._turn()
-            found = call(path, *arguments, **options)
-            if called == "pipe_file":
-                self.world.note(path, self.name)
-            return found
-
-        return paced
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from airflow.sdk import DAG
 
 from airflow_provider_mediaops.operators.video import PostBulletinOperator
 from airflow_provider_mediaops.storage import record_file
+from tests.fails_after_posting import FailsAfterPosting
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -120,16 +121,6 @@ class IsKilled(PostBulletinOperator):
                 # This process is the task's own.
                 cast("Any", record_file).record_file = lambda path: DoomedFile(make(path), self.task_id)
         return super().execute(context)
-
-
-class FailsAfterPosting(PostBulletinOperator):
-    """Its first try fails when all is done, as one does whose return value cannot be stored."""
-
-    def execute(self, context: Context) -> dict[str, Any]:
-        activity = super().execute(context)
-        if context["ti"].try_number == 1:
-            raise OSError("The worker's disk is full.")
-        return activity
 
 
 def told(name: str, **given: Any) -> dict[str, Any]:

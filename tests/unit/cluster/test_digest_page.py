@@ -10,19 +10,11 @@ from typing import Any, get_args
 import pytest
 
 from airflow_provider_mediaops.cluster.digest.capture_sums import Series, sums_of, task_rows
-from airflow_provider_mediaops.cluster.digest.findings import document_of
 from airflow_provider_mediaops.cluster.digest.model import Digest
-from airflow_provider_mediaops.cluster.digest.period import Period
 from airflow_provider_mediaops.cluster.hot_threads import parse
-from airflow_provider_mediaops.cluster.page.digest_document import digest_page
-from tests.unit.cluster.digest.captured_days import BULK, MONDAY, SEARCH, hot, running, text_at
+from tests.unit.cluster.digest.captured_days import MONDAY, SEARCH, hot, running, text_at
+from tests.unit.cluster.made_digests import PAGE, digest_of, page_of
 from tests.unit.hot_threads_text import ATTACKS, hostile
-
-PAGE = "/reports/weeks/week.html"
-
-
-def page_of(digest: Digest, path: str = PAGE, period: Period = Period()) -> str:  # noqa: B008 - it is frozen
-    return digest_page(digest, document_of(digest, period, ["/reports"]), path)
 
 
 def data_of(html: str) -> dict[str, Any]:
@@ -30,18 +22,6 @@ def data_of(html: str) -> dict[str, Any]:
     assert found
     data: dict[str, Any] = json.loads(found[1])
     return data
-
-
-def digest_of(folder: str = "/reports/days", captures: int = 12) -> Digest:
-    digest = Digest()
-    for number in range(captures):
-        at = MONDAY + number * timedelta(hours=2)
-        text = text_at(at, hot("n", "search", 40.0 + number, SEARCH), hot("n", "write", 10.0, BULK))
-        tasks = task_rows(running("dashboard"), at.timestamp())
-        path = f"{folder}/{number}.txt"
-        series: Any = "spike" if number == 7 else "scheduled"
-        digest.add(sums_of(parse(text), path=path, time=at.timestamp(), series=series, tasks=tasks))
-    return digest
 
 
 def test_it_has_a_table_for_each_series_and_says_k_of_n() -> None:

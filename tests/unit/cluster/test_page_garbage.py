@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from airflow_provider_mediaops.cluster.page import assets as page_assets
 from airflow_provider_mediaops.cluster.page.document import Surroundings, page
+from tests.unit.cluster.made_digests import digest_of, page_of
+from tests.unit.cluster.made_pages import BUSY, TAKEN, capture
 from tests.unit.cluster.task_values import TASKS
-from tests.unit.cluster.test_digest_page import digest_of, page_of
-from tests.unit.cluster.test_page import BUSY, TAKEN, capture
 from tests.unit.garbage import garbage_of
 
 

@@ -14,8 +14,8 @@ from airflow_provider_mediaops.cluster.capture.spool import CaptureSpool
 from airflow_provider_mediaops.cluster.page.document import page
 from airflow_provider_mediaops.cluster.page.task_tables import LONGEST_QUERY, MOST_NODES, duration
 from airflow_provider_mediaops.cluster.running_tasks.model import LikelyGroup, NodeTasks, RunningTasks
+from tests.unit.cluster.made_pages import BUSY, Document, capture, made
 from tests.unit.cluster.task_values import BULK, NODE, REPORT, TASKS, hostile_tasks
-from tests.unit.cluster.test_page import BUSY, Document, capture, made
 
 HEADINGS = "X-Opaque-Id Action Index Query Share of CPU Requests Running Queued Longest Listed Likely pool"
 

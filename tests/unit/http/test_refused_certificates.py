@@ -14,7 +14,7 @@ from airflow_provider_mediaops.http.exchange import Call, Failure, Request
 from tests.certificates import Certificate, make_certificate
 from tests.unit.conversations import replay
 from tests.unit.http.sending import PATIENT, failure_of
-from tests.unit.http.test_transport_proxies import OK, server_side, through
+from tests.unit.http.tunnels import OK, server_side, through
 from tests.unit.loopback import Loopback, answering, http_reply
 
 if TYPE_CHECKING:

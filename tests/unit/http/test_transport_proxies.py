@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import ssl
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,8 +14,8 @@ from airflow_provider_mediaops.http.errors import ErrorRules
 from airflow_provider_mediaops.http.exchange import Call, Failure, Request
 from airflow_provider_mediaops.http.retry import RetryPolicy
 from airflow_provider_mediaops.http.sync_transport import SyncTransport
-from airflow_provider_mediaops.http.transport_settings import TransportSettings
 from tests.unit.http.sending import PATIENT, ask, failure_of, read_and
+from tests.unit.http.tunnels import OK, server_side, through
 from tests.unit.loopback import Loopback, answering, closed_port, http_reply
 
 if TYPE_CHECKING:
@@ -26,14 +25,8 @@ if TYPE_CHECKING:
     from tests.unit.http.sending import Open, Send
     from tests.unit.loopback import Peer
 
-OK = b"HTTP/1.1 200 OK\r\n"
 SERVICE = "https://service.invalid"
 WRITE = Request("POST", "/bulletins", base=SERVICE, body=b"{}", idempotent=False)
-
-
-def through(proxy: str, *, verify: bool | str = True, limit: float = 240.0) -> TransportSettings:
-    proxies = {"http": proxy, "https": proxy}
-    return TransportSettings(connect_timeout=limit, read_timeout=limit, proxies=proxies, verify=verify)
 
 
 def post(send: Send, base: str) -> object:
@@ -99,12 +92,6 @@ def test_a_write_that_went_through_the_tunnel_may_have_been_sent(opened: Open, c
         error = failure_of(opened(through(proxy.base, verify=str(certificate))), request)
     assert (error.failure, error.sent) == (Failure.BROKEN, True)
     assert seen[0].startswith(b"POST / ")
-
-
-def server_side(certificate: Path) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate)
-    return context
 
 
 def test_the_certificate_behind_a_tunnel_is_checked(opened: Open, certificate: Path) -> None:

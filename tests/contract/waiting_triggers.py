@@ -1,0 +1,48 @@
+"""The triggers that wait in the place of tasks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from airflow.providers.common.compat.sdk import TaskDeferred
+
+from airflow_provider_mediaops.sensors.base import ServiceSensor
+from tests.contract.tasks import Task, name_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from airflow.triggers.base import BaseTrigger
+
+
+def trigger_of(task: Task, **arguments: Any) -> BaseTrigger:
+    """Take the trigger that waits in a task's place."""
+    made = task.make(deferrable=True, **arguments)
+    if isinstance(made, ServiceSensor):
+        return made.make_trigger()
+    with pytest.raises(TaskDeferred) as caught:
+        made.execute({})
+    trigger: BaseTrigger = caught.value.trigger
+    return trigger
+
+
+# The sandbox's second node runs hot at times; what is waited for has to come at once.
+AT_ONCE: dict[str, dict[str, Any]] = {
+    "SubscriptionSensor": {"for_channel_ids": None},
+    "ClusterCpuSensor": {"threshold": 0, "sustained_for": 0},
+    "CaptureHotThreadsOperator": {
+        "when_cpu_above": 0,
+        "sustained_for": 0,
+        "formats": ["txt", "json", "folded", "html"],
+    },
+}
+
+
+def made(task: Task, folder: Path) -> BaseTrigger:
+    """Make the trigger that waits in a task's place, for what is there at once."""
+    trigger = trigger_of(task.writing_to(folder), **AT_ONCE.get(name_of(task), {}))
+    for pause in ("settled_after", "start_after"):
+        if hasattr(trigger, pause):
+            setattr(trigger, pause, 0)
+    return trigger

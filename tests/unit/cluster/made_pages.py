@@ -1,0 +1,68 @@
+"""Pages of captures, made to be looked at, and their elements."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from html.parser import HTMLParser
+from typing import Any
+
+from airflow_provider_mediaops.cluster.hot_threads.parser import parse
+from airflow_provider_mediaops.cluster.page.document import PageCapture, page
+from tests.unit.hot_threads_text import cpu, section, stack, thread
+
+TAKEN = datetime(2026, 3, 14, 21, 0, 5, tzinfo=timezone(timedelta(hours=1)))
+
+
+BUSY = section(
+    "n1", thread("opensearch[n1][search][T#1]", cpu(96.1), stack(10, "a.b.C.top(C.java:1)", "a.b.C.run(C.java:2)"))
+)
+
+
+VOID = {"meta", "br", "wbr", "input", "link", "img"}
+
+
+class Document(HTMLParser):
+    """The elements of a page, and the text of those asked for."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[tuple[str, str]] = []
+        self._open: list[str] = []
+        self.feed(html)
+        self.close()
+        assert self._open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        self.texts.append((tag, ""))
+        if tag not in VOID:
+            self._open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self._open:
+            self.texts.append((self._open[-1], data))
+
+    def of(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+    def text(self, *tags: str) -> str:
+        shown = [data for tag, data in self.texts if (tag in tags if tags else tag not in {"script", "style"})]
+        return " ".join("".join(shown).split())
+
+
+def capture(text: str, **facts: Any) -> PageCapture:
+    return PageCapture(text, parse(text), **facts)
+
+
+def made(*captures: PageCapture, title: str = "Hot threads") -> Document:
+    html = page(captures, title=title)
+    html.encode()
+    assert html.startswith("<!DOCTYPE html>")
+    return Document(html)
