@@ -157,14 +157,20 @@ def _about(runs: dict[str, dict[str, Any]]) -> Iterable[list[str]]:
 
 def _missed(runs: dict[str, dict[str, Any]]) -> Iterable[list[str]]:
     for name, run in runs.items():
-        for row in map(Row.from_dict, run["rows"]):
-            if row.holds is False:
+        for row, _ in _limited(map(Row.from_dict, run["rows"])):
+            if not row.holds:
                 yield [f"`{name}`", *_cells(row)]
+
+
+def _limited(rows: Iterable[Row]) -> list[tuple[Row, Limit]]:
+    """Return the rows with a limit, one for each: a figure that is beside several peers has it in all of their rows."""
+    found = {(row.what, row.limit, row.peer if row.limit.of == "ratio" else ""): row for row in rows if row.limit}
+    return [(row, limit) for (_, limit, _), row in found.items()]
 
 
 def _verdict(rows: Sequence[Row]) -> str:
     """Say which limits are missed, a line each, or that none is."""
-    limited = [(row, row.limit) for row in rows if row.limit]
+    limited = _limited(rows)
     missed = [(row, limit) for row, limit in limited if not row.holds]
     if not missed:
         return f"Limits that hold: {len(limited)} of {len(limited)}." if limited else "No limit is set."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import re
 from pathlib import Path
@@ -51,6 +52,22 @@ def test_every_suite_is_listed_and_started() -> None:
 
     assert listed == suites - {"tests/benchmarks"}
     assert [suite for suite in sorted(listed) if suite not in makefile] == []
+
+
+def test_no_file_and_no_function_is_longer_than_the_page_says() -> None:
+    [(most, most_of_function)] = re.findall(r"A file has up to (\d+) lines, a function up to (\d+)\.", PAGE)
+    folders = (PACKAGE, ROOT / "tests", ROOT / "scripts", ROOT / "example_dags", ROOT / "docs")
+    files = {path.relative_to(ROOT): path.read_text() for folder in folders for path in sorted(folder.rglob("*.py"))}
+    functions = {
+        f"{path}:{node.lineno}": (node.end_lineno or 0) - node.lineno + 1
+        for path, text in files.items()
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+    }
+
+    assert len(functions) > 1_000
+    assert [str(path) for path, text in files.items() if len(text.splitlines()) > int(most)] == []
+    assert [place for place, lines in functions.items() if lines > int(most_of_function)] == []
 
 
 def test_the_versions_are_those_of_the_package() -> None:

@@ -90,6 +90,10 @@ GOOD = Row("rate used", "%", 99.0, limit=Limit("at least", 97.0))
         ([GOOD, Row("size", "kB", 1.0)], "Limits that hold: 1 of 1."),
         ([Row("size", "kB", 1.0)], "No limit is set."),
         (
+            [Row("time", "s", 6.0, peer, 7.0, Limit("at most", 5.0)) for peer in ("a loop", "a hook")],
+            "Limits that hold: 0 of 1. Missed:\n- time: 6 s; the limit is at most 5 s",
+        ),
+        (
             [LATE, GOOD, SLOW],
             """Limits that hold: 1 of 3. Missed:
 - time to post: 6 s; the limit is at most 5 s
