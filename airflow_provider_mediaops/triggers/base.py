@@ -22,8 +22,12 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.waiting import Readings
     from airflow_provider_mediaops.watch import Watch
 
-# A DAG file is parsed without it, and the event loop does not wait for its import.
-_RUN_TIME_MODULES = ("airflow_provider_mediaops.triggers.waits",)
+# A DAG file is parsed without them, and the event loop does not wait for their import.
+_RUN_TIME_MODULES = (
+    "airflow_provider_mediaops.triggers.waits",
+    "airflow_provider_mediaops.waiting",
+    "airflow_provider_mediaops.watch",
+)
 _NAMED = {Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY}
 
 
