@@ -63,8 +63,8 @@ class Enrichment(DatasetWork):
     :param bulk_verify: whether all books that its reply leaves out are asked for by themselves.
     :param max_failures: the number of rows that may be ``failed``.
     :param reuse: the paths of earlier datasets, from which look-ups are taken.
-    :param reuse_seconds: the maximum age of a look-up that found a book.
-    :param reuse_not_found_seconds: the maximum age of one that did not.
+    :param reuse_seconds: the age below which a look-up that found a book is young enough.
+    :param reuse_not_found_seconds: the same of one that did not.
     :param max_requests: the number of requests that all attempts may send; None for no bound.
     """
 

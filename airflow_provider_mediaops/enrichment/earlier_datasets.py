@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 _ISBN13 = 13
+# The columns that say what a look-up is.
+_LOOKED_UP = ("status", "error", "book", "record", "fetched_at", "reused")
 # How many times are kept that were parsed or written last.
 _TIMES = 1_024
 # The columns by which a dataset is known, in each format; all versions have written them.
@@ -36,8 +38,8 @@ class EarlierRow(NamedTuple):
     A row of an earlier dataset whose look-up can be used.
 
     :param isbn13: the book.
-    :param fetched: when the service answered, in seconds since 1970. Of a row that does not say it, when its file was
-        written; None if that is not known either. 0 if the row says it in a way that cannot be read.
+    :param fetched: when the service answered, in seconds since 1970. Of a row of version 0.1, which does not say it,
+        when its file was written. None if it is not known: then the look-up is too old.
     :param record: the record as JSON, in the form in which this package writes it; None if there is no such book.
     """
 
@@ -101,7 +103,7 @@ class EarlierDataset:
             return
         with self._naming():
             names = self._columns()
-            keep = [name for name in ("status", "error", "book", "record", "fetched_at") if name in names]
+            keep = [name for name in _LOOKED_UP if name in names]
             for isbn13, row in self._rows(keep):
                 if (earlier := _usable(isbn13, row, self.modified)) is not None:
                     yield earlier
@@ -125,8 +127,9 @@ class EarlierDataset:
     def _columns(self) -> set[str]:
         if self.format == "jsonl":
             first = next(iter(read_rows(self.path, "isbn13", keep=True, format=self.format)), None)
-            # An enrichment of no rows is an empty file.
-            names = {*_KNOWN_BY["jsonl"], "fetched_at"} if first is None else {*(first.columns or ()), "fetched_at"}
+            # An enrichment of no rows is an empty file. The first row may be of version 0.1, and later ones not.
+            known = _KNOWN_BY["jsonl"] if first is None else first.columns or ()
+            names = {*known, "fetched_at", "reused"}
         else:
             names = set(table_names(path_of(self.path), "isbn13", self.format))
         missing = [name for name in _KNOWN_BY[self.format] if name not in names]
@@ -200,23 +203,22 @@ def _usable(isbn13: str, row: Mapping[str, Any], modified: float | None) -> Earl
     status, fetched = row.get("status"), fetched_seconds(row.get("fetched_at"))
     if len(isbn13) != _ISBN13 or not (isbn13.isascii() and isbn13.isdecimal()):
         return None
+    is_of_first_version = fetched is None and _says_nothing_of_its_time(row)
     if status == "not_found":
-        # One with an error was only left out of a bulk reply. Version 0.1, whose rows have no time, vouched for none.
-        return None if fetched is None or row.get("error") else EarlierRow(isbn13, fetched, None)
+        # One with an error was only left out of a bulk reply. Version 0.1 vouched for none.
+        return None if is_of_first_version or row.get("error") else EarlierRow(isbn13, fetched, None)
     if status != "found":
         return None
-    if fetched is None:
-        fetched = _unsaid_seconds(row, modified)
+    if is_of_first_version and modified is not None:
+        # No other row is as young as its file: it would become young each time the file is written.
+        fetched = int(modified)
     record = _record_of(row)
     return None if record is None else EarlierRow(isbn13, fetched, record)
 
 
-def _unsaid_seconds(row: Mapping[str, Any], modified: float | None) -> int | None:
-    # Only a row of version 0.1 counts as fetched when its file was written. Any other would become young each time the
-    # file is written again.
-    if row.get("fetched_at") not in (None, ""):
-        return 0
-    return None if modified is None else int(modified)
+def _says_nothing_of_its_time(row: Mapping[str, Any]) -> bool:
+    # Since version 0.1, each row says whether it was reused, also if the time of its look-up is not known.
+    return all(row.get(name) in (None, "") for name in ("fetched_at", "reused"))
 
 
 def _record_of(row: Mapping[str, Any]) -> bytes | None:
