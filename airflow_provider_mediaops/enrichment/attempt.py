@@ -10,7 +10,12 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.exceptions import DestinationInUseError, InvalidArgumentError, MediaOpsError
+from airflow_provider_mediaops.exceptions import (
+    DestinationInUseError,
+    InvalidArgumentError,
+    MediaOpsError,
+    PermanentError,
+)
 from airflow_provider_mediaops.json_text import text_of
 from airflow_provider_mediaops.storage.files import beside, is_local, lasting, parts_of, path_of, write_whole
 from airflow_provider_mediaops.storage.formats import json_lines
@@ -251,8 +256,8 @@ class Attempt:
 
     def abort(self) -> None:
         """Commit the rest because the attempt ends with an error, and log how much is saved."""
-        # The error may be that nothing can be written, or that another task writes the destination.
-        with suppress(OSError, DestinationInUseError):
+        # Perhaps nothing can be written, another task writes the destination, or a row is too long.
+        with suppress(OSError, DestinationInUseError, PermanentError):
             self._commit_rest()
         self._spending.close()
         self._log(f"Saved {self._staging.rows:,} of {self._enrichment.total:,} ISBNs for the next attempt.")

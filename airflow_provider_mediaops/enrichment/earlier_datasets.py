@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -10,11 +11,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.json_text import parse_json
+from airflow_provider_mediaops.storage.file_role import DATASET
 from airflow_provider_mediaops.storage.files import path_of
 from airflow_provider_mediaops.storage.formats import FORMATS, Format, format_of, json_line
 from airflow_provider_mediaops.storage.object_info import modified_time
 from airflow_provider_mediaops.storage.path_checks import is_same_file
-from airflow_provider_mediaops.storage.source_lines import InvalidSourceError
+from airflow_provider_mediaops.storage.source_lines import GZIP, InvalidSourceError
 from airflow_provider_mediaops.storage.sources import file_info, read_records, read_rows, table_names, version_in
 
 if TYPE_CHECKING:
@@ -121,7 +123,7 @@ class EarlierDataset:
                 return
         for source_row in read_rows(self.path, "isbn13", skip=done, keep=keep, format=self.format):
             if source_row.error:
-                raise InvalidSourceError(f"source {self.path}: {source_row.error}")
+                raise InvalidSourceError(f"{DATASET.name} {self.path}: {source_row.error}")
             yield source_row.text, source_row.columns or {}
 
     def _columns(self) -> set[str]:
@@ -134,7 +136,7 @@ class EarlierDataset:
             names = set(table_names(path_of(self.path), "isbn13", self.format))
         missing = [name for name in _KNOWN_BY[self.format] if name not in names]
         if missing:
-            raise InvalidSourceError(f"source {self.path}: there is no {missing[0]!r} in it.")
+            raise InvalidSourceError(f"{DATASET.name} {self.path}: there is no {missing[0]!r} in it.")
         return names
 
     @contextmanager
@@ -142,11 +144,18 @@ class EarlierDataset:
         try:
             yield
         except InvalidSourceError as error:
-            reason = str(error).removeprefix("source ")
+            self._check_unchanged()
+            reason = str(error).removeprefix(f"{DATASET.name} ")
             raise InvalidArgumentError(
                 f"reuse names a file that is no whole dataset of EnrichIsbnsOperator. {reason} Name one that this "
                 "operator has written, or leave reuse out."
             ) from error
+
+    def _check_unchanged(self) -> None:
+        """Raise if the file was replaced while it was read: parts of both may have come, so it may be whole."""
+        if version_in(file_info(self.path, "reuse")) != self.version:
+            what = f"reuse {self.path} was replaced while it was read; the next attempt reads the new one"
+            raise OSError(errno.ESTALE, what)
 
 
 def reuse_format(path: str, destination: str, format: str | None) -> Format:
@@ -164,7 +173,8 @@ def reuse_format(path: str, destination: str, format: str | None) -> Format:
         if path.lower().endswith(f".{known}"):
             return known
     suffixes = ", ".join(f".{known}" for known in FORMATS)
-    raise InvalidArgumentError(f"reuse {path!r} ends in none of {suffixes}: name a dataset of this operator.")
+    packed = " Decompress it first: this operator writes no compressed file." if path.lower().endswith(GZIP) else ""
+    raise InvalidArgumentError(f"reuse {path!r} ends in none of {suffixes}: name a dataset of this operator.{packed}")
 
 
 # Rows of one run share their times.
