@@ -10,6 +10,7 @@ Nothing is taken by its truth value.
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
@@ -28,6 +29,10 @@ _FALSE = frozenset({"false", "f", "no", "n", "off", "0"})
 # The text of a list: what a template makes of one without native objects.
 _TEXT_OF_LIST = re.compile(r"""\s*[\[(]\s*(['"].*|[\s\d,]*)[\])]\s*""", re.DOTALL)
 _MAX_SHOWN_LENGTH = 120
+# The schemes of paths on the local disk.
+_LOCAL = ("file://", "local://")
+# Python writes and reads no integer of more than 4,300 digits, neither in JSON nor in a message.
+_MAX_DIGITS = 100
 
 
 def optional(read: Callable[..., T], name: str, value: object, **bounds: Any) -> T | None:
@@ -128,6 +133,12 @@ def read_path(name: str, value: object) -> str:
         raise InvalidArgumentError(f"{name} is the path of a file; not {shown(value)}.")
     if "\0" in path:
         raise InvalidArgumentError(f"{name} holds a NUL byte: {shown(path)}. Remove that byte.")
+    try:
+        # A local name that is no UTF-8 is a text with surrogates that stand for its bytes.
+        path.encode() if "://" in path and not path.startswith(_LOCAL) else os.fsencode(path)
+    except UnicodeEncodeError as error:
+        what = f"holds half of a surrogate pair, at character {error.start + 1}, which no name of a file can have"
+        raise InvalidArgumentError(f"{name} {what}: {shown(path)}. Remove it.") from None
     return path
 
 
@@ -187,11 +198,13 @@ def read_whole_number(name: str, value: object, *, minimum: int | None = None, m
     :param minimum: the smallest that will do; None for no bound.
     :param maximum: the largest that will do; None for no bound.
     :returns: the number.
-    :raises InvalidArgumentError: for anything else, and beyond the bounds.
+    :raises InvalidArgumentError: for anything else, beyond the bounds, and for a number of more than 100 digits.
     """
     number = _whole(value)
     if number is None or not _is_within(number, minimum, maximum):
         raise refused(name, value, f"is a whole number{_bounds(minimum, maximum)}")
+    if abs(number) >= 10**_MAX_DIGITS:
+        raise refused(name, value, f"is a whole number of at most {_MAX_DIGITS} digits")
     return number
 
 

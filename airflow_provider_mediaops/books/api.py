@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
@@ -19,7 +19,7 @@ from airflow_provider_mediaops.exceptions import (
     RateLimitedError,
 )
 from airflow_provider_mediaops.http.errors import ErrorClass, ErrorRules
-from airflow_provider_mediaops.http.exchange import Call, Request, Response, escape_segment
+from airflow_provider_mediaops.http.exchange import MAX_REPLY_BYTES, Call, Request, Response, escape_segment
 from airflow_provider_mediaops.http.reply import ErrorDetails, looks_like_html, read_json
 
 if TYPE_CHECKING:
@@ -33,6 +33,9 @@ BOOK_PATH = "/book/"
 PLAN_RATES: Mapping[str, float] = {"default": 1.0, "premium": 3.0, "pro": 5.0}
 #: ISBNs that one bulk request may hold, by plan; not in the specification.
 PLAN_BATCHES: Mapping[str, int] = {"default": 10, "premium": 100, "pro": 1_000}
+
+# JSON becomes no longer than this many times what it was when it is parsed and written again.
+_MAX_GROWTH = 5
 
 
 class DoubtfulNotFoundError(PermanentError):
@@ -59,12 +62,21 @@ def get_book(isbn13: str) -> Call[Book]:
 
 
 def _read_book(response: Response) -> Book:
-    from airflow_provider_mediaops.books.models import Book
-
     record = read_json(response).get("book")
     if not isinstance(record, Mapping):
         raise InvalidReplyError("The reply holds no book.")
-    return Book(record)
+    return _book_of(record, response)
+
+
+def _book_of(record: Mapping[str, Any], response: Response) -> Book:
+    from airflow_provider_mediaops.books.models import Book
+
+    book = Book(record)
+    # A number may take more room as it is written: 1e15 has eighteen characters then. A dataset has room for a record
+    # as large as the largest reply.
+    if len(response.body) > MAX_REPLY_BYTES // _MAX_GROWTH and len(book.json()) > MAX_REPLY_BYTES:
+        raise InvalidReplyError(f"The reply holds a record that has more than {MAX_REPLY_BYTES:,} bytes as JSON.")
+    return book
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +106,11 @@ def get_books(isbns: Sequence[str]) -> Call[BulkReply]:
 
 
 def _read_books(response: Response) -> BulkReply:
-    from airflow_provider_mediaops.books.models import Book
-
     reply = read_json(response)
     records = reply.get("data", reply.get("books"))
     if not isinstance(records, list):
         raise InvalidReplyError("The reply holds no list of books.")
-    books = [Book(record) for record in records if isinstance(record, Mapping)]
+    books = [_book_of(record, response) for record in records if isinstance(record, Mapping)]
     total, taken = reply.get("total"), reply.get("requested")
     if isinstance(total, int) and total > len(books):
         raise InvalidReplyError(f"The reply holds {len(books)} books where it says {total}.")

@@ -10,7 +10,12 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.exceptions import DestinationInUseError, InvalidArgumentError, MediaOpsError
+from airflow_provider_mediaops.exceptions import (
+    DestinationInUseError,
+    InvalidArgumentError,
+    MediaOpsError,
+    PermanentError,
+)
 from airflow_provider_mediaops.json_text import text_of
 from airflow_provider_mediaops.storage.files import beside, is_local, lasting, parts_of, path_of, write_whole
 from airflow_provider_mediaops.storage.formats import json_lines
@@ -63,8 +68,8 @@ class Enrichment(DatasetWork):
     :param bulk_verify: whether all books that its reply leaves out are asked for by themselves.
     :param max_failures: the number of rows that may be ``failed``.
     :param reuse: the paths of earlier datasets, from which look-ups are taken.
-    :param reuse_seconds: the maximum age of a look-up that found a book.
-    :param reuse_not_found_seconds: the maximum age of one that did not.
+    :param reuse_seconds: the age below which a look-up that found a book is young enough.
+    :param reuse_not_found_seconds: the same of one that did not.
     :param max_requests: the number of requests that all attempts may send; None for no bound.
     """
 
@@ -251,8 +256,8 @@ class Attempt:
 
     def abort(self) -> None:
         """Commit the rest because the attempt ends with an error, and log how much is saved."""
-        # The error may be that nothing can be written, or that another task writes the destination.
-        with suppress(OSError, DestinationInUseError):
+        # Perhaps nothing can be written, another task writes the destination, or a row is too long.
+        with suppress(OSError, DestinationInUseError, PermanentError):
             self._commit_rest()
         self._spending.close()
         self._log(f"Saved {self._staging.rows:,} of {self._enrichment.total:,} ISBNs for the next attempt.")

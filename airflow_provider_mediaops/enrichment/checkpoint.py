@@ -41,8 +41,7 @@ def row_of(lookup: Lookup, columns: Mapping[str, Any] | None = None) -> dict[str
     :returns: ``input``, ``isbn13``, ``status``, ``error``, ``fetched_at``, ``reused`` and ``book``, the record as it
         came or None; with columns, also ``source``.
     """
-    row = {**_head_of(lookup), "book": lookup.book.record if lookup.book else None}
-    return row if columns is None else {**row, "source": columns}
+    return {**_head_of(lookup), "book": lookup.book.record if lookup.book else None, **_end_of(columns)}
 
 
 def line_of(lookup: Lookup, columns: Mapping[str, Any] | None = None) -> bytes:
@@ -53,8 +52,12 @@ def line_of(lookup: Lookup, columns: Mapping[str, Any] | None = None) -> bytes:
     :param columns: the values of the source's columns that are kept; None if there are none.
     """
     book = lookup.book.json() if lookup.book else b"null"
-    source = b"" if columns is None else b',"source":' + json_line(columns)
-    return b'%b,"book":%b%b}\n' % (json_line(_head_of(lookup))[:-1], book, source)
+    return b"%b%b%b%b\n" % (json_line(_head_of(lookup))[:-1], _BOOK, book, _after_book(_end_of(columns)))
+
+
+def _after_book(end: Mapping[str, Any]) -> bytes:
+    """Return what stands after the record in the line of a row, by the fields that come after it."""
+    return b"," + json_line(end)[1:] if end else b"}"
 
 
 def _head_of(lookup: Lookup) -> dict[str, Any]:
@@ -68,12 +71,21 @@ def _head_of(lookup: Lookup) -> dict[str, Any]:
     }
 
 
+def _end_of(columns: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {} if columns is None else {"source": columns}
+
+
 def _parse(line: bytes) -> dict[str, Any]:
     """Parse a staged row, and keep the JSON of its record: to encode it anew would take as long as to parse it."""
     row: dict[str, Any] = parse_json(line)
-    # JSON escapes each quote in a text, and no field before the record is an object: the first match is its key.
-    if row["book"] is not None and next(reversed(row)) == "book":
-        row["record"] = line[line.index(_BOOK) + len(_BOOK) : -1].decode()
+    if row["book"] is None:
+        return row
+    names = list(row)
+    after = _after_book({name: row[name] for name in names[names.index("book") + 1 :]})
+    # Another program may have written the fields in another way.
+    if line.endswith(after):
+        # JSON escapes each quote in a text, and no field before the record is an object: the first match is its key.
+        row["record"] = line[line.index(_BOOK) + len(_BOOK) : -len(after)].decode()
     return row
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -10,17 +11,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.json_text import parse_json
+from airflow_provider_mediaops.storage.file_role import DATASET
 from airflow_provider_mediaops.storage.files import path_of
 from airflow_provider_mediaops.storage.formats import FORMATS, Format, format_of, json_line
 from airflow_provider_mediaops.storage.object_info import modified_time
 from airflow_provider_mediaops.storage.path_checks import is_same_file
-from airflow_provider_mediaops.storage.source_lines import InvalidSourceError
+from airflow_provider_mediaops.storage.source_lines import GZIP, InvalidSourceError
 from airflow_provider_mediaops.storage.sources import file_info, read_records, read_rows, table_names, version_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 _ISBN13 = 13
+# The columns that say what a look-up is.
+_LOOKED_UP = ("status", "error", "book", "record", "fetched_at", "reused")
 # How many times are kept that were parsed or written last.
 _TIMES = 1_024
 # The columns by which a dataset is known, in each format; all versions have written them.
@@ -36,8 +40,8 @@ class EarlierRow(NamedTuple):
     A row of an earlier dataset whose look-up can be used.
 
     :param isbn13: the book.
-    :param fetched: when the service answered, in seconds since 1970. Of a row that does not say it, when its file was
-        written; None if that is not known either. 0 if the row says it in a way that cannot be read.
+    :param fetched: when the service answered, in seconds since 1970. Of a row of version 0.1, which does not say it,
+        when its file was written. None if it is not known: then the look-up is too old.
     :param record: the record as JSON, in the form in which this package writes it; None if there is no such book.
     """
 
@@ -101,7 +105,7 @@ class EarlierDataset:
             return
         with self._naming():
             names = self._columns()
-            keep = [name for name in ("status", "error", "book", "record", "fetched_at") if name in names]
+            keep = [name for name in _LOOKED_UP if name in names]
             for isbn13, row in self._rows(keep):
                 if (earlier := _usable(isbn13, row, self.modified)) is not None:
                     yield earlier
@@ -119,19 +123,20 @@ class EarlierDataset:
                 return
         for source_row in read_rows(self.path, "isbn13", skip=done, keep=keep, format=self.format):
             if source_row.error:
-                raise InvalidSourceError(f"source {self.path}: {source_row.error}")
+                raise InvalidSourceError(f"{DATASET.name} {self.path}: {source_row.error}")
             yield source_row.text, source_row.columns or {}
 
     def _columns(self) -> set[str]:
         if self.format == "jsonl":
             first = next(iter(read_rows(self.path, "isbn13", keep=True, format=self.format)), None)
-            # An enrichment of no rows is an empty file.
-            names = {*_KNOWN_BY["jsonl"], "fetched_at"} if first is None else {*(first.columns or ()), "fetched_at"}
+            # An enrichment of no rows is an empty file. The first row may be of version 0.1, and later ones not.
+            known = _KNOWN_BY["jsonl"] if first is None else first.columns or ()
+            names = {*known, "fetched_at", "reused"}
         else:
             names = set(table_names(path_of(self.path), "isbn13", self.format))
         missing = [name for name in _KNOWN_BY[self.format] if name not in names]
         if missing:
-            raise InvalidSourceError(f"source {self.path}: there is no {missing[0]!r} in it.")
+            raise InvalidSourceError(f"{DATASET.name} {self.path}: there is no {missing[0]!r} in it.")
         return names
 
     @contextmanager
@@ -139,11 +144,18 @@ class EarlierDataset:
         try:
             yield
         except InvalidSourceError as error:
-            reason = str(error).removeprefix("source ")
+            self._check_unchanged()
+            reason = str(error).removeprefix(f"{DATASET.name} ")
             raise InvalidArgumentError(
                 f"reuse names a file that is no whole dataset of EnrichIsbnsOperator. {reason} Name one that this "
                 "operator has written, or leave reuse out."
             ) from error
+
+    def _check_unchanged(self) -> None:
+        """Raise if the file was replaced while it was read: parts of both may have come, so it may be whole."""
+        if version_in(file_info(self.path, "reuse")) != self.version:
+            what = f"reuse {self.path} was replaced while it was read; the next attempt reads the new one"
+            raise OSError(errno.ESTALE, what)
 
 
 def reuse_format(path: str, destination: str, format: str | None) -> Format:
@@ -161,7 +173,8 @@ def reuse_format(path: str, destination: str, format: str | None) -> Format:
         if path.lower().endswith(f".{known}"):
             return known
     suffixes = ", ".join(f".{known}" for known in FORMATS)
-    raise InvalidArgumentError(f"reuse {path!r} ends in none of {suffixes}: name a dataset of this operator.")
+    packed = " Decompress it first: this operator writes no compressed file." if path.lower().endswith(GZIP) else ""
+    raise InvalidArgumentError(f"reuse {path!r} ends in none of {suffixes}: name a dataset of this operator.{packed}")
 
 
 # Rows of one run share their times.
@@ -200,23 +213,22 @@ def _usable(isbn13: str, row: Mapping[str, Any], modified: float | None) -> Earl
     status, fetched = row.get("status"), fetched_seconds(row.get("fetched_at"))
     if len(isbn13) != _ISBN13 or not (isbn13.isascii() and isbn13.isdecimal()):
         return None
+    is_of_first_version = fetched is None and _says_nothing_of_its_time(row)
     if status == "not_found":
-        # One with an error was only left out of a bulk reply. Version 0.1, whose rows have no time, vouched for none.
-        return None if fetched is None or row.get("error") else EarlierRow(isbn13, fetched, None)
+        # One with an error was only left out of a bulk reply. Version 0.1 vouched for none.
+        return None if is_of_first_version or row.get("error") else EarlierRow(isbn13, fetched, None)
     if status != "found":
         return None
-    if fetched is None:
-        fetched = _unsaid_seconds(row, modified)
+    if is_of_first_version and modified is not None:
+        # No other row is as young as its file: it would become young each time the file is written.
+        fetched = int(modified)
     record = _record_of(row)
     return None if record is None else EarlierRow(isbn13, fetched, record)
 
 
-def _unsaid_seconds(row: Mapping[str, Any], modified: float | None) -> int | None:
-    # Only a row of version 0.1 counts as fetched when its file was written. Any other would become young each time the
-    # file is written again.
-    if row.get("fetched_at") not in (None, ""):
-        return 0
-    return None if modified is None else int(modified)
+def _says_nothing_of_its_time(row: Mapping[str, Any]) -> bool:
+    # Since version 0.1, each row says whether it was reused, also if the time of its look-up is not known.
+    return all(row.get(name) in (None, "") for name in ("fetched_at", "reused"))
 
 
 def _record_of(row: Mapping[str, Any]) -> bytes | None:

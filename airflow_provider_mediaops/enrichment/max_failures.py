@@ -6,7 +6,7 @@ import re
 from decimal import Decimal
 from typing import Literal
 
-from airflow_provider_mediaops.arguments import refused
+from airflow_provider_mediaops.arguments import read_whole_number, refused
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 
 #: A number of rows; a share of all rows, from 0 to 1; or all rows.
@@ -31,7 +31,7 @@ def read_max_failures(value: object) -> MaxFailures:
     if isinstance(value, int):
         if value < 0:
             raise refused("max_failures", value, _RULE)
-        return value
+        return read_whole_number("max_failures", value)
     text = value.strip().lower() if isinstance(value, str) else f"{Decimal(repr(value)):f}"
     if text == "all":
         return "all"

@@ -56,8 +56,8 @@ class ReuseRule:
     Which look-ups are young enough.
 
     :param at: the time of the decision, in seconds since 1970.
-    :param found_seconds: the maximum age of a book that was found.
-    :param not_found_seconds: the maximum age of a book that was not there.
+    :param found_seconds: the age below which a book that was found is young enough; with 0, none is.
+    :param not_found_seconds: the same of a book that was not there.
     """
 
     at: float
@@ -72,17 +72,18 @@ class ReuseRule:
         :param fetched: when the service answered, in seconds since 1970; None if that is not known.
         """
         limit = self.found_seconds if found else self.not_found_seconds
-        return fetched is not None and self.at - fetched <= limit
+        # Clocks differ: a look-up of the next minutes is as young as one of this moment.
+        return fetched is not None and max(self.at - fetched, 0) < limit
 
     def past(self, fetched: int | None) -> int | None:
         """
-        Return the time of a look-up; 0 if it is more than a day ahead, because a clock was wrong.
+        Return the time of a look-up; None if it is more than a day ahead, because a clock was wrong.
 
         It would stay fresh until then.
 
         :param fetched: the time in seconds since 1970, or None if it is not known.
         """
-        return 0 if fetched is not None and fetched > self.at + _CLOCKS_DIFFER_SECONDS else fetched
+        return None if fetched is not None and fetched > self.at + _CLOCKS_DIFFER_SECONDS else fetched
 
     def is_stale(self, lookup: Lookup) -> bool:
         """

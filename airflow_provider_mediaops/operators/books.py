@@ -81,8 +81,9 @@ class EnrichIsbnsOperator(LineageTask, StoppableTask, BaseOperator):
     :param reuse: earlier datasets of this operator: a path or several, one of them perhaps the destination itself. What
         they hold is taken from them while it is young enough. One that does not exist yet holds nothing. A row that is
         too old and whose new look-up fails stays as it was there; it counts against ``max_failures``.
-    :param reuse_for: how old a look-up may be that found a book: a ``timedelta``, or seconds.
-    :param reuse_not_found_for: how old one may be that did not.
+    :param reuse_for: a look-up that found a book is young enough if it is younger than this: a ``timedelta``, or
+        seconds; with 0, none is.
+    :param reuse_not_found_for: the same of one that did not.
     :param max_requests: how many requests all attempts together may send; in a bulk request each book counts. Books
         that no earlier dataset holds come first, then those whose look-up is the oldest. Of the rest, those that an
         earlier dataset holds stay as they are there, however old; the others are ``not_asked``.

@@ -22,6 +22,7 @@ from airflow_provider_mediaops.storage.formats import (
     write_table,
 )
 from airflow_provider_mediaops.storage.path_checks import check_store
+from airflow_provider_mediaops.storage.records import check_lines
 from airflow_provider_mediaops.storage.source_lines import InvalidSourceError
 from airflow_provider_mediaops.storage.sources import read_records
 
@@ -145,6 +146,7 @@ class Staging:
         :param records: for example those of one page, as they came; may be empty.
         :param state: plain values from which the next attempt can resume.
         :raises OSError: if they cannot be written; the message names the destination. Earlier commits stay.
+        :raises PermanentError: if one of them is too long to be read again.
         :raises DestinationInUseError: if another task has taken over the destination.
         """
         self.commit_lines(json_lines(records), len(records), state)
@@ -156,7 +158,9 @@ class Staging:
         :param lines: the records, each on a line of its own that ends.
         :param rows: how many they are.
         :param state: plain values from which the next attempt can resume.
+        :raises PermanentError: if one of them is too long to be read again.
         """
+        check_lines(lines)
         self.stage.append(lines, rows, state)
 
     def discard(self) -> None:

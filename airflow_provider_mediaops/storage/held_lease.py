@@ -156,7 +156,7 @@ class HeldLease:
         found = self._objects.read(self._objects.lease)
         lease = self._parse(found)
         if lease.token != self._lease.token:
-            raise self._in_use(lease, found.modified or lease.since)
+            raise self._in_use(lease, lease.since if found.modified is None else found.modified)
         self._version = found.condition
         self._verified = self._clock()
 

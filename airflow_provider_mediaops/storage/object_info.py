@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_mediaops.iso_times import read_iso_time
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 # The names for the time of the last write. The first that is present counts.
 _TIMES = ("LastModified", "last_modified", "mtime", "updated", "modified", "created")
@@ -23,7 +23,8 @@ def content_tag(info: Mapping[str, Any]) -> str:
     :param info: the properties of the file.
     :returns: its tag or checksum, or else its time; an empty text if the store has none.
     """
-    return str(next(filter(None, map(info.get, _TAGS)), ""))
+    tag = _first(info, _TAGS)
+    return "" if tag is None else str(tag)
 
 
 def modified_time(info: Mapping[str, Any]) -> float | None:
@@ -33,9 +34,14 @@ def modified_time(info: Mapping[str, Any]) -> float | None:
     :param info: the properties of the file.
     :returns: seconds since 1970; None if the client does not report it.
     """
-    value = next((info[name] for name in _TIMES if info.get(name)), None)
+    value = _first(info, _TIMES)
     if isinstance(value, str):
         value = read_iso_time(value)
     if isinstance(value, datetime):
         return (value if value.tzinfo else value.replace(tzinfo=timezone.utc)).timestamp()
     return float(value) if isinstance(value, (int, float)) else None
+
+
+def _first(info: Mapping[str, Any], names: Iterable[str]) -> Any:
+    """Return the first property that is present; None if none is. Zero is the time of a file of 1970."""
+    return next((value for name in names if (value := info.get(name)) not in (None, "")), None)

@@ -7,8 +7,15 @@ import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from airflow_provider_mediaops.exceptions import PermanentError
+from airflow_provider_mediaops.http.exchange import MAX_REPLY_BYTES
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+#: The longest line of JSON in a dataset: what is longer is neither written nor read. A record may be as large as the
+#: reply in which it came, and the columns of a list may be as large once more.
+MAX_LINE_BYTES = 2 * MAX_REPLY_BYTES
 
 _BLOCK_BYTES = 1024 * 1024
 
@@ -44,6 +51,23 @@ def resume_hint(extent: Extent) -> str:
     :param extent: the committed records.
     """
     return f"What is staged stays: the task's next attempt goes on after {extent.rows:,} rows."
+
+
+def check_lines(lines: bytes) -> None:
+    """
+    Make sure that lines can be read again from the dataset.
+
+    :param lines: the lines of records; each ends.
+    :raises PermanentError: if one of them is longer than :data:`MAX_LINE_BYTES`.
+    """
+    if len(lines) <= MAX_LINE_BYTES:
+        return
+    longest = max(map(len, lines.split(b"\n")))
+    if longest > MAX_LINE_BYTES:
+        raise PermanentError(
+            f"A row of the dataset has {longest:,} bytes as JSON, and one of more than {MAX_LINE_BYTES:,} could not be "
+            "read again. What the service or the list holds for that row has to become smaller."
+        )
 
 
 def write_at(descriptor: int, data: bytes, offset: int) -> None:

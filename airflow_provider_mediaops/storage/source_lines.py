@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
-from airflow_provider_mediaops.storage.files import naming_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from contextlib import AbstractContextManager
 
     from airflow.sdk import ObjectStoragePath
+
+    from airflow_provider_mediaops.storage.file_role import FileRole
 
 GZIP = ".gz"
 # The part of the first line that is searched for signs of another format, and the part of a file that is read at once.
@@ -25,8 +25,6 @@ _BLOCK_BYTES = 256 * 1024
 _GZIP_BLOCK_BYTES = 8 * 1024
 # zlib's code for a gzip header and checksum.
 _GZIP_WINDOW = 31
-# A longer line would fill the memory, and is not a line of a list.
-MAX_LINE_BYTES = 16 * 1024 * 1024
 # A kilobyte of gzip may hold a million empty lines. So a file may have this many, and a few more for each row.
 _BLANK_LINES = 1_000_000
 _BLANK_LINES_A_ROW = 10
@@ -63,13 +61,14 @@ class SourceLines:
 
     A byte that is not UTF-8 becomes a lone surrogate, because it matters only in the column that is read.
 
-    :param path: the file.
-    :param packed: whether it is compressed with gzip; None means that its suffix says so.
+    :param path: the file. A list is compressed with gzip if its suffix says so, a dataset never.
+    :param role: what it is to the user.
     """
 
-    def __init__(self, path: ObjectStoragePath, packed: bool | None = None) -> None:  # noqa: FBT001 it has three values
+    def __init__(self, path: ObjectStoragePath, role: FileRole) -> None:
         self._path = path
-        self._packed = path.name.lower().endswith(GZIP) if packed is None else packed
+        self._packed = role.is_list and path.name.lower().endswith(GZIP)
+        self.role = role
         self._blank = 0
         self.number = 0
         #: Whether a line up to here has bytes that are not UTF-8.
@@ -78,7 +77,7 @@ class SourceLines:
         self.ended = False
 
     def __iter__(self) -> Iterator[str]:
-        with naming_source(self._path), self._whole_gzip(), self._path.fs.open(self._path.path, "rb") as file:
+        with self.role.naming(self._path), self._whole_gzip(), self._path.fs.open(self._path.path, "rb") as file:
             blocks = _unzipped(file.read) if self._packed else iter(lambda: file.read(_BLOCK_BYTES), b"")
             for line in self._split(blocks):
                 self.number += 1
@@ -99,18 +98,27 @@ class SourceLines:
     def _count_blank(self) -> None:
         self._blank += 1
         if self._blank > _BLANK_LINES + _BLANK_LINES_A_ROW * (self.number - self._blank):
-            raise self.error(f"{self._blank:,} of the lines up to here are empty, so it is no list")
+            raise self.error(f"{self._blank:,} of the lines up to here are empty, so it is no {self.role.noun}")
 
     def _split(self, blocks: Iterator[bytes]) -> Iterator[bytes]:
-        rest = b""
+        # The parts of the next line. To join them block by block would take quadratic time.
+        parts: list[bytes] = []
+        size = 0
         for block in blocks:
-            *lines, rest = (rest + block).split(b"\n")
+            end, *lines = block.split(b"\n")
+            parts.append(end)
+            size += len(end)
             for line in lines:
-                yield line + b"\n"
-            if len(rest) > MAX_LINE_BYTES:
-                raise self.error(f"the next line is longer than {MAX_LINE_BYTES >> 20} MB, so it is no list")
-        if rest:
-            yield rest
+                yield b"".join(parts) + b"\n"
+                parts, size = [line], len(line)
+            if size > self.role.max_row_bytes:
+                raise self.too_long("next line")
+        if size:
+            yield b"".join(parts)
+
+    def too_long(self, what: str) -> InvalidSourceError:
+        """Return the error of a row that is longer than any of such a file."""
+        return self.error(f"the {what} is longer than {self.role.max_row_bytes >> 20} MB, so it is no {self.role.noun}")
 
     @contextmanager
     def _whole_gzip(self) -> Iterator[None]:
@@ -120,9 +128,9 @@ class SourceLines:
             raise self.error(f"it is no whole gzip file ({error})") from None
 
     def _check_text(self, head: bytes) -> None:
-        for start, kind in _NO_TEXT.items():
+        for start, (kind, advice) in _NO_TEXT.items():
             if head.startswith(start):
-                raise self.error(f"it is {kind}")
+                raise self.error(f"it is {kind}{self.role.advice(f'; {advice}')}")
         if b"\0" in head:
             raise self.error("it is no text (it holds NUL bytes)")
         # The name of a column may hold one, in quotes.
@@ -132,7 +140,7 @@ class SourceLines:
     def error(self, problem: str) -> InvalidSourceError:
         """Return an error that names the file and the last line."""
         place = f", line {self.number}" if self.number else ""
-        return InvalidSourceError(f"source {self._path}{place}: {problem}.")
+        return InvalidSourceError(f"{self.role.name} {self._path}{place}: {problem}.")
 
     def row(self, text: str, error: str | None = None, columns: Mapping[str, Any] | None = None) -> SourceRow:
         """Return a row of the last line."""
@@ -202,19 +210,10 @@ def _byte(found: re.Match[str]) -> str:
     return f"{ord(found[0]) - 0xDC00:02x}"
 
 
-def naming_source(path: ObjectStoragePath) -> AbstractContextManager[None]:
-    """
-    Name a source in an error of the system or of a store.
-
-    :param path: the source.
-    """
-    return naming_path(f"source {path}", "read")
-
-
 _NO_TEXT = {
-    b"\xff\xfe": "no UTF-8 text but UTF-16; save it as UTF-8",
-    b"\xfe\xff": "no UTF-8 text but UTF-16; save it as UTF-8",
-    b"\x1f\x8b": "no UTF-8 text but compressed with gzip; let its name end in .gz",
-    b"PAR1": "no text but Parquet; let its name end in .parquet",
-    b"PK\x03\x04": "no text but a ZIP archive or a workbook; save it as .csv",
+    b"\xff\xfe": ("no UTF-8 text but UTF-16", "save it as UTF-8"),
+    b"\xfe\xff": ("no UTF-8 text but UTF-16", "save it as UTF-8"),
+    b"\x1f\x8b": ("no UTF-8 text but compressed with gzip", "let its name end in .gz"),
+    b"PAR1": ("no text but Parquet", "let its name end in .parquet"),
+    b"PK\x03\x04": ("no text but a ZIP archive or a workbook", "save it as .csv"),
 }

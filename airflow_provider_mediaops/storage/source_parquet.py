@@ -4,30 +4,37 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from datetime import date, datetime, time, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.exceptions import PermanentError
 from airflow_provider_mediaops.json_text import text_of
 from airflow_provider_mediaops.storage.source_columns import column_error, places_of
-from airflow_provider_mediaops.storage.source_lines import InvalidSourceError, SourceRow, naming_source
+from airflow_provider_mediaops.storage.source_lines import InvalidSourceError, SourceRow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
     from airflow.sdk import ObjectStoragePath
 
+    from airflow_provider_mediaops.storage.file_role import FileRole
     from airflow_provider_mediaops.storage.source_columns import ColumnType, Keep
+
+    # Names a column and the type of its values in an error.
+    _Naming = Callable[..., AbstractContextManager[None]]
 
 _ROWS_A_BATCH = 1_000
 # An unsigned integer of 64 bits fits no signed column of a table.
 _INT_BITS = 64
 
 
-def read_parquet(path: ObjectStoragePath, column: str, skip: int, keep: Keep) -> Iterator[SourceRow]:
+def read_parquet(path: ObjectStoragePath, role: FileRole, column: str, skip: int, keep: Keep) -> Iterator[SourceRow]:
     """
     Read columns of a Parquet file lazily.
 
     :param path: the file.
+    :param role: what it is to the user.
     :param column: the column that is read as text.
     :param skip: how many rows to skip.
     :param keep: which other columns are kept.
@@ -36,9 +43,9 @@ def read_parquet(path: ObjectStoragePath, column: str, skip: int, keep: Keep) ->
     :raises InvalidSourceError: if it is no whole Parquet file, or lacks a column.
     :raises PermanentError: if pyarrow is not installed.
     """
-    with opened_parquet(path, column) as file:
+    with _opened_parquet(path, role, column) as file:
         names = file.schema_arrow.names
-        places = _places(path, names, column, keep)
+        places = _places(path, role, names, column, keep)
         wanted = list(dict.fromkeys(names[place] for place in sorted({names.index(column), *(p for p, _ in places)})))
         for group in range(file.metadata.num_row_groups):
             rows = file.metadata.row_group(group).num_rows
@@ -47,29 +54,31 @@ def read_parquet(path: ObjectStoragePath, column: str, skip: int, keep: Keep) ->
                 continue
             for batch in file.iter_batches(_ROWS_A_BATCH, row_groups=[group], columns=wanted, use_threads=False):
                 if skip < batch.num_rows:
-                    yield from _rows_of(path, batch.slice(skip), column, places, names)
+                    yield from _rows_of(batch.slice(skip), column, places, names, partial(_naming_values, path, role))
                 skip = max(0, skip - batch.num_rows)
 
 
-def count_parquet(path: ObjectStoragePath, column: str) -> int:
+def count_parquet(path: ObjectStoragePath, role: FileRole, column: str) -> int:
     """
     Return the number of rows, which the metadata of the file holds.
 
     :param path: the file.
+    :param role: what it is to the user.
     :param column: the column that it must have.
     :raises OSError: as :func:`read_parquet`.
     :raises InvalidSourceError: as :func:`read_parquet`.
     :raises PermanentError: as :func:`read_parquet`.
     """
-    with opened_parquet(path, column) as file:
+    with _opened_parquet(path, role, column) as file:
         return int(file.metadata.num_rows)
 
 
-def parquet_columns(path: ObjectStoragePath, column: str, keep: Keep) -> dict[str, ColumnType]:
+def parquet_columns(path: ObjectStoragePath, role: FileRole, column: str, keep: Keep) -> dict[str, ColumnType]:
     """
     Return the columns that are kept, with their types in a table.
 
     :param path: the file.
+    :param role: what it is to the user.
     :param column: the column that is read.
     :param keep: which others are kept.
     :returns: integers and floats keep their type; everything else is a text.
@@ -77,15 +86,18 @@ def parquet_columns(path: ObjectStoragePath, column: str, keep: Keep) -> dict[st
     :raises InvalidSourceError: as :func:`read_parquet`.
     :raises PermanentError: as :func:`read_parquet`.
     """
-    with opened_parquet(path, column) as file:
+    with _opened_parquet(path, role, column) as file:
         schema = file.schema_arrow
-        return {name: _kind(schema.field(place).type) for place, name in _places(path, schema.names, column, keep)}
+        places = _places(path, role, schema.names, column, keep)
+        return {name: _kind(schema.field(place).type) for place, name in places}
 
 
-def _places(path: ObjectStoragePath, names: list[str], column: str, keep: Keep) -> list[tuple[int, str]]:
+def _places(
+    path: ObjectStoragePath, role: FileRole, names: list[str], column: str, keep: Keep
+) -> list[tuple[int, str]]:
     places, error = places_of(names, column, keep)
     if error:
-        raise InvalidSourceError(f"source {path}: {error}.")
+        raise InvalidSourceError(f"{role.name} {path}: {error}.")
     return places
 
 
@@ -98,15 +110,15 @@ def _kind(type: Any) -> ColumnType:
 
 
 def _rows_of(
-    path: ObjectStoragePath, batch: Any, column: str, places: list[tuple[int, str]], names: list[str]
+    batch: Any, column: str, places: list[tuple[int, str]], names: list[str], naming: _Naming
 ) -> Iterator[SourceRow]:
     read = batch.column(batch.schema.names.index(column))
-    with _naming_values(path, column, read.type, "read", "Write them as texts."):
+    with naming(column, read.type, is_kept=False):
         texts = read.to_pylist()
     if not places:
         yield from map(SourceRow, map(text_of, texts))
         return
-    kept = [_values(path, names[place], batch.column(_place_in(batch, names, place))) for place, _ in places]
+    kept = [_values(names[place], batch.column(_place_in(batch, names, place)), naming) for place, _ in places]
     labels = [name for _, name in places]
     for text, *values in zip(texts, *kept, strict=True):
         yield SourceRow(text_of(text), columns=dict(zip(labels, values, strict=True)))
@@ -118,22 +130,23 @@ def _place_in(batch: Any, names: list[str], place: int) -> int:
     return same[names[:place].count(names[place])]
 
 
-def _values(path: ObjectStoragePath, name: str, column: Any) -> list[Any]:
-    advice = "Leave it out of keep_columns, or set keep_columns=False."
-    with _naming_values(path, name, column.type, "kept", advice):
+def _values(name: str, column: Any, naming: _Naming) -> list[Any]:
+    with naming(name, column.type, is_kept=True):
         return [_plain(value) for value in _in_microseconds(column).to_pylist()]
 
 
 @contextmanager
-def _naming_values(path: ObjectStoragePath, name: str, kind: Any, use: str, advice: str) -> Iterator[None]:
+def _naming_values(path: ObjectStoragePath, role: FileRole, name: str, kind: Any, *, is_kept: bool) -> Iterator[None]:
     import pyarrow as pa
 
     # A time zone that is not known is a KeyError.
     try:
         yield
     except (ValueError, OverflowError, KeyError, pa.ArrowException) as error:
+        use = "kept" if is_kept and role.is_list else "read"
+        advice = "Leave it out of keep_columns, or set keep_columns=False." if is_kept else "Write them as texts."
         what = f"column {name!r} has values of type {kind} that cannot be {use} ({error})"
-        raise InvalidSourceError(f"source {path}: {what}. {advice}") from None
+        raise InvalidSourceError(f"{role.name} {path}: {what}. {role.advice(advice)}".rstrip()) from None
 
 
 def _in_microseconds(column: Any) -> Any:
@@ -164,11 +177,12 @@ def _plain(value: Any) -> Any:
 
 
 @contextmanager
-def opened_parquet(path: ObjectStoragePath, column: str) -> Iterator[Any]:
+def _opened_parquet(path: ObjectStoragePath, role: FileRole, column: str) -> Iterator[Any]:
     """
     Open a Parquet file.
 
     :param path: the file.
+    :param role: what it is to the user.
     :param column: the column that it must have.
     :returns: a context manager with pyarrow's file.
     :raises OSError: as :func:`read_parquet`.
@@ -179,15 +193,48 @@ def opened_parquet(path: ObjectStoragePath, column: str) -> Iterator[Any]:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError:
+        other = role.advice(", or give the list as .txt, .csv or .jsonl")
         raise PermanentError(
             "Reading Parquet needs pyarrow, which is not installed here: "
-            "install airflow-provider-mediaops[parquet], or give the list as .txt, .csv or .jsonl."
+            f"install airflow-provider-mediaops[parquet]{other}."
         ) from None
-    with naming_source(path), path.fs.open(path.path, "rb") as opened:
+    with role.naming(path), path.fs.open(path.path, "rb") as opened:
+        reads = _Reads(opened)
         try:
-            with pq.ParquetFile(opened, pre_buffer=False) as file:
+            with pq.ParquetFile(reads, pre_buffer=False) as file:
                 if error := column_error(column, file.schema_arrow.names):
-                    raise InvalidSourceError(f"source {path}: {error}.")
+                    raise InvalidSourceError(f"{role.name} {path}: {error}.")
                 yield file
-        except pa.ArrowException as error:
-            raise InvalidSourceError(f"source {path}: it is no whole Parquet file ({error}).") from None
+        except (pa.ArrowException, OSError) as error:
+            # pyarrow raises OSError for damaged pages, too.
+            if reads.error is not None:
+                raise reads.error from None
+            raise InvalidSourceError(f"{role.name} {path}: it is no whole Parquet file ({error}).") from None
+
+
+class _Reads:
+    """
+    A file for pyarrow, which notes an error of the storage.
+
+    :param file: the file, opened for reading.
+    """
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+        #: The error of the last read that failed; None if none has.
+        self.error: OSError | None = None
+
+    def read(self, size: int = -1) -> bytes:
+        try:
+            data: bytes = self._file.read(size)
+        except OSError as error:
+            self.error = error
+            raise
+        except Exception as error:
+            # Some clients of stores have classes of their own, for example for a lost network.
+            self.error = OSError(f"{type(error).__name__}: {error}")
+            raise self.error from error
+        return data
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)

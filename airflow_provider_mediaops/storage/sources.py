@@ -6,10 +6,12 @@ import csv
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_provider_mediaops.json_text import check_depth, text_of
+from airflow_provider_mediaops.storage.file_role import DATASET, LIST, FileRole
 from airflow_provider_mediaops.storage.files import naming_path, path_of
 from airflow_provider_mediaops.storage.object_info import content_tag
 from airflow_provider_mediaops.storage.path_checks import check_regular, check_store
@@ -24,7 +26,6 @@ from airflow_provider_mediaops.storage.source_columns import (
 )
 from airflow_provider_mediaops.storage.source_lines import (
     GZIP,
-    MAX_LINE_BYTES,
     InvalidSourceError,
     SourceLines,
     SourceRow,
@@ -62,8 +63,9 @@ def read_rows(
     one object per line. Each is UTF-8, and may be compressed with gzip (``.csv.gz``). A ``.parquet`` file is read by
     its row groups. A row that cannot be read is yielded with an error, and does not affect other rows.
 
-    Memory is bounded: a line may have 16 MB. A list may have any number of rows, so the time is that of the
-    decompressed size. Empty lines are skipped; a million of them, and ten more for each row, are an error.
+    Memory is bounded: a row of a list may have 16 MB, and one of a dataset what this package writes. A list may have
+    any number of rows, so the time is that of the decompressed size. Empty lines are skipped; a million of them, and
+    ten more for each row, are an error.
 
     :param source: the file's path.
     :param column: the name of the column or field; ignored for ``.txt``.
@@ -79,12 +81,13 @@ def read_rows(
     """
     path = path_of(source)
     suffix = f".{format}" if format else _suffix_of(source)
-    check_store(path, "source")
+    role = _role_of(format)
+    check_store(path, role.name)
     if suffix == _PARQUET:
         from airflow_provider_mediaops.storage.source_parquet import read_parquet
 
-        return read_parquet(path, column, skip, keep)
-    return _READERS[suffix](_lines_of(path, format), column, skip, keep)
+        return read_parquet(path, role, column, skip, keep)
+    return _READERS[suffix](SourceLines(path, role), column, skip, keep)
 
 
 def read_records(path: ObjectStoragePath, format: Format) -> Iterator[str]:
@@ -99,13 +102,13 @@ def read_records(path: ObjectStoragePath, format: Format) -> Iterator[str]:
     :raises PermanentError: as :func:`read_rows`.
     """
     # To open a named pipe would wait for whoever writes to it.
-    check_regular(path, "source")
+    check_regular(path, DATASET.name)
     if format == "jsonl":
-        yield from (line.rstrip("\n") for line in _lines_of(path, format) if line.strip())
+        yield from (line.rstrip("\n") for line in SourceLines(path, DATASET) if line.strip())
         return
     for row in read_rows(path, _RECORD, format=format):
         if row.error:
-            raise InvalidSourceError(f"source {path}: {row.error}")
+            raise InvalidSourceError(f"{DATASET.name} {path}: {row.error}")
         yield row.text
 
 
@@ -124,8 +127,8 @@ def count_rows(source: str | ObjectStoragePath, column: str) -> int:
         from airflow_provider_mediaops.storage.source_parquet import count_parquet
 
         path = path_of(source)
-        check_store(path, "source")
-        return count_parquet(path, column)
+        check_store(path, LIST.name)
+        return count_parquet(path, LIST, column)
     return sum(1 for _ in read_rows(source, column))
 
 
@@ -148,12 +151,12 @@ def columns_of(source: str | ObjectStoragePath, column: str, keep: Keep) -> dict
         return {}
     path = path_of(source)
     if suffix == ".jsonl":
-        check_store(path, "source")
-        kinds: dict[str, ColumnType] = dict.fromkeys(_json_names(_lines_of(path, None), column, keep), "str")
+        check_store(path, LIST.name)
+        kinds: dict[str, ColumnType] = dict.fromkeys(_json_names(SourceLines(path, LIST), column, keep), "str")
     else:
         kinds = _table_columns(path, suffix, column, keep)
     if error := check_number(kinds):
-        raise InvalidSourceError(f"source {path}: {error}.")
+        raise InvalidSourceError(f"{LIST.name} {path}: {error}.")
     return kinds
 
 
@@ -174,12 +177,13 @@ def table_names(path: ObjectStoragePath, column: str, format: Literal["csv", "pa
 def _table_columns(
     path: ObjectStoragePath, suffix: str, column: str, keep: Keep, format: str | None = None
 ) -> dict[str, ColumnType]:
-    check_store(path, "source")
+    role = _role_of(format)
+    check_store(path, role.name)
     if suffix == _PARQUET:
         from airflow_provider_mediaops.storage.source_parquet import parquet_columns
 
-        return parquet_columns(path, column, keep)
-    lines = _lines_of(path, format)
+        return parquet_columns(path, role, column, keep)
+    lines = SourceLines(path, role)
     return dict.fromkeys((name for _, name in _csv_header(lines, _csv_cells(lines), column, keep)[1]), "str")
 
 
@@ -192,7 +196,7 @@ def version_of(source: str | ObjectStoragePath) -> str:
     :raises OSError: if the file is missing or cannot be reached; the message names it.
     :raises InvalidSourceError: if it is a folder, a named pipe, a socket or a device.
     """
-    return version_in(file_info(source, "source"))
+    return version_in(file_info(source, LIST.name))
 
 
 def file_info(file: str | ObjectStoragePath, role: str) -> dict[str, Any]:
@@ -249,6 +253,28 @@ def _csv_rows(lines: SourceLines, column: str, skip: int, keep: Keep) -> Iterato
             yield lines.row("", error, columns)
 
 
+@dataclass(slots=True)
+class _RowSize:
+    """
+    The lines of a CSV file, as many as a row may have: within quotes, a cell may have any number.
+
+    :param lines: the lines.
+    :param size: the characters of the lines since the last row was complete.
+    """
+
+    lines: SourceLines
+    size: int = 0
+
+    def __iter__(self) -> Iterator[str]:
+        limit = self.lines.role.max_row_bytes
+        for line in self.lines:
+            self.size += len(line)
+            if self.size > limit:
+                raise self.lines.too_long("row")
+            # The reader of Python 3.10 refuses NUL.
+            yield line.replace("\0", "\N{REPLACEMENT CHARACTER}")
+
+
 def _csv_header(
     lines: SourceLines, cells: Iterator[list[str]], column: str, keep: Keep
 ) -> tuple[list[str], list[tuple[int, str]]]:
@@ -262,11 +288,12 @@ def _csv_header(
 
 
 def _csv_cells(lines: SourceLines) -> Iterator[list[str]]:
-    # The longest line is the limit of a cell, not 131,072 characters. The number holds for the whole process.
-    csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE_BYTES))
+    row = _RowSize(lines)
+    # The row is bounded, not the cell by 131,072 characters. The number holds for the whole process.
+    csv.field_size_limit(max(csv.field_size_limit(), lines.role.max_row_bytes))
     try:
-        # The reader of Python 3.10 refuses NUL.
-        for cells in csv.reader(line.replace("\0", "\N{REPLACEMENT CHARACTER}") for line in lines):
+        for cells in csv.reader(row):
+            row.size = 0
             if lines.ended:
                 # The reader returns each row at its last line, unless it waits for the end of a quoted cell.
                 lines.number -= cells[-1].removesuffix("\n").count("\n")
@@ -331,9 +358,8 @@ _Reader = Callable[[SourceLines, str, int, Keep], Iterator[SourceRow]]
 _READERS: dict[str, _Reader] = {_PLAIN: _plain_rows, ".csv": _csv_rows, ".jsonl": _json_rows}
 
 
-def _lines_of(path: ObjectStoragePath, format: str | None) -> SourceLines:
-    # A dataset, whose format is given, is never compressed.
-    return SourceLines(path, packed=False if format else None)
+def _role_of(format: str | None) -> FileRole:
+    return DATASET if format else LIST
 
 
 def _suffix_of(source: str | ObjectStoragePath) -> str:

@@ -6,7 +6,7 @@ from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.exceptions import PermanentError
+from airflow_provider_mediaops.exceptions import InvalidArgumentError, PermanentError
 from airflow_provider_mediaops.hooks.threads import import_in_thread, to_its_end
 from airflow_provider_mediaops.triggers.base import WatchTrigger, reading_row
 from airflow_provider_mediaops.triggers.dataset import DatasetTrigger
@@ -25,7 +25,6 @@ _RUN_TIME_MODULES = (
     "airflow_provider_mediaops.books.batch.runner",
     "airflow_provider_mediaops.enrichment.attempt",
     "airflow_provider_mediaops.hooks.books",
-    "airflow_provider_mediaops.storage.source_lines",
 )
 
 
@@ -66,7 +65,6 @@ class EnrichmentTrigger(DatasetTrigger):
     async def _result(self) -> dict[str, Any]:
         await import_in_thread(*_RUN_TIME_MODULES)
         from airflow_provider_mediaops.enrichment.attempt import Enrichment
-        from airflow_provider_mediaops.storage.source_lines import InvalidSourceError
 
         with reading_row():
             enrichment = Enrichment.from_dict(self.enrichment)
@@ -74,7 +72,8 @@ class EnrichmentTrigger(DatasetTrigger):
             dataset = await to_its_end(enrichment.dataset)
         try:
             return await self._written(dataset, owner, partial(self._attempt, enrichment))
-        except InvalidSourceError as error:
+        except InvalidArgumentError as error:
+            # A source or a dataset of reuse.
             raise PermanentError(str(error)) from error
 
     async def _attempt(self, enrichment: Enrichment, staging: Staging) -> None:

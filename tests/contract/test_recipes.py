@@ -14,6 +14,7 @@ import pytest
 
 from airflow_provider_mediaops.hooks.books import BookDatabaseHook
 from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
+from airflow_provider_mediaops.sandbox.clock import SystemClock
 from airflow_provider_mediaops.sandbox.cluster.nodes import CpuPin
 from airflow_provider_mediaops.sandbox.faults import StatusFault
 from airflow_provider_mediaops.sandbox.limits import DailyQuota
@@ -283,13 +284,24 @@ def test_the_tasks_that_fail_on_a_day_post_once(recipes: Recipes, sandbox: Sandb
     assert texts == ["The catalogue is late today."]
 
 
+class _NoonClock(SystemClock):
+    """A clock that begins at noon, so that no day ends during a test."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ahead = 43_200 - super().now() % 86_400
+
+    def now(self) -> float:
+        return super().now() + self._ahead
+
+
 @pytest.mark.parametrize(("needed", "state"), [(500, "success"), (501, "skipped")])
 def test_a_list_waits_for_its_quota(recipes: Recipes, connect: Connect, needed: int, state: str) -> None:
     recipe = recipes("spend_quota_wisely")
     recipe.folder.mkdir()
     source = recipe.folder / "new.csv"
     source.write_text("isbn\n9780140449136\n")
-    with SandboxServer(settings=Settings(books_daily_requests=1500)) as server:
+    with SandboxServer(settings=Settings(books_daily_requests=1500), clock=_NoonClock()) as server:
         connect(server)
         assert BookDatabaseHook().key_usage().left in (1499, 1500)  # type: ignore[union-attr]
         left = BookDatabaseHook().key_usage().left  # type: ignore[union-attr]

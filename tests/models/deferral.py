@@ -6,9 +6,10 @@ import asyncio
 import importlib
 import json
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.common.compat.sdk import TaskDeferred
+from airflow.providers.common.compat.sdk import AirflowTaskTimeout, TaskDeferred
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
@@ -39,6 +40,10 @@ _LONG_WAIT_SECONDS = 600.0
 TO_ITS_END = 1_000
 #: A worker, a triggerer, and the worker that resumes.
 _PHASES = 3
+#: The time limit of the tasks.
+EXECUTION_TIMEOUT = timedelta(hours=3)
+# What Airflow's scheduler puts in the place of the method that resumes a task whose deferral has timed out.
+_FAILING, _FAILURE = "__fail__", {"error": "Trigger timeout"}
 
 
 @dataclass(eq=False)
@@ -49,6 +54,7 @@ class Deferral:
     :param row: the class and the arguments of its trigger, as JSON.
     :param method: the name of the method that resumes it.
     :param arguments: the arguments of the method, as JSON.
+    :param expires: the time at which it times out, in seconds since 1970.
     :param event: the payload of the first event of its trigger; None before.
     :param is_disturbed: whether something has disturbed the attempts that made it, or that sent its event.
     """
@@ -56,13 +62,32 @@ class Deferral:
     row: str
     method: str
     arguments: str
+    expires: float
     event: Any = None
     is_disturbed: bool = False
 
     @classmethod
-    def of(cls, deferred: TaskDeferred) -> Deferral:
+    def of(cls, deferred: TaskDeferred, now: float) -> Deferral:
         """Keep what the database does."""
-        return cls(json.dumps(deferred.trigger.serialize()), deferred.method_name, json.dumps(deferred.kwargs or {}))
+        row, arguments = json.dumps(deferred.trigger.serialize()), json.dumps(deferred.kwargs or {})
+        limit = deferred.timeout
+        assert limit is not None, "a deferral without a time limit"
+        assert timedelta(0) < limit <= EXECUTION_TIMEOUT, f"a deferral of {limit}"
+        return cls(row, deferred.method_name, arguments, now + limit.total_seconds())
+
+    @property
+    def is_expired(self) -> bool:
+        """Whether Airflow has found that it took too long."""
+        return self.method == _FAILING
+
+    @property
+    def waits(self) -> bool:
+        """Whether it waits for the event of its trigger."""
+        return self.event is None and not self.is_expired
+
+    def expire(self) -> None:
+        """Let the task fail when it is resumed, as Airflow's scheduler does."""
+        self.method, self.arguments = _FAILING, json.dumps(_FAILURE)
 
     def trigger(self) -> BaseTrigger:
         """Make the trigger again, as a triggerer does."""
@@ -75,7 +100,9 @@ class Deferral:
 
     def resume(self, task: BaseOperator, context: Any) -> dict[str, Any]:
         """Resume the task with the event, as a worker does."""
-        arguments = {**json.loads(self.arguments), "event": self.event}
+        arguments = json.loads(self.arguments)
+        if not self.is_expired:
+            arguments["event"] = self.event
         summary: dict[str, Any] = task.resume_execution(self.method, arguments, context)
         return summary
 
@@ -143,6 +170,15 @@ class Triggerer(Attempt):
             loop.close()
 
 
+class Expiry(Attempt):
+    """A worker that resumes a task whose deferral has timed out: the task fails, and touches nothing."""
+
+    @property
+    def holds_nothing(self) -> bool:
+        """Whether it holds neither a destination nor a lease, as ever."""
+        return True
+
+
 class DeferringMachine(DatasetMachine):
     """
     Tasks that work in triggerers.
@@ -155,6 +191,8 @@ class DeferringMachine(DatasetMachine):
     - A trigger that nobody disturbs sends figures; so it is the same after it was serialized and made again.
     - A trigger that is cancelled sends nothing, and lets go of everything.
     - A task that is resumed returns what the event says, or raises its error.
+    - A deferral takes no longer than the rest of ``execution_timeout``. Then its trigger is cancelled, perhaps late,
+      and its task fails as it does at that limit in a worker; the next attempt goes on from there.
     """
 
     def __init__(self) -> None:
@@ -177,13 +215,28 @@ class DeferringMachine(DatasetMachine):
     )
     def cancel(self, which: int, steps: int, more: int, following: str | None) -> None:
         """Cancel a trigger: its task was cleared, or its triggerer shuts down or has lost it to another one."""
-        triggerer = self.triggerers[which % len(self.triggerers)]
+        self._cancel(self.triggerers[which % len(self.triggerers)], steps, more)
+        if following and self.has_room:
+            self.start(following, steps)
+
+    def _cancel(self, triggerer: Triggerer, steps: int, more: int) -> None:
         self.let(triggerer, steps)
         if not triggerer.ended:
             triggerer.fault = _CANCELLED
             self.let(triggerer, more)
-        if following and self.has_room:
-            self.start(following, steps)
+
+    @precondition(lambda self: any(deferral.waits for deferral in self.deferrals.values()))
+    @rule(which=WHICH, steps=st.integers(0, 10), more=st.sampled_from([1, TO_ITS_END]), resumes=st.booleans())
+    def time_out(self, which: int, steps: int, more: int, resumes: bool) -> None:  # noqa: FBT001
+        """Let a deferral take too long: the scheduler finds that, and the triggerer cancels the trigger afterwards."""
+        waiting = [(run, deferral) for run, deferral in self.deferrals.items() if deferral.waits]
+        run, deferral = waiting[which % len(waiting)]
+        self.let_time_pass(max(deferral.expires - self.clock.now, 0.0))
+        deferral.expire()
+        for triggerer in [each for each in self.triggerers if each.deferral is deferral]:
+            self._cancel(triggerer, steps, more)
+        if resumes and self.has_room and self.deferrals.get(run) is deferral:
+            self.start(run, TO_ITS_END)
 
     def start_first(self, run: str, steps: int) -> None:
         # Most of what can happen is in the triggerer.
@@ -194,11 +247,15 @@ class DeferringMachine(DatasetMachine):
         deferral, context = self.deferrals.get(run), self.tasks[run].context()
         if deferral is None:
             return Attempt(self.clock, run, self.client, self.send, lambda: self._begin(context))
-        if deferral.event is None:
+        if deferral.waits:
             return Triggerer(self.clock, run, self.client, self.send, deferral)
         # If this attempt fails, the next one begins anew.
         del self.deferrals[run]
-        resuming = Attempt(self.clock, run, self.client, self.send, lambda: deferral.resume(self.operator(), context))
+        worker = Expiry if deferral.is_expired else Attempt
+        resuming = worker(self.clock, run, self.client, self.send, lambda: deferral.resume(self.operator(), context))
+        if deferral.is_expired:
+            self.disturbed.add(resuming)
+            return resuming
         self.events_of[resuming] = deferral.event
         if deferral.is_disturbed:
             self.disturbed.add(resuming)
@@ -208,14 +265,17 @@ class DeferringMachine(DatasetMachine):
         try:
             return self.operator().execute(context)
         except TaskDeferred as deferred:
-            return Deferral.of(deferred)
+            return Deferral.of(deferred, self.clock.now)
 
     def on_clear(self, run: str, *, had_succeeded: bool) -> None:
         self.deferrals.pop(run, None)
         super().on_clear(run, had_succeeded=had_succeeded)
 
     def on_end(self, attempt: Attempt) -> None:
-        if isinstance(attempt, Triggerer):
+        if isinstance(attempt, Expiry):
+            is_timeout = isinstance(attempt.outcome, AirflowTaskTimeout)
+            assert attempt.is_dead or is_timeout, f"it came to its time limit, and met {attempt.outcome!r}"
+        elif isinstance(attempt, Triggerer):
             self._on_trigger_end(attempt)
         elif attempt.succeeded and isinstance(attempt.result, Deferral):
             if self.tasks[attempt.task].latest is attempt:
@@ -243,7 +303,7 @@ class DeferringMachine(DatasetMachine):
             assert event["error"]["type"] != TemporaryError.__name__, event
             # What disturbed it may have kept it from releasing its lease.
             self.is_held = True
-        if self.deferrals.get(triggerer.task) is triggerer.deferral and triggerer.deferral.event is None:
+        if self.deferrals.get(triggerer.task) is triggerer.deferral and triggerer.deferral.waits:
             triggerer.deferral.event = event
             triggerer.deferral.is_disturbed |= triggerer in self.disturbed
 

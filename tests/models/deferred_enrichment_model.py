@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tests.models.attempts import rendered
-from tests.models.deferral import DeferringMachine, Triggerer
+from tests.models.deferral import EXECUTION_TIMEOUT, DeferringMachine, Triggerer
 from tests.models.enrichment_model import EnrichmentMachine
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ class DeferredEnrichmentMachine(DeferringMachine, EnrichmentMachine):
     """
 
     def operator(self) -> EnrichIsbnsOperator:
-        return rendered(super().operator(), deferrable=True)
+        return rendered(super().operator(), deferrable=True, execution_timeout=EXECUTION_TIMEOUT)
 
     def on_start(self, attempt: Attempt) -> None:
         super().on_start(attempt)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 from tests.models.attempts import rendered
-from tests.models.deferral import TO_ITS_END, DeferringMachine, Triggerer
+from tests.models.deferral import EXECUTION_TIMEOUT, TO_ITS_END, DeferringMachine, Triggerer
 from tests.models.export_model import ExportMachine
 from tests.models.machine import WHICH
 
@@ -33,7 +33,7 @@ class DeferredExportMachine(DeferringMachine, ExportMachine):
         self.patient: set[Attempt] = set()
 
     def operator(self) -> ExportSubscriptionsOperator:
-        return rendered(super().operator(), deferrable=True)
+        return rendered(super().operator(), deferrable=True, execution_timeout=EXECUTION_TIMEOUT)
 
     @precondition(lambda self: self.triggerers)
     @rule(which=WHICH, times=st.integers(1, 4))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import hypothesis
 from hypothesis.stateful import run_state_machine_as_test
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from hypothesis.stateful import RuleBasedStateMachine
 
 _BY_HAND = os.environ.get("MODEL_EXAMPLES")
@@ -43,4 +45,24 @@ def failure_of(machine: type[RuleBasedStateMachine]) -> str:
         run_state_machine_as_test(machine, settings=_UNTIL_ONE_FAILS)
     except AssertionError as error:
         return str(error) or "an assertion"
+    return ""
+
+
+def failure_in(machine: type[RuleBasedStateMachine], history: Callable[[Any, int], None]) -> str:
+    """
+    Return what a model says about a history that is written down, for a fault that few examples of chance meet.
+
+    :param machine: the model.
+    :param history: calls its rules; with each number of steps up to 60, until the model fails.
+    :returns: the message of its assertion; empty if none fails.
+    """
+    for steps in range(60):
+        example = machine()
+        try:
+            try:
+                history(example, steps)
+            finally:
+                example.teardown()
+        except AssertionError as error:
+            return str(error) or "an assertion"
     return ""

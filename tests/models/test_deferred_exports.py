@@ -11,13 +11,15 @@ from unittest import mock
 import pytest
 
 from airflow_provider_mediaops.exceptions import TemporaryError
+from airflow_provider_mediaops.operators import video as video_operators
 from airflow_provider_mediaops.storage.held_lease import HeldLease
 from airflow_provider_mediaops.triggers import base, dataset
 from airflow_provider_mediaops.triggers.dataset import DatasetTrigger
 from airflow_provider_mediaops.triggers.video import ExportSubscriptionsTrigger
+from tests.models.deferral import TO_ITS_END
 from tests.models.deferred_export_model import DeferredExportMachine
 from tests.models.places import DiskPlace, StorePlace
-from tests.models.settings import failure_of, try_examples
+from tests.models.settings import failure_in, failure_of, try_examples
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -105,20 +107,6 @@ WORLDS: dict[str, tuple[object, str, Any, type[ModelPlace], str]] = {
         DiskPlace,
         "although it was cancelled|other figures|nothing is published",
     ),
-    "a cancelled trigger keeps its lease": (
-        dataset,
-        "_entered",
-        _entered_and_kept_if_cancelled,
-        StorePlace,
-        "nobody disturbed it: .*InUse",
-    ),
-    "a trigger keeps its lease while it waits": (
-        DatasetTrigger,
-        "_written",
-        _written_in_one_staging,
-        StorePlace,
-        "nobody disturbed it: .*InUse",
-    ),
     "a trigger does not wait for a quota": (
         ExportSubscriptionsTrigger,
         "_pause_after",
@@ -127,6 +115,20 @@ WORLDS: dict[str, tuple[object, str, Any, type[ModelPlace], str]] = {
         "nobody disturbed it: .*QuotaExceeded",
     ),
     "an event comes at once": (base, "settled", _at_once, DiskPlace, "before the task may resume"),
+    "a deferral has no time limit": (
+        video_operators,
+        "deferral_timeout",
+        lambda *_: None,
+        DiskPlace,
+        "a deferral without a time limit",
+    ),
+    "a time limit is no longer that of the task": (
+        video_operators,
+        "ending_at_execution_timeout",
+        lambda _: nullcontext(),
+        DiskPlace,
+        "Trigger timeout",
+    ),
     "a row forgets the clears": (
         ExportSubscriptionsTrigger,
         "serialize",
@@ -152,3 +154,47 @@ def test_the_model_fails_where(world: str, monkeypatch: pytest.MonkeyPatch) -> N
     found = failure_of(DeferredExportMachine)
     assert found
     assert re.search(message, found)
+
+
+def _begin(machine: DeferredExportMachine, steps: int) -> None:
+    # A third of the steps are the trigger's.
+    begun = {"suffix": "jsonl", "numbers": {1, 2, 3}, "page_size": 1, "run": "today", "steps": 3 * steps}
+    machine.begin(place=StorePlace, **begun)
+
+
+def _one_is_cancelled(machine: DeferredExportMachine, steps: int) -> None:
+    """Cancel a trigger, and have the other run begin."""
+    _begin(machine, steps)
+    if machine.triggerers:
+        machine.cancel(0, 0, TO_ITS_END, None)
+    machine.start("tomorrow", TO_ITS_END)
+
+
+def _one_waits(machine: DeferredExportMachine, steps: int) -> None:
+    """Let a trigger wait for the reset of its quota, and have the other run begin."""
+    _begin(machine, steps)
+    if machine.triggerers:
+        machine.use_up_the_quota(0, 1)
+    machine.start("tomorrow", TO_ITS_END)
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "fault", "history"),
+    [
+        (dataset, "_entered", _entered_and_kept_if_cancelled, _one_is_cancelled),
+        (DatasetTrigger, "_written", _written_in_one_staging, _one_waits),
+    ],
+    ids=["a cancelled trigger keeps its lease", "a trigger keeps its lease while it waits"],
+)
+def test_the_model_fails_in_a_history_where(
+    owner: object,
+    name: str,
+    fault: Any,
+    history: Callable[[DeferredExportMachine, int], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert failure_in(DeferredExportMachine, history) == ""
+
+    monkeypatch.setattr(owner, name, fault)
+
+    assert re.search("nobody disturbed it: .*InUse", failure_in(DeferredExportMachine, history))

@@ -11,11 +11,12 @@ import pytest
 from airflow_provider_mediaops.operators import dataset_owner
 from airflow_provider_mediaops.storage.dataset import Staging
 from airflow_provider_mediaops.storage.held_lease import HeldLease
+from airflow_provider_mediaops.storage.lease import STALE_AFTER_SECONDS
 from airflow_provider_mediaops.storage.ownership import Owner
 from airflow_provider_mediaops.video.paging import ListedPage, Listing
 from tests.models.export_model import ExportMachine
 from tests.models.places import DiskPlace, StorePlace
-from tests.models.settings import failure_of, try_examples
+from tests.models.settings import failure_in, failure_of, try_examples
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -55,7 +56,6 @@ WORLDS: dict[str, tuple[object, str, Any, type[ModelPlace], str]] = {
     "records that come again are kept": (Listing, "_take", _take_all, StorePlace, "a record twice"),
     "a run resumes what another has listed": (Owner, "continues", lambda *_: True, DiskPlace, "list"),
     "a clear is not noticed": (dataset_owner, "owner_of", _owner_without_clears, DiskPlace, "list|left behind"),
-    "a lease is not verified": (HeldLease, "verify", _take_any_lease, StorePlace, ""),
 }
 
 
@@ -67,3 +67,20 @@ def test_the_model_fails_where(world: str, monkeypatch: pytest.MonkeyPatch) -> N
     found = failure_of(ExportMachine)
     assert found
     assert re.search(message, found)
+
+
+def _one_is_taken_over(machine: ExportMachine, steps: int) -> None:
+    """Let an attempt stop for so long that another run takes its destination over, and then go on."""
+    machine.begin(place=StorePlace, suffix="jsonl", numbers={1, 2, 3}, page_size=1, run="today", steps=steps)
+    machine.let_time_pass(STALE_AFTER_SECONDS)
+    machine.start("tomorrow", 1_000)
+    if machine.running:
+        machine.finish(0)
+
+
+def test_the_model_fails_where_a_lease_is_not_verified(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert failure_in(ExportMachine, _one_is_taken_over) == ""
+
+    monkeypatch.setattr(HeldLease, "verify", _take_any_lease)
+
+    assert re.search("replaces a newer one|no dataset of any run", failure_in(ExportMachine, _one_is_taken_over))

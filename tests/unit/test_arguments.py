@@ -1,5 +1,6 @@
 """Arguments as people and templates write them."""
 
+import os
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -112,6 +113,25 @@ def test_a_whole_number(value: object, number: int) -> None:
 def test_anything_else_is_no_whole_number(value: object) -> None:
     with pytest.raises(InvalidArgumentError, match=r"^captures is a whole number; not "):
         arguments.read_whole_number("captures", value)
+
+
+@pytest.mark.parametrize("value", [10**5_000, -(10**100), "9" * 101, 1e300], ids=["5,001", "101", "text", "float"])
+def test_a_whole_number_has_a_hundred_digits_at_most(value: object) -> None:
+    # Python writes none of 4,300 digits or more: the first message with it would be a ValueError of its own.
+    with pytest.raises(InvalidArgumentError, match=r"^captures is a whole number of at most 100 digits; not "):
+        arguments.read_whole_number("captures", value)
+    assert arguments.read_whole_number("captures", 10**100 - 1) == 10**100 - 1
+
+
+@pytest.mark.parametrize("path", ["/a/\ud800.jsonl", "s3://bucket/\udcff.jsonl", "file:///a\ud83d"])
+def test_half_of_a_surrogate_pair_is_in_no_path(path: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"^reuse holds half of a surrogate pair, at character \d+,"):
+        arguments.read_path("reuse", path)
+
+
+def test_a_local_name_that_is_no_utf_8_is_a_path() -> None:
+    for path in (os.fsdecode(b"/a/\xff.jsonl"), os.fsdecode(b"file:///a/\xff.jsonl")):
+        assert arguments.read_path("reuse", path) == path
 
 
 @pytest.mark.parametrize(("value", "number"), [(3, 3.0), ("0.5", 0.5), (0.5, 0.5), (" 1e3 ", 1000.0)])

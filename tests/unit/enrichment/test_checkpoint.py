@@ -256,14 +256,25 @@ class TestTable:
         # A cell has no NUL and no surrogate; JSON has neither as it is.
         assert staged["record"] == json_line(record).decode()
 
+    @pytest.mark.parametrize("columns", [None, {}, {"sku": "a", "book": {"a": [1e16, "\ud800"]}}])
+    def test_the_record_is_taken_as_it_stands_whatever_comes_after_it(self, columns: dict[str, Any] | None) -> None:
+        # Laid out as this package does not write it: so it was not encoded anew.
+        stored = replace(FOUND, book=StoredBook(b'{ "title": "Crime" }'))
+
+        [row] = table_of(ENRICHED, [ENRICHED.parse(line_of(stored, columns).rstrip(b"\n"))])
+
+        assert (row["record"], row["title"]) == ('{ "title": "Crime" }', "Crime")
+
     def test_rows_of_other_versions_become_rows_of_the_table_too(self) -> None:
         old = {"input": "x", "isbn13": CRIME, "status": "found", "error": None, "book": {"title": "Crime"}}
-        lines = [json_line(old), json_line({**old, "later": 1}), json_line({**old, "status": "failed", "book": None})]
+        spaced = json.dumps({**old, "source": {"book": "}"}}).encode()
+        gone = {**old, "status": "failed", "book": None}
+        lines = [json_line(old), json_line({**old, "later": 1}), spaced, json_line(gone)]
 
         table = table_of(ENRICHED, list(map(ENRICHED.parse, lines)))
 
-        assert [row["record"] for row in table] == ['{"title":"Crime"}', '{"title":"Crime"}', None]
-        assert [row["title"] for row in table] == ["Crime", "Crime", None]
+        assert [row["record"] for row in table] == [*['{"title":"Crime"}'] * 3, None]
+        assert [row["title"] for row in table] == [*["Crime"] * 3, None]
         assert {row["reused"] for row in table} == {None}
 
 

@@ -7,6 +7,7 @@ import io
 import json
 import os
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
@@ -23,8 +24,6 @@ from tests.unit.operators.enrichment import NOW, address, in_triggerer, json_row
 from tests.unit.operators.enrichment import database as database  # noqa: PLC0414 a fixture
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import requests_mock
 
 pytestmark = pytest.mark.usefixtures("supervisor")
@@ -115,12 +114,53 @@ class TestReuse:
     ) -> None:
         old = dataset(tmp_path / "old.jsonl", row(CRIME, fetched_at=when))
 
-        kept = run(tmp_path / "kept.jsonl", isbns=[CRIME], reuse=old, max_requests=0)
-        assert (kept["stale"], asked(database)) == (1, [])
-        # Nor does it become young by being written once more.
-        run(tmp_path / "new.jsonl", isbns=[CRIME], reuse=tmp_path / "kept.jsonl")
+        kept = old
+        for format in FORMATS:
+            # Nor does it become young by being written once more.
+            summary = run(tmp_path / f"kept.{format}", isbns=[CRIME], reuse=kept, max_requests=0)
+            kept = summary["path"]
+            assert (summary["found"], summary["stale"], asked(database)) == (1, 1, [])
+            assert [each["fetched_at"] or None for each in rows_of(Path(kept))] == [None]
+        run(tmp_path / "new.jsonl", isbns=[CRIME], reuse=kept)
 
         assert asked(database) == [CRIME]
+
+    @pytest.mark.parametrize("when", ["24/11/2026 07:14", at(-2)], ids=["unreadable", "in two days"])
+    def test_a_book_that_is_not_there_stays_so_until_there_is_a_request_for_it(
+        self, tmp_path: Path, database: requests_mock.Mocker, when: str
+    ) -> None:
+        kept = dataset(tmp_path / "old.jsonl", row(CALENDAR, "not_found", fetched_at=when))
+        for format in FORMATS:
+            summary = run(tmp_path / f"kept.{format}", isbns=[CALENDAR], reuse=kept, max_requests=0)
+            kept = summary["path"]
+            assert (summary["not_found"], summary["stale"], summary["not_asked"]) == (1, 1, 0)
+        run(tmp_path / "new.jsonl", isbns=[CALENDAR, CRIME], reuse=kept)
+
+        assert sorted(set(asked(database))) == sorted([CALENDAR, CRIME])
+
+    @pytest.mark.parametrize("days", [0, -0.5])
+    @pytest.mark.parametrize("nothing", [0, timedelta(0), "0"])
+    def test_nothing_is_younger_than_no_time(
+        self, tmp_path: Path, database: requests_mock.Mocker, days: float, nothing: Any
+    ) -> None:
+        old = dataset(tmp_path / "old.jsonl", row(CRIME, days=days), row(CALENDAR, "not_found", days=days))
+        isbns = [CRIME, CALENDAR]
+
+        kept = run(tmp_path / "kept.jsonl", isbns=isbns, reuse=old, reuse_for=nothing, max_requests=0)
+        run(tmp_path / "new.jsonl", isbns=isbns, reuse=old, reuse_for=nothing, reuse_not_found_for=nothing)
+
+        # For the book that is not there, a week is the default.
+        assert (kept["reused"], kept["stale"]) == (2, 1)
+        assert sorted(set(asked(database))) == sorted(isbns)
+
+    def test_clocks_differ_so_that_a_look_up_of_the_next_hours_is_a_young_one(
+        self, tmp_path: Path, database: requests_mock.Mocker
+    ) -> None:
+        old = dataset(tmp_path / "old.jsonl", row(CRIME, days=-0.5))
+
+        summary = run(tmp_path / "new.jsonl", isbns=[CRIME], reuse=old, reuse_for=1)
+
+        assert (summary["reused"], summary["stale"], asked(database)) == (1, 0, [])
 
     def test_what_is_too_old_is_asked_for_again(self, tmp_path: Path, database: requests_mock.Mocker) -> None:
         database.get(address(NEW), status_code=404, json=NO_SUCH_BOOK)

@@ -112,6 +112,10 @@ class TestBadInput:
             ({"reuse_not_found_for": "a week"}, "reuse_not_found_for is a number of seconds"),
             ({"max_requests": -1}, "max_requests is a whole number, 0 or more"),
             ({"max_requests": "many"}, "max_requests is a whole number"),
+            ({"max_requests": 10**5_000}, "max_requests is a whole number of at most 100 digits"),
+            ({"max_failures": 10**5_000}, "max_failures is a whole number of at most 100 digits"),
+            ({"reuse": "/a/\ud800.jsonl"}, "an entry of reuse holds half of a surrogate pair, at character 4"),
+            ({"reuse": ["/a.jsonl", "s3://b/\udcff.csv"]}, "an entry of reuse holds half of a surrogate pair"),
         ],
     )
     def test_what_cannot_be_used_is_refused_in_words(self, arguments: dict[str, Any], message: str) -> None:

@@ -135,6 +135,8 @@ UTC_NOON = datetime(2027, 1, 15, 12, tzinfo=timezone.utc)
         ({"mtime": 1_800_000_000}, START),
         ({"created": 1_800_000_000.5}, START + 0.5),
         ({"updated": "2027-01-15T12:00:00.000Z"}, UTC_NOON.timestamp()),
+        ({"mtime": 0.0, "created": 1_800_000_000.5}, 0.0),
+        ({"mtime": None, "created": 1_800_000_000.5}, START + 0.5),
     ],
 )
 def test_the_time_of_the_last_write_in_the_words_of_the_clients(info: dict[str, Any], time: float | None) -> None:

@@ -1,0 +1,202 @@
+"""Enrichments that ask only for what is new: earlier datasets that are damaged, or cannot be read just now."""
+
+from __future__ import annotations
+
+import errno
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from airflow_provider_mediaops.enrichment.earlier_datasets import EarlierDataset
+from airflow_provider_mediaops.exceptions import InvalidArgumentError, PermanentError
+from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
+from tests.unit.book_database import CRIME, PROGRAMMING
+from tests.unit.operators.earlier_books import asked, context, dataset, row, run
+from tests.unit.operators.enrichment import database as database  # noqa: PLC0414 a fixture
+from tests.unit.operators.enrichment import in_triggerer, json_rows, make
+from tests.unit.permanent import permanent
+from tests.unit.storage.attached import attached
+from tests.unit.storage.fake_store import FakeStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import requests_mock
+
+pytestmark = pytest.mark.usefixtures("supervisor")
+
+FORMATS = ("jsonl", "csv", "parquet")
+# More than one batch of rows, of which the first is read when the dataset is checked.
+BOOKS = sample_isbns(3_000)
+
+
+def with_damaged_pages(tmp_path: Path) -> Path:
+    """Return a dataset in Parquet whose metadata is whole, and whose pages are not."""
+    old = dataset(tmp_path / "old.jsonl", *(row(isbn) for isbn in BOOKS))
+    file = Path(run(tmp_path / "damaged.parquet", isbns=BOOKS, reuse=old)["path"])
+    group = pq.ParquetFile(file).metadata.row_group(0)
+    chunks = {group.column(each).path_in_schema: group.column(each) for each in range(group.num_columns)}
+    content = bytearray(file.read_bytes())
+    chunk = chunks["record"]
+    middle = chunk.dictionary_page_offset or chunk.data_page_offset
+    # The header of the page stays, and what is compressed does not.
+    content[middle + 60 : middle + chunk.total_compressed_size] = b"\xff" * (chunk.total_compressed_size - 60)
+    file.write_bytes(content)
+    return file
+
+
+class TestDamage:
+    def test_damaged_pages_of_parquet_end_the_task_with_their_path_and_what_to_do(
+        self, tmp_path: Path, database: requests_mock.Mocker
+    ) -> None:
+        damaged = with_damaged_pages(tmp_path)
+        asked(database)
+
+        with pytest.raises(permanent(InvalidArgumentError)) as caught:
+            run(tmp_path / "new.jsonl", isbns=[CRIME], reuse=damaged)
+
+        message = str(caught.value)
+        what = f"{damaged}: it is no whole Parquet file ("
+        assert message.startswith(f"reuse names a file that is no whole dataset of EnrichIsbnsOperator. {what}")
+        assert message.endswith("Name one that this operator has written, or leave reuse out.")
+        assert not database.called
+
+    def test_in_the_triggerer_too(self, tmp_path: Path, database: requests_mock.Mocker) -> None:
+        damaged = with_damaged_pages(tmp_path)
+        asked(database)
+        deferring = make(tmp_path / "new.jsonl", isbns=[CRIME], reuse=damaged, deferrable=True)
+
+        with pytest.raises(permanent(PermanentError), match=f"{damaged}: it is no whole Parquet file"):
+            in_triggerer(deferring, context("deferred"))
+
+        assert not database.called
+
+    @pytest.mark.parametrize("format", FORMATS)
+    def test_one_that_is_replaced_while_it_is_read_is_read_anew_by_the_next_attempt(
+        self, tmp_path: Path, format: Any
+    ) -> None:
+        old = dataset(tmp_path / "old.jsonl", row(CRIME))
+        file = Path(run(tmp_path / f"books.{format}", isbns=[CRIME], reuse=old)["path"])
+        before = EarlierDataset.at(str(file), format)
+        file.write_bytes(b"\0\n")
+
+        with pytest.raises(
+            OSError, match=f"^.*reuse {file} was replaced while it was read; the next attempt"
+        ) as caught:
+            list(before.rows())
+
+        assert caught.value.errno == errno.ESTALE
+        with pytest.raises(InvalidArgumentError, match=f"no whole dataset of EnrichIsbnsOperator. {file}"):
+            list(EarlierDataset.at(str(file), format).rows())
+
+
+class FailingStore(FakeStore):
+    """A store whose objects cannot be read at the time."""
+
+    def __init__(self, error: Callable[[], Exception]) -> None:
+        super().__init__()
+        self.error = error
+        self.fails = False
+
+    def open(self, path: str, mode: str = "rb", **options: Any) -> Any:
+        file = super().open(path, mode, **options)
+        if self.fails and mode == "rb":
+            file.read = self._read
+        return file
+
+    def _read(self, _size: int = -1) -> bytes:
+        raise self.error()
+
+
+class LostNetworkError(Exception):
+    """An error of a client's own."""
+
+
+class TestAStoreThatFails:
+    @pytest.mark.parametrize(
+        "error",
+        [
+            lambda: OSError(errno.EIO, "Input/output error"),
+            lambda: OSError("the store is busy"),
+            lambda: TimeoutError(errno.ETIMEDOUT, "timed out"),
+            LostNetworkError,
+        ],
+        ids=["EIO", "without a number", "timeout", "the client's own"],
+    )
+    def test_reading_parquet_may_succeed_later(
+        self, tmp_path: Path, database: requests_mock.Mocker, error: Callable[[], Exception]
+    ) -> None:
+        old = dataset(tmp_path / "old.jsonl", row(CRIME))
+        before = run(tmp_path / "before.parquet", isbns=[CRIME], reuse=old)["path"]
+        with attached(FailingStore(error), "flaky") as store:
+            store.pipe_file("/bucket/old.parquet", Path(before).read_bytes())
+            store.fails = True
+            arguments: dict[str, Any] = {"isbns": [CRIME], "reuse": "memory://flaky@bucket/old.parquet"}
+
+            with pytest.raises(
+                OSError, match=r"dataset memory://flaky@/bucket/old\.parquet cannot be read: "
+            ) as caught:
+                run(tmp_path / "new.jsonl", **arguments)
+
+            assert type(caught.value).__module__ == "builtins"
+            store.fails = False
+            assert run(tmp_path / "new.jsonl", **arguments)["reused"] == 1
+        assert not database.called
+
+
+class TestAdvice:
+    @pytest.mark.parametrize(
+        ("content", "what"),
+        [
+            (b"\x1f\x8b\x08\x00", "it is no UTF-8 text but compressed with gzip."),
+            (b"PAR1", "it is no text but Parquet."),
+            (b"\xff\xfei\x00", "it is no UTF-8 text but UTF-16."),
+        ],
+    )
+    def test_no_other_name_of_the_file_is_advised(self, tmp_path: Path, content: bytes, what: str) -> None:
+        (tmp_path / "old.csv").write_bytes(content)
+
+        with pytest.raises(permanent(InvalidArgumentError)) as caught:
+            run(tmp_path / "new.jsonl", isbns=[CRIME], reuse=tmp_path / "old.csv")
+
+        assert f"old.csv, line 1: {what} Name one that this operator has written" in str(caught.value)
+
+    def test_what_is_compressed_has_to_be_decompressed(self) -> None:
+        with pytest.raises(InvalidArgumentError, match=r"name a dataset of this operator\. Decompress it first: "):
+            make("/out/books.jsonl", isbns=[CRIME], reuse="/out/old.csv.gz")
+
+    def test_nothing_is_said_of_keep_columns(self, tmp_path: Path, database: requests_mock.Mocker) -> None:
+        old = dataset(tmp_path / "old.jsonl", row(PROGRAMMING))
+        file = Path(run(tmp_path / "books.parquet", isbns=[PROGRAMMING], reuse=old)["path"])
+        table = pq.read_table(file)
+        times = pa.array([0], pa.timestamp("s", "Mars/Olympus"))
+        pq.write_table(table.set_column(table.schema.get_field_index("fetched_at"), "fetched_at", times), file)
+
+        with pytest.raises(permanent(InvalidArgumentError), match="column 'fetched_at' has values of type") as caught:
+            run(tmp_path / "new.jsonl", isbns=[PROGRAMMING], reuse=file)
+
+        assert "that cannot be read (" in str(caught.value)
+        assert "keep_columns" not in str(caught.value)
+        assert not database.called
+
+
+class TestLongRecords:
+    @pytest.mark.parametrize("format", FORMATS)
+    def test_a_record_of_many_megabytes_is_taken_from_every_format(
+        self, tmp_path: Path, database: requests_mock.Mocker, format: str
+    ) -> None:
+        # In CSV, the record has two characters for each quote of a text, and the title is a column, too.
+        title = '"' * 5_000_000
+        old = dataset(tmp_path / "old.jsonl", row(CRIME, book={"title": title}), row(PROGRAMMING))
+        before = run(tmp_path / f"before.{format}", isbns=[CRIME, PROGRAMMING], reuse=old)["path"]
+
+        run(tmp_path / "after.jsonl", isbns=[CRIME, PROGRAMMING], reuse=before)
+
+        assert asked(database) == []
+        books = [each["book"] for each in json_rows(tmp_path / "after.jsonl")]
+        assert [len(each["title"]) for each in books] == [5_000_000, len("As it was")]
+        assert json.dumps(books[0]) == json.dumps({"title": title})
