@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from concurrent.futures import Future
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -37,19 +39,67 @@ async def in_thread(action: Callable[[], T]) -> T:
 
 async def to_its_end(action: Callable[[], T]) -> T:
     """
-    Run a blocking action in a thread; if this is cancelled, wait for its end, because a file may be half written.
+    Run a blocking action in a thread, once and to its end, also if this is cancelled: a file may be half written.
+
+    It may be cancelled often: Airflow cancels a trigger each second until it has ended. An event loop that shuts down
+    cancels all tasks, those that wait for a thread included, so the thread itself says when the action has ended.
 
     :param action: the action.
     :returns: its result.
+    :raises asyncio.CancelledError: the first one, once the action has ended.
     """
-    doing = asyncio.ensure_future(in_thread(action))
+    once = _Once(action, asyncio.get_running_loop())
+    starting = asyncio.ensure_future(in_thread(once))
+    interruption: asyncio.CancelledError | None = None
     try:
-        return await asyncio.shield(doing)
-    except asyncio.CancelledError:
-        await asyncio.wait([doing])
-        # An exception that nobody retrieves is logged by asyncio.
-        doing.exception()
-        raise
+        while not (starting.done() and once.ended.done()):
+            if starting.done() and not once.has_begun:
+                # The event loop has cancelled it before a thread was free.
+                starting = asyncio.ensure_future(in_thread(once))
+            try:
+                await asyncio.shield(once.ended if starting.done() else starting)
+            except asyncio.CancelledError as error:
+                interruption = interruption or error
+        if interruption:
+            raise interruption
+        return once.result()
+    finally:
+        # The traceback of an error has this frame; a frame that has it too would keep all that its callers hold.
+        del once, starting, interruption
+
+
+class _Once(Generic[T]):
+    """
+    An action that is done once, whatever number of threads begins it.
+
+    :param action: the action.
+    :param loop: the event loop that waits for its end.
+    """
+
+    def __init__(self, action: Callable[[], T], loop: asyncio.AbstractEventLoop) -> None:
+        self.has_begun = False
+        # Without the outcome: an error that nobody retrieves would be logged by asyncio.
+        self.ended: asyncio.Future[None] = loop.create_future()
+        self._action = action
+        self._loop = loop
+        self._lock = threading.Lock()
+        self._outcome: Future[T] = Future()
+
+    def __call__(self) -> None:
+        """Do the action, if no other thread has begun it."""
+        with self._lock:
+            if self.has_begun:
+                return
+            self.has_begun = True
+        try:
+            self._outcome.set_result(self._action())
+        except BaseException as error:  # noqa: BLE001 the waiting task raises it
+            self._outcome.set_exception(error)
+        self._loop.call_soon_threadsafe(self.ended.set_result, None)
+
+    def result(self) -> T:
+        """Return the result of the action that has ended, or raise its error."""
+        return self._outcome.result()
 
 
 async def import_in_thread(*modules: str) -> None:

@@ -202,7 +202,7 @@ class EnrichIsbnsOperator(LineageTask, StoppableTask, BaseOperator):
     ) -> dict[str, Any]:
         """Return the summary of the work that was done in the triggerer, or raise the typed error that it met."""
         from airflow_provider_mediaops.enrichment.attempt import drop_list
-        from airflow_provider_mediaops.triggers.event import value_of
+        from airflow_provider_mediaops.triggers.event import summary_of
 
         with ending_task():
             try:
@@ -210,7 +210,7 @@ class EnrichIsbnsOperator(LineageTask, StoppableTask, BaseOperator):
             except OSError as error:
                 # The event is worth more. Another attempt writes the list again.
                 self.log.warning("The list of ISBNs beside %s cannot be removed: %s", self.destination, error)
-            summary: dict[str, Any] = value_of(event)
+            summary = summary_of(event)
             if unusable := summary.get("unusable"):
                 # An event of version 0.1.
                 raise StorageError(str(unusable[-1]))

@@ -26,7 +26,7 @@ from airflow_provider_mediaops.triggers.deferral import (
     is_over_execution_timeout,
     read_deferrable,
 )
-from airflow_provider_mediaops.triggers.event import value_of
+from airflow_provider_mediaops.triggers.event import summary_of
 from airflow_provider_mediaops.version_compat import TaskDeferralTimeout
 
 if TYPE_CHECKING:
@@ -234,7 +234,7 @@ class CaptureHotThreadsOperator(LineageTask, StoppableTask, BaseOperator):
     def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> dict[str, Any]:
         """Return the triggerer's summary, or raise its typed error."""
         with ending_task():
-            return self._result(context, value_of(event))
+            return self._result(context, summary_of(event))
 
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
         """Resume after the triggerer. If no triggerer ran for the whole wait, end as at its time limit."""

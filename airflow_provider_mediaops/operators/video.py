@@ -318,10 +318,10 @@ class ExportSubscriptionsOperator(LineageTask, StoppableTask, BaseOperator):
 
     def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> dict[str, Any]:
         """Return the summary of the export that was done in the triggerer, or raise the typed error that it met."""
-        from airflow_provider_mediaops.triggers.event import value_of
+        from airflow_provider_mediaops.triggers.event import summary_of
 
         with ending_task():
-            summary: dict[str, Any] = value_of(event)
+            summary = summary_of(event)
         return self._returned(context, summary)
 
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_provider_mediaops.exceptions import DestinationInUseError, TemporaryError
-from airflow_provider_mediaops.hooks.threads import in_thread, to_its_end
+from airflow_provider_mediaops.hooks.threads import to_its_end
 from airflow_provider_mediaops.triggers.base import WorkTrigger
 
 if TYPE_CHECKING:
@@ -80,14 +80,13 @@ class DatasetTrigger(WorkTrigger):
 
 @asynccontextmanager
 async def _entered(manager: AbstractContextManager[T]) -> AsyncIterator[T]:
-    entering = asyncio.ensure_future(in_thread(manager.__enter__))
+    entered: list[T] = []
     try:
-        yield await asyncio.shield(entering)
+        await to_its_end(lambda: entered.append(manager.__enter__()))
+        yield entered[0]
     except BaseException as error:
-        if not entering.done():
-            await asyncio.wait([entering])
         # Nothing is awaited before the exit: a trigger that is cancelled while it handles an error has to get there.
-        if entering.exception():
+        if not entered:
             raise
         what = (type(error), error, error.__traceback__)
         if not await to_its_end(lambda: manager.__exit__(*what)):

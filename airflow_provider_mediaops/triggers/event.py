@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from airflow_provider_mediaops.exceptions import InvalidReplyError, MediaOpsError, TemporaryError, error_from_dict
 
@@ -41,18 +41,40 @@ def unexpected(error: Exception) -> TemporaryError:
     )
 
 
-def value_of(event: dict[str, Any] | None) -> Any:
+def value_of(event: object) -> Any:
     """
     Return the value of an event, or raise its error; called in the task.
 
     :param event: the payload that the trigger sent.
     :returns: the value.
     :raises MediaOpsError: the trigger's error, of the class that it had there.
+    :raises InvalidReplyError: if the event is none that this version can read.
     """
-    event = event or {}
-    if event.get("status") == "done":
-        return event.get("value")
-    if event.get("status") == "error":
-        raise error_from_dict(event.get("error") or {})
+    fields = event if isinstance(event, dict) else {}
+    if fields.get("status") == "done":
+        return fields.get("value")
+    error = fields.get("error")
+    if fields.get("status") == "error" and isinstance(error, dict):
+        raise error_from_dict(error)
+    raise _unreadable(fields)
+
+
+def summary_of(event: object) -> dict[str, Any]:
+    """
+    Return the summary in an event, or raise its error; called in the task.
+
+    :param event: the payload that the trigger sent.
+    :returns: the summary.
+    :raises MediaOpsError: as :func:`value_of`.
+    :raises InvalidReplyError: if its value is no summary, too.
+    """
+    summary = value_of(event)
+    if isinstance(summary, dict):
+        return summary
+    # It has a value, so it is a dictionary.
+    raise _unreadable(cast("dict[str, Any]", event))
+
+
+def _unreadable(event: dict[str, Any]) -> InvalidReplyError:
     version = event.get("version")
-    raise InvalidReplyError(f"The trigger sent an event that this version of the provider cannot read ({version=}).")
+    return InvalidReplyError(f"The trigger sent an event that this version of the provider cannot read ({version=}).")

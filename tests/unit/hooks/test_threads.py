@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
 from asgiref.sync import async_to_sync
 
-from airflow_provider_mediaops.hooks.threads import import_in_thread, in_thread
+from airflow_provider_mediaops.hooks.threads import import_in_thread, in_thread, to_its_end
+from tests.unit.until import until
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -46,6 +50,86 @@ async def test_what_is_raised_in_it_is_raised() -> None:
 
     with pytest.raises(OSError, match="no room"):
         await in_thread(fail)
+
+
+def _cancel_once(running: asyncio.Task[str]) -> None:
+    running.cancel("by a user")
+
+
+def _cancel_all(running: asyncio.Task[str]) -> None:
+    """Cancel as an event loop does that shuts down: also what waits for the thread in the name of the task."""
+    for task in asyncio.all_tasks() - {asyncio.current_task()}:
+        task.cancel("by a user" if task is running else None)
+
+
+class TestCancelled:
+    @pytest.mark.parametrize("times", [1, 3])
+    @pytest.mark.parametrize("cancel", [_cancel_once, _cancel_all])
+    async def test_an_action_ends_before_the_task_that_waits_for_it(
+        self, cancel: Callable[[asyncio.Task[str]], None], times: int
+    ) -> None:
+        begun, may_end, done = threading.Event(), threading.Event(), []
+
+        def write() -> str:
+            begun.set()
+            assert may_end.wait(240)
+            done.append("written")
+            return "result"
+
+        running = asyncio.ensure_future(to_its_end(write))
+        await until(begun.is_set)
+        for _ in range(times):
+            cancel(running)
+            await asyncio.sleep(0.01)
+        assert not running.done()
+        may_end.set()
+        with pytest.raises(asyncio.CancelledError, match="by a user"):
+            await running
+        assert done == ["written"]
+
+    @pytest.mark.parametrize("cancel", [_cancel_once, _cancel_all])
+    async def test_an_action_that_no_thread_has_begun_is_done_once(
+        self, cancel: Callable[[asyncio.Task[str]], None]
+    ) -> None:
+        may_begin, done = threading.Event(), []
+
+        def write() -> str:
+            done.append("written")
+            return "result"
+
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+        others = [asyncio.ensure_future(in_thread(lambda: may_begin.wait(240)))]
+        await asyncio.sleep(0.01)
+        running = asyncio.ensure_future(to_its_end(write))
+        await asyncio.sleep(0.01)
+        for _ in range(3):
+            cancel(running)
+            await asyncio.sleep(0.01)
+        assert not running.done()
+        may_begin.set()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        await asyncio.wait(others)
+        assert done == ["written"]
+
+    async def test_an_error_of_the_action_is_not_heard_of(self, caplog: pytest.LogCaptureFixture) -> None:
+        begun, may_end = threading.Event(), threading.Event()
+
+        def fail() -> str:
+            begun.set()
+            assert may_end.wait(240)
+            raise OSError("no room")
+
+        running = asyncio.ensure_future(to_its_end(fail))
+        await until(begun.is_set)
+        running.cancel()
+        await asyncio.sleep(0.01)
+        may_end.set()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        del running
+        gc.collect()
+        assert not caplog.records
 
 
 class TestImporting:
