@@ -19,8 +19,9 @@ from airflow_provider_mediaops.exceptions import (
     RateLimitedError,
 )
 from airflow_provider_mediaops.http.errors import ErrorClass, ErrorRules
-from airflow_provider_mediaops.http.exchange import MAX_REPLY_BYTES, Call, Request, Response, escape_segment
+from airflow_provider_mediaops.http.exchange import Call, Request, Response, escape_segment
 from airflow_provider_mediaops.http.reply import ErrorDetails, looks_like_html, read_json
+from airflow_provider_mediaops.http.reply_limit import MAX_REPLY_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

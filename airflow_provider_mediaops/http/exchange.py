@@ -16,10 +16,9 @@ from enum import Enum
 from typing import Any, Generic, Protocol, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
-T = TypeVar("T")
+from airflow_provider_mediaops.http.reply_limit import MAX_REPLY_BYTES
 
-#: The default limit of a reply's size, in bytes after decompression.
-MAX_REPLY_BYTES = 64 * 1024 * 1024
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.exceptions import PermanentError
-from airflow_provider_mediaops.http.exchange import MAX_REPLY_BYTES
+from airflow_provider_mediaops.http.reply_limit import MAX_REPLY_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -104,11 +105,17 @@ class FailingStore(FakeStore):
 
     def open(self, path: str, mode: str = "rb", **options: Any) -> Any:
         file = super().open(path, mode, **options)
-        if self.fails and mode == "rb":
-            file.read = self._read
-        return file
+        return UnreadableFile(self.error, file.getvalue()) if self.fails and mode == "rb" else file
 
-    def _read(self, _size: int = -1) -> bytes:
+
+class UnreadableFile(io.BytesIO):
+    """A file whose reads fail."""
+
+    def __init__(self, error: Callable[[], Exception], content: bytes) -> None:
+        super().__init__(content)
+        self.error = error
+
+    def read(self, _size: int | None = -1, /) -> bytes:
         raise self.error()
 
 
