@@ -78,7 +78,7 @@ class HeldLease:
             self._check_stale(lease, found, staged, token)
         segments = [segment for name in staged if (segment := Segment.of(name))]
         self.last_receipt = self.still_published(lease.last_receipt)
-        self._lease = lease.acquired_by(self._owner, token, self._clock(), segments)
+        self._lease = lease.acquired_by(self._owner, token, self._clock(), segments, self.last_receipt)
         try:
             self._objects.write(self._objects.lease, self._lease.to_bytes(), found.condition)
         except ConflictError:

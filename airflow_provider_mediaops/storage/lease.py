@@ -99,7 +99,9 @@ class Lease:
         """
         return self.owner is None or self.released or self.owner.task == owner.task
 
-    def acquired_by(self, owner: Owner, token: str, since: float, segments: Iterable[Segment]) -> Lease:
+    def acquired_by(
+        self, owner: Owner, token: str, since: float, segments: Iterable[Segment], published: Receipt | None = None
+    ) -> Lease:
         """
         Return the next lease.
 
@@ -107,11 +109,12 @@ class Lease:
         :param token: the new token.
         :param since: the time, in seconds since 1970.
         :param segments: the staged objects, so that the epoch is higher than any even if the lease was removed.
+        :param published: the receipt of the file at the destination, if there is one.
         """
         staged = list(segments)
         epoch = 1 + max([self.epoch, *(segment.epoch for segment in staged)])
         earlier: tuple[str, ...] = ()
-        if self.owner and owner.continues(self.owner):
+        if self.owner and owner.continues(self.owner, published):
             # The last attempt may be staging its first object just now, so it counts in any case.
             written = {segment.token for segment in staged}
             earlier = (*(each for each in self.earlier if each in written), self.token)

@@ -42,13 +42,17 @@ class Owner:
     clears: int = 0
     run_start: str = ""
 
-    def continues(self, other: Owner) -> bool:
+    def continues(self, other: Owner, published: Receipt | None = None) -> bool:
         """
         Return whether this is another attempt at the same dataset, which resumes it.
 
         :param other: the owner of the earlier attempt.
-        :returns: True if task and parameters are the same; a task that was cleared after a failure resumes too.
+        :param published: the receipt of the file at the destination, if there is one.
+        :returns: True if task and parameters are the same; a task that was cleared after a failure resumes too. False
+            if the file is the other's own: its attempt was superfluous, and a task that is cleared works anew.
         """
+        if published and published.owner == other:
+            return False
         return (self.task, self.parameters) == (other.task, other.parameters)
 
     def is_mapped_beside(self, other: Owner) -> bool:

@@ -51,9 +51,13 @@ class TaskMachine(RuleBasedStateMachine):
 
     def _meet(self, attempt: Attempt) -> None:
         """Note that an attempt goes on beside the others, of which one may hold what it needs."""
-        others = {each for each in self.running if each is not attempt and not each.holds_nothing}
+        others = {each for each in self.running if each is not attempt and not self._holds_nothing(each)}
         if others:
             self.disturbed |= {attempt, *others}
+
+    def _holds_nothing(self, attempt: Attempt) -> bool:
+        """Return whether an attempt waits with empty hands; a fault may have kept one from releasing its lease."""
+        return attempt.holds_nothing and attempt not in self.disturbed
 
     @precondition(lambda self: self.running)
     @rule(which=WHICH, steps=st.integers(1, 30))
@@ -124,7 +128,7 @@ class TaskMachine(RuleBasedStateMachine):
             assert is_ended or attempt in self.disturbed, f"nobody disturbed it: {attempt.outcome!r}"
             # One that is killed after it was cancelled may not have come to it.
             has_let_go = attempt.was_cancelled and not attempt.is_dead and attempt not in self.disturbed
-            self.is_held |= not (has_let_go or attempt.holds_nothing)
+            self.is_held |= not (has_let_go or self._holds_nothing(attempt))
         self.on_end(attempt)
 
     def on_fault(self, attempt: Attempt) -> None:
