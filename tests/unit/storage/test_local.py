@@ -225,9 +225,9 @@ class TestWriting:
 
     def test_a_name_that_is_no_text_is_gone_on_with_all_the_same(self, here: Place) -> None:
         name = os.fsdecode(b"caf\xe9.jsonl")
-        with here.dataset(name).staging(owner()) as staging:
+        with here.dataset(name).staging(owner("earlier")) as staging:
             staging.commit(rows(0), None)
-        assert here.dataset(name).published(owner()) == staging.summary
+        assert here.dataset(name).published(owner("earlier")) == staging.summary
 
         stage(here, rows(0), name=name)
         with here.dataset(name).staging(owner()) as staging:
