@@ -53,7 +53,7 @@ WORLDS: dict[str, tuple[tuple[object, ...], str, Any, str]] = {
         _NeverRaisedError,
         "posted ",
     ),
-    "no intent is written": (_BOTH, "intend", _nothing, ""),
+    "no intent is written": (_BOTH, "intend", _nothing, "posted "),
     "an intent stays after a refusal": (_BOTH, "withdraw", _nothing, "ncertain"),
     "a post is not written": (_BOTH, "settle", _nothing, "ncertain|posted "),
     "the intent comes after the post": (

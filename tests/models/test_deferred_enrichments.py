@@ -40,8 +40,8 @@ def _nothing(*_: Any) -> None:
 WORLDS: dict[str, tuple[object, str, Any, str]] = {
     "the list is left": (attempt, "drop_list", _nothing, "left behind"),
     "a row is of another list": (EnrichmentTrigger, "serialize", _serialized_with_another_list, "has changed"),
-    "a clear is not noticed": (enrichment_arguments, "owner_of", _owner_without_clears, ""),
-    "a run resumes what another has looked up": (Owner, "continues", lambda *_: True, ""),
+    "a clear is not noticed": (enrichment_arguments, "owner_of", _owner_without_clears, "left behind"),
+    "a run resumes what another has looked up": (Owner, "continues", lambda *_: True, "the service had"),
 }
 
 

@@ -134,7 +134,7 @@ WORLDS: dict[str, tuple[object, str, Any, type[ModelPlace], str]] = {
         "serialize",
         _serialized_without_clears,
         DiskPlace,
-        "",
+        "left behind",
     ),
     "a row cannot be used": (
         ExportSubscriptionsTrigger,

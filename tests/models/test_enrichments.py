@@ -28,7 +28,7 @@ def _owner_without_clears(*arguments: Any) -> Owner:
 #: Each is a fault of the package, and a part of what the model says about it.
 WORLDS: dict[str, tuple[object, str, Any, str]] = {
     "a run resumes what another has looked up": (Owner, "continues", lambda *_: True, "the service had"),
-    "a clear is not noticed": (enrichment_arguments, "owner_of", _owner_without_clears, ""),
+    "a clear is not noticed": (enrichment_arguments, "owner_of", _owner_without_clears, "the service had"),
     "whatever is there is young enough": (ReuseRule, "is_fresh", lambda *_, **__: True, "too long ago"),
 }
 
