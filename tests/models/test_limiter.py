@@ -49,7 +49,10 @@ WORLDS = {
     "permits are not kept": World(Reserve, "apply", _forgets_entries(Reserve.apply), "permits in"),
     "a slot is not returned": World(Release, "apply", _unchanged, "nobody waits"),
     "a cancelled question is not followed up": World(
-        store_interface._Call, "abandon", lambda _self: None, "nobody waits"
+        store_interface._Call,  # noqa: SLF001
+        "abandon",
+        lambda _self: None,
+        "nobody waits",
     ),
     "a pause is not kept": World(SlowDown, "apply", _unchanged, "a permit in a pause"),
     "a quota is not kept": World(ExhaustQuota, "apply", _unchanged, "a permit in a pause"),

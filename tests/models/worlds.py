@@ -27,8 +27,7 @@ class World:
     :param fault: what takes its place.
     :param message: a pattern of what the model says.
     :param place: the only place of all examples, for the model of a dataset; None if the examples choose.
-    :param history: calls rules of the model, with each of many numbers of steps, for a fault that few examples of chance
-        meet; None if the examples meet it.
+    :param history: calls rules of the model, for a fault that few examples of chance meet; None if the examples do.
     """
 
     owner: object
