@@ -260,6 +260,7 @@ class Attempt:
         with suppress(OSError, DestinationInUseError, PermanentError):
             self._commit_rest()
         self._spending.close()
+        self._warn_of_the_rest()
         self._log(f"Saved {self._staging.rows:,} of {self._enrichment.total:,} ISBNs for the next attempt.")
 
     def finish(self) -> str:
@@ -270,6 +271,7 @@ class Attempt:
         """
         self._commit_rest()
         self._spending.close()
+        self._warn_of_the_rest()
         self._staging.summary = {**self._checkpoint.summary(), "resumed": self._resumed}
         return f"{self._checkpoint.progress.line()} Written to {self._enrichment.destination}."
 
@@ -285,6 +287,10 @@ class Attempt:
             what = f"source {self._enrichment.source} has changed while it was read; its next attempt starts anew"
             raise OSError(errno.ESTALE, what)
         return row.columns
+
+    def _warn_of_the_rest(self) -> None:
+        for warning in (self._limits, self._refreshes):
+            warning.flush()
 
     def _commit_rest(self) -> None:
         if self._changed or not self._spending.is_exact:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -96,32 +97,57 @@ class Progress:
 
 
 @dataclass(slots=True)
-class LimitWarnings:
+class RepeatedWarning(ABC):
     """
-    Warns that the service refuses requests because of the key's limit, at most every five minutes.
+    Counts what it warns of, and warns at most every five minutes, and of the rest at the end.
 
     :param warn: logs a warning.
-    :param rate: the rate of the connection, as a sentence has it.
     :param clock: returns seconds that never run backwards.
     """
 
     warn: Callable[[str], None]
-    rate: str = "its rate"
     clock: Callable[[], float] = time.monotonic
     _warned: float = field(default=float("-inf"), init=False)
+    _unsaid: int = field(default=0, init=False)
+
+    def flush(self) -> None:
+        """Warn of what was counted since the last warning, if anything was."""
+        if self._unsaid:
+            new, self._unsaid, self._warned = self._unsaid, 0, self.clock()
+            self.warn(self._line(new))
+
+    def _count(self, new: int) -> None:
+        self._unsaid += new
+        if self.clock() - self._warned >= _WARN_EVERY_SECONDS:
+            self.flush()
+
+    @abstractmethod
+    def _line(self, new: int) -> str:
+        """Return the warning."""
+
+
+@dataclass(slots=True)
+class LimitWarnings(RepeatedWarning):
+    """
+    Warns that the service refuses requests because of the key's limit.
+
+    :param rate: the rate of the connection, as a sentence has it.
+    """
+
+    rate: str = "its rate"
     _seen: int = field(default=0, init=False)
 
     def update(self, limited: int) -> None:
         """
-        Warn if requests were refused since the last warning, and that is five minutes old.
+        Count the requests that were refused since the last call, and warn if it is due.
 
         :param limited: the number of requests of this attempt that met the limit.
         """
-        now = self.clock()
-        if limited <= self._seen or now - self._warned < _WARN_EVERY_SECONDS:
-            return
-        new, self._seen, self._warned = limited - self._seen, limited, now
-        self.warn(
+        new, self._seen = limited - self._seen, limited
+        self._count(new)
+
+    def _line(self, new: int) -> str:
+        return (
             f"The book database has refused {new:,} requests because the key is at its limit. They are sent again. "
             f"Probably the connection's rate ({self.rate}) is higher than that of the key: set plan to the key's own. "
             "Or another program uses the key: only tasks with one rate_limit_store share its rate."
@@ -129,32 +155,25 @@ class LimitWarnings:
 
 
 @dataclass(slots=True)
-class RefreshWarnings:
-    """
-    Warns that rows stay as they were because their new look-ups failed, at most every five minutes.
+class RefreshWarnings(RepeatedWarning):
+    """Warns that rows stay as they were because their new look-ups failed."""
 
-    :param warn: logs a warning.
-    :param clock: returns seconds that never run backwards.
-    """
-
-    warn: Callable[[str], None]
-    clock: Callable[[], float] = time.monotonic
-    _warned: float = field(default=float("-inf"), init=False)
-    _new: int = field(default=0, init=False)
+    _last: Lookup | None = field(default=None, init=False)
 
     def update(self, done: Iterable[Lookup]) -> None:
         """
-        Warn if there are such rows since the last warning, and that is five minutes old.
+        Count such rows, and warn if it is due.
 
         :param done: the rows that are done since the last call.
         """
         failed = [lookup for lookup in done if lookup.cause and lookup.reused]
-        self._new += len(failed)
-        now = self.clock()
-        if not failed or now - self._warned < _WARN_EVERY_SECONDS:
-            return
-        new, self._new, self._warned = self._new, 0, now
-        self.warn(
+        if failed:
+            self._last = failed[-1]
+        self._count(len(failed))
+
+    def _line(self, new: int) -> str:
+        last = f" The last error, about {self._last.isbn13}: {self._last.cause}" if self._last else ""
+        return (
             f"{new:,} rows stay as they were although their look-ups are too old, because the new ones failed. They "
-            f"count as stale, and against max_failures. The last error, about {failed[-1].isbn13}: {failed[-1].cause}"
+            f"count as stale, and against max_failures.{last}"
         )

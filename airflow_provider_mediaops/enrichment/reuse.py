@@ -75,7 +75,7 @@ class ReuseRule:
         # Clocks differ: a look-up of the next minutes is as young as one of this moment.
         return fetched is not None and max(self.at - fetched, 0) < limit
 
-    def past(self, fetched: int | None) -> int | None:
+    def trusted_time(self, fetched: int | None) -> int | None:
         """
         Return the time of a look-up; None if it is more than a day ahead, because a clock was wrong.
 
@@ -218,7 +218,7 @@ class EarlierIndex:
         self._records.close()
 
     def _stored(self, row: EarlierRow) -> _Stored:
-        fetched, record = self._rule.past(row.fetched), row.record
+        fetched, record = self._rule.trusted_time(row.fetched), row.record
         if record is None:
             return int(row.isbn13), fetched, None, None
         return int(row.isbn13), fetched, self._records.append(record), len(record)

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import time
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from airflow.api_fastapi.app import get_auth_manager
 from airflow.api_fastapi.core_api.security import get_user, requires_access_dag
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.plugin.rendered_fields import CaptureFields
     from airflow_provider_mediaops.plugin.report import ReadCapture, ReadCaptures
     from airflow_provider_mediaops.plugin.summaries import TextSummary
-    from airflow_provider_mediaops.plugin.task_instances import TaskInstanceFacts
+    from airflow_provider_mediaops.plugin.task_instances import CaptureFilter, ListPosition, TaskInstanceFacts
 
 _log = logging.getLogger(__name__)
 
@@ -72,6 +72,22 @@ _PLACEHOLDER = "{MAP_INDEX}"
 _SUMMARIES = 2000
 # The column in Airflow's database has four bytes.
 _HIGHEST_INDEX = 2**31 - 1
+
+
+class _Listed(NamedTuple):
+    """
+    The captures of a page of the list.
+
+    :param rows: its rows.
+    :param position: the position from which the next page begins.
+    :param read: the number of captures that were read for it.
+    :param is_end: whether there are no older ones.
+    """
+
+    rows: list[Row]
+    position: ListPosition | None
+    read: int
+    is_end: bool
 
 
 class Pages:
@@ -154,6 +170,22 @@ class Pages:
         start = read_position(request.query_params.get("after", ""))
         dags = await run_in_threadpool(get_auth_manager().get_authorized_dag_ids, user=user, method="GET")
         wanted, notices = asked.filter(dags)
+        listed = await self._listed(wanted, asked, start)
+        if asked.frame and not listed.is_end and len(listed.rows) < _ROWS:
+            notices = (*notices, f"Of {listed.read} captures, these have such a top frame. “Older” looks further.")
+        html = list_page(
+            listed.rows,
+            asked,
+            notices=notices,
+            older=None if listed.is_end else listed.position,
+            is_newest=start is None,
+            list_url=_list_url(request),
+            base_url=_base_url(request),
+        )
+        return _html(html)
+
+    async def _listed(self, wanted: CaptureFilter, asked: Asked, start: ListPosition | None) -> _Listed:
+        """Read captures from a position on until a page is full, or there is no time or capture left."""
         rows: list[Row] = []
         seen: set[str] = set()
         position, read, is_end = start, 0, False
@@ -169,18 +201,7 @@ class Pages:
             used = found[: taken[-1] + 1] if is_full else found
             is_end = len(found) < _ROWS and len(used) == len(found)
             position, read = position_after(used, position), read + len(used)
-        if asked.frame and not is_end and len(rows) < _ROWS:
-            notices = (*notices, f"Of {read} captures, these have such a top frame. “Older” looks further.")
-        html = list_page(
-            rows,
-            asked,
-            notices=notices,
-            older=None if is_end else position,
-            is_newest=start is None,
-            list_url=_list_url(request),
-            base_url=_base_url(request),
-        )
-        return _html(html)
+        return _Listed(rows, position, read, is_end)
 
     async def _row(self, facts: TaskInstanceFacts, seen: set[str], deadline: float) -> Row | None:
         if not is_capture(facts.fields):

@@ -272,7 +272,7 @@ def _new_file_status(target: Path) -> os.stat_result:
         file.unlink(missing_ok=True)
 
 
-def is_same_file(descriptor: int, file: Path) -> bool:
+def is_still_at(descriptor: int, file: Path) -> bool:
     """
     Return whether a path still leads to an open file, and not through a link.
 

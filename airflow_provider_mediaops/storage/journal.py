@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_mediaops.json_text import parse_json
 from airflow_provider_mediaops.storage.durability import sync
 from airflow_provider_mediaops.storage.errors import files_changed_error, unknown_version_error
-from airflow_provider_mediaops.storage.files import beside, create, is_same_file, open_own, replacing
+from airflow_provider_mediaops.storage.files import beside, create, is_still_at, open_own, replacing
 from airflow_provider_mediaops.storage.formats import json_line
 from airflow_provider_mediaops.storage.ownership import Owner, Receipt
 from airflow_provider_mediaops.storage.records import Extent, read_blocks, write_at
@@ -181,7 +181,7 @@ class LockedJournal:
 
         :raises DestinationInUseError: if the journal was removed or replaced, so that another task may hold it.
         """
-        if not is_same_file(self._descriptor, self.file):
+        if not is_still_at(self._descriptor, self.file):
             raise files_changed_error(self._destination, self.file)
 
     def read(self) -> Journal:
@@ -287,7 +287,7 @@ def _locked(file: Path) -> int:
             continue
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if is_same_file(descriptor, file):
+            if is_still_at(descriptor, file):
                 return descriptor
         except BaseException:
             os.close(descriptor)

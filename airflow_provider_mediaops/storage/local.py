@@ -42,7 +42,7 @@ from airflow_provider_mediaops.storage.files import (
     beside,
     check_own,
     create,
-    is_same_file,
+    is_still_at,
     naming_path,
     open_own,
     part_of,
@@ -294,7 +294,7 @@ class LocalStage:
     def _check_ours(self, descriptor: int, file: Path) -> None:
         """Raise unless the journal and a staged file are still those that this attempt has opened."""
         self._journal.check()
-        if not is_same_file(descriptor, file):
+        if not is_still_at(descriptor, file):
             raise files_changed_error(self._path, file)
 
     def _naming_path(self) -> AbstractContextManager[None]:

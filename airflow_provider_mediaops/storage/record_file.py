@@ -27,7 +27,7 @@ from airflow_provider_mediaops.storage.files import (
     beside,
     create,
     is_local,
-    is_same_file,
+    is_still_at,
     lasting,
     naming_path,
     open_own,
@@ -164,7 +164,7 @@ class _LocalRecord:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
                 raise ConflictError(str(self._file)) from error
-            if not is_same_file(descriptor, self._file) or _content_of(descriptor) != found.content:
+            if not is_still_at(descriptor, self._file) or _content_of(descriptor) != found.content:
                 raise ConflictError(str(self._file))
             yield
         finally:

@@ -262,9 +262,7 @@ class BulletinMachine(TaskMachine):
     def check_last(self) -> None:
         self.faults = []
         for task in self.tasks.values():
-            attempt = self._start(task)
-            attempt.finish()
-            self._take_away(attempt)
+            self.finish_now(self._start(task))
 
     def close(self) -> None:
         if self.place:

@@ -67,10 +67,7 @@ class TaskMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.running)
     @rule(which=WHICH)
     def finish(self, which: int) -> None:
-        attempt = self._one(which)
-        self._meet(attempt)
-        attempt.finish()
-        self._take_away(attempt)
+        self.finish_now(self._one(which))
 
     @precondition(lambda self: self.running)
     @rule(which=WHICH, steps=st.integers(0, 30), tears=st.booleans())
@@ -154,6 +151,13 @@ class TaskMachine(RuleBasedStateMachine):
             for attempt in self.running:
                 attempt.die()
             self.close()
+
+    def finish_now(self, attempt: Attempt) -> Attempt:
+        """Let an attempt run to its end; return it."""
+        self._meet(attempt)
+        attempt.finish()
+        self._take_away(attempt)
+        return attempt
 
     def kill_now(self, attempt: Attempt) -> None:
         """End an attempt where it stands."""

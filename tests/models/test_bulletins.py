@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,7 +11,8 @@ from airflow_provider_mediaops.video import at_most_once, bulletin_journal, reco
 from airflow_provider_mediaops.video.at_most_once import Delivery
 from airflow_provider_mediaops.video.journal_delivery import JournalDelivery
 from tests.models.bulletin_model import BulletinMachine
-from tests.models.settings import failure_of, try_examples
+from tests.models.settings import try_examples
+from tests.models.worlds import World
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import Conversation
@@ -44,33 +44,23 @@ def _decide_without_clears(record: Any, this: Any, **rules: Any) -> Any:
 
 
 _BOTH = (Delivery, JournalDelivery)
-#: Each is a fault of the package, and a pattern of what the model says about it.
-WORLDS: dict[str, tuple[tuple[object, ...], str, Any, str]] = {
-    "a lost reply is tried again": ((client,), "uncertain", lambda error: error, "posted |not its own id"),
-    "a lost reply counts as a refusal": (
-        (recorded_delivery,),
-        "UncertainDeliveryError",
-        _NeverRaisedError,
-        "posted ",
+WORLDS = {
+    "a lost reply is tried again": World(client, "uncertain", lambda error: error, "posted |not its own id"),
+    "a lost reply counts as a refusal": World(
+        recorded_delivery, "UncertainDeliveryError", _NeverRaisedError, "posted "
     ),
-    "no intent is written": (_BOTH, "intend", _nothing, ""),
-    "an intent stays after a refusal": (_BOTH, "withdraw", _nothing, "ncertain"),
-    "a post is not written": (_BOTH, "settle", _nothing, "ncertain|posted "),
-    "the intent comes after the post": (
-        (recorded_delivery.RecordedDelivery,),
-        "around",
-        _intend_after_the_post,
-        "posted ",
+    "no intent is written": World(_BOTH, "intend", _nothing, "posted |another id than before"),
+    "an intent stays after a refusal": World(_BOTH, "withdraw", _nothing, "ncertain"),
+    "a post is not written": World(_BOTH, "settle", _nothing, "ncertain|posted "),
+    "the intent comes after the post": World(
+        recorded_delivery.RecordedDelivery, "around", _intend_after_the_post, "posted "
     ),
-    "a clear posts nothing": ((at_most_once, bulletin_journal), "decide", _decide_without_clears, "not posted again"),
+    "a clear posts nothing": World(
+        (at_most_once, bulletin_journal), "decide", _decide_without_clears, "not posted again"
+    ),
 }
 
 
 @pytest.mark.parametrize("world", WORLDS)
 def test_the_model_fails_where(world: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    owners, name, fault, message = WORLDS[world]
-    for owner in owners:
-        monkeypatch.setattr(owner, name, fault)
-    found = failure_of(BulletinMachine)
-    assert found
-    assert re.search(message, found)
+    WORLDS[world].check(BulletinMachine, monkeypatch)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +13,8 @@ from airflow_provider_mediaops.storage.ownership import Owner
 from airflow_provider_mediaops.triggers.books import EnrichmentTrigger
 from tests.models.deferred_enrichment_model import DeferredEnrichmentMachine
 from tests.models.places import DiskPlace
-from tests.models.settings import failure_of, try_examples
+from tests.models.settings import try_examples
+from tests.models.worlds import World
 
 _OWNER_OF, _SERIALIZE = dataset_owner.owner_of, EnrichmentTrigger.serialize
 
@@ -36,20 +36,18 @@ def _nothing(*_: Any) -> None:
     """Do nothing."""
 
 
-#: Each is a fault of the package, where it shows, and a pattern of what the model says about it.
-WORLDS: dict[str, tuple[object, str, Any, str]] = {
-    "the list is left": (attempt, "drop_list", _nothing, "left behind"),
-    "a row is of another list": (EnrichmentTrigger, "serialize", _serialized_with_another_list, "has changed"),
-    "a clear is not noticed": (enrichment_arguments, "owner_of", _owner_without_clears, ""),
-    "a run resumes what another has looked up": (Owner, "continues", lambda *_: True, ""),
+WORLDS = {
+    "the list is left": World(attempt, "drop_list", _nothing, "left behind", DiskPlace),
+    "a row is of another list": World(
+        EnrichmentTrigger, "serialize", _serialized_with_another_list, "has changed", DiskPlace
+    ),
+    "a clear is not noticed": World(enrichment_arguments, "owner_of", _owner_without_clears, "left behind", DiskPlace),
+    "a run resumes what another has looked up": World(
+        Owner, "continues", lambda *_: True, "the service had", DiskPlace
+    ),
 }
 
 
 @pytest.mark.parametrize("world", WORLDS)
 def test_the_model_fails_where(world: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    owner, name, fault, message = WORLDS[world]
-    monkeypatch.setattr(owner, name, fault)
-    monkeypatch.setattr(DeferredEnrichmentMachine, "only", DiskPlace)
-    found = failure_of(DeferredEnrichmentMachine)
-    assert found
-    assert re.search(message, found)
+    WORLDS[world].check(DeferredEnrichmentMachine, monkeypatch)

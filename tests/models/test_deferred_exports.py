@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from contextlib import asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 from unittest import mock
@@ -19,7 +18,8 @@ from airflow_provider_mediaops.triggers.video import ExportSubscriptionsTrigger
 from tests.models.deferral import TO_ITS_END
 from tests.models.deferred_export_model import DeferredExportMachine
 from tests.models.places import DiskPlace, StorePlace
-from tests.models.settings import failure_in, failure_of, try_examples
+from tests.models.settings import try_examples
+from tests.models.worlds import World
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.storage.dataset import Dataset, Staging
     from airflow_provider_mediaops.storage.ownership import Owner
-    from tests.models.places import ModelPlace
 
 _PAYLOAD, _SERIALIZE = DatasetTrigger._payload, ExportSubscriptionsTrigger.serialize  # noqa: SLF001
 
@@ -98,64 +97,6 @@ def _serialized_with_another_size(trigger: ExportSubscriptionsTrigger) -> tuple[
     return path, {**arguments, "export": {**export, "query": {**export["query"], "max_results": "three"}}}
 
 
-#: Each is a fault of the package, where it shows, and a pattern of what the model says about it.
-WORLDS: dict[str, tuple[object, str, Any, type[ModelPlace], str]] = {
-    "a cancelled trigger sends an event": (
-        DatasetTrigger,
-        "_payload",
-        _payload_even_if_cancelled,
-        DiskPlace,
-        "although it was cancelled|other figures|nothing is published",
-    ),
-    "a trigger does not wait for a quota": (
-        ExportSubscriptionsTrigger,
-        "_pause_after",
-        _never,
-        StorePlace,
-        "nobody disturbed it: .*QuotaExceeded",
-    ),
-    "an event comes at once": (base, "settled", _at_once, DiskPlace, "before the task may resume"),
-    "a deferral has no time limit": (
-        video_operators,
-        "deferral_timeout",
-        lambda *_: None,
-        DiskPlace,
-        "a deferral without a time limit",
-    ),
-    "a time limit is no longer that of the task": (
-        video_operators,
-        "ending_at_execution_timeout",
-        lambda _: nullcontext(),
-        DiskPlace,
-        "Trigger timeout",
-    ),
-    "a row forgets the clears": (
-        ExportSubscriptionsTrigger,
-        "serialize",
-        _serialized_without_clears,
-        DiskPlace,
-        "",
-    ),
-    "a row cannot be used": (
-        ExportSubscriptionsTrigger,
-        "serialize",
-        _serialized_with_another_size,
-        DiskPlace,
-        "nobody disturbed it",
-    ),
-}
-
-
-@pytest.mark.parametrize("world", WORLDS)
-def test_the_model_fails_where(world: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    owner, name, fault, place, message = WORLDS[world]
-    monkeypatch.setattr(owner, name, fault)
-    monkeypatch.setattr(DeferredExportMachine, "only", place)
-    found = failure_of(DeferredExportMachine)
-    assert found
-    assert re.search(message, found)
-
-
 def _begin(machine: DeferredExportMachine, steps: int) -> None:
     # A third of the steps are the trigger's.
     begun = {"suffix": "jsonl", "numbers": {1, 2, 3}, "page_size": 1, "run": "today", "steps": 3 * steps}
@@ -178,23 +119,43 @@ def _one_waits(machine: DeferredExportMachine, steps: int) -> None:
     machine.start("tomorrow", TO_ITS_END)
 
 
-@pytest.mark.parametrize(
-    ("owner", "name", "fault", "history"),
-    [
-        (dataset, "_entered", _entered_and_kept_if_cancelled, _one_is_cancelled),
-        (DatasetTrigger, "_written", _written_in_one_staging, _one_waits),
-    ],
-    ids=["a cancelled trigger keeps its lease", "a trigger keeps its lease while it waits"],
-)
-def test_the_model_fails_in_a_history_where(
-    owner: object,
-    name: str,
-    fault: Any,
-    history: Callable[[DeferredExportMachine, int], None],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    assert failure_in(DeferredExportMachine, history) == ""
+WORLDS = {
+    "a cancelled trigger sends an event": World(
+        DatasetTrigger,
+        "_payload",
+        _payload_even_if_cancelled,
+        "although it was cancelled|other figures|nothing is published",
+        DiskPlace,
+    ),
+    "a cancelled trigger keeps its lease": World(
+        dataset,
+        "_entered",
+        _entered_and_kept_if_cancelled,
+        "nobody disturbed it: .*InUse",
+        history=_one_is_cancelled,
+    ),
+    "a trigger keeps its lease while it waits": World(
+        DatasetTrigger, "_written", _written_in_one_staging, "nobody disturbed it: .*InUse", history=_one_waits
+    ),
+    "a trigger does not wait for a quota": World(
+        ExportSubscriptionsTrigger, "_pause_after", _never, "nobody disturbed it: .*QuotaExceeded", StorePlace
+    ),
+    "an event comes at once": World(base, "settled", _at_once, "before the task may resume", DiskPlace),
+    "a deferral has no time limit": World(
+        video_operators, "deferral_timeout", lambda *_: None, "a deferral without a time limit", DiskPlace
+    ),
+    "a time limit is no longer that of the task": World(
+        video_operators, "ending_at_execution_timeout", lambda _: nullcontext(), "Trigger timeout", DiskPlace
+    ),
+    "a row forgets the clears": World(
+        ExportSubscriptionsTrigger, "serialize", _serialized_without_clears, "left behind", DiskPlace
+    ),
+    "a row cannot be used": World(
+        ExportSubscriptionsTrigger, "serialize", _serialized_with_another_size, "nobody disturbed it", DiskPlace
+    ),
+}
 
-    monkeypatch.setattr(owner, name, fault)
 
-    assert re.search("nobody disturbed it: .*InUse", failure_in(DeferredExportMachine, history))
+@pytest.mark.parametrize("world", WORLDS)
+def test_the_model_fails_where(world: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    WORLDS[world].check(DeferredExportMachine, monkeypatch)

@@ -12,7 +12,8 @@ from airflow_provider_mediaops.operators import dataset_owner, enrichment_argume
 from airflow_provider_mediaops.storage.ownership import Owner
 from tests.models.enrichment_model import EnrichmentMachine
 from tests.models.places import DiskPlace
-from tests.models.settings import failure_of, try_examples
+from tests.models.settings import try_examples
+from tests.models.worlds import World
 
 _OWNER_OF = dataset_owner.owner_of
 
@@ -25,19 +26,17 @@ def _owner_without_clears(*arguments: Any) -> Owner:
     return replace(_OWNER_OF(*arguments), clears=0)
 
 
-#: Each is a fault of the package, and a part of what the model says about it.
-WORLDS: dict[str, tuple[object, str, Any, str]] = {
-    "a run resumes what another has looked up": (Owner, "continues", lambda *_: True, "the service had"),
-    "a clear is not noticed": (enrichment_arguments, "owner_of", _owner_without_clears, ""),
-    "whatever is there is young enough": (ReuseRule, "is_fresh", lambda *_, **__: True, "too long ago"),
+WORLDS = {
+    "a run resumes what another has looked up": World(
+        Owner, "continues", lambda *_: True, "the service had", DiskPlace
+    ),
+    "a clear is not noticed": World(
+        enrichment_arguments, "owner_of", _owner_without_clears, "the service had", DiskPlace
+    ),
+    "whatever is there is young enough": World(ReuseRule, "is_fresh", lambda *_, **__: True, "too long ago", DiskPlace),
 }
 
 
 @pytest.mark.parametrize("world", WORLDS)
 def test_the_model_fails_where(world: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    owner, name, fault, message = WORLDS[world]
-    monkeypatch.setattr(owner, name, fault)
-    monkeypatch.setattr(EnrichmentMachine, "only", DiskPlace)
-    found = failure_of(EnrichmentMachine)
-    assert found
-    assert message in found
+    WORLDS[world].check(EnrichmentMachine, monkeypatch)

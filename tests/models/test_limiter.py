@@ -11,7 +11,8 @@ from airflow_provider_mediaops.http.rate_limit import store_interface
 from airflow_provider_mediaops.http.rate_limit.operations import ExhaustQuota, Release, Reserve, SlowDown
 from airflow_provider_mediaops.http.rate_limit.schedule import Granted
 from tests.models.limiter_model import LimiterMachine
-from tests.models.settings import failure_of, try_examples
+from tests.models.settings import try_examples
+from tests.models.worlds import World
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,21 +44,21 @@ def _confirm_at_once(
     return replace(schedule, seen=now, sent=(*schedule.sent, slept)), Granted(schedule.epoch, slept)
 
 
-#: Each is a fault of the package, and a part of what the model says about it.
-WORLDS: dict[str, tuple[object, str, Any, str]] = {
-    "a slot is a permit, however late it is confirmed": (Reserve, "_confirm", _confirm_at_once, "permits in"),
-    "permits are not kept": (Reserve, "apply", _forgets_entries(Reserve.apply), "permits in"),
-    "a slot is not returned": (Release, "apply", _unchanged, "nobody waits"),
-    "a cancelled question is not followed up": (store_interface._Call, "abandon", lambda _self: None, "nobody waits"),  # noqa: SLF001
-    "a pause is not kept": (SlowDown, "apply", _unchanged, "a permit in a pause"),
-    "a quota is not kept": (ExhaustQuota, "apply", _unchanged, "a permit in a pause"),
+WORLDS = {
+    "a slot is a permit, however late it is confirmed": World(Reserve, "_confirm", _confirm_at_once, "permits in"),
+    "permits are not kept": World(Reserve, "apply", _forgets_entries(Reserve.apply), "permits in"),
+    "a slot is not returned": World(Release, "apply", _unchanged, "nobody waits"),
+    "a cancelled question is not followed up": World(
+        store_interface._Call,  # noqa: SLF001
+        "abandon",
+        lambda _self: None,
+        "nobody waits",
+    ),
+    "a pause is not kept": World(SlowDown, "apply", _unchanged, "a permit in a pause"),
+    "a quota is not kept": World(ExhaustQuota, "apply", _unchanged, "a permit in a pause"),
 }
 
 
 @pytest.mark.parametrize("world", WORLDS)
 def test_the_model_fails_where(world: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    owner, name, fault, message = WORLDS[world]
-    monkeypatch.setattr(owner, name, fault)
-    found = failure_of(LimiterMachine)
-    assert found
-    assert message in found
+    WORLDS[world].check(LimiterMachine, monkeypatch)

@@ -13,6 +13,7 @@ import pytest
 
 from airflow_provider_mediaops.report_urls import report_url
 from airflow_provider_mediaops.sandbox.books import plans
+from airflow_provider_mediaops.sandbox.cluster.nodes import CpuPin
 from airflow_provider_mediaops.sandbox.server import SandboxServer
 from airflow_provider_mediaops.sandbox.state import Settings
 from scripts.local_airflow import FINAL_STATES
@@ -21,7 +22,7 @@ from tests.soak.random_faults import RandomFaults
 from tests.soak.readings import figures_of_files, figures_of_processes, figures_of_tables
 from tests.soak.trends import Trend, trend_of
 from tests.system.connections import in_environment
-from tests.system.running import WatchedAirflow
+from tests.system.running import WatchedAirflow, wait_for
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from tests.soak.page_reader import Outcome
 
 DAGS = ("soak_video", "soak_cluster", "soak_books")
+#: The DAG whose one task is held, and that task.
+_HELD_DAG, _HELD_TASK = "soak_held", "capture_when_hot"
 #: The components of Airflow that live on and in which code of the provider runs, and the one that starts the workers.
 _COMPONENTS = ("triggerer", "api-server", "scheduler")
 #: How long it lasts at least.
@@ -85,17 +88,21 @@ def soak(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Soak]:
         env = {**_connections(sandbox), "MEDIAOPS_OUTPUT": str(output), "TMPDIR": str(temporary)}
         with WatchedAirflow(home, dags=Path(__file__).parent / "dags", env=env) as airflow:
             runs = _Runs(airflow)
+            runs.hold()
             components = {name: airflow.process(name) for name in _COMPONENTS}
             readings: list[tuple[float, dict[str, float]]] = []
             with (
                 RandomFaults(sandbox.state.faults.arm, lambda service: _is_armed(sandbox, service)) as faults,
-                PageReader(airflow.url, runs.unfinished_report) as reader,
+                PageReader(airflow.url, runs.held_report) as reader,
             ):
                 for _ in runs.work(_WARM_UP_RUNS, _WARM_UP_SECONDS):
                     pass
                 for seconds in runs.work(_RUNS, SECONDS - _WARM_UP_SECONDS):
                     figures = figures_of_processes(components) | figures_of_tables(home)
                     readings.append((seconds, figures | figures_of_files([output, temporary])))
+                wait_for(lambda: reader.has_shown("unfinished"), "the page of the held task is shown")
+                sandbox.state.cluster.pin(CpuPin(node="sandbox-3", percent=99.0))
+                runs.let_go()
             # For those who judge a growth; pytest keeps the folders of its last three sessions.
             (scratch / "readings.json").write_text(json.dumps(readings), encoding="utf-8")
             yield Soak(sandbox, runs.tasks(), runs.failures(), readings, faults.armed, reader.outcomes)
@@ -106,6 +113,7 @@ class _Runs:
 
     def __init__(self, airflow: WatchedAirflow) -> None:
         self._airflow = airflow
+        self._held = ""
         self._ids: dict[str, list[str]] = {dag_id: [] for dag_id in DAGS}
 
     def work(self, runs: int, seconds: float) -> Iterator[float]:
@@ -133,12 +141,25 @@ class _Runs:
                 # Runs write to two places by turns, so that the last two captures can be compared.
                 run_ids.append(self._airflow.trigger(dag_id, {"place": len(run_ids) % 2}))
 
-    def unfinished_report(self) -> str:
-        """Return the path of the report of the newest run that waits for a hot node in the triggerer."""
-        return report_url("soak_cluster", (self._ids["soak_cluster"] or [""])[-1], "capture_when_hot_in_triggerer")
+    def hold(self) -> None:
+        """Start a run whose task waits in the triggerer until its node runs hot."""
+        self._held = self._airflow.trigger(_HELD_DAG)
+        wait_for(self._is_held, "the held task waits in the triggerer")
+
+    def _is_held(self) -> bool:
+        return [task.state for task in self._airflow.task_instances(_HELD_DAG, self._held)] == ["deferred"]
+
+    @property
+    def held_report(self) -> str:
+        """The path of the report of the task that waits."""
+        return report_url(_HELD_DAG, self._held, _HELD_TASK)
+
+    def let_go(self) -> None:
+        """Wait for the end of the run whose task was held, now that its node runs hot."""
+        self._airflow.wait(_HELD_DAG, self._held)
 
     def tasks(self) -> list[TaskInstance]:
-        """Return the task instances of all runs but the last, which is under way."""
+        """Return the task instances of the runs that have ended: that of the held task, and all others but the last."""
         return [task for _, _, task in self._all()]
 
     def failures(self) -> dict[str, str]:
@@ -152,8 +173,9 @@ class _Runs:
         }
 
     def _all(self) -> Iterator[tuple[str, str, TaskInstance]]:
-        for dag_id, run_ids in self._ids.items():
-            for run_id in run_ids[:-1]:
+        ended = {_HELD_DAG: [self._held], **{dag_id: run_ids[:-1] for dag_id, run_ids in self._ids.items()}}
+        for dag_id, run_ids in ended.items():
+            for run_id in run_ids:
                 for task in self._airflow.task_instances(dag_id, run_id):
                     yield dag_id, run_id, task
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import html
 import re
-import threading
 from collections import Counter
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 import requests
 
 from airflow_provider_mediaops.report_urls import LIST_PATH, URL_PREFIX
+from tests.soak.background import Background
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from types import TracebackType
 
     from typing_extensions import Self
@@ -45,49 +45,46 @@ class Outcome:
     shown: str
 
 
-class PageReader:
+class PageReader(Background):
     """
     Opens page after page in a thread, with the session of a browser, for as long as its `with` block lasts.
 
     :param url: the address of an Airflow in which everybody is an administrator.
-    :param unfinished: returns the path of the report of a task that has not ended.
+    :param unfinished: the path of the report of a task that has not ended.
     """
 
-    def __init__(self, url: str, unfinished: Callable[[], str]) -> None:
+    def __init__(self, url: str, unfinished: str) -> None:
+        super().__init__()
         self.outcomes: Counter[Outcome] = Counter()
         self._url = url
         self._unfinished = unfinished
         self._browser = requests.Session()
         self._browser.trust_env = False
-        self._over = threading.Event()
-        self._error: Exception | None = None
-        self._thread = threading.Thread(target=self._go, daemon=True)
 
     def __enter__(self) -> Self:
         # The reply sets the cookie with which a browser is signed in.
         self._browser.get(f"{self._url}/auth/token/login", timeout=_REPLY_SECONDS).raise_for_status()
-        self._thread.start()
-        return self
+        return super().__enter__()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._over.set()
-        self._thread.join(2 * _REPLY_SECONDS)
-        self._browser.close()
-        if kind is None:
-            assert not self._thread.is_alive(), "the reader of the pages still waits for one"
-            if self._error:
-                raise self._error
-
-    def _go(self) -> None:
         try:
-            self._read_on()
-        except Exception as error:  # noqa: BLE001 raised where the block ends
-            self._error = error
+            super().__exit__(kind, error, traceback)
+        finally:
+            self._browser.close()
 
-    def _read_on(self) -> None:
-        while not self._over.is_set():
+    def has_shown(self, page: str) -> bool:
+        """
+        Return whether a page has been shown.
+
+        :param page: which page, as an outcome names it.
+        """
+        return any(outcome.page == page and outcome.status == HTTPStatus.OK for outcome in list(self.outcomes))
+
+    def work(self) -> None:
+        """Open page after page."""
+        while not self.over.is_set():
             newest = self._open("list", _LIST)
             # No capture has such a frame, so the server reads as many as it ever does for a page.
             self._open("filtered", f"{_LIST}?frame=no.such.Frame")
@@ -98,11 +95,11 @@ class PageReader:
                 for run_id in _EARLIER_RUN.findall(report):
                     query = urlencode({"before": html.unescape(run_id)})
                     self._open("comparison", f"{html.unescape(path)}?{query}")
-            self._open("unfinished", self._unfinished())
+            self._open("unfinished", self._unfinished)
 
     def _open(self, page: str, path: str) -> str:
         """Open a page, count what came of it, and return its text."""
-        if self._over.wait(_EVERY_SECONDS):
+        if self.over.wait(_EVERY_SECONDS):
             return ""
         try:
             reply = self._browser.get(f"{self._url}{path}", timeout=_REPLY_SECONDS)

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import random
-import threading
 from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.sandbox.faults import DelayFault, DropFault, LimitFault, StatusFault
+from tests.soak.background import Background
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
-
-    from typing_extensions import Self
 
     from airflow_provider_mediaops.sandbox.faults import Fault
     from airflow_provider_mediaops.sandbox.services import Service
@@ -45,7 +42,7 @@ def random_fault(dice: random.Random, service: Service) -> Fault:
     return dice.choice(makers)()
 
 
-class RandomFaults:
+class RandomFaults(Background):
     """
     Arms a fault of a service whenever its last one has befallen a request, for as long as its `with` block lasts.
 
@@ -54,26 +51,16 @@ class RandomFaults:
     """
 
     def __init__(self, arm: Callable[[Fault], None], is_armed: Callable[[Service], bool]) -> None:
+        super().__init__()
         #: The number of faults so far.
         self.armed = 0
         self._arm = arm
         self._is_armed = is_armed
         self._dice = random.Random(1)  # noqa: S311 the same faults in each soak
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._go, daemon=True)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._over.set()
-        self._thread.join(60)
-
-    def _go(self) -> None:
-        while not self._over.wait(_EVERY_SECONDS):
+    def work(self) -> None:
+        """Arm fault after fault."""
+        while not self.over.wait(_EVERY_SECONDS):
             for service in _SERVICES:
                 if not self._is_armed(service):
                     self._arm(random_fault(self._dice, service))

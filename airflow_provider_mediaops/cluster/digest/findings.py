@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.digest.rows import FrameRow, TaskRow
 
 _SERIES_WORDS = {
-    "scheduled": "scheduled captures",
-    "spike": "captures at spikes",
-    "unknown": "captures of unknown reason",
+    "scheduled": ("scheduled capture", "scheduled captures"),
+    "spike": ("capture at spikes", "captures at spikes"),
+    "unknown": ("capture of unknown reason", "captures of unknown reason"),
 }
 #: The name of what all pruned stacks of a pool make up.
 PRUNED = "(rare stacks)"
@@ -51,15 +51,17 @@ def keys_of(digest: Digest) -> list[ProfileKey]:
     return sorted(digest.profiles, key=lambda key: (order.index(key[0]), -digest.profiles[key].frames.captures, key[1]))
 
 
-def series_label(series: str, kind: str) -> str:
+def series_label(series: str, kind: str, number: int | None = None) -> str:
     """
     Return how the captures of a profile are called.
 
     :param series: the series.
     :param kind: what its threads were sampled for.
+    :param number: the number of captures that stands before it; None if there is none.
     :returns: such as ``captures at spikes``, with the kind if it is not CPU.
     """
-    return _SERIES_WORDS[series] + ("" if kind == "cpu" else f" ({kind})")
+    one, several = _SERIES_WORDS[series]
+    return (one if number == 1 else several) + ("" if kind == "cpu" else f" ({kind})")
 
 
 def unit_of(amount: float, kind: str) -> str:
@@ -245,15 +247,14 @@ def headline_of(digest: Digest, period: Period) -> str:
     new: list[str] = []
     for key in keys_of(digest):
         found = _profile_frames(digest, key)
-        label = series_label(*key)
         captures = digest.profiles[key].frames.captures
         top = next((frame for frame in found if not _is_wait(frame["frame"])), None)
         if top is None:
-            parts.append(f"no frame at work in {captures:,} {label}")
+            parts.append(f"no frame at work in {captures:,} {series_label(*key, captures)}")
             continue
         pool = next(iter(top["pools"]))
         parts.append(
-            f"{short_name(top['frame'])} in {top['captures']:,} of {captures:,} {label}, "
+            f"{short_name(top['frame'])} in {top['captures']:,} of {captures:,} {series_label(*key)}, "
             f"{top['share_percent']:.1f} % of {_USED[key[1]]}, pool {pool}"
         )
         new += [short_name(frame["frame"]) for frame in found if frame["new"] and not _is_wait(frame["frame"])]

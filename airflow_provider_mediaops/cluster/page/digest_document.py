@@ -71,7 +71,7 @@ def _facts(document: dict[str, Any]) -> list[tuple[str, str]]:
     """Return the heading and the text of each fact about the whole."""
     facts = document["digest"]
     captures = ", ".join(
-        f"{profile['captures']:,} {_words(profile)}, {_minute(profile['first'])} to {_minute(profile['last'])} UTC"
+        f"{_counted(profile, profile['captures'])}, {_minute(profile['first'])} to {_minute(profile['last'])} UTC"
         for profile in document["profiles"]
     )
     times = ", ".join(f"{number:,} from {_TIME_WORDS[source]}" for source, number in facts["time_from"].items())
@@ -106,15 +106,11 @@ def _remarks(document: dict[str, Any]) -> list[str]:
 
 
 def _series(profile: dict[str, Any]) -> dict[str, Table | None]:
-    words, captures = _words(profile), profile["captures"]
+    before = _counted(profile, profile["captures_before"])
     return {
-        "frames": _frame_table(
-            profile, f"{captures:,} {words if captures > 1 else words.replace('captures', 'capture')}"
-        ),
-        "gone": _gone_table(profile, f"Gone: in the {profile['captures_before']:,} {words} of the period before")
-        if profile["gone"]
-        else None,
-        "tasks": _task_table(profile, words) if profile["tasks"] else None,
+        "frames": _frame_table(profile, _counted(profile, profile["captures"])),
+        "gone": _gone_table(profile, f"Gone: in the {before} of the period before") if profile["gone"] else None,
+        "tasks": _task_table(profile, _words(profile)) if profile["tasks"] else None,
     }
 
 
@@ -206,6 +202,10 @@ def _damaged(document: dict[str, Any]) -> Table:
 
 def _words(profile: dict[str, Any]) -> str:
     return series_label(profile["series"], profile["kind"])
+
+
+def _counted(profile: dict[str, Any], number: int) -> str:
+    return f"{number:,} {series_label(profile['series'], profile['kind'], number)}"
 
 
 def _k_of_n(number: int, of: int) -> Cell:

@@ -84,6 +84,17 @@ with DAG(dag_id="soak_cluster", schedule=None, default_args=RETRIES):
         destination=f"{OUTPUT}/digest.html",
     )
 
+with DAG(dag_id="soak_held", default_args=RETRIES, schedule=None):
+    # The node has little to do until the test pins its CPU.
+    CaptureHotThreadsOperator(
+        task_id="capture_when_hot",
+        destination=f"{OUTPUT}/held/hot_threads.txt",
+        when_cpu_above=50,
+        poll_interval=1,
+        deferrable=True,
+        **{**CAPTURE, "nodes": "sandbox-3"},
+    )
+
 with DAG(dag_id="soak_books", schedule=None, default_args=RETRIES):
     for form, deferrable in FORMS.items():
         EnrichIsbnsOperator(

@@ -28,6 +28,7 @@ def test_it_has_a_table_for_each_series_and_says_k_of_n() -> None:
     html = page_of(digest_of())
     assert "<caption>11 scheduled captures</caption>" in html
     assert "<caption>1 capture at spikes</caption>" in html
+    assert "1 capture at spikes, 2026" in html
     assert "11 of 11" in html
     assert "dashboard" in html
 

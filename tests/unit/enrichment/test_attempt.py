@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tracemalloc
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ from airflow_provider_mediaops.enrichment.attempt import (
     rows_of,
     write_list,
 )
-from airflow_provider_mediaops.exceptions import DestinationInUseError
+from airflow_provider_mediaops.exceptions import DestinationInUseError, ServiceUnavailableError
 from airflow_provider_mediaops.storage.files import part_of
 from airflow_provider_mediaops.storage.ownership import Owner
 from airflow_provider_mediaops.storage.sources import version_of
@@ -112,6 +112,22 @@ class TestCommitting:
 
         _, staging = local
         assert staging.rows == staging.state["counts"]["found"] == 1
+
+    @pytest.mark.parametrize("end", ["abort", "finish"])
+    def test_the_end_warns_of_the_rows_whose_new_look_ups_failed_since_the_last_warning(
+        self, local: tuple[Enrichment, Staging], end: str
+    ) -> None:
+        warned = list[str]()
+        attempt = Attempt(*local, nobody, warned.append, clock=FakeClock().clock.monotonic)
+        for number in range(3):
+            error = ServiceUnavailableError(f"error {number}")
+            attempt.commit(update(replace(FOUND, reused=True, cause=error)))
+        assert len(warned) == 1
+
+        getattr(attempt, end)()
+
+        assert [line.partition(" rows")[0] for line in warned] == ["1", "2"]
+        assert warned[1].endswith(f"The last error, about {CRIME}: error 2")
 
     def test_an_attempt_that_lost_its_destination_ends_with_its_own_error(
         self, local: tuple[Enrichment, Staging], monkeypatch: pytest.MonkeyPatch

@@ -4,7 +4,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_provider_mediaops.enrichment.progress import LimitWarnings, Progress
+from airflow_provider_mediaops.books.models import Lookup
+from airflow_provider_mediaops.enrichment.progress import LimitWarnings, Progress, RefreshWarnings
+from airflow_provider_mediaops.exceptions import ServiceUnavailableError
+from tests.unit.book_database import CALENDAR, CRIME, PROGRAMMING
 from tests.unit.conversations import FakeClock
 
 if TYPE_CHECKING:
@@ -68,7 +71,7 @@ def test_the_line_says_how_far_how_fast_and_how_long(total: int | None, done: in
 class TestLimitWarnings:
     def warned(self, *limited: int, seconds: float) -> list[str]:
         clock, lines = FakeClock(), list[str]()
-        warnings = LimitWarnings(lines.append, "plan pro, 5 requests a second", clock.clock.monotonic)
+        warnings = LimitWarnings(lines.append, clock.clock.monotonic, "plan pro, 5 requests a second")
         for number in limited:
             warnings.update(number)
             clock.wait(seconds)
@@ -88,3 +91,59 @@ class TestLimitWarnings:
 
     def test_without_a_new_one_nothing_is_said(self) -> None:
         assert len(self.warned(*[3] * 20, seconds=60)) == 1
+
+    def test_those_since_the_last_warning_are_said_at_the_end(self) -> None:
+        lines = list[str]()
+        warnings = LimitWarnings(lines.append, FakeClock().clock.monotonic)
+        for number in (1, 3):
+            warnings.update(number)
+
+        warnings.flush()
+        warnings.flush()
+
+        assert [line.partition(" requests")[0].rpartition(" ")[2] for line in lines] == ["1", "2"]
+
+
+def not_renewed(isbn13: str, error: str) -> Lookup:
+    return Lookup(isbn13, isbn13, "found", cause=ServiceUnavailableError(error), reused=True)
+
+
+class TestRefreshWarnings:
+    def test_rows_that_fail_soon_after_a_warning_are_said_when_it_is_five_minutes_old(self) -> None:
+        clock, lines = FakeClock(), list[str]()
+        warnings = RefreshWarnings(lines.append, clock.clock.monotonic)
+        warnings.update([not_renewed(CRIME, "first")])
+        clock.wait(60)
+        warnings.update([not_renewed(CALENDAR, "second")])
+        clock.wait(239)
+        warnings.update([])
+        assert len(lines) == 1
+
+        clock.wait(1)
+        warnings.update([])
+
+        assert lines[1].startswith("1 rows stay as they were")
+        assert lines[1].endswith(f"The last error, about {CALENDAR}: second")
+
+    def test_those_since_the_last_warning_are_said_at_the_end_with_the_last_error(self) -> None:
+        lines = list[str]()
+        warnings = RefreshWarnings(lines.append, FakeClock().clock.monotonic)
+        warnings.flush()
+        assert lines == []
+        for isbn13, error in ((CRIME, "first"), (CALENDAR, "second"), (PROGRAMMING, "third")):
+            warnings.update([not_renewed(isbn13, error)])
+
+        warnings.flush()
+        warnings.flush()
+
+        assert [line.partition(" rows")[0] for line in lines] == ["1", "2"]
+        assert lines[1].endswith(f"The last error, about {PROGRAMMING}: third")
+
+    def test_a_row_that_failed_without_an_earlier_look_up_is_none(self) -> None:
+        lines = list[str]()
+        warnings = RefreshWarnings(lines.append, FakeClock().clock.monotonic)
+
+        warnings.update([Lookup(CRIME, CRIME, "failed", cause=ServiceUnavailableError("503"))])
+        warnings.flush()
+
+        assert lines == []
