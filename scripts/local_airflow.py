@@ -36,6 +36,7 @@ START_SECONDS = 900.0
 DAG_SECONDS = 900.0
 REQUEST_SECONDS = 120.0
 LOCK_SECONDS = 240.0
+_DATABASE = "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"
 POLL_SECONDS = 0.5
 FINAL_STATES = frozenset({"success", "failed"})
 
@@ -254,9 +255,11 @@ class LocalAirflow:
     def _start(self) -> None:
         self.home.mkdir(parents=True, exist_ok=True)
         self.cli("db", "migrate")
+        # Two requests to the API server can wait for each other; that ends soon, and their clients try again.
+        hasty = {**self._env, _DATABASE: self._env[_DATABASE].replace("?timeout=240", "?timeout=15")}
         for component, arguments in self._components.items():
-            command = [sys.executable, "-m", "airflow", *arguments]
-            self._processes.start(component, command, env=self._env, log=self.log_of(component))
+            command, env = [sys.executable, "-m", "airflow", *arguments], hasty if component == "api-server" else self._env
+            self._processes.start(component, command, env=env, log=self.log_of(component))
         self._wait_until(self._is_healthy, START_SECONDS, "Airflow is healthy")
         self._sign_in()
 
@@ -363,9 +366,8 @@ def _environment(home: Path, dags: Path, port: int, parallelism: int) -> dict[st
         "CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "True",
         "CORE__EXECUTION_API_SERVER_URL": f"http://127.0.0.1:{port}/execution/",
         "CORE__TEST_CONNECTION": "Enabled",
-        # Seconds to wait for others: on a slow machine the scheduler may write for longer than the five it would be.
-        # Two requests to Airflow's API server can wait for each other; that ends with this time, and clients try again.
-        "DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home / 'airflow.db'}?timeout=15",
+        # On a busy machine others write for longer than five seconds, and a scheduler that waits in vain ends.
+        "DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home / 'airflow.db'}?timeout=240",
         # A worker must wait for longer than its request may wait for the database, else it fails the task.
         "WORKERS__EXECUTION_API_TIMEOUT": "120",
         "LOGGING__BASE_LOG_FOLDER": str(home / "logs"),
