@@ -36,7 +36,7 @@ START_SECONDS = 900.0
 DAG_SECONDS = 900.0
 REQUEST_SECONDS = 120.0
 LOCK_SECONDS = 240.0
-_DATABASE = "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"
+_AIRFLOW = (sys.executable, "-m", "airflow")
 POLL_SECONDS = 0.5
 FINAL_STATES = frozenset({"success", "failed"})
 
@@ -146,7 +146,7 @@ class LocalAirflow:
         :raises LocalAirflowError: if it fails, with its output.
         """
         done = subprocess.run(
-            [sys.executable, "-m", "airflow", *arguments],
+            [*_AIRFLOW, *arguments],
             env=self._env,
             capture_output=True,
             text=True,
@@ -256,10 +256,10 @@ class LocalAirflow:
         self.home.mkdir(parents=True, exist_ok=True)
         self.cli("db", "migrate")
         # Two requests to the API server can wait for each other; that ends soon, and their clients try again.
-        hasty = {**self._env, _DATABASE: self._env[_DATABASE].replace("?timeout=240", "?timeout=15")}
+        hasty = {name: value.replace(".db?timeout=240", ".db?timeout=15") for name, value in self._env.items()}
         for component, arguments in self._components.items():
-            command, env = [sys.executable, "-m", "airflow", *arguments], hasty if component == "api-server" else self._env
-            self._processes.start(component, command, env=env, log=self.log_of(component))
+            env = hasty if component == "api-server" else self._env
+            self._processes.start(component, [*_AIRFLOW, *arguments], env=env, log=self.log_of(component))
         self._wait_until(self._is_healthy, START_SECONDS, "Airflow is healthy")
         self._sign_in()
 
