@@ -7,24 +7,20 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_mediaops.enrichment.deferred_list import list_beside
 from airflow_provider_mediaops.exceptions import (
     DestinationInUseError,
     InvalidArgumentError,
     MediaOpsError,
     PermanentError,
 )
-from airflow_provider_mediaops.json_text import text_of
-from airflow_provider_mediaops.storage.files import beside, is_local, lasting, parts_of, path_of, write_whole
-from airflow_provider_mediaops.storage.formats import json_lines
+from airflow_provider_mediaops.storage.files import is_local, path_of
 from airflow_provider_mediaops.storage.ownership import DatasetWork
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from airflow.sdk import ObjectStoragePath
 
     from airflow_provider_mediaops.books.api import KeyUsage
     from airflow_provider_mediaops.books.batch.options import BatchOptions
@@ -360,42 +356,3 @@ def check_rows(rows: Iterable[IsbnRow]) -> int:
         if row.error:
             raise InvalidArgumentError(f"Row {number}: {row.error}")
     return number
-
-
-def list_beside(destination: str | ObjectStoragePath) -> ObjectStoragePath:
-    """
-    Return the path of the file that holds a list for the triggerer.
-
-    There is one per destination, so the next task that writes it removes the file of a task that never came back. Its
-    version says whose list it is.
-
-    :param destination: the dataset.
-    :returns: the path of a hidden file beside it.
-    """
-    path = path_of(destination)
-    return path.parent / beside(path.name, "isbns.jsonl")
-
-
-def drop_list(destination: str | ObjectStoragePath) -> None:
-    """
-    Remove the file that holds a list for the triggerer, and what is left of those whose writers died.
-
-    :param destination: the dataset.
-    :raises OSError: if it cannot be removed.
-    """
-    path = list_beside(destination)
-    path.unlink(missing_ok=True)
-    if is_local(path) and path.parent.is_dir():
-        for part in parts_of(Path(lasting(path))):
-            part.unlink(missing_ok=True)
-
-
-def write_list(path: ObjectStoragePath, isbns: Iterable[Any]) -> None:
-    """
-    Write a list to a file that :func:`rows_of` reads, with ``isbn`` as its column.
-
-    :param path: the file.
-    :param isbns: the texts as they were given.
-    :raises OSError: if it cannot be written; the message names it.
-    """
-    write_whole(path, json_lines({"isbn": text_of(isbn)} for isbn in isbns))

@@ -167,7 +167,7 @@ class EnrichIsbnsOperator(LineageTask, StoppableTask, BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Look up all ISBNs, here or in the triggerer, publish the dataset, and return the summary."""
-        from airflow_provider_mediaops.enrichment.attempt import drop_list
+        from airflow_provider_mediaops.enrichment.deferred_list import drop_list
 
         started = time.monotonic()
         with ending_task():
@@ -201,7 +201,7 @@ class EnrichIsbnsOperator(LineageTask, StoppableTask, BaseOperator):
         self, context: Context, event: dict[str, Any] | None = None, columns: Mapping[str, ColumnType] | None = None
     ) -> dict[str, Any]:
         """Return the summary of the work that was done in the triggerer, or raise the typed error that it met."""
-        from airflow_provider_mediaops.enrichment.attempt import drop_list
+        from airflow_provider_mediaops.enrichment.deferred_list import drop_list
         from airflow_provider_mediaops.triggers.event import summary_of
 
         with ending_task():
@@ -281,7 +281,7 @@ class EnrichIsbnsOperator(LineageTask, StoppableTask, BaseOperator):
         return attempt.finish()
 
     def _defer(self, enrichment: Enrichment, dataset: Dataset, isbns: Sequence[Any] | None, started: float) -> None:
-        from airflow_provider_mediaops.enrichment.attempt import list_beside, write_list
+        from airflow_provider_mediaops.enrichment.deferred_list import list_beside, write_list
         from airflow_provider_mediaops.storage.path_checks import warn_if_deferred_to_local
         from airflow_provider_mediaops.storage.sources import version_of
         from airflow_provider_mediaops.triggers.books import EnrichmentTrigger

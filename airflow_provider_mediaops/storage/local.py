@@ -199,18 +199,23 @@ class LocalStage:
         line = commit_line(grown, state)
         with self._naming_path():
             self._check_ours(self._records, self._files.records)
+            self._keep_commits()
             write_at(self._records, data, self.extent.size)
+            # What follows must not fail: this commit is made, and whoever was told otherwise would make it again.
             self._journal.append(line)
-            self.extent, self.state = grown, state
-            now = time.monotonic()
-            if now - self._synced >= _SYNC_INTERVAL_SECONDS:
-                self._synced = now
-                sync(self._records)
-                self._journal.sync()
-            if self._journal.is_long:
-                # The new journal has this commit alone. If its records were not on the disk, nothing could be resumed.
-                sync(self._records)
-                self._journal.rewrite(header_line(self._owner, self.last_receipt) + line)
+        self.extent, self.state = grown, state
+
+    def _keep_commits(self) -> None:
+        """Write the commits so far to the disk, and shorten the journal, if it is time."""
+        now = time.monotonic()
+        if now - self._synced >= _SYNC_INTERVAL_SECONDS:
+            sync(self._records)
+            self._journal.sync()
+            self._synced = now
+        if self._journal.is_long:
+            # The new journal has the last commit alone. If its records were not on the disk, nothing could be resumed.
+            sync(self._records)
+            self._journal.rewrite(header_line(self._owner, self.last_receipt) + commit_line(self.extent, self.state))
 
     def publish(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -49,10 +49,12 @@ class Owner:
         :param other: the owner of the earlier attempt.
         :param published: the receipt of the file at the destination, if there is one.
         :returns: True if task and parameters are the same; a task that was cleared after a failure resumes too. False
-            if the file is the other's own: its attempt was superfluous, and a task that is cleared works anew.
+            if the other was superfluous, because its task had published already: a task that is cleared works anew.
         """
-        if published and published.owner == other:
-            return False
+        if published:
+            writer = published.owner
+            if writer.clears >= other.clears and writer == replace(other, clears=writer.clears):
+                return False
         return (self.task, self.parameters) == (other.task, other.parameters)
 
     def is_mapped_beside(self, other: Owner) -> bool:

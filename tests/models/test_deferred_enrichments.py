@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_mediaops.enrichment import attempt
+from airflow_provider_mediaops.enrichment import deferred_list
 from airflow_provider_mediaops.operators import dataset_owner, enrichment_arguments
 from airflow_provider_mediaops.storage.ownership import Owner
 from airflow_provider_mediaops.triggers.books import EnrichmentTrigger
@@ -37,7 +37,7 @@ def _nothing(*_: Any) -> None:
 
 
 WORLDS = {
-    "the list is left": World(attempt, "drop_list", _nothing, "left behind", DiskPlace),
+    "the list is left": World(deferred_list, "drop_list", _nothing, "left behind", DiskPlace),
     "a row is of another list": World(
         EnrichmentTrigger, "serialize", _serialized_with_another_list, "has changed", DiskPlace
     ),

@@ -18,11 +18,9 @@ from airflow_provider_mediaops.enrichment.attempt import (
     Attempt,
     Enrichment,
     check_rows,
-    drop_list,
-    list_beside,
     rows_of,
-    write_list,
 )
+from airflow_provider_mediaops.enrichment.deferred_list import drop_list, list_beside, write_list
 from airflow_provider_mediaops.exceptions import DestinationInUseError, ServiceUnavailableError
 from airflow_provider_mediaops.storage.files import part_of
 from airflow_provider_mediaops.storage.ownership import Owner

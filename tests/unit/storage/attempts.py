@@ -1,4 +1,4 @@
-"""Attempts at a dataset on an object store: to begin one, and to have one die."""
+"""Attempts at a dataset: to begin one on an object store, to have one die there, and to see where the next resumes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.unit.storage.dying import DeathError, Life
-from tests.unit.storage.places import Place, StoppedError, owner
+from tests.unit.storage.places import Place, StoppedError, owner, stopped
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -33,3 +33,12 @@ def die(patch: pytest.MonkeyPatch, store: Store, place: Place, *batches: list[di
         Life(dead, left=0).of(store)
         with pytest.raises(DeathError):
             block.__exit__(StoppedError, StoppedError(), None)
+
+
+def resumed(place: Place) -> tuple[int | None, list[dict[str, Any]]]:
+    """Return the batch and the records with which the next attempt begins."""
+    with stopped(), place.dataset().staging(owner()) as staging:
+        found = staging.state["batch"] if staging.state else None, list(staging.records())
+        assert staging.resumed is (found[0] is not None)
+        raise StoppedError
+    return found

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import json
 import os
 import re
 import stat
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from airflow_provider_mediaops.exceptions import DestinationInUseError
 from airflow_provider_mediaops.storage.dataset import Dataset
+from tests.unit.storage.attempts import resumed
 from tests.unit.storage.places import VIEW, Place, StoppedError, local_place, owner, rows, stopped
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 @pytest.fixture
@@ -33,15 +30,6 @@ def stage(place: Place, *batches: list[dict[str, Any]], state: Any = None, name:
         for number, batch in enumerate(batches, 1):
             staging.commit(batch, {"batch": number, "more": state})
         raise StoppedError
-
-
-def resumed(place: Place) -> tuple[int | None, list[dict[str, Any]]]:
-    """Return the batch and the records with which the next attempt begins."""
-    with stopped(), place.dataset().staging(owner()) as staging:
-        found = staging.state["batch"] if staging.state else None, list(staging.records())
-        assert staging.resumed is (found[0] is not None)
-        raise StoppedError
-    return found
 
 
 class TestAfterAPowerCut:
@@ -137,8 +125,8 @@ class TestAfterAPowerCut:
         monkeypatch.setattr(time, "monotonic", lambda: 100.0)
         with stopped(), here.dataset().staging(owner()) as staging:
             while self.journal(tmp_path).name not in on_disk:
+                committed = staging.rows
                 staging.commit(rows(staging.rows), {"batch": staging.rows, "more": "x" * 20_000})
-            committed = staging.rows
             raise StoppedError
         for file in (self.records(tmp_path), self.journal(tmp_path)):
             file.write_bytes(on_disk.get(file.name, b""))
@@ -252,93 +240,6 @@ class TestWriting:
         assert (tmp_path / "d.jsonl").is_symlink()
         assert len((tmp_path / "data" / "real.jsonl").read_bytes().splitlines()) == 2
         assert here.dataset().published(owner())
-
-
-class TestFailing:
-    def full_disk(self, patch: pytest.MonkeyPatch, *, at_file: str, room: int) -> Callable[[], None]:
-        """Leave little room on the disk for one file; return what makes room."""
-        real = os.pwrite
-        room_left = [room]
-
-        def write(descriptor: int, data: bytes, offset: int) -> int:
-            if not str(Path(f"/proc/self/fd/{descriptor}").readlink()).endswith(at_file):
-                return real(descriptor, data, offset)
-            left = room_left[0] - offset
-            if left <= 0:
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            return real(descriptor, bytes(data)[:left], offset)
-
-        patch.setattr(os, "pwrite", write)
-        return lambda: room_left.append(room_left.pop() + 1_000_000)
-
-    @pytest.mark.parametrize(("at_file", "room"), [("records", 45), ("records", 0), ("checkpoint", 200)])
-    def test_a_full_disk_takes_nothing_of_what_is_committed(
-        self, here: Place, monkeypatch: pytest.MonkeyPatch, at_file: str, room: int
-    ) -> None:
-        committed = 0
-
-        def commit_all() -> None:
-            nonlocal committed
-            with here.dataset().staging(owner()) as staging:
-                self.full_disk(monkeypatch, at_file=at_file, room=room)
-                for number in range(10):
-                    staging.commit(rows(2 * number), {"batch": number + 1})
-                    committed = number + 1
-
-        with pytest.raises(OSError, match=r"d\.jsonl cannot be written: No space left on device\. What is") as caught:
-            commit_all()
-        monkeypatch.undo()
-
-        assert caught.value.errno == errno.ENOSPC
-        assert f"next attempt goes on after {2 * committed} rows" in str(caught.value)
-        assert resumed(here) == (committed or None, rows(0, 2 * committed))
-
-    def test_when_there_is_room_again_the_same_attempt_can_go_on(
-        self, here: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        with here.dataset().staging(owner()) as staging:
-            staging.commit(rows(0), 1)
-            make_room = self.full_disk(monkeypatch, at_file="records", room=80)
-            with pytest.raises(OSError, match="No space left"):
-                staging.commit(rows(2, 50), 2)
-            make_room()
-            staging.commit(rows(2, 1), 3)
-
-        assert list(map(json.loads, (tmp_path / "d.jsonl").read_bytes().splitlines())) == rows(0, 3)
-
-    @pytest.mark.parametrize("name", ["d.jsonl", "d.csv"])
-    def test_a_destination_that_can_no_longer_be_replaced_keeps_the_stage(
-        self, here: Place, tmp_path: Path, name: str
-    ) -> None:
-        def write() -> None:
-            with here.dataset(name).staging(owner()) as staging:
-                if not staging.resumed:
-                    staging.commit(rows(0), None)
-                    (tmp_path / name).mkdir()
-
-        with pytest.raises(IsADirectoryError, match=rf"{name} cannot be written: .*goes on after 2 rows"):
-            write()
-        (tmp_path / name).rmdir()
-
-        # The last step was all that was left, and finding out takes it.
-        summary = here.dataset(name).published(owner())
-        assert summary is not None
-        assert summary["rows"] == 2
-        assert here.names() == [f".{name}.checkpoint", name]
-
-    def test_a_destination_that_is_a_folder_is_refused_before_the_block(self, here: Place, tmp_path: Path) -> None:
-        (tmp_path / "d.jsonl").mkdir()
-
-        with pytest.raises(IsADirectoryError, match=r"d\.jsonl cannot be written: it is a folder"):
-            here.dataset().staging(owner()).__enter__()
-
-        assert here.names() == ["d.jsonl"]
-
-    def test_a_destination_below_a_file_is_refused_before_the_block(self, here: Place, tmp_path: Path) -> None:
-        (tmp_path / "file").touch()
-
-        with pytest.raises(OSError, match=r"file/d\.jsonl cannot be written"):
-            here.dataset("file/d.jsonl").staging(owner()).__enter__()
 
 
 class TestLock:

@@ -199,14 +199,17 @@ class TestPublished:
 
         assert place.dataset().published(other) is None
 
-    def test_a_cleared_task_resumes_nothing_that_was_staged_beside_what_it_had_published(self, place: Place) -> None:
-        """A triggerer that was thought dead may begin after another one has published for the same try."""
-        attempt(place.dataset(), owner(), rows(0))
-        attempt(place.dataset(), owner(), rows(1), stop=True)
+    @pytest.mark.parametrize("clears", [0, 1])
+    def test_a_cleared_task_resumes_nothing_that_was_staged_after_it_had_published(
+        self, place: Place, clears: int
+    ) -> None:
+        """An attempt that was thought dead may begin after another one has published: of its try, or after a clear."""
+        attempt(place.dataset(), owner(clears=1), rows(0))
+        attempt(place.dataset(), owner(clears=clears), rows(1), stop=True)
 
-        staging = attempt(place.dataset(), owner(clears=1), rows(2), stop=True)
+        staging = attempt(place.dataset(), owner(clears=2), rows(2), stop=True)
         assert (staging.resumed, staging.rows) == (False, len(rows(2)))
-        assert attempt(place.dataset(), owner(clears=1), rows(3)).resumed is True
+        assert attempt(place.dataset(), owner(clears=2), rows(3)).resumed is True
 
     def test_a_cleared_task_does_the_work_again(self, place: Place) -> None:
         attempt(place.dataset(), owner(), rows(0))
