@@ -76,16 +76,24 @@ class TestCancelled:
             done.append("written")
             return "result"
 
-        running = asyncio.ensure_future(to_its_end(write))
+        async def wait() -> str:
+            try:
+                return await to_its_end(write)
+            except asyncio.CancelledError as error:
+                # Airflow reads it in the task itself; on Python 3.10 another task would not see it.
+                done.append(str(error))
+                raise
+
+        running = asyncio.ensure_future(wait())
         await until(begun.is_set)
         for _ in range(times):
             cancel(running)
             await asyncio.sleep(0.01)
         assert not running.done()
         may_end.set()
-        with pytest.raises(asyncio.CancelledError, match="by a user"):
+        with pytest.raises(asyncio.CancelledError):
             await running
-        assert done == ["written"]
+        assert done == ["written", "by a user"]
 
     @pytest.mark.parametrize("cancel", [_cancel_once, _cancel_all])
     async def test_an_action_that_no_thread_has_begun_is_done_once(
