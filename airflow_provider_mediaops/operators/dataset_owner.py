@@ -30,7 +30,7 @@ def owner_of(context: Context, parameters: Mapping[str, Any]) -> Owner:
     if task is None:
         return Owner(f"no task ({secrets.token_hex(8)})", digest)
     start = getattr(context.get("dag_run"), "start_date", None)
-    # Airflow raises max_tries when a task is cleared, and only then.
+    # Airflow sets max_tries when a task is cleared, and only then.
     return Owner(task, digest, getattr(context["ti"], "max_tries", 0), start.isoformat() if start else "")
 
 

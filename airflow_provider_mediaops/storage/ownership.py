@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -32,9 +32,10 @@ class Owner:
 
     :param task: the task instance: DAG, run, task and map index.
     :param parameters: a digest of all parameters that determine the content of the dataset.
-    :param clears: a number that Airflow raises when the task is cleared (``max_tries``), and that its retries share.
-    :param run_start: when its run began, which distinguishes it from a deleted run of the same name. It is not compared
-        when an attempt resumes.
+    :param clears: a number that Airflow sets when the task is cleared (``max_tries``), and that its retries share. It
+        grows, unless the task is given fewer retries.
+    :param run_start: when its run began, or began anew by a clear after its end; in ISO 8601 and UTC. It distinguishes
+        the run from a deleted one of the same name, of which an attempt resumes all the same.
     """
 
     task: str
@@ -51,11 +52,20 @@ class Owner:
         :returns: True if task and parameters are the same; a task that was cleared after a failure resumes too. False
             if the other was superfluous, because its task had published already: a task that is cleared works anew.
         """
-        if published:
-            writer = published.owner
-            if writer.clears >= other.clears and writer == replace(other, clears=writer.clears):
-                return False
-        return (self.task, self.parameters) == (other.task, other.parameters)
+        if (self.task, self.parameters) != (other.task, other.parameters):
+            return False
+        return published is None or not self._is_superfluous(other, published.owner)
+
+    def _is_superfluous(self, other: Owner, writer: Owner) -> bool:
+        """Return whether an earlier attempt was no later one than that which has published."""
+        if (other.task, other.parameters) != (writer.task, writer.parameters):
+            return False
+        # The retries of a clear are alike. Its number is lower than that of a clear before if the task has been given
+        # fewer retries since.
+        if other == self:
+            return other == writer
+        # A clear of a finished run begins the run anew; so does a run that is made again after it was deleted.
+        return (other.run_start, other.clears) <= (writer.run_start, writer.clears)
 
     def is_mapped_beside(self, other: Owner) -> bool:
         """

@@ -35,8 +35,8 @@ def stopped() -> Iterator[None]:
         yield
 
 
-def owner(task: str = "dag/run/task/-1", parameters: str = "p", clears: int = 0) -> Owner:
-    return Owner(task, parameters, clears)
+def owner(task: str = "dag/run/task/-1", parameters: str = "p", clears: int = 0, run_start: str = "") -> Owner:
+    return Owner(task, parameters, clears, run_start)
 
 
 def companion_of(path: str, text: str) -> CompanionFile:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.storage.ownership import Owner
 
 FORMATS = ("jsonl", "csv", "parquet")
+# When a run began; one of them on the second.
+STARTS = ("2026-11-24T10:00:00+00:00", "2026-11-24T10:00:00.500000+00:00", "2026-11-24T12:00:00+00:00")
 
 
 def attempt(dataset: Dataset, who: Owner, *batches: list[dict[str, Any]], stop: bool = False) -> Staging:
@@ -199,17 +201,40 @@ class TestPublished:
 
         assert place.dataset().published(other) is None
 
-    @pytest.mark.parametrize("clears", [0, 1])
+    @pytest.mark.parametrize(("clears", "start"), [(0, 1), (1, 1), (0, 0)])
     def test_a_cleared_task_resumes_nothing_that_was_staged_after_it_had_published(
-        self, place: Place, clears: int
+        self, place: Place, clears: int, start: int
     ) -> None:
         """An attempt that was thought dead may begin after another one has published: of its try, or after a clear."""
-        attempt(place.dataset(), owner(clears=1), rows(0))
-        attempt(place.dataset(), owner(clears=clears), rows(1), stop=True)
+        attempt(place.dataset(), owner(clears=1, run_start=STARTS[1]), rows(0))
+        attempt(place.dataset(), owner(clears=clears, run_start=STARTS[start]), rows(1), stop=True)
 
-        staging = attempt(place.dataset(), owner(clears=2), rows(2), stop=True)
+        # The run had ended before this clear, so it has begun anew.
+        cleared = owner(clears=2, run_start=STARTS[2])
+        staging = attempt(place.dataset(), cleared, rows(2), stop=True)
         assert (staging.resumed, staging.rows) == (False, len(rows(2)))
-        assert attempt(place.dataset(), owner(clears=2), rows(3)).resumed is True
+        assert attempt(place.dataset(), cleared, rows(3)).resumed is True
+
+    @pytest.mark.parametrize(
+        ("writer", "staged", "following"),
+        [
+            ((5, 0), (3, 0), (3, 0)),  # cleared with fewer retries, and tried again
+            ((2, 0), (2, 1), (2, 1)),  # of a run that was deleted and made again, and tried again
+            ((4, 0), (2, 1), (3, 1)),  # the same, and cleared
+            ((2, 0), (3, 1), (4, 2)),  # cleared after its run had ended, and once more
+        ],
+    )
+    def test_what_a_later_try_has_staged_is_resumed(
+        self, place: Place, writer: tuple[int, int], staged: tuple[int, int], following: tuple[int, int]
+    ) -> None:
+        writes, stages, follows = (
+            owner(clears=clears, run_start=STARTS[number]) for clears, number in (writer, staged, following)
+        )
+        attempt(place.dataset(), writes, rows(0))
+        attempt(place.dataset(), stages, rows(1), stop=True)
+
+        assert attempt(place.dataset(), follows, rows(3)).resumed is True
+        assert place.lines() == rows(1, 4)
 
     def test_a_cleared_task_does_the_work_again(self, place: Place) -> None:
         attempt(place.dataset(), owner(), rows(0))
