@@ -202,13 +202,16 @@ class LockedJournal:
         os.ftruncate(self._descriptor, end)
         self._end = end
 
-    def append(self, line: bytes) -> None:
+    def append(self, line: bytes, *, durable: bool = False) -> None:
         """
-        Append a line. It overwrites the rest of an earlier write that failed.
+        Append a line. It overwrites an earlier one that failed, also if only its sync did.
 
         :param line: the line.
+        :param durable: whether it must be on the disk.
         """
         write_at(self._descriptor, line, self._end)
+        if durable:
+            sync(self._descriptor)
         self._end += len(line)
 
     def sync(self) -> None:

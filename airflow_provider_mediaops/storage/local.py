@@ -4,9 +4,9 @@ Staging on the local disk: hidden files beside the destination.
 ``.<name>.records`` holds the staged JSON lines, and only grows. ``.<name>.checkpoint`` is the journal. It is locked
 while a task writes; the system releases the lock when the process dies. Only this user can read the staged files.
 
-A commit is two writes. They survive the death of the process. For a power failure, both files are synced every 5
-seconds. If the journal reached the disk and the records did not, their CRC-32 shows it, and staging resumes from the
-last commit that is intact.
+A commit is two writes. They survive the death of the process. For a power failure, a commit also syncs both files if
+the last sync is 5 seconds ago. If the journal reached the disk and the records did not, their CRC-32 shows it, and
+staging resumes from the last commit that is intact.
 
 An attempt publishes in this order:
 
@@ -197,21 +197,22 @@ class LocalStage:
         """Commit lines and a state: both, or neither."""
         grown = self.extent.grown(data, rows)
         line = commit_line(grown, state)
+        now = time.monotonic()
+        is_synced = now - self._synced >= _SYNC_INTERVAL_SECONDS
         with self._naming_path():
             self._check_ours(self._records, self._files.records)
-            self._keep_commits()
+            self._shorten_journal()
             write_at(self._records, data, self.extent.size)
+            if is_synced:
+                sync(self._records)
             # What follows must not fail: this commit is made, and whoever was told otherwise would make it again.
-            self._journal.append(line)
+            self._journal.append(line, durable=is_synced)
         self.extent, self.state = grown, state
-
-    def _keep_commits(self) -> None:
-        """Write the commits so far to the disk, and shorten the journal, if it is time."""
-        now = time.monotonic()
-        if now - self._synced >= _SYNC_INTERVAL_SECONDS:
-            sync(self._records)
-            self._journal.sync()
+        if is_synced:
             self._synced = now
+
+    def _shorten_journal(self) -> None:
+        """Shorten the journal if it is long."""
         if self._journal.is_long:
             # The new journal has the last commit alone. If its records were not on the disk, nothing could be resumed.
             sync(self._records)

@@ -108,19 +108,48 @@ class TestAfterAPowerCut:
         assert here.dataset().published(owner()) is None
         assert resumed(here) == (None, [])
 
-    def test_a_journal_that_was_cut_down_never_names_records_that_are_not_on_the_disk(
-        self, here: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        on_disk: dict[str, bytes] = {}
-        real = os.fdatasync
+    @pytest.fixture
+    def on_disk(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
+        """Return what has reached the disk of the two files, by their names."""
+        found: dict[str, bytes] = {}
 
         def sync(descriptor: int) -> None:
             file = Path(f"/proc/self/fd/{descriptor}").readlink()
             name = self.journal(tmp_path).name if ".checkpoint." in file.name else file.name
-            on_disk[name] = file.read_bytes()
-            real(descriptor)
+            found[name] = file.read_bytes()
 
         monkeypatch.setattr(os, "fdatasync", sync)
+        return found
+
+    def cut_power(self, folder: Path, on_disk: dict[str, bytes]) -> None:
+        for file in (self.records(folder), self.journal(folder)):
+            file.write_bytes(on_disk.get(file.name, b""))
+
+    @pytest.mark.parametrize(("seconds", "lost"), [(60, 0), (5, 0), (4, 1)])
+    def test_a_commit_that_comes_five_seconds_after_the_last_sync_is_not_lost(
+        self,
+        here: Place,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        *,
+        on_disk: dict[str, bytes],
+        seconds: int,
+        lost: int,
+    ) -> None:
+        now = [100]
+        monkeypatch.setattr(time, "monotonic", lambda: now[0])
+        with stopped(), here.dataset().staging(owner()) as staging:
+            for number in range(1, 6):
+                now[0] += seconds
+                staging.commit(rows(staging.rows), {"batch": number})
+            raise StoppedError
+        self.cut_power(tmp_path, on_disk)
+
+        assert resumed(here) == (5 - lost, rows(0, 10 - 2 * lost))
+
+    def test_a_journal_that_was_cut_down_never_names_records_that_are_not_on_the_disk(
+        self, here: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on_disk: dict[str, bytes]
+    ) -> None:
         # After five seconds both files would be synced, whatever the length of the journal.
         monkeypatch.setattr(time, "monotonic", lambda: 100.0)
         with stopped(), here.dataset().staging(owner()) as staging:
@@ -128,8 +157,7 @@ class TestAfterAPowerCut:
                 committed = staging.rows
                 staging.commit(rows(staging.rows), {"batch": staging.rows, "more": "x" * 20_000})
             raise StoppedError
-        for file in (self.records(tmp_path), self.journal(tmp_path)):
-            file.write_bytes(on_disk.get(file.name, b""))
+        self.cut_power(tmp_path, on_disk)
 
         assert resumed(here) == (committed - 2, rows(0, committed))
 

@@ -6,6 +6,7 @@ import errno
 import itertools
 import json
 import os
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -94,9 +95,12 @@ class TestFailing:
 
         assert list(map(json.loads, (tmp_path / "d.jsonl").read_bytes().splitlines())) == rows(0, 3)
 
+    @pytest.mark.parametrize("seconds", [0, 10], ids=["at once", "synced"])
     def test_a_commit_that_failed_at_any_call_is_not_made(
-        self, here: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, here: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: int
     ) -> None:
+        # Each look at the clock finds it moved on.
+        monkeypatch.setattr(time, "monotonic", itertools.count(100, seconds).__next__)
         # Its journal is replaced by a shorter one.
         long = "x" * 300_000
 
