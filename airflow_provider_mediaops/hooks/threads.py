@@ -49,13 +49,13 @@ async def to_its_end(action: Callable[[], T]) -> T:
     :raises asyncio.CancelledError: the first one, once the action has ended.
     """
     once = _Once(action, asyncio.get_running_loop())
-    starting = asyncio.ensure_future(in_thread(once))
+    starting = asyncio.ensure_future(in_thread(once.run))
     interruption: asyncio.CancelledError | None = None
     try:
         while not (starting.done() and once.ended.done()):
             if starting.done() and not once.has_begun:
                 # The event loop has cancelled it before a thread was free.
-                starting = asyncio.ensure_future(in_thread(once))
+                starting = asyncio.ensure_future(in_thread(once.run))
             try:
                 await asyncio.shield(once.ended if starting.done() else starting)
             except asyncio.CancelledError as error:
@@ -85,7 +85,7 @@ class _Once(Generic[T]):
         self._lock = threading.Lock()
         self._outcome: Future[T] = Future()
 
-    def __call__(self) -> None:
+    def run(self) -> None:
         """Do the action, if no other thread has begun it."""
         with self._lock:
             if self.has_begun:
@@ -98,8 +98,13 @@ class _Once(Generic[T]):
         self._loop.call_soon_threadsafe(self.ended.set_result, None)
 
     def result(self) -> T:
-        """Return the result of the action that has ended, or raise its error."""
-        return self._outcome.result()
+        """Return the result of the action that has ended, or raise its error. Neither is kept."""
+        # The frames of an error's traceback lead to this object: it would be kept in a cycle.
+        outcome, self._outcome = self._outcome, Future()
+        try:
+            return outcome.result()
+        finally:
+            del outcome
 
 
 async def import_in_thread(*modules: str) -> None:

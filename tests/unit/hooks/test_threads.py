@@ -6,7 +6,9 @@ import asyncio
 import gc
 import sys
 import threading
+import weakref
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -138,6 +140,32 @@ class TestCancelled:
         del running
         gc.collect()
         assert not caplog.records
+
+
+async def test_an_error_is_gone_once_it_is_handled() -> None:
+    """Its traceback holds what the callers hold: a triggerer would keep that until its garbage is collected."""
+
+    class NoRoomError(OSError):
+        """One that can be referred to weakly."""
+
+    seen: list[weakref.ref[NoRoomError]] = []
+
+    def fail() -> None:
+        error = NoRoomError()
+        seen.append(weakref.ref(error))
+        try:
+            raise error
+        finally:
+            del error
+
+    gc.disable()
+    try:
+        with suppress(NoRoomError):
+            await to_its_end(fail)
+        # The thread goes on for a moment.
+        await until(lambda: seen[0]() is None)
+    finally:
+        gc.enable()
 
 
 class TestImporting:
