@@ -205,7 +205,7 @@ class LocalStage:
             write_at(self._records, data, self.extent.size)
             if is_synced:
                 sync(self._records)
-            # What follows must not fail: this commit is made, and whoever was told otherwise would make it again.
+            # The last step: whoever is told that a commit has failed may make it again.
             self._journal.append(line, durable=is_synced)
         self.extent, self.state = grown, state
         if is_synced:

@@ -162,7 +162,7 @@ class _BatchRunner:
         working = asyncio.create_task(self._go())
         try:
             while not working.done():
-                await _set(self._news, within=_UPDATE_EVERY_SECONDS)
+                await _wait_for(self._news, _UPDATE_EVERY_SECONDS)
                 self._news.clear()
                 if update := self._update(last=False):
                     yield update
@@ -205,7 +205,7 @@ class _BatchRunner:
     async def _until_something_stirs(self) -> None:
         wake = self._scheduler.wakes_at()
         limit = None if wake is None else max(wake - self._clock(), _SHORTEST_SLEEP_SECONDS)
-        await _set(self._stirred, within=limit)
+        await _wait_for(self._stirred, limit)
         self._stirred.clear()
 
     async def _read(self, limit: int) -> None:
@@ -305,14 +305,14 @@ class _BatchRunner:
         return BatchUpdate(done, waiting, undecided, self._held.sent, changed=changed, limited=self._limited)
 
 
-async def _set(event: asyncio.Event, *, within: float | None) -> None:
+async def _wait_for(event: asyncio.Event, seconds: float | None) -> None:
     """
-    Wait until an event is set, and set it when its time is over.
+    Wait until an event is set. If nobody sets it in time, this does.
 
     :param event: the event.
-    :param within: the time, in seconds; None if it has no end.
+    :param seconds: the longest wait; None for no limit.
     """
-    timer = None if within is None else asyncio.get_running_loop().call_later(within, event.set)
+    timer = None if seconds is None else asyncio.get_running_loop().call_later(seconds, event.set)
     try:
         await event.wait()
     finally:
