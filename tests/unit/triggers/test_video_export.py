@@ -158,12 +158,7 @@ class TestEventLoop:
         platform.replies = [page_reply(1, token="T2")]
         running = asyncio.ensure_future(first_event(trigger(tmp_path)))
         await until(step.begun.is_set)
-        running.cancel()
-        await asyncio.sleep(0.05)
-        assert not running.done()
-        step.may_end.set()
-        with pytest.raises(asyncio.CancelledError):
-            await running
+        await step.outlasts(running, cancellations=1)
 
         assert step.done[0] == method
         assert step.done[-1] == "close"
@@ -180,13 +175,7 @@ class TestEventLoop:
         platform.replies = [page_reply(1)]
         running = asyncio.ensure_future(first_event(trigger(tmp_path)))
         await until(step.begun.is_set)
-        for _ in range(3):
-            running.cancel()
-            await asyncio.sleep(0.05)
-        assert not running.done()
-        step.may_end.set()
-        with pytest.raises(asyncio.CancelledError):
-            await running
+        await step.outlasts(running, cancellations=3)
         assert (step.done[0], step.done[-1]) == (method, "close")
         assert is_free(tmp_path)
 

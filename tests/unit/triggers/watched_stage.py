@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from typing import TYPE_CHECKING, Any
+
+import pytest
 
 from airflow_provider_mediaops.storage.local import LocalStage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    import pytest
 
 _MOST_SECONDS = 240
 
@@ -57,3 +58,13 @@ class HalfWritten:
 
         patch.setattr(LocalStage, method, slowly)
         patch.setattr(LocalStage, "close", close)
+
+    async def outlasts(self, running: asyncio.Future[Any], *, cancellations: int) -> None:
+        """Cancel what waits for the step, see that it waits on, and let the step end."""
+        for _ in range(cancellations):
+            running.cancel()
+            await asyncio.sleep(0.05)
+        assert not running.done()
+        self.may_end.set()
+        with pytest.raises(asyncio.CancelledError):
+            await running
