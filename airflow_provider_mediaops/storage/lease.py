@@ -39,7 +39,8 @@ class Lease:
     :param token: the token in the names of the objects of the attempt that holds it, or held it last.
     :param epoch: the number of the lease; 0 for one of version 0.1.
     :param earlier: the tokens of the attempts that this one resumes, oldest first.
-    :param last_receipt: the receipt of what was published before.
+    :param last_receipt: the receipt of the file that was at the destination when the lease was acquired, or that its
+        owner has published; None if its origin is unknown.
     """
 
     owner: Owner | None = None
@@ -100,7 +101,7 @@ class Lease:
         return self.owner is None or self.released or self.owner.task == owner.task
 
     def acquired_by(
-        self, owner: Owner, token: str, since: float, segments: Iterable[Segment], published: Receipt | None = None
+        self, owner: Owner, token: str, since: float, segments: Iterable[Segment], replaces: Receipt | None = None
     ) -> Lease:
         """
         Return the next lease.
@@ -109,16 +110,16 @@ class Lease:
         :param token: the new token.
         :param since: the time, in seconds since 1970.
         :param segments: the staged objects, so that the epoch is higher than any even if the lease was removed.
-        :param published: the receipt of the file at the destination, if there is one.
+        :param replaces: the receipt of the file that is at the destination now; None if its origin is unknown.
         """
         staged = list(segments)
         epoch = 1 + max([self.epoch, *(segment.epoch for segment in staged)])
         earlier: tuple[str, ...] = ()
-        if self.owner and owner.continues(self.owner, published):
+        if self.owner and owner.continues(self.owner, self.last_receipt):
             # The last attempt may be staging its first object just now, so it counts in any case.
             written = {segment.token for segment in staged}
             earlier = (*(each for each in self.earlier if each in written), self.token)
-        return Lease(owner, since, token=token, epoch=epoch, earlier=earlier, last_receipt=self.last_receipt)
+        return Lease(owner, since, token=token, epoch=epoch, earlier=earlier, last_receipt=replaces)
 
 
 def parse_lease(content: bytes | None, name: str, destination: object) -> Lease:

@@ -106,10 +106,11 @@ class TestNext:
         assert FULL.acquired_by(owner(), "0f", START, [segment("0a"), segment("0b")]).tokens == ("0f",)
 
     def test_the_same_owner_names_those_that_have_staged_something_and_the_last_in_any_case(self) -> None:
-        following = FULL.acquired_by(owner("a", "b"), "0f", START, [segment("0c"), segment("99")])
+        replaces = Receipt(owner("other"), {}, None, "another")
+        following = FULL.acquired_by(owner("a", "b"), "0f", START, [segment("0c"), segment("99")], replaces)
 
         assert following.tokens == ("0c", "0a", "0f")
-        assert following.last_receipt == FULL.last_receipt
+        assert following.last_receipt == replaces
         assert not following.released
 
     def test_attempts_that_staged_nothing_are_forgotten(self) -> None:

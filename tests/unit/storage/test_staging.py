@@ -215,6 +215,23 @@ class TestPublished:
         assert (staging.resumed, staging.rows) == (False, len(rows(2)))
         assert attempt(place.dataset(), cleared, rows(3)).resumed is True
 
+    def test_nor_where_the_file_is_another_one_since(self, place: Place) -> None:
+        """The attempt that staged may have replaced it, and died before it could write its receipt."""
+        attempt(place.dataset(), owner(), rows(0))
+        attempt(place.dataset(), owner(), rows(1), stop=True)
+        place.remove("d.jsonl")
+
+        assert attempt(place.dataset(), owner(clears=1), rows(2)).resumed is False
+        assert place.lines() == rows(2)
+
+    def test_what_is_staged_once_the_file_is_gone_is_resumed(self, place: Place) -> None:
+        attempt(place.dataset(), owner(), rows(0))
+        place.remove("d.jsonl")
+        attempt(place.dataset(), owner(), rows(1), stop=True)
+
+        assert attempt(place.dataset(), owner(), rows(3)).resumed is True
+        assert place.lines() == rows(1, 4)
+
     @pytest.mark.parametrize(
         ("writer", "staged", "following"),
         [
