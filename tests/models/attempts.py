@@ -133,6 +133,11 @@ class Attempt(Paced):
         """Whether it waits, and holds neither a destination nor a lease meanwhile."""
         return False
 
+    @property
+    def beginnings(self) -> int:
+        """How often it has begun to write: after a wait with empty hands, it begins anew."""
+        return 1
+
     def may_wait(self, _seconds: float) -> bool:
         """Return whether its event loop may wait so long now."""
         return True

@@ -123,6 +123,7 @@ class Triggerer(Attempt):
     ) -> None:
         self.deferral, self.began = deferral, clock.now
         self._was_cancelled = self._holds_nothing = False
+        self._beginnings = 1
         super().__init__(clock, task, client, send, self._event)
 
     @property
@@ -134,6 +135,11 @@ class Triggerer(Attempt):
     def holds_nothing(self) -> bool:
         """Whether the trigger waits between two attempts."""
         return self._holds_nothing
+
+    @property
+    def beginnings(self) -> int:
+        """How often the trigger has begun to write."""
+        return self._beginnings
 
     def pause(self) -> str:
         fault = super().pause()
@@ -153,6 +159,7 @@ class Triggerer(Attempt):
             # What it still does, to its end, changes nothing.
             self._trigger.cancel()
             return False
+        self._beginnings += self._holds_nothing
         self._holds_nothing = False
         return self._was_cancelled == was_cancelled
 

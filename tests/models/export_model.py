@@ -90,6 +90,7 @@ class ExportMachine(DatasetMachine):
         self.published = []
         #: When each attempt has begun to write, by the number of the event, and when it has published.
         self.begun: dict[Attempt, int] = {}
+        self.beginnings: dict[Attempt, int] = {}
         self.published_at: dict[Attempt, int] = {}
         self.events = itertools.count()
         self.start_first(run, steps)
@@ -164,7 +165,10 @@ class ExportMachine(DatasetMachine):
         self.begun[current_attempt()] = next(self.events)
 
     def send(self, request: Request) -> Response:
-        if isinstance(self.place, DiskPlace) and current_attempt() not in self.begun:
+        # A lease says when an attempt begins; on the disk, its first request does.
+        attempt = current_attempt()
+        if isinstance(self.place, DiskPlace) and self.beginnings.get(attempt) != attempt.beginnings:
+            self.beginnings[attempt] = attempt.beginnings
             self.on_begin()
         return self.service.send(request)
 

@@ -159,3 +159,30 @@ WORLDS = {
 @pytest.mark.parametrize("world", WORLDS)
 def test_the_model_fails_where(world: str, monkeypatch: pytest.MonkeyPatch) -> None:
     WORLDS[world].check(DeferredExportMachine, monkeypatch)
+
+
+def _one_goes_on_after_another_has_published(machine: DeferredExportMachine) -> None:
+    """Let a trigger wait with empty hands on a disk, and the other run publish meanwhile: then it begins anew."""
+    machine.begin(place=DiskPlace, suffix="jsonl", numbers=set(), page_size=1, run="tomorrow", steps=0)
+    machine.use_up_the_quota(which=0, times=1)
+    machine.start("today", 7)
+    machine.start("today", 22)
+    machine.finish(which=0)
+
+
+def _one_dies_before_its_receipt(machine: DeferredExportMachine) -> None:
+    """Let a second trigger of a try replace what the first has published, and die; then clear the task."""
+    machine.begin(place=StorePlace, suffix="jsonl", numbers=set(), page_size=1, run="today", steps=9)
+    machine.start("today", 30)
+    machine.kill(which=0, steps=21, tears=False)
+    machine.change_a_record(0)
+    machine.start("today", 1)
+
+
+@pytest.mark.parametrize("history", [_one_goes_on_after_another_has_published, _one_dies_before_its_receipt])
+def test_the_model_holds_where(history: Callable[[DeferredExportMachine], None]) -> None:
+    machine = DeferredExportMachine()
+    try:
+        history(machine)
+    finally:
+        machine.teardown()
