@@ -213,6 +213,22 @@ class _Session(requests.Session):
         """Return None: to resolve a redirect, requests would read its whole body and decode its Location."""
 
 
+class _Body:
+    """
+    What is still to be read of a reply.
+
+    requests looks for cookies in the replies of urllib3, which takes longer than to read their headers. It passes over
+    all others.
+
+    :param response: the reply of urllib3.
+    """
+
+    def __init__(self, response: Any) -> None:
+        self.read1 = response.read1
+        self.close = response.close
+        self.release_conn = response.release_conn
+
+
 class _Adapter(requests.adapters.HTTPAdapter):
     """Sends as requests does, over connections that keep to the deadline, and remembers the pool of each base."""
 
@@ -257,7 +273,7 @@ class _Adapter(requests.adapters.HTTPAdapter):
     def build_response(self, req: requests.PreparedRequest, resp: Any) -> requests.Response:
         """Return a reply without cookies and without the encoding of its text, which nobody reads."""
         reply = requests.Response()
-        reply.status_code, reply.reason, reply.raw = resp.status, resp.reason, resp
+        reply.status_code, reply.reason, reply.raw = resp.status, resp.reason, _Body(resp)
         reply.headers = CaseInsensitiveDict(resp.headers)
         reply.request, reply.url = req, str(req.url)
         return reply

@@ -280,7 +280,7 @@ def is_still_at(descriptor: int, file: Path) -> bool:
     :param file: the path.
     """
     try:
-        return os.path.samestat(os.fstat(descriptor), file.lstat())
+        return os.path.samestat(os.fstat(descriptor), os.lstat(file))
     except FileNotFoundError:
         return False
 

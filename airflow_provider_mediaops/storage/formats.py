@@ -151,7 +151,7 @@ def json_line(value: object) -> bytes:
     :raises ValueError: if the value is nested too deep.
     """
     try:
-        return _to_json()(value, inf_nan_mode="constants")
+        return _to_json()(value)
     except ValueError:
         return _json_of_odd_value(value)
 
@@ -166,12 +166,16 @@ def json_lines(values: Iterable[object]) -> bytes:
     :returns: the lines in UTF-8, each with its line end.
     :raises ValueError: if a value is nested too deep.
     """
-    return b"".join(json_line(value) + b"\n" for value in values)
+    listed = list(values)
+    try:
+        return b"\n".join([*map(_to_json(), listed), b""])
+    except ValueError:
+        return b"".join(json_line(value) + b"\n" for value in listed)
 
 
 @cache
-def _to_json() -> Callable[..., bytes]:
-    # An import within a function takes as long as to encode a short record.
+def _to_json() -> Callable[[object], bytes]:
+    # Its default for infinity and NaN is to write these words. An import within a function takes as long as to encode a short record.
     from pydantic_core import to_json
 
     return to_json
