@@ -125,6 +125,10 @@ class Loopback:
     def _handle(self, connection: socket.socket) -> None:
         connection.settimeout(_LONGEST)
         self._connections.append(connection)
+        if self._stopping.is_set():
+            # It came too late to be shut down with the others.
+            connection.close()
+            return
         # What goes wrong here is what the test is about; the client's side of it is asserted.
         with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
             stack.callback(connection.close)
