@@ -18,6 +18,7 @@ from typing import Any
 import anyio
 import httpx
 
+from airflow_provider_mediaops.http.async_connections import Network
 from airflow_provider_mediaops.http.decoding import BodyReader
 from airflow_provider_mediaops.http.exchange import Failure, Request, Response, TransportError
 from airflow_provider_mediaops.http.headers import check_headers, merge_headers
@@ -168,7 +169,7 @@ def _client(settings: TransportSettings, trust: bool | ssl.SSLContext) -> httpx.
         for scheme, address in settings.proxies.items()
     }
     no_cookies = http.cookiejar.CookieJar(http.cookiejar.DefaultCookiePolicy(allowed_domains=()))
-    return httpx.AsyncClient(
+    client = httpx.AsyncClient(
         verify=trust,
         mounts=mounts,
         follow_redirects=False,
@@ -177,6 +178,12 @@ def _client(settings: TransportSettings, trust: bool | ssl.SSLContext) -> httpx.
         # The environment's exceptions from its proxies would override the proxies given here.
         trust_env=not mounts,
     )
+    # httpx gives no way to its pools. A version that has moved them makes connections as it does by itself.
+    for transport in (client._transport, *client._mounts.values()):  # noqa: SLF001
+        pool: Any = getattr(transport, "_pool", None)
+        if pool is not None:
+            pool._network_backend = Network()  # noqa: SLF001
+    return client
 
 
 def _no_auth(request: httpx.Request) -> httpx.Request:

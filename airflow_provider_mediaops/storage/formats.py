@@ -175,7 +175,8 @@ def json_lines(values: Iterable[object]) -> bytes:
 
 @cache
 def _to_json() -> Callable[[object], bytes]:
-    # Its default for infinity and NaN is to write these words. An import within a function takes as long as to encode a short record.
+    # By default it writes infinity and NaN as these words. An import within a function takes as long as to encode a
+    # short record.
     from pydantic_core import to_json
 
     return to_json
