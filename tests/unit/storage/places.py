@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from airflow_provider_mediaops.storage.dataset import Staging
     from tests.unit.storage.conftest import Store
 
 VIEW = FlatView(columns={"id": str, "n": int}, flatten=lambda record: record)
@@ -101,3 +102,16 @@ def store_place(store: Store) -> Place:
     )
     store.clock = lambda: place.now
     return place
+
+
+def attempt(dataset: Dataset, who: Owner, *batches: list[dict[str, Any]], stop: bool = False) -> Staging:
+    """Commit batches, each with its number as the state; then fail, or publish."""
+    with ExitStack() as stack:
+        if stop:
+            stack.enter_context(stopped())
+        staging = stack.enter_context(dataset.staging(who))
+        for batch in batches:
+            staging.commit(batch, {"batch": staging.rows})
+        if stop:
+            raise StoppedError
+    return staging

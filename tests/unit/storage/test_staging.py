@@ -4,35 +4,18 @@ from __future__ import annotations
 
 import csv
 import io
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
 
 from airflow_provider_mediaops.exceptions import DestinationInUseError, PermanentError
-from tests.unit.storage.places import Place, StoppedError, owner, rows, stopped
+from tests.unit.storage.places import Place, StoppedError, attempt, owner, rows, stopped
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.storage.dataset import Dataset, Staging
     from airflow_provider_mediaops.storage.ownership import Owner
 
 FORMATS = ("jsonl", "csv", "parquet")
-# When a run began; one of them on the second.
-STARTS = ("2026-11-24T10:00:00+00:00", "2026-11-24T10:00:00.500000+00:00", "2026-11-24T12:00:00+00:00")
-
-
-def attempt(dataset: Dataset, who: Owner, *batches: list[dict[str, Any]], stop: bool = False) -> Staging:
-    """Commit batches, each with its number as the state; then fail, or publish."""
-    with ExitStack() as stack:
-        if stop:
-            stack.enter_context(stopped())
-        staging = stack.enter_context(dataset.staging(who))
-        for batch in batches:
-            staging.commit(batch, {"batch": staging.rows})
-        if stop:
-            raise StoppedError
-    return staging
 
 
 def test_what_is_committed_is_published_when_the_block_ends(place: Place) -> None:
@@ -182,113 +165,6 @@ def test_a_task_that_was_cleared_after_a_failure_goes_on(place: Place) -> None:
     assert place.dataset().published(owner(clears=2)) is None
     assert attempt(place.dataset(), owner(clears=2), rows(2)).resumed is True
     assert place.lines() == rows(0, 4)
-
-
-class TestPublished:
-    def test_nothing(self, place: Place) -> None:
-        assert place.dataset().published(owner()) is None
-        assert place.names() == []
-
-    def test_by_this_task_instance(self, place: Place) -> None:
-        summary = attempt(place.dataset(), owner(), rows(0)).summary
-
-        assert place.dataset().published(owner()) == summary
-        assert place.dataset().published(owner()) == summary
-
-    @pytest.mark.parametrize("other", [owner("other"), owner(parameters="others"), owner(clears=1)])
-    def test_by_another_or_before_a_clear(self, place: Place, other: Owner) -> None:
-        attempt(place.dataset(), owner(), rows(0))
-
-        assert place.dataset().published(other) is None
-
-    @pytest.mark.parametrize(("clears", "start"), [(0, 1), (1, 1), (0, 0)])
-    def test_a_cleared_task_resumes_nothing_that_was_staged_after_it_had_published(
-        self, place: Place, clears: int, start: int
-    ) -> None:
-        """An attempt that was thought dead may begin after another one has published: of its try, or after a clear."""
-        attempt(place.dataset(), owner(clears=1, run_start=STARTS[1]), rows(0))
-        attempt(place.dataset(), owner(clears=clears, run_start=STARTS[start]), rows(1), stop=True)
-
-        # The run had ended before this clear, so it has begun anew.
-        cleared = owner(clears=2, run_start=STARTS[2])
-        staging = attempt(place.dataset(), cleared, rows(2), stop=True)
-        assert (staging.resumed, staging.rows) == (False, len(rows(2)))
-        assert attempt(place.dataset(), cleared, rows(3)).resumed is True
-
-    def test_nor_where_the_file_is_another_one_since(self, place: Place) -> None:
-        """The attempt that staged may have replaced it, and died before it could write its receipt."""
-        attempt(place.dataset(), owner(), rows(0))
-        attempt(place.dataset(), owner(), rows(1), stop=True)
-        place.remove("d.jsonl")
-
-        assert attempt(place.dataset(), owner(clears=1), rows(2)).resumed is False
-        assert place.lines() == rows(2)
-
-    def test_what_is_staged_once_the_file_is_gone_is_resumed(self, place: Place) -> None:
-        attempt(place.dataset(), owner(), rows(0))
-        place.remove("d.jsonl")
-        attempt(place.dataset(), owner(), rows(1), stop=True)
-
-        assert attempt(place.dataset(), owner(), rows(3)).resumed is True
-        assert place.lines() == rows(1, 4)
-
-    @pytest.mark.parametrize(
-        ("writer", "staged", "following"),
-        [
-            ((5, 0), (3, 0), (3, 0)),  # cleared with fewer retries, and tried again
-            ((2, 0), (2, 1), (2, 1)),  # of a run that was deleted and made again, and tried again
-            ((4, 0), (2, 1), (3, 1)),  # the same, and cleared
-            ((2, 0), (3, 1), (4, 2)),  # cleared after its run had ended, and once more
-        ],
-    )
-    def test_what_a_later_try_has_staged_is_resumed(
-        self, place: Place, writer: tuple[int, int], staged: tuple[int, int], following: tuple[int, int]
-    ) -> None:
-        writes, stages, follows = (
-            owner(clears=clears, run_start=STARTS[number]) for clears, number in (writer, staged, following)
-        )
-        attempt(place.dataset(), writes, rows(0))
-        attempt(place.dataset(), stages, rows(1), stop=True)
-
-        assert attempt(place.dataset(), follows, rows(3)).resumed is True
-        assert place.lines() == rows(1, 4)
-
-    def test_a_cleared_task_does_the_work_again(self, place: Place) -> None:
-        attempt(place.dataset(), owner(), rows(0))
-
-        assert attempt(place.dataset(), owner(clears=1), rows(2)).resumed is False
-        assert place.lines() == rows(2)
-        assert place.dataset().published(owner(clears=1))
-
-    def test_not_where_the_file_is_gone(self, place: Place) -> None:
-        attempt(place.dataset(), owner(), rows(0))
-        place.remove("d.jsonl")
-
-        assert place.dataset().published(owner()) is None
-        assert attempt(place.dataset(), owner(), rows(2)).resumed is False
-        assert place.lines() == rows(2)
-
-    def test_not_where_another_has_published_since(self, place: Place) -> None:
-        attempt(place.dataset(), owner(), rows(0))
-        attempt(place.dataset(), owner("other"), rows(2))
-
-        assert place.dataset().published(owner()) is None
-
-    def test_while_another_has_only_begun(self, place: Place) -> None:
-        summary = attempt(place.dataset(), owner(), rows(0)).summary
-        with place.dataset().staging(owner("other")) as staging:
-            staging.commit(rows(2), None)
-            assert place.dataset().published(owner()) == summary
-
-    def test_a_stage_is_not(self, place: Place) -> None:
-        attempt(place.dataset(), owner(), rows(0), stop=True)
-
-        assert place.dataset().published(owner()) is None
-
-    def test_each_destination_has_its_own(self, place: Place) -> None:
-        attempt(place.dataset("a.jsonl"), owner(), rows(0))
-
-        assert place.dataset("b.jsonl").published(owner()) is None
 
 
 class TestInUse:
