@@ -77,8 +77,12 @@ class HeldLease:
         if not lease.is_free_for(self._owner):
             self._check_stale(lease, found, staged, token)
         segments = [segment for name in staged if (segment := Segment.of(name))]
-        self.last_receipt = self.still_published(lease.last_receipt)
-        self._lease = lease.acquired_by(self._owner, token, self._clock(), segments, self.last_receipt)
+        receipt = lease.last_receipt
+        identity = self._objects.identity() if receipt else ""
+        self.last_receipt = receipt if receipt and identity == receipt.identity else None
+        # A file of unknown origin may be that of an attempt that died before it could write its receipt. So the receipt
+        # of the one before stays, until there is no file at all.
+        self._lease = lease.acquired_by(self._owner, token, self._clock(), segments, receipt if identity else None)
         try:
             self._objects.write(self._objects.lease, self._lease.to_bytes(), found.condition)
         except ConflictError:

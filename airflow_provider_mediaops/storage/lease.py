@@ -39,8 +39,8 @@ class Lease:
     :param token: the token in the names of the objects of the attempt that holds it, or held it last.
     :param epoch: the number of the lease; 0 for one of version 0.1.
     :param earlier: the tokens of the attempts that this one resumes, oldest first.
-    :param last_receipt: the receipt of the file that was at the destination when the lease was acquired, or that its
-        owner has published; None if its origin is unknown.
+    :param last_receipt: the latest receipt: of what its owner has found at the destination or, once there is no owner,
+        of what was published. The file may have been replaced since. None if there was no file, or no receipt.
     """
 
     owner: Owner | None = None
@@ -101,7 +101,7 @@ class Lease:
         return self.owner is None or self.released or self.owner.task == owner.task
 
     def acquired_by(
-        self, owner: Owner, token: str, since: float, segments: Iterable[Segment], replaces: Receipt | None = None
+        self, owner: Owner, token: str, since: float, segments: Iterable[Segment], found_receipt: Receipt | None
     ) -> Lease:
         """
         Return the next lease.
@@ -110,7 +110,7 @@ class Lease:
         :param token: the new token.
         :param since: the time, in seconds since 1970.
         :param segments: the staged objects, so that the epoch is higher than any even if the lease was removed.
-        :param replaces: the receipt of the file that is at the destination now; None if its origin is unknown.
+        :param found_receipt: the latest receipt, if there is a file at the destination.
         """
         staged = list(segments)
         epoch = 1 + max([self.epoch, *(segment.epoch for segment in staged)])
@@ -119,7 +119,7 @@ class Lease:
             # The last attempt may be staging its first object just now, so it counts in any case.
             written = {segment.token for segment in staged}
             earlier = (*(each for each in self.earlier if each in written), self.token)
-        return Lease(owner, since, token=token, epoch=epoch, earlier=earlier, last_receipt=replaces)
+        return Lease(owner, since, token=token, epoch=epoch, earlier=earlier, last_receipt=found_receipt)
 
 
 def parse_lease(content: bytes | None, name: str, destination: object) -> Lease:

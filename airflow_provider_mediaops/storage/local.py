@@ -139,6 +139,7 @@ class LocalStage:
     def _begin(self, journal: Journal) -> None:
         self.last_receipt = _current(self._files, journal.receipt) or _current(self._files, journal.last)
         self._files.settle_companion(journal)
+        # What the earlier attempt has found counts: the file may have been replaced since.
         if journal.owner is not None and self._owner.continues(journal.owner, journal.last) and not journal.receipt:
             self._resume(journal)
             return

@@ -43,19 +43,19 @@ class Owner:
     clears: int = 0
     run_start: str = ""
 
-    def continues(self, other: Owner, replaced: Receipt | None = None) -> bool:
+    def continues(self, other: Owner, found_receipt: Receipt | None) -> bool:
         """
         Return whether this is another attempt at the same dataset, which resumes it.
 
         :param other: the owner of the earlier attempt.
-        :param replaced: the receipt that it found at the destination. The file may have been replaced since, for
-            example by the earlier attempt itself, which died before it could write its receipt.
+        :param found_receipt: the receipt that the earlier attempt found when it began. It is judged by that, and not by
+            the file of today, which it may have replaced itself before it died.
         :returns: True if task and parameters are the same; a task that was cleared after a failure resumes too. False
             if the other was superfluous, because its task had published already: a task that is cleared works anew.
         """
         if (self.task, self.parameters) != (other.task, other.parameters):
             return False
-        return replaced is None or not self._is_superfluous(other, replaced.owner)
+        return found_receipt is None or not self._is_superfluous(other, found_receipt.owner)
 
     def _is_superfluous(self, other: Owner, writer: Owner) -> bool:
         """Return whether an earlier attempt was no later one than that which has published."""

@@ -135,7 +135,7 @@ class Attempt(Paced):
 
     @property
     def beginnings(self) -> int:
-        """How often it has begun to write: after a wait with empty hands, it begins anew."""
+        """How often it has begun to write: after a wait during which it held nothing, it begins anew."""
         return 1
 
     def may_wait(self, _seconds: float) -> bool:

@@ -159,7 +159,8 @@ class Triggerer(Attempt):
             # What it still does, to its end, changes nothing.
             self._trigger.cancel()
             return False
-        self._beginnings += self._holds_nothing
+        if self._holds_nothing:
+            self._beginnings += 1
         self._holds_nothing = False
         return self._was_cancelled == was_cancelled
 

@@ -90,8 +90,9 @@ class ExportMachine(DatasetMachine):
         self.published = []
         #: When each attempt has begun to write, by the number of the event, and when it has published.
         self.begun: dict[Attempt, int] = {}
-        self.beginnings: dict[Attempt, int] = {}
         self.published_at: dict[Attempt, int] = {}
+        #: How many beginnings of each attempt are noted.
+        self.noted_beginnings: dict[Attempt, int] = {}
         self.events = itertools.count()
         self.start_first(run, steps)
 
@@ -165,10 +166,10 @@ class ExportMachine(DatasetMachine):
         self.begun[current_attempt()] = next(self.events)
 
     def send(self, request: Request) -> Response:
-        # A lease says when an attempt begins; on the disk, its first request does.
+        # A lease says when an attempt begins; on a disk, its first request after each beginning does.
         attempt = current_attempt()
-        if isinstance(self.place, DiskPlace) and self.beginnings.get(attempt) != attempt.beginnings:
-            self.beginnings[attempt] = attempt.beginnings
+        if isinstance(self.place, DiskPlace) and self.noted_beginnings.get(attempt) != attempt.beginnings:
+            self.noted_beginnings[attempt] = attempt.beginnings
             self.on_begin()
         return self.service.send(request)
 

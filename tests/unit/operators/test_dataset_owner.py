@@ -26,18 +26,18 @@ def test_an_owner_is_the_task_instance_with_its_parameters() -> None:
 
 @pytest.mark.parametrize("change", ["dag_id", "run_id", "task_id", "map_index"])
 def test_another_task_instance_is_another_owner(change: str) -> None:
-    assert not owner_of(context(**{change: 7}), {}).continues(owner_of(context(), {}))
+    assert not owner_of(context(**{change: 7}), {}).continues(owner_of(context(), {}), None)
 
 
 def test_other_parameters_make_another_owner() -> None:
-    assert not owner_of(context(), {"a": 1}).continues(owner_of(context(), {"a": 2}))
+    assert not owner_of(context(), {"a": 1}).continues(owner_of(context(), {"a": 2}), None)
 
 
 @pytest.mark.parametrize("change", [{"max_tries": 5}, {"start": datetime(2026, 3, 15, tzinfo=timezone.utc)}])
 def test_a_cleared_task_and_a_run_made_anew_go_on_but_have_published_nothing(change: dict[str, Any]) -> None:
     later, first = owner_of(context(**change), {}), owner_of(context(), {})
 
-    assert later.continues(first)
+    assert later.continues(first, None)
     assert later != first
 
 
@@ -45,7 +45,7 @@ def test_a_cleared_task_and_a_run_made_anew_go_on_but_have_published_nothing(cha
 def test_without_a_task_instance_each_call_is_its_own(given: dict[str, Any]) -> None:
     first, second = (owner_of(cast("Any", given), {}) for _ in range(2))
 
-    assert not second.continues(first)
+    assert not second.continues(first, None)
 
 
 def test_a_task_that_is_not_mapped_and_a_run_that_has_not_begun() -> None:

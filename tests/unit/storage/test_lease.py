@@ -97,26 +97,34 @@ def test_who_may_acquire_it_at_once(lease: Lease, *, free: bool) -> None:
 
 class TestNext:
     def test_its_epoch_is_higher_than_any_before(self) -> None:
-        assert Lease().acquired_by(owner(), "0a", START, []).epoch == 1
-        assert FULL.acquired_by(owner(), "0a", START, [segment("0d", 4)]).epoch == 8
+        assert Lease().acquired_by(owner(), "0a", START, [], None).epoch == 1
+        assert FULL.acquired_by(owner(), "0a", START, [segment("0d", 4)], None).epoch == 8
         # The lease was removed by hand; its objects were not.
-        assert Lease().acquired_by(owner(), "0a", START, [segment("0d", 4)]).epoch == 5
+        assert Lease().acquired_by(owner(), "0a", START, [segment("0d", 4)], None).epoch == 5
 
     def test_another_owner_names_no_earlier_attempt(self) -> None:
-        assert FULL.acquired_by(owner(), "0f", START, [segment("0a"), segment("0b")]).tokens == ("0f",)
+        assert FULL.acquired_by(owner(), "0f", START, [segment("0a"), segment("0b")], None).tokens == ("0f",)
 
     def test_the_same_owner_names_those_that_have_staged_something_and_the_last_in_any_case(self) -> None:
-        replaces = Receipt(owner("other"), {}, None, "another")
-        following = FULL.acquired_by(owner("a", "b"), "0f", START, [segment("0c"), segment("99")], replaces)
+        following = FULL.acquired_by(owner("a", "b"), "0f", START, [segment("0c"), segment("99")], None)
 
         assert following.tokens == ("0c", "0a", "0f")
-        assert following.last_receipt == replaces
         assert not following.released
+
+    def test_it_keeps_the_receipt_that_was_found(self) -> None:
+        found = Receipt(owner("other"), {}, None, "another")
+
+        assert FULL.acquired_by(owner(), "0f", START, [], found).last_receipt == found
+
+    def test_an_attempt_is_judged_by_the_receipt_that_it_found(self) -> None:
+        lease = Lease(owner(), token="0a", last_receipt=Receipt(owner(), {}, None, "gone"))
+
+        assert lease.acquired_by(owner(clears=1), "0f", START, [segment("0a")], None).tokens == ("0f",)
 
     def test_attempts_that_staged_nothing_are_forgotten(self) -> None:
         lease = Lease(owner(), token="0a")
         for number in range(50):
-            lease = lease.acquired_by(owner(), f"{number:02d}", START, [segment("0a")])
+            lease = lease.acquired_by(owner(), f"{number:02d}", START, [segment("0a")], None)
 
         assert lease.tokens == ("0a", "48", "49")
 

@@ -10,11 +10,12 @@ from airflow.sdk import ObjectStoragePath
 from airflow_provider_mediaops.exceptions import DestinationInUseError
 from airflow_provider_mediaops.storage.dataset import Dataset
 from airflow_provider_mediaops.storage.formats import FlatView
+from airflow_provider_mediaops.storage.held_lease import HeldLease
 from airflow_provider_mediaops.storage.lease import STALE_AFTER_SECONDS
 from airflow_provider_mediaops.storage.object_store import ObjectStage
 from airflow_provider_mediaops.storage.segments import Segment
 from tests.unit.storage.attempts import LEASE, begin
-from tests.unit.storage.places import VIEW, Place, StoppedError, owner, rows
+from tests.unit.storage.places import VIEW, Place, StoppedError, attempt, owner, rows, stopped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -133,6 +134,27 @@ class TestLongPublish:
         assert bucket.dataset().published(owner()) is None
         assert bucket.names() == [".d.jsonl.checkpoint", "d.jsonl"]
 
+    def test_a_third_attempt_does_not_hide_that_a_newer_file_was_replaced(self, bucket: Place, store: Store) -> None:
+        block, staging = begin(bucket)
+        staging.commit(rows(0), None)
+        real, begun = store._replace, iter([True])
+
+        def replace_late(path: str, value: bytes, **options: Any) -> None:
+            if not (path.endswith("d.jsonl") and next(begun, False)):
+                real(path, value, **options)
+                return
+            bucket.now += STALE_AFTER_SECONDS
+            attempt(bucket.dataset(), owner("other"), rows(7))
+            try:
+                real(path, value, **options)
+            finally:
+                attempt(bucket.dataset(), owner("third"), rows(9), stop=True)
+
+        store._replace = replace_late  # type: ignore[method-assign]
+        message = "by third" if store.conditional else "published by other .* replaced it: .* Run other again"
+        with pytest.raises(DestinationInUseError, match=message):
+            block.__exit__(None, None, None)
+
     def test_a_file_that_another_program_replaces_meanwhile_is_replaced(self, bucket: Place, store: Store) -> None:
         with bucket.dataset().staging(owner()) as staging:
             staging.commit(rows(0), None)
@@ -202,3 +224,24 @@ class TestLiveSegments:
         assert bucket.dataset().published(owner())
         newer[0][0].__exit__(None, None, None)
         assert bucket.lines() == rows(5)
+
+
+@pytest.mark.parametrize("further", [0, 1])
+def test_a_cleared_task_resumes_nothing_that_was_staged_after_a_publication(
+    bucket: Place, monkeypatch: pytest.MonkeyPatch, further: int
+) -> None:
+    """An attempt that was thought dead replaces what its task has published, and dies before its receipt."""
+    attempt(bucket.dataset(), owner(), rows(0))
+
+    def die(*_: object) -> None:
+        raise StoppedError
+
+    with monkeypatch.context() as patch, stopped():
+        patch.setattr(HeldLease, "settle", die)
+        attempt(bucket.dataset(), owner(), rows(1))
+    assert bucket.lines() == rows(1)
+    for number in range(further):
+        attempt(bucket.dataset(), owner(), rows(2 + number), stop=True)
+
+    assert attempt(bucket.dataset(), owner(clears=1), rows(5)).resumed is False
+    assert bucket.lines() == rows(5)

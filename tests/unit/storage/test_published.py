@@ -46,8 +46,7 @@ class TestPublished:
         assert (staging.resumed, staging.rows) == (False, len(rows(2)))
         assert attempt(place.dataset(), cleared, rows(3)).resumed is True
 
-    def test_nor_where_the_file_is_another_one_since(self, place: Place) -> None:
-        """The attempt that staged may have replaced it, and died before it could write its receipt."""
+    def test_nor_if_the_published_file_has_been_removed_since(self, place: Place) -> None:
         attempt(place.dataset(), owner(), rows(0))
         attempt(place.dataset(), owner(), rows(1), stop=True)
         place.remove("d.jsonl")
@@ -55,7 +54,7 @@ class TestPublished:
         assert attempt(place.dataset(), owner(clears=1), rows(2)).resumed is False
         assert place.lines() == rows(2)
 
-    def test_what_is_staged_once_the_file_is_gone_is_resumed(self, place: Place) -> None:
+    def test_what_is_staged_after_the_file_was_removed_is_resumed(self, place: Place) -> None:
         attempt(place.dataset(), owner(), rows(0))
         place.remove("d.jsonl")
         attempt(place.dataset(), owner(), rows(1), stop=True)
