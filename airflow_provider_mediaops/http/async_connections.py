@@ -1,8 +1,11 @@
 """
 The connections of the asynchronous transport, which are closed if their task is cancelled while they are made.
 
-httpcore leaves a connection open whose task is cancelled during the TLS handshake. On Python 3.10, anyio's own function
-to connect leaves one open, too, if it is cancelled just then, or it ignores the cancellation.
+httpcore leaves a connection open if its task is cancelled during the TLS handshake.
+
+On Python 3.10, ``anyio.connect_tcp`` loses the connection or the cancellation if both come in the same turn of the
+event loop. There, :func:`_connect` takes its place. It tries the addresses of a host one after another, as the
+transport of workers does; anyio begins with the next one after 250 ms (Happy Eyeballs).
 """
 
 from __future__ import annotations
@@ -16,13 +19,22 @@ import anyio
 import anyio.abc
 import httpcore
 
+try:
+    # httpcore has no public name for the stream that its own function returns.
+    from httpcore._backends.anyio import AnyIOStream
+except ImportError:
+    AnyIOStream = None  # type: ignore[assignment, misc]
+
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Iterable
 
+# A version of httpcore that has moved the stream connects as it does by itself.
+_LOSES_CANCELLATIONS = sys.version_info < (3, 11) and AnyIOStream is not None
 
-class Network(httpcore.AnyIOBackend):
-    """Makes the connections of a pool of httpcore, which calls its methods."""
+
+class ClosingBackend(httpcore.AnyIOBackend):
+    """A network backend of httpcore, whose connections are closed if their TLS handshake is cancelled."""
 
     async def connect_tcp(
         self,
@@ -32,17 +44,29 @@ class Network(httpcore.AnyIOBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.AsyncNetworkStream:
-        """Connect to a host; see :class:`httpcore.AnyIOBackend`."""
-        if sys.version_info >= (3, 11):
-            return _Stream(await super().connect_tcp(host, port, timeout, local_address, socket_options))
-        return _Stream(await _connected(host, port, timeout))
+        """
+        Connect to a host, as :class:`httpcore.AnyIOBackend` does.
+
+        :param host: its name, or an address.
+        :param port: the port.
+        :param timeout: the time limit for all addresses of the host, in seconds; on Python 3.10, for each of them. None
+            for none.
+        :param local_address: the address to connect from; None for any.
+        :param socket_options: options of the socket.
+        :returns: the connection.
+        :raises httpcore.ConnectTimeout: if no address answers in time.
+        :raises httpcore.ConnectError: if none can be connected to.
+        """
+        if _LOSES_CANCELLATIONS and not (local_address or socket_options):
+            return _ClosingStream(await _connect(host, port, timeout))
+        return _ClosingStream(await super().connect_tcp(host, port, timeout, local_address, socket_options))
 
 
-class _Stream(httpcore.AsyncNetworkStream):
+class _ClosingStream(httpcore.AsyncNetworkStream):
     """
-    A connection.
+    Closes its connection if the TLS handshake is cancelled.
 
-    :param stream: the one that httpcore has made.
+    :param stream: the connection, as httpcore has made it.
     """
 
     def __init__(self, stream: httpcore.AsyncNetworkStream) -> None:
@@ -61,9 +85,9 @@ class _Stream(httpcore.AsyncNetworkStream):
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore.AsyncNetworkStream:
         try:
-            return _Stream(await self._stream.start_tls(ssl_context, server_hostname, timeout))
+            return _ClosingStream(await self._stream.start_tls(ssl_context, server_hostname, timeout))
         except asyncio.CancelledError:
-            # For an exception it does so itself.
+            # httpcore closes it after an Exception, which CancelledError is not.
             await self._stream.aclose()
             raise
 
@@ -71,41 +95,39 @@ class _Stream(httpcore.AsyncNetworkStream):
         return self._stream.get_extra_info(info)
 
 
-async def _connected(host: str, port: int, seconds: float | None) -> httpcore.AsyncNetworkStream:
+async def _connect(host: str, port: int, timeout_seconds: float | None) -> httpcore.AsyncNetworkStream:
     """
-    Connect to the first address of a host that answers, one after the other.
+    Connect to the first address of a host that answers.
 
     :param host: its name, or an address.
     :param port: the port.
-    :param seconds: the time limit for all addresses; None for none.
-    :raises httpcore.ConnectTimeout: if no address answers in time.
-    :raises httpcore.ConnectError: if none can be connected to.
+    :param timeout_seconds: the time limit for each address; None for none.
+    :raises httpcore.ConnectTimeout: if the last address does not answer in time.
+    :raises httpcore.ConnectError: if no address can be connected to.
     """
-    from httpcore._backends.anyio import AnyIOStream
-
-    last_error = OSError("the host has no address")
+    last_error: OSError | None = None
     try:
-        with anyio.fail_after(seconds):
-            for family, kind, protocol, _, address in await asyncio.get_running_loop().getaddrinfo(
-                host, port, type=socket.SOCK_STREAM
-            ):
-                try:
-                    return AnyIOStream(await _connected_to(socket.socket(family, kind, protocol), address))
-                except OSError as error:
-                    last_error = error
-    except TimeoutError as error:
-        # httpcore's pools drop the cause of an error, but not its arguments.
-        raise httpcore.ConnectTimeout(error) from error
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as error:
-        last_error = error
+        found, last_error = [], error
+    for family, kind, protocol, _, address in found:
+        try:
+            with anyio.fail_after(timeout_seconds):
+                return AnyIOStream(await _connect_to(socket.socket(family, kind, protocol), address))
+        except OSError as error:
+            last_error = error
+    # httpcore's pools drop the cause of an error, but not its arguments.
+    if isinstance(last_error, TimeoutError):
+        raise httpcore.ConnectTimeout(last_error) from last_error
     raise httpcore.ConnectError(last_error) from last_error
 
 
-async def _connected_to(new: socket.socket, address: Any) -> anyio.abc.SocketStream:
+async def _connect_to(unconnected: socket.socket, address: Any) -> anyio.abc.SocketStream:
+    """Connect a socket to an address; close it if that fails or is cancelled."""
     try:
-        new.settimeout(0)
-        await asyncio.get_running_loop().sock_connect(new, address)
-        return await anyio.abc.SocketStream.from_socket(new)
+        unconnected.settimeout(0)
+        await asyncio.get_running_loop().sock_connect(unconnected, address)
+        return await anyio.abc.SocketStream.from_socket(unconnected)
     except BaseException:
-        new.close()
+        unconnected.close()
         raise

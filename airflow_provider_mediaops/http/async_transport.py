@@ -18,7 +18,7 @@ from typing import Any
 import anyio
 import httpx
 
-from airflow_provider_mediaops.http.async_connections import Network
+from airflow_provider_mediaops.http.async_connections import ClosingBackend
 from airflow_provider_mediaops.http.decoding import BodyReader
 from airflow_provider_mediaops.http.exchange import Failure, Request, Response, TransportError
 from airflow_provider_mediaops.http.headers import check_headers, merge_headers
@@ -178,11 +178,11 @@ def _client(settings: TransportSettings, trust: bool | ssl.SSLContext) -> httpx.
         # The environment's exceptions from its proxies would override the proxies given here.
         trust_env=not mounts,
     )
-    # httpx gives no way to its pools. A version that has moved them makes connections as it does by itself.
+    # httpx has no argument for the network backend. Where a version has moved these names, its own one is used.
     for transport in (client._transport, *client._mounts.values()):  # noqa: SLF001
         pool: Any = getattr(transport, "_pool", None)
         if pool is not None:
-            pool._network_backend = Network()  # noqa: SLF001
+            pool._network_backend = ClosingBackend()  # noqa: SLF001
     return client
 
 

@@ -213,12 +213,11 @@ class _Session(requests.Session):
         """Return None: to resolve a redirect, requests would read its whole body and decode its Location."""
 
 
-class _Body:
+class _RawReply:
     """
-    What is still to be read of a reply.
+    The methods of urllib3's reply that are used.
 
-    requests looks for cookies in the replies of urllib3, which takes longer than to read their headers. It passes over
-    all others.
+    It has no ``_original_response``. So requests looks for no cookies in it, which takes longer than to read headers.
 
     :param response: the reply of urllib3.
     """
@@ -273,7 +272,7 @@ class _Adapter(requests.adapters.HTTPAdapter):
     def build_response(self, req: requests.PreparedRequest, resp: Any) -> requests.Response:
         """Return a reply without cookies and without the encoding of its text, which nobody reads."""
         reply = requests.Response()
-        reply.status_code, reply.reason, reply.raw = resp.status, resp.reason, _Body(resp)
+        reply.status_code, reply.reason, reply.raw = resp.status, resp.reason, _RawReply(resp)
         reply.headers = CaseInsensitiveDict(resp.headers)
         reply.request, reply.url = req, str(req.url)
         return reply

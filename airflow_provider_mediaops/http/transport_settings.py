@@ -44,7 +44,8 @@ class TransportSettings:
 
     A request takes at most ``connect_timeout`` plus the read time limit in all, however slowly the bytes arrive.
 
-    :param connect_timeout: seconds to make a connection, for each address of the host.
+    :param connect_timeout: seconds to make a connection: in a worker for each address of the host; in a triggerer for
+        all of them, but on Python 3.10 for each.
     :param read_timeout: seconds to wait for the next bytes of a reply, unless a request asks for more.
     :param proxies: proxy addresses by scheme (``http``, ``https``); empty follows the environment.
     :param headers: headers of every request.

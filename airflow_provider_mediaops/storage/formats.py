@@ -175,8 +175,8 @@ def json_lines(values: Iterable[object]) -> bytes:
 
 @cache
 def _to_json() -> Callable[[object], bytes]:
-    # By default it writes infinity and NaN as these words. An import within a function takes as long as to encode a
-    # short record.
+    # It is called with its defaults, which write NaN and Infinity, so that map() can call it. It is cached because an
+    # import within a function takes as long as to encode a short record.
     from pydantic_core import to_json
 
     return to_json

@@ -124,18 +124,17 @@ class Loopback:
 
     def _handle(self, connection: socket.socket) -> None:
         connection.settimeout(_LONGEST)
-        self._connections.append(connection)
-        if self._stopping.is_set():
-            # It came too late to be shut down with the others.
-            connection.close()
-            return
         # What goes wrong here is what the test is about; the client's side of it is asserted.
         with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
-            stack.callback(connection.close)
             if self._context:
-                connection = self._context.wrap_socket(connection, server_side=True)
-                stack.callback(connection.close)
-                self._connections.append(connection)
+                connection = self._context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
+            stack.callback(connection.close)
+            self._connections.append(connection)
+            if self._stopping.is_set():
+                # It comes too late to be shut down with the others.
+                return
+            if isinstance(connection, ssl.SSLSocket):
+                connection.do_handshake()
             self._serve(Peer(connection, self._stopping))
 
 

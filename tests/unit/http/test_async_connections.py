@@ -3,28 +3,45 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
+import sys
 import threading
 from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from airflow_provider_mediaops.http.async_transport import AsyncTransport
 from airflow_provider_mediaops.http.exchange import Request
 from airflow_provider_mediaops.http.transport_settings import TransportSettings
-from tests.unit.loopback import Loopback, Peer
+from tests.unit.http.sending import PATIENT, MovedClock
+from tests.unit.loopback import Loopback, Peer, answering, http_reply
 from tests.unit.until import until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 # It takes no more turns of the event loop until all that a client sends first has been sent.
 _TURNS = 60
 _LAST = b"the last connection"
 
 
+@pytest.fixture(autouse=True)
+def _no_garbage_collection() -> Iterator[None]:
+    """Keep Python from closing what nobody else closes."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
 class Ends:
-    """A server that answers nothing, and counts the connections that their clients have closed."""
+    """A server that answers nothing but CONNECT, and counts the connections that their clients have closed."""
 
     def __init__(self) -> None:
         self.count = 0
+        #: Whether the first bytes for the service have come.
+        self.has_begun = False
         self.last_has_come = False
         self._lock = threading.Lock()
 
@@ -33,29 +50,110 @@ class Ends:
         with suppress(ConnectionResetError):
             while part := peer.socket.recv(65536):
                 received += part
+                if received.startswith(b"CONNECT") and received.endswith(b"\r\n\r\n"):
+                    received = b""
+                    peer.send(b"HTTP/1.1 200 OK\r\n\r\n")
+                else:
+                    self.has_begun = True
         with self._lock:
             self.count += 1
             # The queue of a listener is in order, so no further one comes.
             self.last_has_come |= received == _LAST
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-@pytest.mark.parametrize("scheme", ["http", "https"])
-async def test_a_request_that_is_cancelled_leaves_no_connection_open(scheme: str, host: str) -> None:
+async def cancelled(sending: asyncio.Task[Any]) -> None:
+    """Cancel a request, and make sure that it ends by that."""
+    sending.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await sending
+
+
+@pytest.mark.parametrize("has_proxy", [False, True])
+async def test_a_cancelled_handshake_closes_its_connection(has_proxy: bool) -> None:  # noqa: FBT001
     ends = Ends()
     with Loopback(ends) as server:
-        transport = AsyncTransport(TransportSettings())
+        proxies = {"https": server.base} if has_proxy else {}
+        settings = TransportSettings(PATIENT.connect_timeout, PATIENT.read_timeout, proxies=proxies)
+        base = "https://service.example" if has_proxy else f"https://127.0.0.1:{server.port}"
+        transport = AsyncTransport(settings)
+        sending = asyncio.ensure_future(transport.send(Request("GET", "/", base=base)))
+        # The client's first words, which nobody answers.
+        await until(lambda: ends.has_begun)
+        await cancelled(sending)
+        await transport.aclose()
+        await until(lambda: ends.count == 1)
+
+
+@pytest.mark.parametrize("turns", range(6))
+async def test_a_request_that_is_cancelled_as_it_connects_closes_its_connection(
+    turns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = asyncio.get_running_loop()
+    connect, ends = loop.sock_connect, Ends()
+
+    async def cancel_soon() -> None:
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        sending.cancel()
+
+    async def connect_and_cancel(*arguments: Any) -> None:
+        await connect(*arguments)
+        cancelling.append(asyncio.ensure_future(cancel_soon()))
+
+    cancelling: list[asyncio.Task[None]] = []
+    monkeypatch.setattr(loop, "sock_connect", connect_and_cancel)
+    with Loopback(ends) as server:
+        transport = AsyncTransport(PATIENT)
+        sending = asyncio.ensure_future(transport.send(Request("GET", "/", base=server.base)))
+        with pytest.raises(asyncio.CancelledError):
+            await sending
+        await transport.aclose()
+        await until(lambda: ends.count == 1)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+@pytest.mark.parametrize("scheme", ["http", "https"])
+async def test_a_request_that_is_cancelled_in_any_turn_leaves_no_connection_open(scheme: str, host: str) -> None:
+    ends = Ends()
+    with Loopback(ends) as server:
+        transport = AsyncTransport(PATIENT)
         for turns in range(_TURNS):
-            sending = asyncio.ensure_future(
-                transport.send(Request("GET", "/", base=f"{scheme}://{host}:{server.port}"))
-            )
+            request = Request("GET", "/", base=f"{scheme}://{host}:{server.port}")
+            sending = asyncio.ensure_future(transport.send(request))
             for _ in range(turns):
                 await asyncio.sleep(0)
-            sending.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await sending
+            await cancelled(sending)
         # One that was made before its request was cancelled waits for the next request.
         await transport.aclose()
         with socket.create_connection(("127.0.0.1", server.port)) as last:
             last.sendall(_LAST)
         await until(lambda: ends.last_has_come and ends.count == server.accepted)
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 11), reason="anyio does not wait for an address before it tries the next")
+async def test_an_address_that_does_not_answer_leaves_the_next_one_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop, clock = asyncio.get_running_loop(), MovedClock()
+    connect = loop.sock_connect
+    with Loopback(answering(http_reply())) as server:
+
+        async def two_addresses(*_: object, **__: object) -> list[tuple[Any, ...]]:
+            kind = (socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "")
+            return [(*kind, (address, server.port)) for address in ("192.0.2.1", "127.0.0.1")]
+
+        async def connect_or_wait(unconnected: socket.socket, address: Any) -> None:
+            if address[0] == "127.0.0.1":
+                await connect(unconnected, address)
+            else:
+                clock.ahead += PATIENT.connect_timeout + 1
+                await asyncio.sleep(PATIENT.connect_timeout)
+
+        for name, call in {
+            "time": clock.monotonic,
+            "getaddrinfo": two_addresses,
+            "sock_connect": connect_or_wait,
+        }.items():
+            monkeypatch.setattr(loop, name, call)
+        transport = AsyncTransport(PATIENT)
+        reply = await transport.send(Request("GET", "/", base=f"http://service.example:{server.port}"))
+        await transport.aclose()
+    assert reply.status == 200
