@@ -10,6 +10,7 @@ import pytest
 from tests.unit.storage.places import Place, StoppedError, owner, rows, stopped
 
 # What holds on every kind of place is shown here again, with this folder's place.
+from tests.unit.storage.test_published import *  # noqa: F403
 from tests.unit.storage.test_staging import *  # noqa: F403
 
 if TYPE_CHECKING:
