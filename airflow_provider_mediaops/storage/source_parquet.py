@@ -205,8 +205,8 @@ def _opened_parquet(path: ObjectStoragePath, role: FileRole, column: str) -> Ite
                 if error := column_error(column, file.schema_arrow.names):
                     raise InvalidSourceError(f"{role.name} {path}: {error}.")
                 yield file
-        except (pa.ArrowException, OSError) as error:
-            # pyarrow raises OSError for damaged pages, too.
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            # pyarrow raises OSError for damaged pages, and UnicodeDecodeError for a damaged name of a column.
             if reads.error is not None:
                 raise reads.error from None
             raise InvalidSourceError(f"{role.name} {path}: it is no whole Parquet file ({error}).") from None

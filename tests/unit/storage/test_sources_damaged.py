@@ -5,6 +5,8 @@ from __future__ import annotations
 import zlib
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from airflow_provider_mediaops.storage import source_lines
@@ -169,6 +171,14 @@ class TestFilesThatAreSomethingElse:
 
         with pytest.raises(InvalidSourceError, match=r"s\.txt\.gz.*: it is no whole gzip file"):
             list(read_rows((tmp_path / "s.txt.gz").as_uri(), "isbn"))
+
+    def test_a_parquet_file_with_a_damaged_name_of_a_column_is_named(self, tmp_path: Path) -> None:
+        file = tmp_path / "s.parquet"
+        pq.write_table(pa.table({"isbn": ["9780131103627"], "pages": ["9"]}), file, store_schema=False)
+        file.write_bytes(file.read_bytes().replace(b"pages", b"page\xff"))
+
+        with pytest.raises(InvalidSourceError, match=r"s\.parquet: it is no whole Parquet file \('utf-8' codec"):
+            list(read_rows(file.as_uri(), "isbn"))
 
     @pytest.mark.parametrize("name", ["s.txt", "s.parquet"])
     def test_a_missing_file_is_named(self, tmp_path: Path, name: str) -> None:
