@@ -1,7 +1,8 @@
 """
 The connections of the asynchronous transport, which are closed if their task is cancelled while they are made.
 
-httpcore leaves a connection open if its task is cancelled during the TLS handshake.
+httpcore leaves a connection open if its task is cancelled during the TLS handshake. A handshake through a proxy that
+fails or is cancelled leaves the connection in the pool, where it takes the place of others for good.
 
 On Python 3.10, ``anyio.connect_tcp`` loses the connection or the cancellation if both come in the same turn of the
 event loop. There, :func:`_connect` takes its place. It tries the addresses of a host one after another, as the
@@ -31,6 +32,20 @@ if TYPE_CHECKING:
 
 # A version of httpcore that has moved the stream connects as it does by itself.
 _LOSES_CANCELLATIONS = sys.version_info < (3, 11) and AnyIOStream is not None
+
+
+async def close_abandoned(pool: Any) -> None:
+    """
+    Close the connections of a pool that no request uses and none can use again.
+
+    :param pool: a pool of httpcore.
+    """
+    in_use = [request.connection for request in pool._requests]  # noqa: SLF001
+    for connection in pool.connections:
+        if not (connection.is_idle() or connection.is_closed() or connection in in_use):
+            # One that was never made cannot be closed, so it is removed in any case.
+            pool._connections.remove(connection)  # noqa: SLF001
+            await connection.aclose()
 
 
 class ClosingBackend(httpcore.AnyIOBackend):
@@ -127,7 +142,8 @@ async def _connect_to(unconnected: socket.socket, address: Any) -> anyio.abc.Soc
     try:
         unconnected.settimeout(0)
         await asyncio.get_running_loop().sock_connect(unconnected, address)
-        return await anyio.abc.SocketStream.from_socket(unconnected)
     except BaseException:
         unconnected.close()
         raise
+    # From here on, the event loop closes it.
+    return await anyio.abc.SocketStream.from_socket(unconnected)

@@ -18,7 +18,7 @@ from typing import Any
 import anyio
 import httpx
 
-from airflow_provider_mediaops.http.async_connections import ClosingBackend
+from airflow_provider_mediaops.http.async_connections import ClosingBackend, close_abandoned
 from airflow_provider_mediaops.http.decoding import BodyReader
 from airflow_provider_mediaops.http.exchange import Failure, Request, Response, TransportError
 from airflow_provider_mediaops.http.headers import check_headers, merge_headers
@@ -96,6 +96,7 @@ class AsyncTransport:
         self._settings = settings
         self._headers = settings.default_headers()
         self._client: httpx.AsyncClient | None = None
+        self._pools: list[Any] = []
         # Raised when a request is sent: only then can the error name a request.
         self._unusable: TransportError | None = None
         self._untrustworthy: TransportError | None = None
@@ -107,6 +108,7 @@ class AsyncTransport:
             context = True
         try:
             self._client = _client(settings, context)
+            self._pools = _pools(self._client)
         except (ValueError, httpx.InvalidURL, ImportError):
             self._unusable = TransportError(Failure.CONFIGURATION, "a proxy's address cannot be used")
 
@@ -128,8 +130,12 @@ class AsyncTransport:
                     return await _read(reply, self._settings.max_bytes(request), progress.sent_at)
                 finally:
                     await reply.aclose()
+        except asyncio.CancelledError:
+            await self._close_abandoned()
+            raise
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, ValueError) as error:
             failure = _failure_of(error, may_have_sent=progress.may_have_sent)
+        await self._close_abandoned()
         # Outside the handler, so that the library's error is not kept: its text holds the address with its query.
         raise failure
 
@@ -150,6 +156,10 @@ class AsyncTransport:
         except (ValueError, httpx.InvalidURL) as error:
             failure = TransportError(Failure.CONFIGURATION, type(error).__name__)
         raise failure
+
+    async def _close_abandoned(self) -> None:
+        for pool in self._pools:
+            await close_abandoned(pool)
 
     async def aclose(self) -> None:
         """Close the client's connections."""
@@ -178,12 +188,17 @@ def _client(settings: TransportSettings, trust: bool | ssl.SSLContext) -> httpx.
         # The environment's exceptions from its proxies would override the proxies given here.
         trust_env=not mounts,
     )
-    # httpx has no argument for the network backend. Where a version has moved these names, its own one is used.
-    for transport in (client._transport, *client._mounts.values()):  # noqa: SLF001
-        pool: Any = getattr(transport, "_pool", None)
-        if pool is not None:
-            pool._network_backend = ClosingBackend()  # noqa: SLF001
+    for pool in _pools(client):
+        pool._network_backend = ClosingBackend()  # noqa: SLF001
     return client
+
+
+def _pools(client: httpx.AsyncClient) -> list[Any]:
+    """Return the pools of a client: one for each proxy, and one without; none where a version has moved them."""
+    # httpx gives no way to them.
+    transports = (client._transport, *client._mounts.values())  # noqa: SLF001
+    found = (getattr(transport, "_pool", None) for transport in transports)
+    return [pool for pool in found if hasattr(pool, "_requests") and hasattr(pool, "_connections")]
 
 
 def _no_auth(request: httpx.Request) -> httpx.Request:

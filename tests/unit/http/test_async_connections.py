@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from airflow_provider_mediaops.http import async_transport
 from airflow_provider_mediaops.http.async_transport import AsyncTransport
-from airflow_provider_mediaops.http.exchange import Request
+from airflow_provider_mediaops.http.exchange import Request, TransportError
 from airflow_provider_mediaops.http.transport_settings import TransportSettings
 from tests.unit.http.sending import PATIENT, MovedClock
 from tests.unit.loopback import Loopback, Peer, answering, http_reply
@@ -61,6 +62,12 @@ class Ends:
             self.last_has_come |= received == _LAST
 
 
+def through(proxy: Loopback | None) -> TransportSettings:
+    """Return settings with time limits that only bound a hang."""
+    proxies = {"https": proxy.base} if proxy else {}
+    return TransportSettings(PATIENT.connect_timeout, PATIENT.read_timeout, proxies=proxies)
+
+
 async def cancelled(sending: asyncio.Task[Any]) -> None:
     """Cancel a request, and make sure that it ends by that."""
     sending.cancel()
@@ -69,19 +76,41 @@ async def cancelled(sending: asyncio.Task[Any]) -> None:
 
 
 @pytest.mark.parametrize("has_proxy", [False, True])
-async def test_a_cancelled_handshake_closes_its_connection(has_proxy: bool) -> None:  # noqa: FBT001
+async def test_a_cancelled_handshake_closes_its_connection(has_proxy: bool, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: FBT001
+    # The second request gets no connection unless the first one has given back its place.
+    monkeypatch.setattr(async_transport, "MAX_CONNECTIONS", 1)
     ends = Ends()
     with Loopback(ends) as server:
-        proxies = {"https": server.base} if has_proxy else {}
-        settings = TransportSettings(PATIENT.connect_timeout, PATIENT.read_timeout, proxies=proxies)
         base = "https://service.example" if has_proxy else f"https://127.0.0.1:{server.port}"
-        transport = AsyncTransport(settings)
-        sending = asyncio.ensure_future(transport.send(Request("GET", "/", base=base)))
-        # The client's first words, which nobody answers.
-        await until(lambda: ends.has_begun)
-        await cancelled(sending)
+        transport = AsyncTransport(through(server if has_proxy else None))
+        for number in (1, 2):
+            ends.has_begun = False
+            sending = asyncio.ensure_future(transport.send(Request("GET", "/", base=base)))
+            # The client's first words, which nobody answers.
+            await until(lambda: ends.has_begun)
+            await cancelled(sending)
+            await until(lambda number=number: ends.count == number)  # type: ignore[misc]
         await transport.aclose()
-        await until(lambda: ends.count == 1)
+
+
+async def test_a_failed_handshake_gives_its_place_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(async_transport, "MAX_CONNECTIONS", 1)
+
+    def answer_once(peer: Peer) -> None:
+        peer.request()
+        peer.send(b"HTTP/1.1 200 OK\r\n\r\nno TLS")
+
+    details = []
+    with Loopback(answer_once) as server:
+        transport = AsyncTransport(through(server))
+        for _ in range(2):
+            with pytest.raises(TransportError) as caught:
+                await transport.send(Request("GET", "/", base="https://service.example"))
+            details.append((caught.value.failure, caught.value.detail))
+        await transport.aclose()
+    # The second did not wait for a place in vain.
+    assert details[0] == details[1]
+    assert server.accepted == 2
 
 
 @pytest.mark.parametrize("turns", range(6))
@@ -123,11 +152,10 @@ async def test_a_request_that_is_cancelled_in_any_turn_leaves_no_connection_open
             for _ in range(turns):
                 await asyncio.sleep(0)
             await cancelled(sending)
-        # One that was made before its request was cancelled waits for the next request.
-        await transport.aclose()
         with socket.create_connection(("127.0.0.1", server.port)) as last:
             last.sendall(_LAST)
         await until(lambda: ends.last_has_come and ends.count == server.accepted)
+        await transport.aclose()
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 11), reason="anyio does not wait for an address before it tries the next")
