@@ -106,8 +106,10 @@ class EarlierDataset:
         with self._naming():
             names = self._columns()
             keep = [name for name in _LOOKED_UP if name in names]
+            # Where a table has the column, it is filled in each row, unless the row was cut off.
+            modified = None if self.format != "jsonl" and "reused" in names else self.modified
             for isbn13, row in self._rows(keep):
-                if (earlier := _usable(isbn13, row, self.modified)) is not None:
+                if (earlier := _usable(isbn13, row, modified)) is not None:
                     yield earlier
 
     def _rows(self, keep: Sequence[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:

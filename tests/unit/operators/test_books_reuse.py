@@ -230,6 +230,19 @@ class TestReuse:
 
         assert asked(database) == [CRIME]
 
+    @pytest.mark.parametrize("rest", ["", ","])
+    def test_a_time_that_was_cut_off_is_not_known(
+        self, tmp_path: Path, database: requests_mock.Mocker, rest: str
+    ) -> None:
+        """A row of version 0.1 has none either; but its table names no such column."""
+        old = tmp_path / "old.csv"
+        head = "input,isbn13,status,error,record,fetched_at,reused"
+        old.write_text(f'{head}\n{CRIME},{CRIME},found,,"{{""title"": ""T""}}"{rest}')
+
+        run(tmp_path / "new.jsonl", isbns=[CRIME], reuse=old)
+
+        assert asked(database) == [CRIME]
+
     def test_an_odd_line_is_read_as_well_as_it_can_be_and_so_are_those_behind_it(
         self, tmp_path: Path, database: requests_mock.Mocker
     ) -> None:
