@@ -41,11 +41,17 @@ async def close_abandoned(pool: Any) -> None:
     :param pool: a pool of httpcore.
     """
     in_use = [request.connection for request in pool._requests]  # noqa: SLF001
-    for connection in pool.connections:
-        if not (connection.is_idle() or connection.is_closed() or connection in in_use):
-            # One that was never made cannot be closed, so it is removed in any case.
-            pool._connections.remove(connection)  # noqa: SLF001
-            await connection.aclose()
+    abandoned = [
+        connection
+        for connection in pool.connections
+        if not (connection.is_idle() or connection.is_closed() or connection in in_use)
+    ]
+    # All at once: while one is closed, other requests take and return connections. One that was never made cannot be
+    # closed, so it has to be removed.
+    for connection in abandoned:
+        pool._connections.remove(connection)  # noqa: SLF001
+    for connection in abandoned:
+        await connection.aclose()
 
 
 class ClosingBackend(httpcore.AnyIOBackend):
