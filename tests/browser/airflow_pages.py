@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 ROLES = {"admin": "admin", "author": "user", READER: "viewer", "guest": ""}
 PASSWORD = "let-me-in-to-airflow"
 _RUN_SECONDS = 600
+# A click that has led nowhere after so long is made again, so often; the last one has all the time.
+_CLICK_MILLISECONDS, _MORE_CLICKS = 5_000, 3
 
 
 def with_accounts(home: Path) -> dict[str, str]:
@@ -136,6 +138,33 @@ def follow(page: Page, run_id: str) -> None:
 def arrive(page: Page, url: str) -> None:
     """Wait until the browser is at an address. Airflow quotes fewer characters of a run's id than it need."""
     page.wait_for_url(lambda address: unquote(address) == unquote(url))
+
+
+def choose_in_menu(page: Page, menu: str, item: str, url: str) -> None:
+    """
+    Choose an entry of Airflow's navigation, and wait until the browser is at its address.
+
+    Airflow's page was seen to lose a click, and to stay where it was. As a person would, this clicks again.
+
+    :param page: a page of Airflow's.
+    :param menu: the name of the menu.
+    :param item: the name of the entry.
+    :param url: where it leads.
+    """
+    entry = page.get_by_role("menuitem", name=item)
+    for _ in range(_MORE_CLICKS):
+        _click_in_menu(page, menu, entry)
+        page.wait_for_timeout(_CLICK_MILLISECONDS)
+        if unquote(page.url) == unquote(url):
+            return
+    _click_in_menu(page, menu, entry)
+    arrive(page, url)
+
+
+def _click_in_menu(page: Page, menu: str, entry: Locator) -> None:
+    if not entry.is_visible():
+        page.get_by_role("button", name=menu).click()
+    entry.click()
 
 
 def page_within(page: Page) -> Frame:

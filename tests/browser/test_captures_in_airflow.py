@@ -138,9 +138,7 @@ class TestList:
     def test_it_is_in_the_navigation(self, sign_in_as: SignIn, airflow: LocalAirflow, later_run: str) -> None:
         page = sign_in_as("author")
         page.goto(airflow.url)
-        page.get_by_role("button", name="Browse").click()
-        page.get_by_role("menuitem", name="Hot threads").click()
-        airflow_pages.arrive(page, f"{airflow.url}/plugin/{LIST_ROUTE}")
+        airflow_pages.choose_in_menu(page, "Browse", "Hot threads", f"{airflow.url}/plugin/{LIST_ROUTE}")
         captures = airflow_pages.page_within(page)
         rows = captures.locator("tbody tr")
         rows.first.wait_for()
