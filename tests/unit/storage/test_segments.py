@@ -181,7 +181,7 @@ class TestWhichCount:
         assert staged.read("a") == ("klmnXYZ", "Z")
 
     def test_three_attempts_that_each_wrote_on(self, staged: Staged) -> None:
-        staged.attempt("a", "", "klXXXX")
+        staged.attempt("a", "", "klZZZZ")
         staged.attempt("b", "kl", "mYYYYY")
         staged.attempt("c", "klm", "n")
 
