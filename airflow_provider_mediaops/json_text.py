@@ -16,8 +16,17 @@ T = TypeVar("T")
 
 # The standard library writes values of nearly 1,000 levels, less those of Python's stack at that time.
 _MAX_DEPTH = 700
+# Large numbers are looked for in a copy whose digits are all 0: that takes a third of the time of a pattern of digits.
+_TO_ZERO = bytes.maketrans(b"123456789E", b"000000000e")
+_LARGE_EXPONENT = re.compile(rb"0e\+?000")
+# The largest float has 309 digits.
+_TOO_MANY_DIGITS = b"0" * 309
 _TOO_DEEP = "it is nested too deep"
 _NO_CHARACTER = re.compile("[\0\ud800-\udfff]")
+
+
+class LargeNumberError(ValueError):
+    """A number in a JSON document is too large for a float."""
 
 
 def parse_json(data: bytes) -> Any:
@@ -40,6 +49,49 @@ def parse_json(data: bytes) -> Any:
             raise ValueError(_TOO_DEEP) from None
         check_depth(value, data.count(b"{") + data.count(b"["))
         return value
+
+
+def parse_finite_json(data: bytes) -> Any:
+    """
+    Parse a JSON document that may hold no number which is too large for a float, such as 1e999.
+
+    NaN and Infinity are read where they are written as such.
+
+    :param data: the document in UTF-8.
+    :returns: its value.
+    :raises LargeNumberError: if it holds such a number.
+    :raises ValueError: if it is not valid JSON, or is nested too deep.
+    """
+    if _is_shallow(data):
+        decode, refusals = _decode()
+        try:
+            # It refuses large numbers itself; to look for them takes half as long as to parse.
+            return decode(data)
+        except refusals:
+            # It also refuses NaN, and what pydantic_core refuses.
+            pass
+    value = parse_json(data)
+    zeros = data.translate(_TO_ZERO)
+    if _LARGE_EXPONENT.search(zeros) or _TOO_MANY_DIGITS in zeros:
+        # An integer may have any number of digits, and has been read before.
+        json.loads(data.decode(), parse_float=_finite, parse_int=len)
+    return value
+
+
+def _is_shallow(data: bytes) -> bool:
+    """Return whether a document has so few brackets that nothing in it can be nested too deep."""
+    left = _MAX_DEPTH - data.count(b"{")
+    # Most documents hold few lists; to look for each takes less time than to count them.
+    start = -1
+    while left >= 0 and (start := data.find(b"[", start + 1)) >= 0:
+        left -= 1
+    return left >= 0
+
+
+def _finite(digits: str) -> float:
+    if math.isinf(number := float(digits)):
+        raise LargeNumberError(f"holds a number that is too large: {digits[:20]}")
+    return number
 
 
 def check_depth(value: object, brackets: int) -> None:
@@ -72,6 +124,15 @@ def _from_json() -> Callable[..., Any]:
     from pydantic_core import from_json
 
     return from_json
+
+
+@cache
+def _decode() -> tuple[Callable[[bytes], Any], tuple[type[Exception], ...]]:
+    """Return a parser, and the errors by which it refuses a document."""
+    from msgspec import MsgspecError
+    from msgspec.json import Decoder
+
+    return Decoder().decode, (MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 def text_of(value: object) -> str:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable
 
-_IN_MEMORY = 75_000
+_IN_MEMORY = 150_000
 # SQLite takes at least 999 parameters a statement.
 _AT_ONCE = 500
 
@@ -22,10 +22,10 @@ class SeenSet:
     """
     A set that keeps a 64-bit hash of each text, and can only grow.
 
-    The first 75,000 hashes are kept in memory (5 MB). Further ones go to a temporary SQLite database, whose cache takes
-    2 MB; a million texts take 20 MB on disk. Two texts are confused with a probability of 1 in 2⁶⁴; among a million
-    texts, any two are with a probability of 1 in 37 million. Python salts its hashes for each process, so a service
-    cannot choose texts that collide.
+    The first 150,000 hashes are kept in memory (10 MB). Further ones go to a temporary SQLite database, whose cache
+    takes 2 MB; a million texts take 20 MB on disk. Two texts are confused with a probability of 1 in 2⁶⁴; among a
+    million texts, any two are with a probability of 1 in 37 million. Python salts its hashes for each process, so a
+    service cannot choose texts that collide.
 
     :param in_memory: how many hashes are kept in memory, give or take 500.
     """

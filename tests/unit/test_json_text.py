@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_mediaops.json_text import parse_json
+from airflow_provider_mediaops.json_text import LargeNumberError, parse_finite_json, parse_json
 from airflow_provider_mediaops.storage.formats import json_line, json_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 # All characters, lone surrogates included.
 TEXTS = st.text(st.characters(exclude_categories=()))
@@ -35,12 +38,19 @@ def is_same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
+@pytest.fixture(params=[parse_json, parse_finite_json])
+def parse(request: pytest.FixtureRequest) -> Callable[[bytes], Any]:
+    """Return one of the two parsers."""
+    return request.param  # type: ignore[no-any-return]
+
+
 @given(value=VALUES)
 def test_a_value_survives_writing_and_parsing(value: Any) -> None:
     line = json_line(value)
 
     assert b"\n" not in line
     assert is_same(parse_json(line), value)
+    assert is_same(parse_finite_json(line), value)
     assert is_same(json.loads(line.decode("utf-8")), value)
 
 
@@ -48,7 +58,9 @@ def test_a_value_survives_writing_and_parsing(value: Any) -> None:
 def test_lines_are_the_values_in_order(values: list[Any]) -> None:
     lines = json_lines(values)
 
-    assert lines == b"".join(json_line(value) + b"\n" for value in values)
+    assert is_same([parse_json(line) for line in lines.splitlines()], values)
+    # Each has a form of its own, whatever stands beside it.
+    assert lines == b"".join(json_lines([value]) for value in values)
 
 
 @pytest.mark.parametrize(
@@ -63,30 +75,40 @@ def test_lines_are_the_values_in_order(values: list[Any]) -> None:
 )
 def test_odd_values_have_one_form(value: Any, line: bytes) -> None:
     assert json_line(value) == line
+    assert json_lines([0, value]) == b"0\n" + line + b"\n"
     assert repr(parse_json(line)) == repr(value)
+    assert repr(parse_finite_json(line)) == repr(value)
 
 
-def test_the_last_of_duplicate_keys_counts() -> None:
-    assert parse_json(b'{"a":1,"b":2,"a":3}') == {"a": 3, "b": 2}
+@pytest.mark.parametrize("number", [b"1e999", b"-1E+400", b"1.7976931348623159e308", b"9" * 400 + b".0"])
+@pytest.mark.parametrize(
+    "outer", [b"%b", b'{"a":[1,%b]}', b'["\\ud800",%b]', b"[NaN,%b]", b"[" + b"[]," * 701 + b"%b]"]
+)
+def test_a_number_too_large_for_a_float_is_refused(outer: bytes, number: bytes) -> None:
+    with pytest.raises(LargeNumberError, match="holds a number that is too large: "):
+        parse_finite_json(outer % number)
+
+
+def test_the_last_of_duplicate_keys_counts(parse: Callable[[bytes], Any]) -> None:
+    assert parse(b'{"a":1,"b":2,"a":3}') == {"a": 3, "b": 2}
 
 
 @pytest.mark.parametrize("depth", [150, 300, 600])
-def test_deep_nesting_is_parsed_and_written(depth: int) -> None:
+def test_deep_nesting_is_parsed_and_written(depth: int, parse: Callable[[bytes], Any]) -> None:
     data = b"[" * depth + b"]" * depth
 
-    assert json_line(parse_json(data)) == data
-
-
-def parsed(data: bytes) -> Any:
-    """Return the value of a document; None if it is refused."""
-    try:
-        return parse_json(data)
-    except ValueError:
-        return None
+    assert json_line(parse(data)) == data
+    assert json_lines([parse(data)]) == data + b"\n"
 
 
 @pytest.mark.parametrize("outer", [b"[%b]", b'{"a":%b}', b"[0,%b,1]"])
-def test_what_can_be_parsed_can_be_written(outer: bytes) -> None:
+def test_what_can_be_parsed_can_be_written(outer: bytes, parse: Callable[[bytes], Any]) -> None:
+    def parsed(data: bytes) -> Any:
+        try:
+            return parse(data)
+        except ValueError:
+            return None
+
     # How deep Python goes depends on its stack.
     for depth in range(690, 1_000):
         data = b"0"
@@ -94,6 +116,7 @@ def test_what_can_be_parsed_can_be_written(outer: bytes) -> None:
             data = outer % data
         if (record := parsed(data)) is not None:
             assert json_line({"record": record}) == b'{"record":%b}' % data
+            assert json_lines([{"record": record}]) == b'{"record":%b}\n' % data
 
 
 @pytest.mark.parametrize(
@@ -101,9 +124,9 @@ def test_what_can_be_parsed_can_be_written(outer: bytes) -> None:
     [b"", b"{", b"[1,]", b'"\xff"', b'"a\x00b"', b"\xff\xfe1\x00", b"nul", b"9" * 5_000, b"[" * 200_000],
     ids=lambda data: str(data[:8]),
 )
-def test_what_is_not_json_is_a_value_error(data: bytes) -> None:
+def test_what_is_not_json_is_a_value_error(data: bytes, parse: Callable[[bytes], Any]) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 the parser's own words
-        parse_json(data)
+        parse(data)
 
 
 def test_a_value_nested_too_deep_to_be_written_is_a_value_error() -> None:
@@ -113,6 +136,8 @@ def test_a_value_nested_too_deep_to_be_written_is_a_value_error() -> None:
     try:
         with pytest.raises(ValueError, match="nested too deep"):
             json_line(value)
+        with pytest.raises(ValueError, match="nested too deep"):
+            json_lines([value])
     finally:
         # Python frees nested lists by recursion of its own, which is bounded; this loop needs none.
         while value:

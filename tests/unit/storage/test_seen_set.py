@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from airflow_provider_mediaops.storage.seen_set import SeenSet
 from tests.unit.full_disk import fill_the_disk
 
-IN_MEMORY = 75_000
+IN_MEMORY = 150_000
 
 
 def open_files(folder: Path) -> int:
