@@ -36,7 +36,7 @@ _LOSES_CANCELLATIONS = sys.version_info < (3, 11) and AnyIOStream is not None
 
 async def close_abandoned(pool: Any) -> None:
     """
-    Close the connections of a pool that no request uses and none can use again.
+    Close the connections of a pool that no request uses and none can use again, and give their places to others.
 
     :param pool: a pool of httpcore.
     """
@@ -50,8 +50,12 @@ async def close_abandoned(pool: Any) -> None:
     # closed, so it has to be removed.
     for connection in abandoned:
         pool._connections.remove(connection)  # noqa: SLF001
-    for connection in abandoned:
-        await connection.aclose()
+    if abandoned:
+        # Else requests that wait for a place would wait until another one comes or ends.
+        abandoned += pool._assign_requests_to_connections()  # noqa: SLF001
+    # Nobody else closes them, so each is closed even if another fails to, or this task is cancelled once more.
+    closing = (connection.aclose() for connection in abandoned)
+    await asyncio.shield(asyncio.gather(*closing, return_exceptions=True))
 
 
 class ClosingBackend(httpcore.AnyIOBackend):

@@ -56,6 +56,8 @@ for _module in (
 
 # httpx would drop an idle connection after 5 seconds, and a sensor polls less often than that.
 _KEEP_ALIVE_SECONDS = 300.0
+# What a pool of httpcore has to have, so that connections which it abandons can be closed.
+_OF_A_POOL = ("_requests", "_connections", "_assign_requests_to_connections")
 # After this number of decoded bytes, other tasks of the event loop get a turn.
 _TURN_BYTES = 1024 * 1024
 
@@ -131,6 +133,7 @@ class AsyncTransport:
                 finally:
                     await reply.aclose()
         except asyncio.CancelledError:
+            # httpcore leaves the connection of a handshake that was cancelled, or has failed, in its pool.
             await self._close_abandoned()
             raise
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, ValueError) as error:
@@ -198,7 +201,7 @@ def _pools(client: httpx.AsyncClient) -> list[Any]:
     # httpx gives no way to them.
     transports = (client._transport, *client._mounts.values())  # noqa: SLF001
     found = (getattr(transport, "_pool", None) for transport in transports)
-    return [pool for pool in found if hasattr(pool, "_requests") and hasattr(pool, "_connections")]
+    return [pool for pool in found if all(hasattr(pool, name) for name in _OF_A_POOL)]
 
 
 def _no_auth(request: httpx.Request) -> httpx.Request:

@@ -23,7 +23,7 @@ from tests.unit.loopback import Loopback, Peer, answering, http_reply
 from tests.unit.until import until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 # It takes no more turns of the event loop until all that a client sends first has been sent.
 _TURNS = 60
@@ -121,12 +121,32 @@ async def test_a_failed_handshake_gives_its_place_back(monkeypatch: pytest.Monke
     assert server.accepted == 2
 
 
+async def test_a_request_that_waits_gets_the_place_of_a_cancelled_handshake(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(async_transport, "MAX_CONNECTIONS", 1)
+    ends = Ends()
+    with Loopback(ends) as server:
+        transport = AsyncTransport(through(server))
+        request = Request("GET", "/", base="https://service.example")
+        first = asyncio.ensure_future(transport.send(request))
+        await until(lambda: ends.has_begun)
+        ends.has_begun = False
+        second = asyncio.ensure_future(transport.send(request))
+        for _ in range(_TURNS):
+            await asyncio.sleep(0)
+        assert server.accepted == 1
+        await cancelled(first)
+        await until(lambda: ends.has_begun)
+        await cancelled(second)
+        await transport.aclose()
+    assert server.accepted == 2
+
+
 class PoolConnection:
     """
     A connection of a pool.
 
     :param is_used: whether a request uses it.
-    :param meanwhile: what others do while it is closed.
+    :param meanwhile: what happens while it is closed.
     """
 
     def __init__(self, *, is_used: bool, meanwhile: Callable[[], None] = lambda: None) -> None:
@@ -142,7 +162,18 @@ class PoolConnection:
 
     async def aclose(self) -> None:
         self._meanwhile()
+        await asyncio.sleep(0)
         self.was_closed = True
+
+
+def pool_of(connections: list[PoolConnection], requests: Sequence[SimpleNamespace] = ()) -> SimpleNamespace:
+    """Return what is used of a pool."""
+    return SimpleNamespace(
+        _requests=requests,
+        _connections=connections,
+        connections=list(connections),
+        _assign_requests_to_connections=list,
+    )
 
 
 async def test_a_connection_that_a_request_takes_meanwhile_stays_open() -> None:
@@ -154,11 +185,31 @@ async def test_a_connection_that_a_request_takes_meanwhile_stays_open() -> None:
 
     abandoned = [PoolConnection(is_used=True, meanwhile=take), PoolConnection(is_used=True)]
     left = [abandoned[0], idle, abandoned[1]]
-    pool = SimpleNamespace(_requests=requests, _connections=left, connections=list(left))
-    await close_abandoned(pool)
+    await close_abandoned(pool_of(left, requests))
 
     assert left == [idle]
     assert [each.was_closed for each in (*abandoned, idle)] == [True, True, False]
+
+
+async def test_each_abandoned_connection_is_closed_whatever_happens_to_another() -> None:
+    def fail() -> None:
+        raise OSError("broken")
+
+    abandoned = [PoolConnection(is_used=True, meanwhile=fail), PoolConnection(is_used=True)]
+    await close_abandoned(pool_of(list(abandoned)))
+
+    assert [each.was_closed for each in abandoned] == [False, True]
+
+
+async def test_a_second_cancellation_leaves_no_abandoned_connection_open() -> None:
+    def cancel() -> None:
+        closing.cancel()
+
+    abandoned = [PoolConnection(is_used=True, meanwhile=cancel) for _ in range(2)]
+    closing = asyncio.ensure_future(close_abandoned(pool_of(list(abandoned))))
+    with pytest.raises(asyncio.CancelledError):
+        await closing
+    await until(lambda: all(each.was_closed for each in abandoned))
 
 
 @pytest.mark.parametrize("turns", range(6))
