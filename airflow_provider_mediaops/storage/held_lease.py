@@ -80,8 +80,8 @@ class HeldLease:
         receipt = lease.last_receipt
         identity = self._objects.identity() if receipt else ""
         self.last_receipt = receipt if receipt and identity == receipt.identity else None
-        # A file of unknown origin may be that of an attempt that died before it could write its receipt. So the receipt
-        # of the one before stays, until there is no file at all.
+        # An attempt may have replaced the file and died before it wrote its receipt. So the earlier receipt is kept
+        # while there is a file.
         self._lease = lease.acquired_by(self._owner, token, self._clock(), segments, receipt if identity else None)
         try:
             self._objects.write(self._objects.lease, self._lease.to_bytes(), found.condition)
@@ -178,7 +178,8 @@ class HeldLease:
             self.verify()
         except DestinationInUseError as error:
             newer = self._parse(self._objects.read(self._objects.lease)).last_receipt
-            if newer and newer != self.last_receipt and not self.still_published(newer):
+            # This lease has kept the receipt of before, even if it did not describe the file.
+            if newer and newer != self._lease.last_receipt and not self.still_published(newer):
                 raise newer_replaced_error(self._objects.path, newer.owner.task) from error
             raise
 

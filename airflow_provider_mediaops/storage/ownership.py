@@ -61,10 +61,10 @@ class Owner:
         """Return whether an earlier attempt was no later one than that which has published."""
         if (other.task, other.parameters) != (writer.task, writer.parameters):
             return False
-        # The retries of a clear are alike. Its number is lower than that of a clear before if the task has been given
-        # fewer retries since.
+        # Both are retries, with no clear between them. Their number of clears may be lower than the writer's: then the
+        # task has been given fewer retries.
         if other == self:
-            return other == writer
+            return False
         # A clear of a finished run begins the run anew; so does a run that is made again after it was deleted.
         return (other.run_start, other.clears) <= (writer.run_start, writer.clears)
 

@@ -55,4 +55,5 @@ def place(files: Any) -> Place:
         names,
         lambda name: bytes(files.cat_file(f"{top}/{name}")),
         lambda name: files.rm_file(f"{top}/{name}"),
+        lambda name, content: files.pipe_file(f"{top}/{name}", content),
     )

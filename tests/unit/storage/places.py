@@ -63,12 +63,14 @@ class Place:
     :param names: returns the names of all files there, the hidden ones included.
     :param read: returns the content of one.
     :param remove: removes one.
+    :param write: writes one, as another program does.
     """
 
     prefix: str
     names: Callable[[], list[str]]
     read: Callable[[str], bytes]
     remove: Callable[[str], None]
+    write: Callable[[str, bytes], object]
     now: float = field(default=START)
 
     def dataset(self, name: str = "d.jsonl", **options: Any) -> Dataset:
@@ -89,6 +91,7 @@ def local_place(folder: Path) -> Place:
         lambda: sorted(path.name for path in folder.iterdir()),
         lambda name: (folder / name).read_bytes(),
         lambda name: (folder / name).unlink(),
+        lambda name, content: (folder / name).write_bytes(content),
     )
 
 
@@ -99,6 +102,7 @@ def store_place(store: Store) -> Place:
         lambda: [name.removeprefix(top) for name in store.names],
         lambda name: store.cat_file(top + name),
         lambda name: store.rm_file(top + name),
+        lambda name, content: store.pipe_file(top + name, content),
     )
     store.clock = lambda: place.now
     return place

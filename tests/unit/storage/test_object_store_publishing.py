@@ -155,6 +155,24 @@ class TestLongPublish:
         with pytest.raises(DestinationInUseError, match=message):
             block.__exit__(None, None, None)
 
+    @pytest.mark.parametrize("following", ["dag/run/task/-1", "third"])
+    def test_a_receipt_of_before_is_not_taken_for_that_of_a_newer_file(
+        self, bucket: Place, store: Store, following: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        attempt(bucket.dataset(), owner("other"), rows(0))
+        bucket.write("d.jsonl", b"of another program")
+        verify = HeldLease.verify_after_upload
+
+        def verify_late(lease: HeldLease) -> None:
+            monkeypatch.setattr(HeldLease, "verify_after_upload", verify)
+            bucket.now += STALE_AFTER_SECONDS
+            attempt(bucket.dataset(), owner(following), rows(9), stop=True)
+            verify(lease)
+
+        monkeypatch.setattr(HeldLease, "verify_after_upload", verify_late)
+        with pytest.raises(DestinationInUseError, match=f"by {following}|no longer this task's"):
+            attempt(bucket.dataset(), owner(), rows(1))
+
     def test_a_file_that_another_program_replaces_meanwhile_is_replaced(self, bucket: Place, store: Store) -> None:
         with bucket.dataset().staging(owner()) as staging:
             staging.commit(rows(0), None)

@@ -83,6 +83,16 @@ class TestPublished:
         assert attempt(place.dataset(), follows, rows(3)).resumed is True
         assert place.lines() == rows(1, 4)
 
+    def test_retries_resume_after_another_program_has_replaced_the_published_file(self, place: Place) -> None:
+        attempt(place.dataset(), owner(), rows(0))
+        place.write("d.jsonl", b"of another program")
+
+        assert place.dataset().published(owner()) is None
+        attempt(place.dataset(), owner(), rows(1), stop=True)
+        assert attempt(place.dataset(), owner(), rows(3), stop=True).resumed is True
+        assert attempt(place.dataset(), owner(), rows(5)).resumed is True
+        assert place.lines() == rows(1, 6)
+
     def test_a_cleared_task_does_the_work_again(self, place: Place) -> None:
         attempt(place.dataset(), owner(), rows(0))
 
