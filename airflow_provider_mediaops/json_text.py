@@ -19,8 +19,8 @@ _MAX_DEPTH = 700
 # Large numbers are looked for in a copy whose digits are all 0: that takes a third of the time of a pattern of digits.
 _TO_ZERO = bytes.maketrans(b"123456789E", b"000000000e")
 _LARGE_EXPONENT = re.compile(rb"0e\+?000")
-# The largest float has 309 digits.
-_TOO_MANY_DIGITS = b"0" * 309
+# The largest float has 309 digits; 210 and an exponent of two digits are enough for a larger one.
+_MANY_DIGITS = b"0" * 210
 _TOO_DEEP = "it is nested too deep"
 _NO_CHARACTER = re.compile("[\0\ud800-\udfff]")
 
@@ -63,23 +63,27 @@ def parse_finite_json(data: bytes) -> Any:
     :raises ValueError: if it is not valid JSON, or is nested too deep.
     """
     if _is_shallow(data):
-        decode, refusals = _decode()
+        decode, errors = _decoder()
         try:
             # It refuses large numbers itself; to look for them takes half as long as to parse.
             return decode(data)
-        except refusals:
+        except errors:
             # It also refuses NaN, and what pydantic_core refuses.
             pass
     value = parse_json(data)
     zeros = data.translate(_TO_ZERO)
-    if _LARGE_EXPONENT.search(zeros) or _TOO_MANY_DIGITS in zeros:
+    if _LARGE_EXPONENT.search(zeros) or _MANY_DIGITS in zeros:
         # An integer may have any number of digits, and has been read before.
         json.loads(data.decode(), parse_float=_finite, parse_int=len)
     return value
 
 
 def _is_shallow(data: bytes) -> bool:
-    """Return whether a document has so few brackets that nothing in it can be nested too deep."""
+    """
+    Return whether a document has so few brackets that nothing in it can be nested too deep.
+
+    Others are parsed by :func:`parse_json`, which checks the depth.
+    """
     left = _MAX_DEPTH - data.count(b"{")
     # Most documents hold few lists; to look for each takes less time than to count them.
     start = -1
@@ -127,12 +131,12 @@ def _from_json() -> Callable[..., Any]:
 
 
 @cache
-def _decode() -> tuple[Callable[[bytes], Any], tuple[type[Exception], ...]]:
-    """Return a parser, and the errors by which it refuses a document."""
+def _decoder() -> tuple[Callable[[bytes], Any], tuple[type[Exception], ...]]:
+    """Return msgspec's parser, and the errors that it raises for a document."""
     from msgspec import MsgspecError
     from msgspec.json import Decoder
 
-    return Decoder().decode, (MsgspecError, UnicodeDecodeError, RecursionError)
+    return Decoder().decode, (MsgspecError, RecursionError)
 
 
 def text_of(value: object) -> str:

@@ -63,6 +63,26 @@ def test_lines_are_the_values_in_order(values: list[Any]) -> None:
     assert lines == b"".join(json_lines([value]) for value in values)
 
 
+@pytest.mark.parametrize("other", [None, float("nan"), "\ud800", {"a": "null"}])
+def test_the_line_of_a_value_does_not_depend_on_the_others(other: object) -> None:
+    assert json_lines([1e90, other]) == json_lines([1e90]) + json_lines([other])
+
+
+def test_what_is_nested_deep_is_parsed_deep_in_the_stack() -> None:
+    def parse(data: bytes, frames: int) -> Any:
+        return parse(data, frames - 1) if frames else parse_finite_json(data)
+
+    # The parsers may have too little of the stack for one of them. It is no RecursionError, which no caller expects.
+    for depth in (100, 300, 600, 690):
+        data = b"[" * depth + b"]" * depth
+        try:
+            value = parse(data, 500)
+        except ValueError:
+            assert depth > 200
+        else:
+            assert json_line(value) == data
+
+
 @pytest.mark.parametrize(
     ("value", "line"),
     [
@@ -80,7 +100,9 @@ def test_odd_values_have_one_form(value: Any, line: bytes) -> None:
     assert repr(parse_finite_json(line)) == repr(value)
 
 
-@pytest.mark.parametrize("number", [b"1e999", b"-1E+400", b"1.7976931348623159e308", b"9" * 400 + b".0"])
+@pytest.mark.parametrize(
+    "number", [b"1e999", b"-1E+400", b"1.7976931348623159e308", b"9" * 400 + b".0", b"9" * 210 + b"e99"]
+)
 @pytest.mark.parametrize(
     "outer", [b"%b", b'{"a":[1,%b]}', b'["\\ud800",%b]', b"[NaN,%b]", b"[" + b"[]," * 701 + b"%b]"]
 )
