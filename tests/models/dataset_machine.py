@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from hypothesis.stateful import precondition, rule
 
 from tests.models.attempts import Attempt
 from tests.models.machine import TaskMachine
+from tests.unit.storage.places import START
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,6 +36,7 @@ class DatasetTask:
 
     :param run: its run.
     :param clears: how often it was cleared.
+    :param beginnings: how often its run began anew.
     :param latest: its latest attempt.
     :param has_succeeded: whether Airflow knows that its latest attempt has succeeded.
     :param interruptions: how many of its attempts have ended otherwise than by success, since it was cleared.
@@ -41,6 +44,7 @@ class DatasetTask:
 
     run: str
     clears: int = 0
+    beginnings: int = 0
     latest: Attempt | None = None
     has_succeeded: bool = False
     interruptions: int = 0
@@ -48,7 +52,11 @@ class DatasetTask:
     def context(self) -> Any:
         """Return what Airflow gives the task."""
         fields = {"dag_id": "dag", "run_id": self.run, "task_id": "task", "map_index": -1}
-        return {"ti": SimpleNamespace(**fields, max_tries=2 + self.clears)}
+        start = datetime.fromtimestamp(START, timezone.utc) + timedelta(days=self.beginnings)
+        return {
+            "ti": SimpleNamespace(**fields, max_tries=2 + self.clears),
+            "dag_run": SimpleNamespace(start_date=start),
+        }
 
 
 class DatasetMachine(TaskMachine):
@@ -99,10 +107,12 @@ class DatasetMachine(TaskMachine):
     def on_start(self, attempt: Attempt) -> None:
         """Note that an attempt is about to begin."""
 
-    @rule(run=st.sampled_from(RUNS))
-    def clear(self, run: str) -> None:
+    @rule(run=st.sampled_from(RUNS), had_run_ended=st.booleans())
+    def clear(self, run: str, *, had_run_ended: bool = False) -> None:
         task = self.tasks[run]
         task.clears += 1
+        # Airflow lets a run that has ended begin anew.
+        task.beginnings += had_run_ended
         had_succeeded, task.has_succeeded = task.has_succeeded, False
         self.on_clear(run, had_succeeded=had_succeeded)
 
