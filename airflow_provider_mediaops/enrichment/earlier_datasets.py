@@ -106,7 +106,8 @@ class EarlierDataset:
         with self._naming():
             names = self._columns()
             keep = [name for name in _LOOKED_UP if name in names]
-            # Where a table has the column, it is filled in each row, unless the row was cut off.
+            # In a table with the column "reused", each row has a value in it. A row without one was cut off; it is not
+            # of version 0.1, whose look-ups are as old as their file.
             modified = None if self.format != "jsonl" and "reused" in names else self.modified
             for isbn13, row in self._rows(keep):
                 if (earlier := _usable(isbn13, row, modified)) is not None:

@@ -42,13 +42,12 @@ from airflow_provider_mediaops.http.transport_settings import (
     untrustworthy,
 )
 
-# anyio and httpcore import these at the first request, which would block the event loop, while a thread imports this
+# anyio and httpx import these at the first request, which would block the event loop, while a thread imports this
 # module. A version that has moved them imports them later, as before.
 for _module in (
     "anyio._backends._asyncio",
     "anyio.abc",
     "anyio.lowlevel",
-    "httpcore._backends.anyio",
     "encodings.idna",
 ):
     with suppress(ImportError):

@@ -135,9 +135,15 @@ def follow(page: Page, run_id: str) -> None:
     assert state.inner_text() == "Success"
 
 
-def arrive(page: Page, url: str) -> None:
-    """Wait until the browser is at an address. Airflow quotes fewer characters of a run's id than it need."""
-    page.wait_for_url(lambda address: unquote(address) == unquote(url))
+def arrive(page: Page, url: str, milliseconds: float | None = None) -> None:
+    """
+    Wait until the browser is at an address. Airflow quotes fewer characters of a run's id than it need.
+
+    :param page: a page of Airflow's.
+    :param url: the address.
+    :param milliseconds: the longest wait; None for that of the page.
+    """
+    page.wait_for_url(lambda address: unquote(address) == unquote(url), timeout=milliseconds)
 
 
 def choose_in_menu(page: Page, menu: str, item: str, url: str) -> None:
@@ -151,11 +157,13 @@ def choose_in_menu(page: Page, menu: str, item: str, url: str) -> None:
     :param item: the name of the entry.
     :param url: where it leads.
     """
+    from playwright import sync_api
+
     entry = page.get_by_role("menuitem", name=item)
     for _ in range(_MORE_CLICKS):
         _click_in_menu(page, menu, entry)
-        page.wait_for_timeout(_CLICK_MILLISECONDS)
-        if unquote(page.url) == unquote(url):
+        with contextlib.suppress(sync_api.TimeoutError):
+            arrive(page, url, _CLICK_MILLISECONDS)
             return
     _click_in_menu(page, menu, entry)
     arrive(page, url)
