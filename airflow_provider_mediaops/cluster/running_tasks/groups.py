@@ -9,11 +9,11 @@ from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.cluster.running_tasks.model import TaskGroup
-from airflow_provider_mediaops.cluster.running_tasks.query_shape import query_of, shape_of
+from airflow_provider_mediaops.cluster.running_tasks.query_shape import query_of
 from airflow_provider_mediaops.json_text import storable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from airflow_provider_mediaops.cluster.running_tasks.looks import Look
     from airflow_provider_mediaops.cluster.running_tasks.model import Seen
@@ -118,11 +118,12 @@ class GroupedRequests:
         return [history for request in self.requests for history in request.tasks]
 
 
-def grouped(requests: Sequence[RequestTasks]) -> list[GroupedRequests]:
+def grouped(requests: Sequence[RequestTasks], shape_of: Callable[[str], str]) -> list[GroupedRequests]:
     """
     Put requests of one kind together: of one action, one id and one index, and with one shape as far as it is known.
 
     :param requests: the requests of a node.
+    :param shape_of: returns the shape of a query.
     :returns: the groups. Requests whose query is not known are in the group of the others, if these have one shape.
     """
     expressions = _expressions(requests)

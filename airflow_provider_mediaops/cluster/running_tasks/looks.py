@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Literal
 
+from airflow_provider_mediaops.cluster.running_tasks.query_shape import query_of, shape_of
 from airflow_provider_mediaops.cluster.running_tasks.replies import (
     MAX_LIST_BYTES,
     shard_times,
@@ -78,6 +79,7 @@ class TaskSampling:
     :param warnings: the remarks that are to be logged.
     :param shows_queries: whether queries are kept with their literals.
     :param refusal: the sentence about a missing permission, if the cluster has refused to list tasks.
+    :param shapes: the shapes of queries by their texts.
     """
 
     nodes: dict[str, str | None] = field(default_factory=dict)
@@ -91,6 +93,22 @@ class TaskSampling:
     warnings: list[str] = field(default_factory=list)
     shows_queries: bool = False
     refusal: str = ""
+    shapes: dict[str, str] = field(default_factory=dict)
+
+    def shape_of(self, query: str) -> str:
+        """
+        Return the shape of a query, which is worked out once.
+
+        :param query: the query as it was sent.
+        """
+        if query not in self.shapes:
+            self.shapes[query] = shape_of(query)
+        return self.shapes[query]
+
+    def read_query(self, task: Task) -> None:
+        """Work out the shape of a task's query while the report is awaited: afterwards it would hold up the report."""
+        if query := query_of(task.description):
+            self.shape_of(query)
 
     def warn(self, sentence: str) -> None:
         """Note a sentence for the files and for the log, once."""
@@ -182,6 +200,8 @@ class LookSeries:
         self.is_dense = self.is_dense and listed.bytes <= _SMALL_REPLY_BYTES
         tasks = tuple(self._sharing_text(task) for task in listed.tasks)
         self.sampling.looks.append(Look(at, moment, tasks))
+        for task in tasks:
+            self.sampling.read_query(task)
         if listed.left_out:
             self.sampling.warn(f"The list of tasks was cut off: only the first {len(tasks):,} were read.")
 
@@ -228,6 +248,7 @@ class LookSeries:
                 return
             if parent:
                 self.sampling.ancestors[parent_id] = parent
+                self.sampling.read_query(parent)
 
     def _without_query(self) -> list[Task]:
         """Return a task of each request to look up: kind by kind, the oldest first, then the youngest."""

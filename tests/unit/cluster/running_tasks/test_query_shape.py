@@ -34,6 +34,7 @@ queries = st.recursive(
         ),
         ({"a": [], "b": {}}, '{"a":[],"b":{}}'),
         ({"ключ": "ü"}, '{"ключ":"?"}'),
+        ({'a "b"\\': "…", "?": ["…", "?"]}, '{"?":["?"],"a \\"b\\"\\\\":"?"}'),
     ],
 )
 def test_literals_become_question_marks_and_keys_are_sorted(query: Any, shape: str) -> None:
@@ -48,6 +49,21 @@ def test_no_literal_is_left_wherever_the_query_is_cut(query: Any) -> None:
         assert SECRET not in shape
         assert not re.search("[0-9]", shape)
         assert shape.endswith("…") == (end < len(text))
+
+
+@given(queries)
+def test_a_query_that_is_cut_after_its_end_has_the_same_shape(query: Any) -> None:
+    text = json.dumps({"query": query})
+    assert shape_of(f"{text}], scroll[1m") == shape_of(text)
+    # One bracket less: it is read to the end, and not parsed as JSON.
+    assert shape_of(text[:-1]).removesuffix("…") == shape_of(text)
+
+
+@pytest.mark.parametrize("depth", [59, 60, 61, 5_000])
+def test_what_is_nested_too_deep_is_cut_in_the_same_place_whether_it_is_whole_or_not(depth: int) -> None:
+    text = '{"a":' * depth + "1" + "}" * depth
+    assert shape_of(text[:-1]).removesuffix("…") == shape_of(text).removesuffix("…")
+    assert ("…" in shape_of(text)) == (depth > 60)
 
 
 @pytest.mark.parametrize(

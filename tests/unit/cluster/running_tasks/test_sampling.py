@@ -254,6 +254,12 @@ class TestQueries:
         assert len(tour.times("task")) == 1
         assert SECRET in sampling.ancestors[f"{COORDINATOR}:7"].description
 
+    def test_its_shape_is_worked_out_while_the_report_is_awaited(self) -> None:
+        listed_query = {**coordinating({"size": 0})["task"], "node": node_id("node-1"), "id": 7}
+        looked_up, in_a_list = Tour().run(), Tour(list=replied(task_list(listed_query))).run()
+        assert list(looked_up.shapes.values()) == ['{"query":{"match":{"title":"?"}}}']
+        assert list(in_a_list.shapes.values()) == ['{"size":"?"}']
+
     def test_it_is_not_looked_up_if_it_was_listed(self) -> None:
         root = {**coordinating({"size": 0})["task"], "node": node_id("node-1"), "id": 7}
         child = listed(8, 0, parent=f"{node_id('node-1')}:7")
