@@ -1,8 +1,9 @@
 """
-The connections of the asynchronous transport, which are closed if their task is cancelled while they are made.
+The connections of the asynchronous transport, which are closed if their task is cancelled.
 
 httpcore leaves a connection open if its task is cancelled during the TLS handshake. A handshake through a proxy that
-fails or is cancelled leaves the connection in the pool, where it takes the place of others for good.
+fails or is cancelled leaves the connection in the pool, where it takes the place of others for good. So does a task
+that is cancelled while the connection of a reply which it has read goes back to the pool.
 
 On Python 3.10, ``anyio.connect_tcp`` loses the connection or the cancellation if both come in the same turn of the
 event loop. There, :func:`_connect` takes its place. It tries the addresses of a host one after another, as the
@@ -28,34 +29,48 @@ except ImportError:
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 # A version of httpcore that has moved the stream connects as it does by itself.
 _LOSES_CANCELLATIONS = sys.version_info < (3, 11) and AnyIOStream is not None
 
 
-async def close_abandoned(pool: Any) -> None:
+async def close_abandoned(pools: Iterable[Any], ended: Mapping[str, Any]) -> None:
     """
-    Close the connections of a pool that no request uses and none can use again, and give their places to others.
+    Close abandoned connections of pools, and assign their places to waiting requests.
 
-    :param pool: a pool of httpcore.
+    A connection is abandoned if no request uses it and none can use it again.
+
+    :param pools: pools of httpcore.
+    :param ended: the extensions of a request that has failed or was cancelled. httpcore keeps a request, and with it
+        the place of its connection, if it is cancelled while its reply is closed.
     """
-    in_use = [request.connection for request in pool._requests]  # noqa: SLF001
+    abandoned = [connection for pool in pools for connection in _removed(pool, ended)]
+    # Nobody else closes them: one failure, or a second cancellation, must not keep the others open.
+    closing = (connection.aclose() for connection in abandoned)
+    await asyncio.shield(asyncio.gather(*closing, return_exceptions=True))
+
+
+def _removed(pool: Any, ended: Mapping[str, Any]) -> list[Any]:
+    """
+    Remove a request and the abandoned connections from a pool; return the connections that are to be closed.
+
+    All of it happens in one turn of the event loop: later, other requests take and return connections. A connection
+    that was never made cannot be closed, so it has to be removed.
+    """
+    requests = pool._requests  # noqa: SLF001
+    requests[:] = [each for each in requests if each.request.extensions is not ended]
+    in_use = [each.connection for each in requests]
     abandoned = [
         connection
         for connection in pool.connections
         if not (connection.is_idle() or connection.is_closed() or connection in in_use)
     ]
-    # All at once: while one is closed, other requests take and return connections. One that was never made cannot be
-    # closed, so it has to be removed.
     for connection in abandoned:
         pool._connections.remove(connection)  # noqa: SLF001
-    if abandoned:
-        # Else requests that wait for a place would wait until another one comes or ends.
-        abandoned += pool._assign_requests_to_connections()  # noqa: SLF001
-    # Nobody else closes them, so each is closed even if another fails to, or this task is cancelled once more.
-    closing = (connection.aclose() for connection in abandoned)
-    await asyncio.shield(asyncio.gather(*closing, return_exceptions=True))
+    # By itself, httpcore assigns places only when a request arrives or ends.
+    evicted: list[Any] = pool._assign_requests_to_connections()  # noqa: SLF001
+    return abandoned + evicted
 
 
 class ClosingBackend(httpcore.AnyIOBackend):

@@ -42,7 +42,7 @@ from airflow_provider_mediaops.http.transport_settings import (
     untrustworthy,
 )
 
-# anyio and httpx import these at the first request, which would block the event loop, while a thread imports this
+# anyio, httpx and ssl import these at the first request, which would block the event loop, while a thread imports this
 # module. A version that has moved them imports them later, as before.
 for _module in (
     "anyio._backends._asyncio",
@@ -55,8 +55,8 @@ for _module in (
 
 # httpx would drop an idle connection after 5 seconds, and a sensor polls less often than that.
 _KEEP_ALIVE_SECONDS = 300.0
-# What a pool of httpcore has to have, so that connections which it abandons can be closed.
-_OF_A_POOL = ("_requests", "_connections", "_assign_requests_to_connections")
+# The attributes of httpcore's pools that close_abandoned uses.
+_POOL_ATTRIBUTES = ("_requests", "_connections", "_assign_requests_to_connections")
 # After this number of decoded bytes, other tasks of the event loop get a turn.
 _TURN_BYTES = 1024 * 1024
 
@@ -109,7 +109,9 @@ class AsyncTransport:
             context = True
         try:
             self._client = _client(settings, context)
-            self._pools = _pools(self._client)
+            self._pools = [
+                pool for pool in _pools(self._client) if all(hasattr(pool, name) for name in _POOL_ATTRIBUTES)
+            ]
         except (ValueError, httpx.InvalidURL, ImportError):
             self._unusable = TransportError(Failure.CONFIGURATION, "a proxy's address cannot be used")
 
@@ -132,12 +134,11 @@ class AsyncTransport:
                 finally:
                     await reply.aclose()
         except asyncio.CancelledError:
-            # httpcore leaves the connection of a handshake that was cancelled, or has failed, in its pool.
-            await self._close_abandoned()
+            await close_abandoned(self._pools, built.extensions)
             raise
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, ValueError) as error:
             failure = _failure_of(error, may_have_sent=progress.may_have_sent)
-        await self._close_abandoned()
+        await close_abandoned(self._pools, built.extensions)
         # Outside the handler, so that the library's error is not kept: its text holds the address with its query.
         raise failure
 
@@ -158,10 +159,6 @@ class AsyncTransport:
         except (ValueError, httpx.InvalidURL) as error:
             failure = TransportError(Failure.CONFIGURATION, type(error).__name__)
         raise failure
-
-    async def _close_abandoned(self) -> None:
-        for pool in self._pools:
-            await close_abandoned(pool)
 
     async def aclose(self) -> None:
         """Close the client's connections."""
@@ -199,8 +196,7 @@ def _pools(client: httpx.AsyncClient) -> list[Any]:
     """Return the pools of a client: one for each proxy, and one without; none where a version has moved them."""
     # httpx gives no way to them.
     transports = (client._transport, *client._mounts.values())  # noqa: SLF001
-    found = (getattr(transport, "_pool", None) for transport in transports)
-    return [pool for pool in found if all(hasattr(pool, name) for name in _OF_A_POOL)]
+    return [pool for transport in transports if (pool := getattr(transport, "_pool", None)) is not None]
 
 
 def _no_auth(request: httpx.Request) -> httpx.Request:

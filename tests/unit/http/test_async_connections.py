@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import socket
 import sys
 import threading
@@ -141,6 +142,55 @@ async def test_a_request_that_waits_gets_the_place_of_a_cancelled_handshake(monk
     assert server.accepted == 2
 
 
+class AtTheEnd(logging.Handler):
+    """
+    Does something a number of turns of the event loop after httpcore has begun to give a connection back to its pool.
+
+    :param turns: the number of turns.
+    :param do: does it, once.
+    """
+
+    def __init__(self, turns: int, do: Callable[[], object]) -> None:
+        super().__init__()
+        self._turns = turns
+        self._do: Callable[[], object] | None = do
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if self._do and record.getMessage().startswith("response_closed.started"):
+            self._later(self._turns, self._do)
+            self._do = None
+
+    def _later(self, turns: int, do: Callable[[], object]) -> None:
+        if turns:
+            asyncio.get_running_loop().call_soon(self._later, turns - 1, do)
+        else:
+            do()
+
+
+@pytest.mark.parametrize("connection", ["keep-alive", "close"])
+@pytest.mark.parametrize("size", [0, 100_000])
+@pytest.mark.parametrize("turns", range(6))
+async def test_a_request_that_is_cancelled_at_its_end_gives_its_place_to_one_that_waits(
+    turns: int, size: int, connection: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(async_transport, "MAX_CONNECTIONS", 1)
+    log = logging.getLogger("httpcore.http11")
+    with Loopback(answering(http_reply(body=b" " * size, connection=connection))) as server:
+        transport = AsyncTransport(PATIENT)
+        first, waiting = (
+            asyncio.ensure_future(transport.send(Request("GET", "/", base=server.base))) for _ in range(2)
+        )
+        ending = AtTheEnd(turns, first.cancel)
+        monkeypatch.setattr(log, "handlers", [ending])
+        monkeypatch.setattr(log, "level", logging.DEBUG)
+        # The connection has gone back before it was cancelled, or it was closed.
+        with suppress(asyncio.CancelledError):
+            await first
+        assert (await waiting).status == 200
+        assert (await transport.send(Request("GET", "/", base=server.base))).status == 200
+        await transport.aclose()
+
+
 class PoolConnection:
     """
     A connection of a pool.
@@ -166,13 +216,17 @@ class PoolConnection:
         self.was_closed = True
 
 
-def pool_of(connections: list[PoolConnection], requests: Sequence[SimpleNamespace] = ()) -> SimpleNamespace:
+def pool_of(
+    connections: list[PoolConnection],
+    requests: list[SimpleNamespace] | None = None,
+    evicted: Sequence[PoolConnection] = (),
+) -> SimpleNamespace:
     """Return what is used of a pool."""
     return SimpleNamespace(
-        _requests=requests,
+        _requests=[] if requests is None else requests,
         _connections=connections,
         connections=list(connections),
-        _assign_requests_to_connections=list,
+        _assign_requests_to_connections=lambda: list(evicted),
     )
 
 
@@ -181,11 +235,11 @@ async def test_a_connection_that_a_request_takes_meanwhile_stays_open() -> None:
 
     def take() -> None:
         idle.is_used = True
-        requests.append(SimpleNamespace(connection=idle))
+        requests.append(SimpleNamespace(connection=idle, request=SimpleNamespace(extensions={})))
 
     abandoned = [PoolConnection(is_used=True, meanwhile=take), PoolConnection(is_used=True)]
     left = [abandoned[0], idle, abandoned[1]]
-    await close_abandoned(pool_of(left, requests))
+    await close_abandoned([pool_of(left, requests)], {})
 
     assert left == [idle]
     assert [each.was_closed for each in (*abandoned, idle)] == [True, True, False]
@@ -196,17 +250,19 @@ async def test_each_abandoned_connection_is_closed_whatever_happens_to_another()
         raise OSError("broken")
 
     abandoned = [PoolConnection(is_used=True, meanwhile=fail), PoolConnection(is_used=True)]
-    await close_abandoned(pool_of(list(abandoned)))
+    evicted = PoolConnection(is_used=False)
+    await close_abandoned([pool_of(list(abandoned), evicted=[evicted])], {})
 
-    assert [each.was_closed for each in abandoned] == [False, True]
+    assert [each.was_closed for each in (*abandoned, evicted)] == [False, True, True]
 
 
 async def test_a_second_cancellation_leaves_no_abandoned_connection_open() -> None:
     def cancel() -> None:
         closing.cancel()
 
-    abandoned = [PoolConnection(is_used=True, meanwhile=cancel) for _ in range(2)]
-    closing = asyncio.ensure_future(close_abandoned(pool_of(list(abandoned))))
+    abandoned = [PoolConnection(is_used=True, meanwhile=cancel) for _ in range(4)]
+    pools = [pool_of(abandoned[:2]), pool_of(abandoned[2:])]
+    closing = asyncio.ensure_future(close_abandoned(pools, {}))
     with pytest.raises(asyncio.CancelledError):
         await closing
     await until(lambda: all(each.was_closed for each in abandoned))
