@@ -73,8 +73,11 @@ def parse_finite_json(data: bytes) -> Any:
     value = parse_json(data)
     zeros = data.translate(_TO_ZERO)
     if _LARGE_EXPONENT.search(zeros) or _MANY_DIGITS in zeros:
-        # An integer may have any number of digits, and has been read before.
-        json.loads(data.decode(), parse_float=_finite, parse_int=len)
+        try:
+            # An integer may have any number of digits. What has been read before is not kept once more.
+            json.loads(data.decode(), parse_float=_finite, parse_int=len, object_pairs_hook=len)
+        except RecursionError:
+            raise ValueError(_TOO_DEEP) from None
     return value
 
 

@@ -64,11 +64,16 @@ def test_lines_are_the_values_in_order(values: list[Any]) -> None:
 
 
 @pytest.mark.parametrize("other", [None, float("nan"), "\ud800", {"a": "null"}])
-def test_the_line_of_a_value_does_not_depend_on_the_others(other: object) -> None:
-    assert json_lines([1e90, other]) == json_lines([1e90]) + json_lines([other])
+@pytest.mark.parametrize("value", [1e90, float("nan"), None])
+def test_the_line_of_a_value_does_not_depend_on_the_others(value: object, other: object) -> None:
+    assert json_lines([value, other]) == json_lines([value]) + json_lines([other])
 
 
-def test_what_is_nested_deep_is_parsed_deep_in_the_stack() -> None:
+def test_a_value_that_is_refused_changes_no_other() -> None:
+    assert json_lines(["\ud800", float("nan"), None]) == b'"\\ud800"\nNaN\nnull\n'
+
+
+def test_what_is_nested_deep_is_parsed_or_a_value_error_deep_in_the_stack() -> None:
     def parse(data: bytes, frames: int) -> Any:
         return parse(data, frames - 1) if frames else parse_finite_json(data)
 
