@@ -101,7 +101,7 @@ class Staging:
     @property
     def replaced(self) -> Receipt | None:
         """The receipt of the dataset that this one replaces; None if there is none, or its origin is unknown."""
-        return self.stage.last_receipt
+        return self.stage.current_receipt
 
     def is_file_there(self) -> bool:
         """Return whether there is a file at the destination, whatever it is."""
@@ -135,7 +135,7 @@ class Staging:
         self._check_replaced()
 
     def _check_replaced(self) -> None:
-        receipt = self.stage.last_receipt
+        receipt = self.stage.current_receipt
         if receipt is None or self.stage.identity() != receipt.identity:
             raise replaced_meanwhile_error(receipt.summary.get("path") if receipt else "The dataset")
 
@@ -267,8 +267,8 @@ class Dataset:
         check_format(self._format)
         check_store(self._path, "destination")
         stage = opened.enter_context(closing(self._open(owner)))
-        if stage.last_receipt and owner.is_mapped_beside(stage.last_receipt.owner):
-            raise mapped_overwrite_error(self._destination, stage.last_receipt.owner.task)
+        if stage.current_receipt and owner.is_mapped_beside(stage.current_receipt.owner):
+            raise mapped_overwrite_error(self._destination, stage.current_receipt.owner.task)
         read = partial(read_records, self._path, self._format)
         return Staging(stage, partial(self._reopened, owner, opened), read)
 
@@ -298,7 +298,7 @@ class Dataset:
         if staging.digest is None:
             return stage.publish(convert, published, None, companion)
         digest = self._whole_digest(staging.digest, owner)
-        receipt = stage.last_receipt
+        receipt = stage.current_receipt
         if receipt and receipt.digest == digest:
             kept_as = {**summary, companion.key: None} if companion else summary
             kept = stage.keep_published(receipt, {**kept_as, "changed": False})

@@ -49,7 +49,7 @@ class HeldLease:
         # What the lease object has to be when it is written: at first, not there.
         self._version: str | None = ""
         #: The receipt of the file at the destination; None if its origin is unknown.
-        self.last_receipt: Receipt | None = None
+        self.current_receipt: Receipt | None = None
 
     @property
     def epoch_and_token(self) -> tuple[int, str]:
@@ -79,7 +79,7 @@ class HeldLease:
         segments = [segment for name in staged if (segment := Segment.of(name))]
         receipt = lease.last_receipt
         identity = self._objects.identity() if receipt else ""
-        self.last_receipt = receipt if receipt and identity == receipt.identity else None
+        self.current_receipt = receipt if receipt and identity == receipt.identity else None
         # An attempt may have replaced the file and died before it wrote its receipt. So the earlier receipt is kept
         # while there is a file.
         self._lease = lease.acquired_by(self._owner, token, self._clock(), segments, receipt if identity else None)
@@ -178,7 +178,7 @@ class HeldLease:
             self.verify()
         except DestinationInUseError as error:
             newer = self._parse(self._objects.read(self._objects.lease)).last_receipt
-            # This lease has kept the receipt of before, even if it did not describe the file.
+            # A later lease may have inherited the receipt that ours holds. That one describes no newer file.
             if newer and newer != self._lease.last_receipt and not self.still_published(newer):
                 raise newer_replaced_error(self._objects.path, newer.owner.task) from error
             raise
@@ -198,6 +198,7 @@ class HeldLease:
         :param receipt: the receipt of the file at the destination; None if there is none.
         :raises DestinationInUseError: if the lease is no longer ours.
         """
+        receipt = receipt.after(self._lease.last_receipt) if receipt else None
         settled = Lease(token=self._lease.token, epoch=self._lease.epoch, last_receipt=receipt)
         try:
             self._objects.write(self._objects.lease, settled.to_bytes(), self._version, self._hint())

@@ -1,7 +1,7 @@
 """
 The journal of a dataset that is being staged on a local disk: its owner, its commits, its receipt.
 
-The first line names the owner, and the receipt of the file that it found at the destination. Each commit adds a line. A
+The first line names the owner, and the latest receipt when it began. Each commit adds a line. A
 companion that is published together with the dataset adds two: the name under which it is staged, and the same once it
 is written. Publishing adds the receipt of what is published. A journal without an owner belongs to no attempt: it keeps
 a receipt.
@@ -58,7 +58,8 @@ class Journal:
     The content of a journal.
 
     :param owner: the owner of the staged records; None if nothing is staged.
-    :param last: the receipt of the file that was at the destination when the owner began; None if there was none.
+    :param last: the latest receipt when the owner began. It may describe an earlier file than that at the destination.
+        None if there was no file, or no receipt.
     :param commits: the commits in order.
     :param receipt: the receipt of the dataset that the owner has published, or was about to publish.
     :param companion: the companion that is staged with that dataset; None if there is none.

@@ -39,8 +39,8 @@ class Lease:
     :param token: the token in the names of the objects of the attempt that holds it, or held it last.
     :param epoch: the number of the lease; 0 for one of version 0.1.
     :param earlier: the tokens of the attempts that this one resumes, oldest first.
-    :param last_receipt: the latest receipt: of what its owner has found at the destination or, once there is no owner,
-        of what was published. The file may have been replaced since. None if there was no file, or no receipt.
+    :param last_receipt: the latest receipt. It may describe an earlier file than that at the destination. None if there
+        was no file, or no receipt.
     """
 
     owner: Owner | None = None

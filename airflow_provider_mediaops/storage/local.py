@@ -137,7 +137,9 @@ class LocalStage:
                 raise
 
     def _begin(self, journal: Journal) -> None:
-        self.last_receipt = _current(self._files, journal.receipt) or _current(self._files, journal.last)
+        self.current_receipt = _current(self._files, journal.receipt) or _current(self._files, journal.last)
+        # As on an object store, the latest receipt is kept while there is a file, whichever it is.
+        self._last_receipt = self.current_receipt or (journal.last if self.identity() else None)
         self._files.settle_companion(journal)
         # What the earlier attempt has found counts: the file may have been replaced since.
         if journal.owner is not None and self._owner.continues(journal.owner, journal.last) and not journal.receipt:
@@ -145,7 +147,7 @@ class LocalStage:
             return
         self._files.drop_staged()
         # It holds no commit yet, so a power failure may lose it.
-        self._journal.rewrite(header_line(self._owner, self.last_receipt), durable=False)
+        self._journal.rewrite(header_line(self._owner, self._last_receipt), durable=False)
         self._records = create(self._files.records)
 
     def _resume(self, journal: Journal) -> None:
@@ -213,7 +215,7 @@ class LocalStage:
         if self._journal.is_long:
             # The new journal has the last commit alone. If its records were not on the disk, nothing could be resumed.
             sync(self._records)
-            self._journal.rewrite(header_line(self._owner, self.last_receipt) + commit_line(self.extent, self.state))
+            self._journal.rewrite(header_line(self._owner, self._last_receipt) + commit_line(self.extent, self.state))
 
     def publish(
         self,
@@ -262,7 +264,7 @@ class LocalStage:
         os.fsync(descriptor)
         status = os.fstat(descriptor)
         final = {**summary, "bytes": status.st_size}
-        receipt = Receipt(self._owner, final, digest, identity(status))
+        receipt = Receipt(self._owner, final, digest, identity(status)).after(self._last_receipt)
         self._journal.append(receipt_line(receipt))
         self._journal.sync()
         self._check_ours(descriptor, file)
@@ -286,7 +288,8 @@ class LocalStage:
             if not _current(self._files, receipt):
                 return None
             final = {**summary, "bytes": self._files.target.stat().st_size}
-            self._files.settle(self._journal, Receipt(self._owner, final, receipt.digest, receipt.identity))
+            kept = Receipt(self._owner, final, receipt.digest, receipt.identity)
+            self._files.settle(self._journal, kept.after(self._last_receipt))
         return final
 
     def close(self) -> None:

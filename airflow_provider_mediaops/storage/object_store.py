@@ -17,9 +17,10 @@ all of these steps between any two of ours.
 2. List the segments, then write the lease with a new token and a higher epoch, if unchanged. *Another* that wrote it
    since makes us fail. Without conditions ours replaces the other's lease: the other fails when it next verifies its
    lease, and the objects that it has staged meanwhile do not count, because our lease does not name its token.
-   Our lease names the tokens of the one before if that was of our task and parameters, unless its receipt shows that
-   the task had published before that attempt began. Our lease keeps that receipt if there is a file at the destination,
-   whichever it is: an attempt may have replaced it in step 12, and died before step 15.
+   Our lease names the tokens of the one before if that was of our task and parameters. It does not if the task has been
+   cleared since, and the receipt in that lease shows that the task had published before that attempt began. Our lease
+   keeps that receipt if there is a file at the destination, whichever it is: an attempt may have replaced it in step
+   12, and died before step 15.
 3. List the segments. *Another* whose lease we name has written them before our lease, so they are in the list; its
    later writes are ignored from the position where we resume.
 4. Verify the lease: read it, and fail unless it is ours. *Another* that writes its lease after this lists the segments
@@ -52,9 +53,10 @@ all of these steps between any two of ours.
     attempt publishes anew.
 14. Upload the companion in the same way as the file (steps 11 and 12). If we die before step 15, *another* of any owner
     finishes in step 16. If it has acquired meanwhile, we fail here, and it writes the same companion.
-15. Write the receipt in place of the lease, if unchanged. *Another* that acquired since step 13 makes this fail.
-    Without conditions the other fails, when it next verifies its lease. Then list the objects, and remove those of
-    lower epochs and our own. *Another* that acquires now resumes nothing, and has a higher epoch.
+15. Write the receipt in place of the lease, if unchanged. It names the tasks that published before us, too. *Another*
+    that acquired since step 13 makes this fail. Without conditions the other fails, when it next verifies its lease.
+    Then list the objects, and remove those of lower epochs and our own. *Another* that acquires now resumes nothing,
+    and has a higher epoch.
 
 **Finish** (with a companion, after step 5)
 
@@ -167,13 +169,13 @@ class ObjectStage:
         self._lease.distrust()
 
     @property
-    def last_receipt(self) -> Receipt | None:
+    def current_receipt(self) -> Receipt | None:
         """The receipt of the file at the destination; None if its origin is unknown."""
-        return self._lease.last_receipt
+        return self._lease.current_receipt
 
     def _finish(self, staged: Mapping[str, int]) -> bool:
         """Finish publishing for an attempt that died after its upload (step 16); return whether there was one."""
-        found = None if self.last_receipt else find_unfinished(self._objects, staged)
+        found = None if self.current_receipt else find_unfinished(self._objects, staged)
         if found is None:
             return False
         publication = found.publication
@@ -304,7 +306,7 @@ class ObjectStage:
     def discard(self) -> None:
         """Remove what is staged. What is published and its receipt stay."""
         self._lease.verify()
-        self._lease.settle(self.last_receipt)
+        self._lease.settle(self.current_receipt)
 
     def close(self) -> None:
         """Release the destination (step 17); what is committed stays for the next attempt."""
@@ -357,7 +359,7 @@ def _finished(
     """Return the receipt of this owner, if there is one once a publication that was begun is finished."""
     stage = ObjectStage(path, owner, clock, companion=companion)
     try:
-        receipt = stage.last_receipt
+        receipt = stage.current_receipt
         if receipt is None or receipt.owner != owner:
             return None
         # It is the receipt that stays, and nobody's lease.

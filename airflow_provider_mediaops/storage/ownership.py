@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from typing_extensions import Self
+
+# A receipt is written with each lease. No attempt that was thought dead begins so many files later.
+_MOST_EARLIER_OWNERS = 10
 
 
 def task_of(context: Mapping[str, Any]) -> str | None:
@@ -48,25 +51,25 @@ class Owner:
         Return whether this is another attempt at the same dataset, which resumes it.
 
         :param other: the owner of the earlier attempt.
-        :param found_receipt: the receipt that the earlier attempt found when it began. It is judged by that, and not by
-            the file of today, which it may have replaced itself before it died.
+        :param found_receipt: the latest receipt when the earlier attempt began. It is judged by that, and not by the
+            file of today, which it may have replaced itself before it died.
         :returns: True if task and parameters are the same; a task that was cleared after a failure resumes too. False
             if the other was superfluous, because its task had published already: a task that is cleared works anew.
         """
         if (self.task, self.parameters) != (other.task, other.parameters):
             return False
-        return found_receipt is None or not self._is_superfluous(other, found_receipt.owner)
-
-    def _is_superfluous(self, other: Owner, writer: Owner) -> bool:
-        """Return whether an earlier attempt was no later one than that which has published."""
-        if (other.task, other.parameters) != (writer.task, writer.parameters):
-            return False
-        # Both are retries, with no clear between them. Their number of clears may be lower than the writer's: then the
-        # task has been given fewer retries.
+        # A retry, without a clear between. Its clears are below the writer's if the task was given fewer retries.
         if other == self:
+            return True
+        writers = found_receipt.owners if found_receipt else ()
+        return not any(other._is_superfluous_after(writer) for writer in writers)
+
+    def _is_superfluous_after(self, writer: Owner) -> bool:
+        """Return whether this attempt is not later than one of the same task that has published."""
+        if (self.task, self.parameters) != (writer.task, writer.parameters):
             return False
         # A clear of a finished run begins the run anew; so does a run that is made again after it was deleted.
-        return (other.run_start, other.clears) <= (writer.run_start, writer.clears)
+        return (self.run_start, self.clears) <= (writer.run_start, writer.clears)
 
     def is_mapped_beside(self, other: Owner) -> bool:
         """
@@ -94,12 +97,31 @@ class Receipt:
     :param summary: the return value of the task; plain values.
     :param digest: the digest of its content, if one was given.
     :param identity: differs once the file is replaced.
+    :param earlier_owners: the tasks that published the files before it, newest first, as far as they are known.
     """
 
     owner: Owner
     summary: Mapping[str, Any]
     digest: str | None
     identity: str
+    earlier_owners: tuple[Owner, ...] = ()
+
+    @property
+    def owners(self) -> tuple[Owner, ...]:
+        """The tasks that have published, newest first."""
+        return (self.owner, *self.earlier_owners)
+
+    def after(self, latest: Receipt | None) -> Receipt:
+        """
+        Return this receipt with the tasks that published before it.
+
+        An attempt that is thought dead may begin once more, when another task has published since.
+
+        :param latest: the latest receipt before it; None if there is none.
+        """
+        before = latest.owners if latest else ()
+        different = dict.fromkeys(owner for owner in before if owner != self.owner)
+        return replace(self, earlier_owners=tuple(different)[:_MOST_EARLIER_OWNERS])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the receipt as plain values."""
@@ -108,7 +130,10 @@ class Receipt:
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any] | None) -> Receipt | None:
         """Return the receipt of the values from :meth:`to_dict`, or None for None."""
-        return cls(**{**fields, "owner": Owner(**fields["owner"])}) if fields else None
+        if not fields:
+            return None
+        earlier = tuple(Owner(**owner) for owner in fields.get("earlier_owners", ()))
+        return cls(**{**fields, "owner": Owner(**fields["owner"]), "earlier_owners": earlier})
 
 
 @dataclass(frozen=True, slots=True)

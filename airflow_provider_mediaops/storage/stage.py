@@ -28,7 +28,7 @@ class Stage(Protocol):
     state: Any
 
     @property
-    def last_receipt(self) -> Receipt | None:
+    def current_receipt(self) -> Receipt | None:
         """The receipt of the file at the destination; None if its origin is unknown."""
         ...
 

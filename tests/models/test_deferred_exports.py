@@ -13,6 +13,7 @@ from airflow_provider_mediaops.exceptions import TemporaryError
 from airflow_provider_mediaops.operators import video as video_operators
 from airflow_provider_mediaops.storage.held_lease import HeldLease
 from airflow_provider_mediaops.storage.lease import Lease
+from airflow_provider_mediaops.storage.ownership import Receipt
 from airflow_provider_mediaops.triggers import base, dataset
 from airflow_provider_mediaops.triggers.dataset import DatasetTrigger
 from airflow_provider_mediaops.triggers.video import ExportSubscriptionsTrigger
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from airflow_provider_mediaops.storage.dataset import Dataset, Staging
-    from airflow_provider_mediaops.storage.ownership import Owner, Receipt
+    from airflow_provider_mediaops.storage.ownership import Owner
     from airflow_provider_mediaops.storage.segments import Segment
 
 _PAYLOAD, _SERIALIZE = DatasetTrigger._payload, ExportSubscriptionsTrigger.serialize  # noqa: SLF001
@@ -106,6 +107,10 @@ def _acquired_without_receipt(
     return _ACQUIRED_BY(lease, owner, token, since, segments, None)
 
 
+def _alone(receipt: Receipt, _latest: Receipt | None) -> Receipt:
+    return receipt
+
+
 def _begin(machine: DeferredExportMachine, steps: int) -> None:
     # A third of the steps are the trigger's.
     begun = {"suffix": "jsonl", "numbers": {1, 2, 3}, "page_size": 1, "run": "today", "steps": 3 * steps}
@@ -151,6 +156,23 @@ def _one_dies_before_its_receipt(machine: DeferredExportMachine, steps: int) -> 
     machine.complete("today")
 
 
+def _one_goes_on_after_another_run(machine: DeferredExportMachine, steps: int) -> None:
+    """Let a trigger wait while its task publishes, and then the other run; it goes on, and dies. Clear the task."""
+    machine.begin(place=StorePlace, suffix="jsonl", numbers=set(), page_size=1, run="today", steps=0)
+    machine.use_up_the_quota(0, 1)
+    machine.start("today", TO_ITS_END)
+    for _ in ("the task", "its trigger"):
+        machine.start("tomorrow", TO_ITS_END)
+    if machine.running:
+        machine.advance(0, steps)
+    if machine.running:
+        machine.kill(0, 0, tears=False)
+    machine.start("today", 1)
+    machine.change_a_record(0)
+    machine.clear("today")
+    machine.complete("today")
+
+
 WORLDS = {
     "a cancelled trigger sends an event": World(
         DatasetTrigger,
@@ -188,6 +210,13 @@ WORLDS = {
         _acquired_without_receipt,
         "no dataset of any run: .*'today': 'not listed'",
         history=_one_dies_before_its_receipt,
+    ),
+    "a receipt forgets who has published before": World(
+        Receipt,
+        "after",
+        _alone,
+        "^not listed$",
+        history=_one_goes_on_after_another_run,
     ),
     "a row cannot be used": World(
         ExportSubscriptionsTrigger, "serialize", _serialized_with_another_size, "nobody disturbed it", DiskPlace

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -54,13 +55,57 @@ class TestPublished:
         assert attempt(place.dataset(), owner(clears=1), rows(2)).resumed is False
         assert place.lines() == rows(2)
 
-    def test_what_is_staged_after_the_file_was_removed_is_resumed(self, place: Place) -> None:
+    @pytest.mark.parametrize("following", [owner(), owner(clears=1)])
+    def test_what_is_staged_after_the_file_was_removed_is_resumed(self, place: Place, following: Owner) -> None:
         attempt(place.dataset(), owner(), rows(0))
         place.remove("d.jsonl")
         attempt(place.dataset(), owner(), rows(1), stop=True)
 
-        assert attempt(place.dataset(), owner(), rows(3)).resumed is True
+        assert attempt(place.dataset(), following, rows(3)).resumed is True
         assert place.lines() == rows(1, 4)
+
+    @pytest.mark.parametrize("others", [1, 3, 10])
+    def test_nor_if_others_have_published_since(self, place: Place, others: int) -> None:
+        attempt(place.dataset(), owner(), rows(0))
+        for number in range(others):
+            attempt(place.dataset(), owner(f"other {number}"), rows(number))
+        attempt(place.dataset(), owner(), rows(1), stop=True)
+
+        assert attempt(place.dataset(), owner(clears=1), rows(2)).resumed is False
+        assert place.lines() == rows(2)
+
+    def test_nor_if_another_has_published_and_found_the_file_unchanged(self, place: Place) -> None:
+        for who in (owner(), owner("other")):
+            with place.dataset().staging(who) as staging:
+                staging.commit(rows(0), None)
+                staging.digest = "the same"
+        assert staging.summary["changed"] is False
+        attempt(place.dataset(), owner(), rows(1), stop=True)
+
+        assert attempt(place.dataset(), owner(clears=1), rows(2)).resumed is False
+
+    def test_nor_if_another_program_has_replaced_the_file(self, place: Place) -> None:
+        attempt(place.dataset(), owner(), rows(0))
+        place.write("d.jsonl", b"of another program")
+        attempt(place.dataset(), owner(), rows(1), stop=True)
+
+        assert attempt(place.dataset(), owner(clears=1), rows(2)).resumed is False
+
+    def test_the_receipt_does_not_grow_with_the_tasks_that_have_published(self, place: Place) -> None:
+        for number in range(40):
+            attempt(place.dataset(), owner(f"other {number}"), rows(0))
+
+        receipt = json.loads(place.read(".d.jsonl.checkpoint"))["last"]
+        assert receipt["owner"]["task"] == "other 39"
+        assert [earlier["task"] for earlier in receipt["earlier_owners"]] == [f"other {n}" for n in range(38, 28, -1)]
+
+    def test_a_receipt_without_earlier_owners_is_read(self, place: Place) -> None:
+        summary = attempt(place.dataset(), owner(), rows(0)).summary
+        content = json.loads(place.read(".d.jsonl.checkpoint"))
+        del content["last"]["earlier_owners"]
+        place.write(".d.jsonl.checkpoint", json.dumps(content).encode() + b"\n")
+
+        assert place.dataset().published(owner()) == summary
 
     @pytest.mark.parametrize(
         ("writer", "staged", "following"),

@@ -189,7 +189,7 @@ class Actor(Paced):
         beside = ObjectStoragePath(f"memory://{self.name}@{COMPANION.removeprefix('/')}")
         stage = ObjectStage(path, self.owner, self.world.clock, companion=beside, **self.world.sizes)
         try:
-            if self.world.has_companion and stage.last_receipt and stage.last_receipt.owner == self.owner:
+            if self.world.has_companion and stage.current_receipt and stage.current_receipt.owner == self.owner:
                 # What would be compared is its own; `published_in_store` finds it next time.
                 raise finished_meanwhile_error("it")
             self.kept = [json.loads(line) for line in stage.lines()]
