@@ -5,9 +5,9 @@ One node of a real cluster does searches of three lengths and bulk indexing at t
 length in turn has an X-Opaque-Id for each request, so that it is known which of them ran in the 500 ms of a report, and
 which were named. A match is right if the thread's stacks are in the code that its search needs: long searches are in
 aggregators, the others in automata. The cost is the time of each extra request under the same load; the delay is that
-of a capture with running tasks against one without right before it, median and 90 %. On those nodes, the lists compete
-with the searches for the same processors, so the delay is measured against the sandbox as well, whose nodes are idle:
-that is what the provider adds. Run by `make benchmarks BENCHMARKS=running_tasks`, or `python -m
+of a capture with running tasks against one without, by turns, median and 90 %. On those nodes, the lists compete with
+the searches for the same processors, so the delay is measured against the sandbox as well, whose nodes are idle: that
+is what the provider adds. Run by `make benchmarks BENCHMARKS=running_tasks`, or `python -m
 tests.benchmarks.bench_running_tasks`; `--captures` and `--kinds` make it shorter.
 """
 
@@ -229,16 +229,18 @@ def median_of(load: KnownLoad, name: str) -> float:
 
 
 def take(hook: SearchClusterHook, found: Found) -> Capture:
-    """Capture the busy node without its tasks and with them, and return the latter."""
-    started = time.monotonic()
-    # The report is parsed in both.
-    assert hook.capture(BUSY_NODE, threads=THREADS).report.understood
-    begun = time.monotonic()
-    capture = hook.capture(BUSY_NODE, running_tasks=True, threads=THREADS)
-    assert capture.report.understood
-    found.delays.append(time.monotonic() - begun - (begun - started))
-    found.without.append(begun - started)
-    return capture
+    """Capture the busy node without its tasks and with them, either first by turns; return the one with them."""
+    seconds, captures = {}, {}
+    # The load changes with each capture: the same one first each time would look faster, or slower.
+    for running_tasks in (False, True) if len(found.delays) % 2 else (True, False):
+        begun = time.monotonic()
+        captures[running_tasks] = hook.capture(BUSY_NODE, running_tasks=running_tasks, threads=THREADS)
+        # The report is parsed in both.
+        assert captures[running_tasks].report.understood
+        seconds[running_tasks] = time.monotonic() - begun
+    found.delays.append(seconds[True] - seconds[False])
+    found.without.append(seconds[False])
+    return captures[True]
 
 
 def node_of(capture: Capture) -> NodeTasks:
