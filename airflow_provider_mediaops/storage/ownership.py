@@ -120,8 +120,8 @@ class Receipt:
         :param latest: the latest receipt before it; None if there is none.
         """
         before = latest.owners if latest else ()
-        different = dict.fromkeys(owner for owner in before if owner != self.owner)
-        return replace(self, earlier_owners=tuple(different)[:_MOST_EARLIER_OWNERS])
+        others = tuple(owner for owner in before if owner != self.owner)
+        return replace(self, earlier_owners=others[:_MOST_EARLIER_OWNERS])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the receipt as plain values."""

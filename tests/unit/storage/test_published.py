@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.unit.storage.places import Place, attempt, owner, rows
+from tests.unit.storage.places import Place, StoppedError, attempt, owner, rows
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.storage.ownership import Owner
@@ -90,6 +90,36 @@ class TestPublished:
         attempt(place.dataset(), owner(), rows(1), stop=True)
 
         assert attempt(place.dataset(), owner(clears=1), rows(2)).resumed is False
+
+    @pytest.mark.parametrize("is_replaced", [False, True])
+    def test_nor_if_the_attempt_has_shortened_its_journal(self, place: Place, is_replaced: bool) -> None:
+        """The journal of a local disk is written anew once it is long; it keeps the latest receipt."""
+        for who in (owner(), owner("other")):
+            attempt(place.dataset(), who, rows(0))
+        if is_replaced:
+            place.write("d.jsonl", b"of another program")
+        with pytest.raises(StoppedError), place.dataset().staging(owner()) as staging:
+            for _ in range(4):
+                staging.commit(rows(1), "long" * 100_000)
+            raise StoppedError
+
+        assert attempt(place.dataset(), owner(clears=1), rows(2)).resumed is False
+        assert place.lines() == rows(2)
+
+    @pytest.mark.parametrize("other", [owner("other", clears=3), owner(parameters="others", clears=3)])
+    def test_what_others_have_published_makes_no_attempt_superfluous(self, place: Place, other: Owner) -> None:
+        attempt(place.dataset(), other, rows(0))
+        attempt(place.dataset(), owner(), rows(1), stop=True)
+
+        assert attempt(place.dataset(), owner(clears=1), rows(3)).resumed is True
+
+    def test_a_task_is_once_in_the_receipt(self, place: Place) -> None:
+        for who in ("a", "b", "c", "b", "a"):
+            attempt(place.dataset(), owner(who), rows(0))
+
+        receipt = json.loads(place.read(".d.jsonl.checkpoint"))["last"]
+        assert receipt["owner"]["task"] == "a"
+        assert [earlier["task"] for earlier in receipt["earlier_owners"]] == ["b", "c"]
 
     def test_the_receipt_does_not_grow_with_the_tasks_that_have_published(self, place: Place) -> None:
         for number in range(40):
