@@ -258,7 +258,7 @@ class LocalAirflow:
         # Two requests to the API server can wait for each other; that ends soon, and their clients try again.
         hasty = {name: value.replace(".db?timeout=240", ".db?timeout=15") for name, value in self._env.items()}
         for component, arguments in self._components.items():
-            env = hasty if component == "api-server" else self._env
+            env = hasty if arguments[0] == "api-server" else self._env
             self._processes.start(component, [*_AIRFLOW, *arguments], env=env, log=self.log_of(component))
         self._wait_until(self._is_healthy, START_SECONDS, "Airflow is healthy")
         self._sign_in()

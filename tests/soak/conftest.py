@@ -16,7 +16,8 @@ from airflow_provider_mediaops.sandbox.books import plans
 from airflow_provider_mediaops.sandbox.cluster.nodes import CpuPin
 from airflow_provider_mediaops.sandbox.server import SandboxServer
 from airflow_provider_mediaops.sandbox.state import Settings
-from scripts.local_airflow import FINAL_STATES
+from scripts.local_airflow import COMPONENTS, FINAL_STATES
+from scripts.processes import free_port
 from tests.soak.page_reader import PageReader
 from tests.soak.random_faults import RandomFaults
 from tests.soak.readings import figures_of_files, figures_of_processes, figures_of_tables
@@ -36,7 +37,7 @@ DAGS = ("soak_video", "soak_cluster", "soak_books")
 #: The DAG whose one task is held, and that task.
 _HELD_DAG, _HELD_TASK = "soak_held", "capture_when_hot"
 #: The components of Airflow that live on and in which code of the provider runs, and the one that starts the workers.
-_COMPONENTS = ("triggerer", "api-server", "scheduler")
+_COMPONENTS = ("triggerer", "page-server", "api-server", "scheduler")
 #: How long it lasts at least.
 SECONDS = float(os.environ.get("SOAK_SECONDS", "0"))
 # Until modules are imported, workers started and pools filled, and each run finds the files of earlier ones.
@@ -86,14 +87,17 @@ def soak(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Soak]:
         folder.mkdir()
     with SandboxServer(settings=Settings(video_daily_units=_QUOTA, books_daily_requests=_QUOTA)) as sandbox:
         env = {**_connections(sandbox), "MEDIAOPS_OUTPUT": str(output), "TMPDIR": str(temporary)}
-        with WatchedAirflow(home, dags=Path(__file__).parent / "dags", env=env) as airflow:
+        # The pages have an API server of their own: the one that answers tasks grows by itself.
+        pages = free_port()
+        started = {**COMPONENTS, "page-server": ("api-server", "--apps", "core", "--port", str(pages))}
+        with WatchedAirflow(home, dags=Path(__file__).parent / "dags", env=env, components=started) as airflow:
             runs = _Runs(airflow)
             runs.hold()
             components = {name: airflow.process(name) for name in _COMPONENTS}
             readings: list[tuple[float, dict[str, float]]] = []
             with (
                 RandomFaults(sandbox.state.faults.arm, lambda service: _is_armed(sandbox, service)) as faults,
-                PageReader(airflow.url, runs.held_report) as reader,
+                PageReader(f"http://127.0.0.1:{pages}", runs.held_report) as reader,
             ):
                 for _ in runs.work(_WARM_UP_RUNS, _WARM_UP_SECONDS):
                     pass

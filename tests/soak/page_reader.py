@@ -14,6 +14,7 @@ import requests
 
 from airflow_provider_mediaops.report_urls import LIST_PATH, URL_PREFIX
 from tests.soak.background import Background
+from tests.system.running import wait_for
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -62,9 +63,17 @@ class PageReader(Background):
         self._browser.trust_env = False
 
     def __enter__(self) -> Self:
-        # The reply sets the cookie with which a browser is signed in.
-        self._browser.get(f"{self._url}/auth/token/login", timeout=_REPLY_SECONDS).raise_for_status()
+        wait_for(self._is_signed_in, "an API server serves pages")
         return super().__enter__()
+
+    def _is_signed_in(self) -> bool:
+        """Return whether a reply has set the cookie that signs a browser in; False while nobody listens."""
+        try:
+            reply = self._browser.get(f"{self._url}/auth/token/login", timeout=_REPLY_SECONDS)
+        except requests.ConnectionError:
+            return False
+        reply.raise_for_status()
+        return True
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
