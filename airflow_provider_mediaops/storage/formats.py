@@ -177,19 +177,20 @@ def json_lines(values: Iterable[object]) -> bytes:
     if lines.rfind(b"null") < 0:
         return lines
     # The encoder escapes line ends within a value.
-    return b"".join(map(_with_odd_numbers, listed, lines.splitlines(keepends=True)))
+    pairs = zip(listed, lines.splitlines(keepends=True), strict=True)
+    return b"".join(_with_nan(value, line) for value, line in pairs)
 
 
 def _line_of(value: object) -> bytes:
     """Return the line of a value, which the encoder may refuse."""
     encode, errors = _lines_encoder()
     try:
-        return _with_odd_numbers(value, encode([value]))
+        return _with_nan(value, encode([value]))
     except errors:
         return json_line(value) + b"\n"
 
 
-def _with_odd_numbers(value: object, line: bytes) -> bytes:
+def _with_nan(value: object, line: bytes) -> bytes:
     """Return the line of a value, for which the encoder has written null in place of NaN and infinity."""
     return json_line(value) + b"\n" if b"null" in line else line
 

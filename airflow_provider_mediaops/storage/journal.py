@@ -1,10 +1,9 @@
 """
 The journal of a dataset that is being staged on a local disk: its owner, its commits, its receipt.
 
-The first line names the owner, and the latest receipt when it began. Each commit adds a line. A
-companion that is published together with the dataset adds two: the name under which it is staged, and the same once it
-is written. Publishing adds the receipt of what is published. A journal without an owner belongs to no attempt: it keeps
-a receipt.
+The first line names the owner, and the latest receipt when it began. Each commit adds a line. A companion that is
+published together with the dataset adds two: the name under which it is staged, and the same once it is written.
+Publishing adds the receipt of what is published. A journal without an owner belongs to no attempt: it keeps a receipt.
 
 The journal is locked (``flock``) while a task writes, and is replaced as a whole to shorten it. So the lock protects
 the destination only while the locked file is the one that has the journal's name.
@@ -76,8 +75,8 @@ class Journal:
 
 def header_line(owner: Owner | None, last: Receipt | None) -> bytes:
     """Return the first line of a journal."""
-    head = {"owner": asdict(owner) if owner else None, "last": last.to_dict() if last else None}
-    return json_line({"version": _VERSION, **head}) + b"\n"
+    receipt = last.to_fields("last") if last else {"last": None}
+    return json_line({"version": _VERSION, "owner": asdict(owner) if owner else None, **receipt}) + b"\n"
 
 
 def commit_line(extent: Extent, state: Any) -> bytes:
@@ -92,7 +91,7 @@ def companion_line(companion: StagedCompanion) -> bytes:
 
 def receipt_line(receipt: Receipt) -> bytes:
     """Return the last line of a journal."""
-    return json_line({"receipt": receipt.to_dict()}) + b"\n"
+    return json_line(receipt.to_fields("receipt")) + b"\n"
 
 
 def read_journal(data: bytes, file: object) -> Journal:
@@ -114,7 +113,7 @@ def read_journal(data: bytes, file: object) -> Journal:
             if not journal.start:
                 journal = _parse_header(fields, end, file)
             elif "receipt" in fields:
-                journal.receipt = Receipt.from_dict(fields["receipt"])
+                journal.receipt = Receipt.from_fields(fields, "receipt")
             elif "companion" in fields:
                 journal.companion = StagedCompanion.from_dict(fields["companion"])
             else:
@@ -142,7 +141,7 @@ def _parse_header(fields: Mapping[str, Any], end: int, file: object) -> Journal:
     if fields["version"] != _VERSION:
         raise unknown_version_error(file, fields["version"], str(_VERSION))
     owner = fields["owner"]
-    return Journal(Owner(**owner) if owner else None, Receipt.from_dict(fields["last"]), start=end)
+    return Journal(Owner.from_dict(owner) if owner else None, Receipt.from_fields(fields, "last"), start=end)
 
 
 def _fields(line: bytes) -> Mapping[str, Any]:

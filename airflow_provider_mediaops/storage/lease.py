@@ -54,9 +54,10 @@ class Lease:
     def to_bytes(self) -> bytes:
         """Return the content of the object."""
         fields = asdict(self)
+        del fields["last_receipt"]
         # Its name in the object is that of version 0.1.
-        last = fields.pop("last_receipt")
-        return json_line({"version": _VERSION, **fields, "last": last})
+        receipt = self.last_receipt.to_fields("last") if self.last_receipt else {"last": None}
+        return json_line({"version": _VERSION, **fields, **receipt})
 
     @classmethod
     def from_bytes(cls, data: bytes, name: str) -> Lease:
@@ -76,15 +77,15 @@ class Lease:
             if version not in (_FIRST_VERSION, _VERSION):
                 raise unknown_version_error(name, version, f"{_FIRST_VERSION} and {_VERSION}")
             return cls(
-                owner=Owner(**fields["owner"]) if fields["owner"] else None,
+                owner=Owner.from_dict(fields["owner"]) if fields["owner"] else None,
                 since=float(fields["since"]),
                 released=fields["released"],
                 token=fields["token"],
                 epoch=int(fields["epoch"]) if version == _VERSION else 0,
                 earlier=tuple(fields["earlier"]) if version == _VERSION else (),
-                last_receipt=Receipt.from_dict(fields["last"]),
+                last_receipt=Receipt.from_fields(fields, "last"),
             )
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, OverflowError) as error:
             raise ValueError("a field is missing or of another type") from error
 
     @property
@@ -110,16 +111,19 @@ class Lease:
         :param token: the new token.
         :param since: the time, in seconds since 1970.
         :param segments: the staged objects, so that the epoch is higher than any even if the lease was removed.
-        :param found_receipt: the latest receipt, if there is a file at the destination.
+        :param found_receipt: the latest receipt, if there is a file at the destination. A lease that resumes keeps that
+            of the first one: all that is staged is judged by it, even if the file has been removed since.
         """
         staged = list(segments)
         epoch = 1 + max([self.epoch, *(segment.epoch for segment in staged)])
         earlier: tuple[str, ...] = ()
+        last_receipt = found_receipt
         if self.owner and owner.continues(self.owner, self.last_receipt):
             # The last attempt may be staging its first object just now, so it counts in any case.
             written = {segment.token for segment in staged}
             earlier = (*(each for each in self.earlier if each in written), self.token)
-        return Lease(owner, since, token=token, epoch=epoch, earlier=earlier, last_receipt=found_receipt)
+            last_receipt = self.last_receipt
+        return Lease(owner, since, token=token, epoch=epoch, earlier=earlier, last_receipt=last_receipt)
 
 
 def parse_lease(content: bytes | None, name: str, destination: object) -> Lease:

@@ -137,14 +137,17 @@ class LocalStage:
                 raise
 
     def _begin(self, journal: Journal) -> None:
+        #: The receipt of the file at the destination; None if its origin is unknown.
         self.current_receipt = _current(self._files, journal.receipt) or _current(self._files, journal.last)
-        # As on an object store, the latest receipt is kept while there is a file, whichever it is.
-        self._last_receipt = self.current_receipt or (journal.last if self.identity() else None)
         self._files.settle_companion(journal)
         # What the earlier attempt has found counts: the file may have been replaced since.
         if journal.owner is not None and self._owner.continues(journal.owner, journal.last) and not journal.receipt:
+            # By this receipt all that is staged is judged.
+            self._last_receipt = journal.last
             self._resume(journal)
             return
+        # As on an object store, the latest receipt is kept while there is a file, whichever it is.
+        self._last_receipt = self.current_receipt or (journal.last if self.identity() else None)
         self._files.drop_staged()
         # It holds no commit yet, so a power failure may lose it.
         self._journal.rewrite(header_line(self._owner, self._last_receipt), durable=False)

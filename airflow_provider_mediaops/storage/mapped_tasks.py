@@ -47,9 +47,8 @@ def _owners(folder: ObjectStoragePath) -> Iterator[Owner]:
         folder.fs.invalidate_cache()
         for record in folder.fs.ls(folder.path, detail=False):
             try:
-                owner = Owner(**parse_json(folder.fs.cat_file(record)))
+                owner = Owner.from_dict(parse_json(folder.fs.cat_file(record)))
             except (FileNotFoundError, TypeError, ValueError):
                 # Replaced just now, or nothing that this version has written.
                 continue
-            if isinstance(owner.task, str):
-                yield owner
+            yield owner

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-# A receipt is written with each lease. No attempt that was thought dead begins so many files later.
+# Enough for late attempts. Each lease and each journal repeats them, so more would make these longer.
 _MOST_EARLIER_OWNERS = 10
 
 
@@ -46,6 +46,21 @@ class Owner:
     clears: int = 0
     run_start: str = ""
 
+    @classmethod
+    def from_dict(cls, fields: Any) -> Owner:
+        """
+        Return the owner that a file names.
+
+        :param fields: its fields, as they were read. Anybody may have changed the file.
+        :returns: the owner.
+        :raises TypeError: if they are not those of an owner.
+        """
+        owner = cls(**fields)
+        texts = (owner.task, owner.parameters, owner.run_start)
+        if type(owner.clears) is not int or not all(isinstance(text, str) for text in texts):
+            raise TypeError("a field of an owner is of another type")
+        return owner
+
     def continues(self, other: Owner, found_receipt: Receipt | None) -> bool:
         """
         Return whether this is another attempt at the same dataset, which resumes it.
@@ -53,12 +68,14 @@ class Owner:
         :param other: the owner of the earlier attempt.
         :param found_receipt: the latest receipt when the earlier attempt began. It is judged by that, and not by the
             file of today, which it may have replaced itself before it died.
-        :returns: True if task and parameters are the same; a task that was cleared after a failure resumes too. False
-            if the other was superfluous, because its task had published already: a task that is cleared works anew.
+        :returns: True if task and parameters are the same; a task that was cleared after a failure resumes, too. False
+            after a clear if the earlier attempt was superfluous: when it began, an attempt of the task that was no
+            earlier had published.
         """
         if (self.task, self.parameters) != (other.task, other.parameters):
             return False
-        # A retry, without a clear between. Its clears are below the writer's if the task was given fewer retries.
+        # A retry always resumes. Its clears may be lower than those of the attempt that published: a task can be given
+        # fewer retries.
         if other == self:
             return True
         writers = found_receipt.owners if found_receipt else ()
@@ -115,25 +132,44 @@ class Receipt:
         """
         Return this receipt with the tasks that published before it.
 
-        An attempt that is thought dead may begin once more, when another task has published since.
-
         :param latest: the latest receipt before it; None if there is none.
+        :returns: the receipt. It names each task once, and ten earlier ones at most.
         """
+        # An attempt that was thought dead may begin once more when another task has published since.
         before = latest.owners if latest else ()
         others = tuple(owner for owner in before if owner != self.owner)
         return replace(self, earlier_owners=others[:_MOST_EARLIER_OWNERS])
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the receipt as plain values."""
-        return asdict(self)
+    def to_fields(self, name: str) -> dict[str, Any]:
+        """
+        Return the fields of the line or the object in which the receipt is written.
+
+        The earlier owners stand beside the rest: version 0.1 refuses a receipt with a field that it does not know.
+
+        :param name: the name of the field for the rest.
+        """
+        fields = asdict(self)
+        earlier = fields.pop("earlier_owners")
+        return {name: fields, "earlier_owners": earlier}
 
     @classmethod
-    def from_dict(cls, fields: Mapping[str, Any] | None) -> Receipt | None:
-        """Return the receipt of the values from :meth:`to_dict`, or None for None."""
-        if not fields:
+    def from_fields(cls, fields: Mapping[str, Any], name: str) -> Receipt | None:
+        """
+        Return the receipt of the fields from :meth:`to_fields`.
+
+        :param fields: the fields, as they were read. Anybody may have changed the file.
+        :param name: the name of the field for all but the earlier owners, which version 0.1 does not write.
+        :returns: the receipt; None if the field is empty.
+        :raises KeyError: if a field is missing.
+        :raises TypeError: if a field is of another type.
+        """
+        if not fields[name]:
             return None
-        earlier = tuple(Owner(**owner) for owner in fields.get("earlier_owners", ()))
-        return cls(**{**fields, "owner": Owner(**fields["owner"]), "earlier_owners": earlier})
+        earlier = tuple(map(Owner.from_dict, fields.get("earlier_owners", ())[:_MOST_EARLIER_OWNERS]))
+        receipt = cls(**{**fields[name], "owner": Owner.from_dict(fields[name]["owner"]), "earlier_owners": earlier})
+        if not (isinstance(receipt.summary, dict) and isinstance(receipt.identity, str)):
+            raise TypeError("a field of a receipt is of another type")
+        return receipt
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,13 +54,13 @@ class Publication:
         """
         try:
             fields = parse_json(content or b"")
-            found = cls(**{**fields, "owner": Owner(**fields["owner"])})
+            found = cls(**{**fields, "owner": Owner.from_dict(fields["owner"])})
             return found if found._is_sound() else None
         except (KeyError, TypeError, ValueError):
             return None
 
     def _is_sound(self) -> bool:
-        is_text = all(isinstance(text, str) for text in (self.owner.task, self.replaces, self.companion))
+        is_text = all(isinstance(text, str) for text in (self.replaces, self.companion))
         return (
             is_text
             and len(self.owner.task) <= _LONGEST_TASK

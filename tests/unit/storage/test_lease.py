@@ -37,8 +37,20 @@ def test_it_survives_its_object(lease: Lease) -> None:
 
 def test_its_object_has_the_fields_that_earlier_versions_read() -> None:
     fields = json.loads(FULL.to_bytes())
-    assert list(fields) == ["version", "owner", "since", "released", "token", "epoch", "earlier", "last"]
+    assert list(fields) == [
+        "version",
+        "owner",
+        "since",
+        "released",
+        "token",
+        "epoch",
+        "earlier",
+        "last",
+        "earlier_owners",
+    ]
     assert fields["version"] == 2
+    # Version 0.1 refuses a receipt with a field that it does not know.
+    assert list(fields["last"]) == ["owner", "summary", "digest", "identity"]
     assert fields["last"]["summary"] == {"rows": 1}
 
 
@@ -48,6 +60,7 @@ def test_its_object_has_the_fields_that_earlier_versions_read() -> None:
         (b"{}", "a field is missing"),
         (b"[]", "a field is missing"),
         (FULL.to_bytes().replace(b'"epoch":7', b'"epoch":null'), "a field is missing or of another type"),
+        (FULL.to_bytes().replace(b'"epoch":7', b'"epoch":1e999'), "a field is missing or of another type"),
         (b"", ""),
         (FULL.to_bytes()[:40], ""),
         (b"\xff", ""),
@@ -120,6 +133,13 @@ class TestNext:
         lease = Lease(owner(), token="0a", last_receipt=Receipt(owner(), {}, None, "gone"))
 
         assert lease.acquired_by(owner(clears=1), "0f", START, [segment("0a")], None).tokens == ("0f",)
+
+    def test_one_that_resumes_keeps_the_receipt_by_which_the_first_is_judged(self) -> None:
+        first = Receipt(owner("other"), {}, None, "gone", earlier_owners=(owner(clears=1),))
+        resumed = Lease(owner(), token="0a", last_receipt=first).acquired_by(owner(), "0b", START, [], None)
+
+        assert (resumed.tokens, resumed.last_receipt) == (("0a", "0b"), first)
+        assert resumed.acquired_by(owner(clears=2), "0c", START, [], None).tokens == ("0c",)
 
     def test_attempts_that_staged_nothing_are_forgotten(self) -> None:
         lease = Lease(owner(), token="0a")

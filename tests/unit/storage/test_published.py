@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from airflow_provider_mediaops.exceptions import DestinationInUseError
 from tests.unit.storage.places import Place, StoppedError, attempt, owner, rows, stopped
 
 if TYPE_CHECKING:
@@ -14,6 +15,22 @@ if TYPE_CHECKING:
 
 # When a run began; one of them on the second.
 STARTS = ("2026-11-24T10:00:00+00:00", "2026-11-24T10:00:00.500000+00:00", "2026-11-24T12:00:00+00:00")
+
+# What a receipt may hold once somebody has changed it by hand, beside its other fields.
+NO_RECEIPTS: list[object] = ["text", 7, [1], True, {"owner": 1}]
+NO_OWNERS: list[object] = ["text", 7, True, None, {"0": 1}, [None], ["text"], [{}]]
+NO_FIELDS: list[dict[str, object]] = [{"task": ["a"]}, {"parameters": {}}, {"clears": "9"}, {"run_start": 5}, {"x": 1}]
+OWNER = {"task": "other", "parameters": "", "clears": 0, "run_start": ""}
+DAMAGED = [
+    *({"last": value} for value in NO_RECEIPTS),
+    *({"earlier_owners": value} for value in [*NO_OWNERS, *([OWNER | fields] for fields in NO_FIELDS)]),
+]
+
+
+def tasks_in_receipt(place: Place) -> list[str]:
+    """Return the task that has published, and those before it."""
+    content = json.loads(place.read(".d.jsonl.checkpoint"))
+    return [who["task"] for who in (content["last"]["owner"], *content["earlier_owners"])]
 
 
 class TestPublished:
@@ -63,6 +80,15 @@ class TestPublished:
 
         assert attempt(place.dataset(), following, rows(3)).resumed is True
         assert place.lines() == rows(1, 4)
+
+    def test_nor_if_the_file_was_removed_between_two_attempts(self, place: Place) -> None:
+        attempt(place.dataset(), owner(), rows(0))
+        attempt(place.dataset(), owner(), rows(1), stop=True)
+        place.remove("d.jsonl")
+        assert attempt(place.dataset(), owner(), rows(2), stop=True).resumed is True
+
+        assert attempt(place.dataset(), owner(clears=1), rows(3)).resumed is False
+        assert place.lines() == rows(3)
 
     @pytest.mark.parametrize("others", [1, 3, 10])
     def test_nor_if_others_have_published_since(self, place: Place, others: int) -> None:
@@ -117,25 +143,45 @@ class TestPublished:
         for who in ("a", "b", "c", "b", "a"):
             attempt(place.dataset(), owner(who), rows(0))
 
-        receipt = json.loads(place.read(".d.jsonl.checkpoint"))["last"]
-        assert receipt["owner"]["task"] == "a"
-        assert [earlier["task"] for earlier in receipt["earlier_owners"]] == ["b", "c"]
+        assert tasks_in_receipt(place) == ["a", "b", "c"]
 
     def test_the_receipt_does_not_grow_with_the_tasks_that_have_published(self, place: Place) -> None:
         for number in range(40):
             attempt(place.dataset(), owner(f"other {number}"), rows(0))
 
-        receipt = json.loads(place.read(".d.jsonl.checkpoint"))["last"]
-        assert receipt["owner"]["task"] == "other 39"
-        assert [earlier["task"] for earlier in receipt["earlier_owners"]] == [f"other {n}" for n in range(38, 28, -1)]
+        assert tasks_in_receipt(place) == [f"other {n}" for n in range(39, 28, -1)]
 
     def test_a_receipt_without_earlier_owners_is_read(self, place: Place) -> None:
         summary = attempt(place.dataset(), owner(), rows(0)).summary
         content = json.loads(place.read(".d.jsonl.checkpoint"))
-        del content["last"]["earlier_owners"]
+        del content["earlier_owners"]
         place.write(".d.jsonl.checkpoint", json.dumps(content).encode() + b"\n")
 
         assert place.dataset().published(owner()) == summary
+
+    def test_version_0_1_reads_the_receipt(self, place: Place) -> None:
+        for who in (owner("other"), owner()):
+            attempt(place.dataset(), who, rows(0))
+
+        # It refuses one with a field that it does not know.
+        receipt = json.loads(place.read(".d.jsonl.checkpoint"))["last"]
+        assert list(receipt) == ["owner", "summary", "digest", "identity"]
+
+    @pytest.mark.parametrize("damaged", DAMAGED)
+    def test_a_receipt_that_somebody_has_damaged_is_none_of_a_task(self, place: Place, damaged: dict[str, Any]) -> None:
+        attempt(place.dataset(), owner(), rows(0))
+        content = json.loads(place.read(".d.jsonl.checkpoint"))
+        place.write(".d.jsonl.checkpoint", json.dumps(content | damaged).encode() + b"\n")
+
+        if "://" not in place.prefix:
+            assert place.dataset().published(owner()) is None
+            assert attempt(place.dataset(), owner(clears=1), rows(1)).resumed is False
+            return
+        # Somebody may be writing.
+        with pytest.raises(DestinationInUseError, match="cannot be understood"):
+            place.dataset().published(owner())
+        with pytest.raises(DestinationInUseError, match="cannot be understood"):
+            attempt(place.dataset(), owner(clears=1), rows(1))
 
     @pytest.mark.parametrize(
         ("writer", "staged", "following"),

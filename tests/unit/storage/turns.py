@@ -22,7 +22,7 @@ from tests.unit.storage.places import START, companion_of, owner
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from airflow_provider_mediaops.storage.ownership import Owner
+    from airflow_provider_mediaops.storage.ownership import Owner, Receipt
 
 FILE = "/bucket/d.jsonl"
 LEASE = "/bucket/.d.jsonl.checkpoint"
@@ -94,11 +94,11 @@ class World:
         found, records = self.objects.get(COMPANION), self.published()
         return records is not None and found is not None and json.loads(found.getvalue()) == records[-1]
 
-    def receipt(self) -> dict[str, Any] | None:
+    def receipt(self) -> Receipt | None:
         """Return the receipt, if it describes the published file."""
         with client(self) as path:
             receipt = Lease.from_bytes(self.objects[LEASE].getvalue(), LEASE).last_receipt
-            return published_in_store(path, receipt.owner) and receipt.to_dict() if receipt else None
+            return receipt if receipt and published_in_store(path, receipt.owner) else None
 
 
 class PacedStore(FakeStore):
@@ -256,7 +256,7 @@ def check_published(world: World, older: Actor, newer: Actor) -> None:
         assert isinstance(older.outcome, DestinationInUseError), "in silence"
     receipt = world.receipt() if world.last("receipt") else None
     if receipt and not late:
-        assert receipt["summary"]["by"] == writer, "the receipt describes another file"
+        assert receipt.summary["by"] == writer, "the receipt describes another file"
 
 
 def check_resumed(world: World, older: Actor, newer: Actor) -> None:
