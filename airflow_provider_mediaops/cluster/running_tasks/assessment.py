@@ -79,7 +79,7 @@ def _node_tasks(sampling: TaskSampling, node_id: str, name: str | None, hot: Hot
     requests = requests_of(histories, sampling.ancestors)
     found = [
         (group, task_group(group, sampling.looks, window, hot_ms, shows_query=sampling.shows_queries))
-        for group in grouped(requests, sampling.shape_of)
+        for group in grouped(requests, sampling.cached_shape)
     ]
     found.sort(key=lambda pair: _weight(pair[1]), reverse=True)
     used = [cpu_of(group, window) for group, _ in found]

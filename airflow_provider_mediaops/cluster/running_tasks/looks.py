@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from airflow_provider_mediaops.cluster.running_tasks.query_shape import query_of, shape_of
@@ -21,10 +22,10 @@ from airflow_provider_mediaops.exceptions import (
     PermissionDeniedError,
     ReplyTimeoutError,
 )
-from airflow_provider_mediaops.http.exchange import Wait
+from airflow_provider_mediaops.http.exchange import Blocking, Wait
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from airflow_provider_mediaops.cluster.running_tasks.model import PoolLoad
     from airflow_provider_mediaops.cluster.running_tasks.replies import ShardTimes, Task
@@ -95,7 +96,7 @@ class TaskSampling:
     refusal: str = ""
     shapes: dict[str, str] = field(default_factory=dict)
 
-    def shape_of(self, query: str) -> str:
+    def cached_shape(self, query: str) -> str:
         """
         Return the shape of a query, which is worked out once.
 
@@ -105,10 +106,15 @@ class TaskSampling:
             self.shapes[query] = shape_of(query)
         return self.shapes[query]
 
-    def read_query(self, task: Task) -> None:
-        """Work out the shape of a task's query while the report is awaited: afterwards it would hold up the report."""
-        if query := query_of(task.description):
-            self.shape_of(query)
+    def cache_shapes(self, tasks: Iterable[Task]) -> None:
+        """
+        Work out the shapes of queries while the report is awaited: afterwards it would be late by that time.
+
+        :param tasks: the tasks whose descriptions contain the queries. Megabytes of them take tenths of a second.
+        """
+        for task in tasks:
+            if query := query_of(task.description):
+                self.cached_shape(query)
 
     def warn(self, sentence: str) -> None:
         """Note a sentence for the files and for the log, once."""
@@ -200,8 +206,7 @@ class LookSeries:
         self.is_dense = self.is_dense and listed.bytes <= _SMALL_REPLY_BYTES
         tasks = tuple(self._sharing_text(task) for task in listed.tasks)
         self.sampling.looks.append(Look(at, moment, tasks))
-        for task in tasks:
-            self.sampling.read_query(task)
+        yield Blocking(partial(self.sampling.cache_shapes, tasks))
         if listed.left_out:
             self.sampling.warn(f"The list of tasks was cut off: only the first {len(tasks):,} were read.")
 
@@ -248,7 +253,7 @@ class LookSeries:
                 return
             if parent:
                 self.sampling.ancestors[parent_id] = parent
-                self.sampling.read_query(parent)
+                yield Blocking(partial(self.sampling.cache_shapes, [parent]))
 
     def _without_query(self) -> list[Task]:
         """Return a task of each request to look up: kind by kind, the oldest first, then the youngest."""

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from airflow_provider_mediaops.cluster.running_tasks.query_shape import query_of, shape_of
 
 SECRET = "123-45-6789"
+KEYS = ["bool", "must", 'a "b"\\', "ключ", "\n"]
 literals = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.just(SECRET)
 queries = st.recursive(
     literals,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(["bool", "must", "title"]), inner),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(KEYS), inner),
     max_leaves=15,
 )
 
@@ -34,6 +35,7 @@ queries = st.recursive(
         ),
         ({"a": [], "b": {}}, '{"a":[],"b":{}}'),
         ({"ключ": "ü"}, '{"ключ":"?"}'),
+        ({"k" * 101: 1}, f'{{"{"k" * 100}…":"?"}}'),
         ({'a "b"\\': "…", "?": ["…", "?"]}, '{"?":["?"],"a \\"b\\"\\\\":"?"}'),
     ],
 )
@@ -59,9 +61,12 @@ def test_a_query_that_is_cut_after_its_end_has_the_same_shape(query: Any) -> Non
     assert shape_of(text[:-1]).removesuffix("…") == shape_of(text)
 
 
+@pytest.mark.parametrize(("begin", "end"), [('{"a":', "}"), ("[", "]")])
 @pytest.mark.parametrize("depth", [59, 60, 61, 5_000])
-def test_what_is_nested_too_deep_is_cut_in_the_same_place_whether_it_is_whole_or_not(depth: int) -> None:
-    text = '{"a":' * depth + "1" + "}" * depth
+def test_what_is_nested_too_deep_is_cut_in_the_same_place_whether_it_is_whole_or_not(
+    depth: int, begin: str, end: str
+) -> None:
+    text = begin * depth + "1" + end * depth
     assert shape_of(text[:-1]).removesuffix("…") == shape_of(text).removesuffix("…")
     assert ("…" in shape_of(text)) == (depth > 60)
 

@@ -9,6 +9,7 @@ import pytest
 from airflow_provider_mediaops.cluster.api import CLUSTER_RULES
 from airflow_provider_mediaops.cluster.models import NodeCpu, NodeStats
 from airflow_provider_mediaops.cluster.query import HotThreadsQuery
+from airflow_provider_mediaops.cluster.running_tasks import looks
 from airflow_provider_mediaops.cluster.running_tasks.looks import TaskSampling, look_times
 from airflow_provider_mediaops.cluster.running_tasks.sampling import TaskSampler
 from airflow_provider_mediaops.http.client import Client
@@ -46,6 +47,8 @@ class Tour:
             "shards": replied(shards(orders=100)),
             **answers,
         }
+        #: How many shapes of queries there were before and after a step that an event loop leaves to a thread.
+        self.shapes_in_threads: list[tuple[int, int]] = []
         #: What was asked, and when, in milliseconds.
         self.asked: list[tuple[int, str]] = []
         self.requests: list[Request] = []
@@ -59,16 +62,18 @@ class Tour:
         sampling = self.sampler.begin(self.stats, query.nodes)
         self.asked.clear()
         began = self.clock.seconds
-        looks = self.sampler.looks(sampling, query.interval_seconds, query.snapshots)
-        step = advance(looks)
+        asking = self.sampler.looks(sampling, query.interval_seconds, query.snapshots)
+        step = advance(asking)
         while not isinstance(step, Returned):
             if isinstance(step, Wait):
                 self.clock.wait(step.seconds)
-                step = advance(looks)
+                step = advance(asking)
                 continue
             if isinstance(step, Blocking):
                 # A large reply is parsed in a thread.
-                step = advance(looks, step.action())
+                before, result = len(sampling.shapes), step.action()
+                self.shapes_in_threads.append((before, len(sampling.shapes)))
+                step = advance(asking, result)
                 continue
             assert isinstance(step, Request)
             self.requests.append(step)
@@ -77,7 +82,7 @@ class Tour:
             self.clock.wait(self.latency)
             answer = self.answers[kind]
             reply = answer(len(self.asked)) if callable(answer) else answer
-            step = advance(looks, error=reply) if isinstance(reply, TransportError) else advance(looks, reply)
+            step = advance(asking, error=reply) if isinstance(reply, TransportError) else advance(asking, reply)
         return sampling
 
     def _kind(self, request: Request) -> str:
@@ -254,11 +259,25 @@ class TestQueries:
         assert len(tour.times("task")) == 1
         assert SECRET in sampling.ancestors[f"{COORDINATOR}:7"].description
 
-    def test_its_shape_is_worked_out_while_the_report_is_awaited(self) -> None:
+    def test_its_shape_is_worked_out_in_a_thread_while_the_report_is_awaited(self) -> None:
         listed_query = {**coordinating({"size": 0})["task"], "node": node_id("node-1"), "id": 7}
-        looked_up, in_a_list = Tour().run(), Tour(list=replied(task_list(listed_query))).run()
-        assert list(looked_up.shapes.values()) == ['{"query":{"match":{"title":"?"}}}']
-        assert list(in_a_list.shapes.values()) == ['{"size":"?"}']
+        looked_up, in_a_list = Tour(), Tour(list=replied(task_list(listed_query)))
+        assert list(looked_up.run().shapes.values()) == ['{"query":{"match":{"title":"?"}}}']
+        assert list(in_a_list.run().shapes.values()) == ['{"size":"?"}']
+        assert (0, 1) in looked_up.shapes_in_threads
+        assert (0, 1) in in_a_list.shapes_in_threads
+
+    def test_its_shape_is_worked_out_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        read: list[str] = []
+
+        def shape_of(query: str) -> str:
+            read.append(query)
+            return query
+
+        monkeypatch.setattr(looks, "shape_of", shape_of)
+        listed_query = {**coordinating({"size": 0})["task"], "node": node_id("node-1"), "id": 7}
+        Tour(list=replied(task_list(listed_query))).run()
+        assert read == ['{"size": 0}']
 
     def test_it_is_not_looked_up_if_it_was_listed(self) -> None:
         root = {**coordinating({"size": 0})["task"], "node": node_id("node-1"), "id": 7}
