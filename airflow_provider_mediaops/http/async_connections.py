@@ -2,8 +2,8 @@
 The connections of the asynchronous transport, which are closed if their task is cancelled.
 
 httpcore leaves a connection open if its task is cancelled during the TLS handshake. A handshake through a proxy that
-fails or is cancelled leaves the connection in the pool, where it takes the place of others for good. So does a task
-that is cancelled while the connection of a reply which it has read goes back to the pool.
+fails or is cancelled leaves the connection in the pool, where it takes the place of others for good. It also keeps a
+request, and the place of its connection, if its task is cancelled while the reply is closed.
 
 On Python 3.10, ``anyio.connect_tcp`` loses the connection or the cancellation if both come in the same turn of the
 event loop. There, :func:`_connect` takes its place. It tries the addresses of a host one after another, as the
@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -35,30 +36,34 @@ if TYPE_CHECKING:
 _LOSES_CANCELLATIONS = sys.version_info < (3, 11) and AnyIOStream is not None
 
 
-async def close_abandoned(pools: Iterable[Any], ended: Mapping[str, Any]) -> None:
+async def release_places(pools: Iterable[Any], ended: Mapping[str, Any]) -> None:
     """
     Close abandoned connections of pools, and assign their places to waiting requests.
 
     A connection is abandoned if no request uses it and none can use it again.
 
     :param pools: pools of httpcore.
-    :param ended: the extensions of a request that has failed or was cancelled. httpcore keeps a request, and with it
-        the place of its connection, if it is cancelled while its reply is closed.
+    :param ended: the extensions of a request that has failed or was cancelled. It is removed, too.
     """
-    abandoned = [connection for pool in pools for connection in _removed(pool, ended)]
+    abandoned: list[Any] = []
+    for pool in pools:
+        # Another version of httpcore may have other pools. Its connections stay; the request's own error counts.
+        with suppress(AttributeError, TypeError):
+            abandoned += _remove_abandoned(pool, ended)
     # Nobody else closes them: one failure, or a second cancellation, must not keep the others open.
     closing = (connection.aclose() for connection in abandoned)
     await asyncio.shield(asyncio.gather(*closing, return_exceptions=True))
 
 
-def _removed(pool: Any, ended: Mapping[str, Any]) -> list[Any]:
+def _remove_abandoned(pool: Any, ended: Mapping[str, Any]) -> list[Any]:
     """
     Remove a request and the abandoned connections from a pool; return the connections that are to be closed.
 
     All of it happens in one turn of the event loop: later, other requests take and return connections. A connection
     that was never made cannot be closed, so it has to be removed.
     """
-    requests = pool._requests  # noqa: SLF001
+    requests, connections = pool._requests, pool._connections  # noqa: SLF001
+    assign = pool._assign_requests_to_connections  # noqa: SLF001
     requests[:] = [each for each in requests if each.request.extensions is not ended]
     in_use = [each.connection for each in requests]
     abandoned = [
@@ -67,10 +72,9 @@ def _removed(pool: Any, ended: Mapping[str, Any]) -> list[Any]:
         if not (connection.is_idle() or connection.is_closed() or connection in in_use)
     ]
     for connection in abandoned:
-        pool._connections.remove(connection)  # noqa: SLF001
+        connections.remove(connection)
     # By itself, httpcore assigns places only when a request arrives or ends.
-    evicted: list[Any] = pool._assign_requests_to_connections()  # noqa: SLF001
-    return abandoned + evicted
+    return [*abandoned, *assign()]
 
 
 class ClosingBackend(httpcore.AnyIOBackend):

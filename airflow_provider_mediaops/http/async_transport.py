@@ -18,7 +18,7 @@ from typing import Any
 import anyio
 import httpx
 
-from airflow_provider_mediaops.http.async_connections import ClosingBackend, close_abandoned
+from airflow_provider_mediaops.http.async_connections import ClosingBackend, release_places
 from airflow_provider_mediaops.http.decoding import BodyReader
 from airflow_provider_mediaops.http.exchange import Failure, Request, Response, TransportError
 from airflow_provider_mediaops.http.headers import check_headers, merge_headers
@@ -55,8 +55,6 @@ for _module in (
 
 # httpx would drop an idle connection after 5 seconds, and a sensor polls less often than that.
 _KEEP_ALIVE_SECONDS = 300.0
-# The attributes of httpcore's pools that close_abandoned uses.
-_POOL_ATTRIBUTES = ("_requests", "_connections", "_assign_requests_to_connections")
 # After this number of decoded bytes, other tasks of the event loop get a turn.
 _TURN_BYTES = 1024 * 1024
 
@@ -109,9 +107,7 @@ class AsyncTransport:
             context = True
         try:
             self._client = _client(settings, context)
-            self._pools = [
-                pool for pool in _pools(self._client) if all(hasattr(pool, name) for name in _POOL_ATTRIBUTES)
-            ]
+            self._pools = _pools(self._client)
         except (ValueError, httpx.InvalidURL, ImportError):
             self._unusable = TransportError(Failure.CONFIGURATION, "a proxy's address cannot be used")
 
@@ -134,11 +130,11 @@ class AsyncTransport:
                 finally:
                     await reply.aclose()
         except asyncio.CancelledError:
-            await close_abandoned(self._pools, built.extensions)
+            await release_places(self._pools, built.extensions)
             raise
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, ValueError) as error:
             failure = _failure_of(error, may_have_sent=progress.may_have_sent)
-        await close_abandoned(self._pools, built.extensions)
+        await release_places(self._pools, built.extensions)
         # Outside the handler, so that the library's error is not kept: its text holds the address with its query.
         raise failure
 

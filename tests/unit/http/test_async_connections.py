@@ -8,6 +8,7 @@ import logging
 import socket
 import sys
 import threading
+from collections import deque
 from contextlib import suppress
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.http import async_transport
-from airflow_provider_mediaops.http.async_connections import close_abandoned
+from airflow_provider_mediaops.http.async_connections import release_places
 from airflow_provider_mediaops.http.async_transport import AsyncTransport
 from airflow_provider_mediaops.http.exchange import Request, TransportError
 from airflow_provider_mediaops.http.transport_settings import TransportSettings
@@ -152,29 +153,31 @@ class AtTheEnd(logging.Handler):
 
     def __init__(self, turns: int, do: Callable[[], object]) -> None:
         super().__init__()
+        self.has_begun = False
         self._turns = turns
-        self._do: Callable[[], object] | None = do
+        self._do = do
 
     def emit(self, record: logging.LogRecord) -> None:
-        if self._do and record.getMessage().startswith("response_closed.started"):
-            self._later(self._turns, self._do)
-            self._do = None
+        if not self.has_begun and record.getMessage().startswith("response_closed.started"):
+            self.has_begun = True
+            self._later(self._turns)
 
-    def _later(self, turns: int, do: Callable[[], object]) -> None:
+    def _later(self, turns: int) -> None:
         if turns:
-            asyncio.get_running_loop().call_soon(self._later, turns - 1, do)
+            asyncio.get_running_loop().call_soon(self._later, turns - 1)
         else:
-            do()
+            self._do()
 
 
 @pytest.mark.parametrize("connection", ["keep-alive", "close"])
 @pytest.mark.parametrize("size", [0, 100_000])
 @pytest.mark.parametrize("turns", range(6))
 async def test_a_request_that_is_cancelled_at_its_end_gives_its_place_to_one_that_waits(
-    turns: int, size: int, connection: str, monkeypatch: pytest.MonkeyPatch
+    turns: int, size: int, connection: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(async_transport, "MAX_CONNECTIONS", 1)
     log = logging.getLogger("httpcore.http11")
+    caplog.set_level(logging.DEBUG, log.name)
     with Loopback(answering(http_reply(body=b" " * size, connection=connection))) as server:
         transport = AsyncTransport(PATIENT)
         first, waiting = (
@@ -182,11 +185,12 @@ async def test_a_request_that_is_cancelled_at_its_end_gives_its_place_to_one_tha
         )
         ending = AtTheEnd(turns, first.cancel)
         monkeypatch.setattr(log, "handlers", [ending])
-        monkeypatch.setattr(log, "level", logging.DEBUG)
         # The connection has gone back before it was cancelled, or it was closed.
         with suppress(asyncio.CancelledError):
             await first
-        assert (await waiting).status == 200
+        assert ending.has_begun
+        await until(waiting.done)
+        assert waiting.result().status == 200
         assert (await transport.send(Request("GET", "/", base=server.base))).status == 200
         await transport.aclose()
 
@@ -239,10 +243,20 @@ async def test_a_connection_that_a_request_takes_meanwhile_stays_open() -> None:
 
     abandoned = [PoolConnection(is_used=True, meanwhile=take), PoolConnection(is_used=True)]
     left = [abandoned[0], idle, abandoned[1]]
-    await close_abandoned([pool_of(left, requests)], {})
+    await release_places([pool_of(left, requests)], {})
 
     assert left == [idle]
     assert [each.was_closed for each in (*abandoned, idle)] == [True, True, False]
+
+
+async def test_a_connection_that_a_request_uses_stays_open() -> None:
+    used, abandoned = PoolConnection(is_used=True), PoolConnection(is_used=True)
+    left = [used, abandoned]
+    requests = [SimpleNamespace(connection=used, request=SimpleNamespace(extensions={}))]
+    await release_places([pool_of(left, requests)], {})
+
+    assert left == [used]
+    assert [each.was_closed for each in (used, abandoned)] == [False, True]
 
 
 async def test_each_abandoned_connection_is_closed_whatever_happens_to_another() -> None:
@@ -251,9 +265,19 @@ async def test_each_abandoned_connection_is_closed_whatever_happens_to_another()
 
     abandoned = [PoolConnection(is_used=True, meanwhile=fail), PoolConnection(is_used=True)]
     evicted = PoolConnection(is_used=False)
-    await close_abandoned([pool_of(list(abandoned), evicted=[evicted])], {})
+    await release_places([pool_of(list(abandoned), evicted=[evicted])], {})
 
     assert [each.was_closed for each in (*abandoned, evicted)] == [False, True, True]
+
+
+@pytest.mark.parametrize(
+    "other", [SimpleNamespace(), SimpleNamespace(**{**vars(pool_of([])), "_requests": deque()})], ids=["names", "types"]
+)
+async def test_a_pool_of_another_version_of_httpcore_is_left_as_it_is(other: SimpleNamespace) -> None:
+    abandoned = PoolConnection(is_used=True)
+    await release_places([other, pool_of([abandoned])], {})
+
+    assert abandoned.was_closed
 
 
 async def test_a_second_cancellation_leaves_no_abandoned_connection_open() -> None:
@@ -262,7 +286,7 @@ async def test_a_second_cancellation_leaves_no_abandoned_connection_open() -> No
 
     abandoned = [PoolConnection(is_used=True, meanwhile=cancel) for _ in range(4)]
     pools = [pool_of(abandoned[:2]), pool_of(abandoned[2:])]
-    closing = asyncio.ensure_future(close_abandoned(pools, {}))
+    closing = asyncio.ensure_future(release_places(pools, {}))
     with pytest.raises(asyncio.CancelledError):
         await closing
     await until(lambda: all(each.was_closed for each in abandoned))
