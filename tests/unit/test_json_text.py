@@ -79,13 +79,15 @@ def test_what_is_nested_deep_is_parsed_or_a_value_error_deep_in_the_stack() -> N
 
     # The parsers may have too little of the stack for one of them. It is no RecursionError, which no caller expects.
     for depth in (100, 300, 600, 690):
-        data = b"[" * depth + b"]" * depth
-        try:
-            value = parse(data, 500)
-        except ValueError:
-            assert depth > 200
-        else:
-            assert json_line(value) == data
+        # With the second number, it is looked for those that are too large.
+        for number in (b"", b"1e+150"):
+            data = b"[" * depth + number + b"]" * depth
+            try:
+                value = parse(data, 500)
+            except ValueError:
+                assert depth > 200
+            else:
+                assert json_line(value) == data
 
 
 @pytest.mark.parametrize(
