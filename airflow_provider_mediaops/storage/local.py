@@ -331,7 +331,7 @@ def published_locally(path: ObjectStoragePath, owner: Owner) -> dict[str, Any] |
             receipt = peek(files.target).last
         else:
             try:
-                receipt = _finish(files, journal)
+                receipt = _finish(files, journal, owner)
             finally:
                 journal.close()
         receipt = _current(files, receipt)
@@ -368,13 +368,20 @@ def discard_locally(path: ObjectStoragePath, is_abandoned: Callable[[], bool]) -
     return True
 
 
-def _finish(files: _Files, journal: LockedJournal) -> Receipt | None:
-    """Finish publishing for an attempt that died in the last step; return the receipt of the published file."""
+def _finish(files: _Files, journal: LockedJournal, owner: Owner) -> Receipt | None:
+    """
+    Finish publishing for an attempt of an owner that died in the last step.
+
+    What an attempt of another owner was about to publish stays staged: it may have been listed before this one was
+    cleared.
+
+    :returns: the receipt of the published file, if it has one.
+    """
     content = journal.read()
-    if content.receipt is None:
+    if content.receipt is None or content.receipt.owner != owner:
         if content.owner is None:
             files.drop_staged()
-        return content.last
+        return _current(files, content.receipt) or content.last
     for file in (files.converted, files.records, *parts_of(files.target)):
         if identity_of(file) == content.receipt.identity:
             check_own(file)

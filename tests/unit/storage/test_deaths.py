@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from airflow_provider_mediaops.storage.lease import STALE_AFTER_SECONDS
 from tests.unit.storage.dying import DeathError, Life
-from tests.unit.storage.places import Place, StoppedError, owner, rows, stopped
+from tests.unit.storage.places import Place, StoppedError, attempt, owner, rows, stopped
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.storage.dataset import Dataset
+    from airflow_provider_mediaops.storage.ownership import Owner
 
 BATCHES = [rows(0), rows(2), [], rows(4, 3)]
 ROWS = 7
@@ -125,3 +127,34 @@ def test_whichever_step_is_the_last_what_is_discarded_does_not_come_back(mortal:
         assert place.names() == [".d.jsonl.checkpoint", "d.jsonl"], f"died at step {last}"
         last += 1
     assert last > 10
+
+
+@pytest.mark.parametrize("following", [owner(clears=1), owner("other")])
+def test_whichever_step_is_the_last_nobody_else_publishes_what_was_staged(
+    mortal: tuple[Place, Life], following: Owner
+) -> None:
+    """An attempt that was thought dead goes on after its task has published, and dies while it publishes."""
+    place, life = mortal
+    last = 0
+    while True:
+        for each in place.names():
+            place.remove(each)
+        life.left = None
+        attempt(place.dataset(), owner(), rows(0))
+        life.left, life.torn = last, False
+        try:
+            attempt(place.dataset(), owner(), rows(1))
+        except DeathError:
+            life.left = None
+        else:
+            break
+        # A lease of another task would hold until then.
+        place.now += STALE_AFTER_SECONDS
+        before = place.lines()
+        assert place.dataset().published(following) is None
+        assert place.lines() == before, f"died at step {last}"
+        assert attempt(place.dataset(), following, rows(2)).resumed is False
+        assert place.lines() == rows(2), f"died at step {last}"
+        assert place.names() == [".d.jsonl.checkpoint", "d.jsonl"], f"died at step {last}"
+        last += 1
+    assert last >= 5
