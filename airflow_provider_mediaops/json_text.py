@@ -74,7 +74,7 @@ def parse_finite_json(data: bytes) -> Any:
     zeros = data.translate(_TO_ZERO)
     if _LARGE_EXPONENT.search(zeros) or _MANY_DIGITS in zeros:
         try:
-            # Integers are not checked, and nothing is kept once more: the value has been read before.
+            # The value was parsed before, so this only checks floats, and keeps nothing.
             json.loads(data.decode(), parse_float=_finite, parse_int=len, object_pairs_hook=len)
         except RecursionError:
             raise ValueError(_TOO_DEEP) from None

@@ -30,7 +30,7 @@ except ImportError:
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 # A version of httpcore that has moved the stream connects as it does by itself.
 _LOSES_CANCELLATIONS = sys.version_info < (3, 11) and AnyIOStream is not None
@@ -49,15 +49,15 @@ async def release_places(pools: Iterable[Any], ended: Mapping[str, Any]) -> None
     for pool in pools:
         # Another version of httpcore may have other pools. Its connections stay; the request's own error counts.
         with suppress(AttributeError, TypeError):
-            abandoned += _remove_abandoned(pool, ended)
+            abandoned.extend(_removed(pool, ended))
     # Nobody else closes them: one failure, or a second cancellation, must not keep the others open.
     closing = (connection.aclose() for connection in abandoned)
     await asyncio.shield(asyncio.gather(*closing, return_exceptions=True))
 
 
-def _remove_abandoned(pool: Any, ended: Mapping[str, Any]) -> list[Any]:
+def _removed(pool: Any, ended: Mapping[str, Any]) -> Iterator[Any]:
     """
-    Remove a request and the abandoned connections from a pool; return the connections that are to be closed.
+    Remove a request and the abandoned connections from a pool; yield each connection that is to be closed.
 
     All of it happens in one turn of the event loop: later, other requests take and return connections. A connection
     that was never made cannot be closed, so it has to be removed.
@@ -73,8 +73,9 @@ def _remove_abandoned(pool: Any, ended: Mapping[str, Any]) -> list[Any]:
     ]
     for connection in abandoned:
         connections.remove(connection)
+        yield connection
     # By itself, httpcore assigns places only when a request arrives or ends.
-    return [*abandoned, *assign()]
+    yield from assign()
 
 
 class ClosingBackend(httpcore.AnyIOBackend):

@@ -79,10 +79,10 @@ class Lease:
             return cls(
                 owner=Owner.from_dict(fields["owner"]) if fields["owner"] else None,
                 since=float(fields["since"]),
-                released=fields["released"],
-                token=fields["token"],
+                released=fields["released"] is True,
+                token=_text(fields["token"]),
                 epoch=int(fields["epoch"]) if version == _VERSION else 0,
-                earlier=tuple(fields["earlier"]) if version == _VERSION else (),
+                earlier=tuple(map(_text, fields["earlier"])) if version == _VERSION else (),
                 last_receipt=Receipt.from_fields(fields, "last"),
             )
         except (KeyError, TypeError, OverflowError) as error:
@@ -124,6 +124,12 @@ class Lease:
             earlier = (*(each for each in self.earlier if each in written), self.token)
             last_receipt = self.last_receipt
         return Lease(owner, since, token=token, epoch=epoch, earlier=earlier, last_receipt=last_receipt)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError("a field is of another type")
+    return value
 
 
 def parse_lease(content: bytes | None, name: str, destination: object) -> Lease:

@@ -32,14 +32,12 @@ from __future__ import annotations
 import os
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.storage.durability import replace, sync
 from airflow_provider_mediaops.storage.errors import files_changed_error, in_use_error
 from airflow_provider_mediaops.storage.files import (
-    beside,
     check_own,
     create,
     is_still_at,
@@ -48,7 +46,6 @@ from airflow_provider_mediaops.storage.files import (
     part_of,
     parts_of,
     published_mode,
-    target_of,
 )
 from airflow_provider_mediaops.storage.journal import (
     LockedJournal,
@@ -59,6 +56,7 @@ from airflow_provider_mediaops.storage.journal import (
     peek,
     receipt_line,
 )
+from airflow_provider_mediaops.storage.local_files import LocalFiles
 from airflow_provider_mediaops.storage.ownership import Owner, Receipt
 from airflow_provider_mediaops.storage.records import Extent, read_lines, resume_hint, verified, write_at
 from airflow_provider_mediaops.storage.staged_files import StagedCompanion, identity, identity_of, remove_own
@@ -74,39 +72,6 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.storage.stage import Convert
 
 _SYNC_INTERVAL_SECONDS = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class _Files:
-    """The destination, and its hidden companions while it is written."""
-
-    target: Path
-    records: Path
-    converted: Path
-
-    @classmethod
-    def of(cls, path: ObjectStoragePath) -> _Files:
-        target = target_of(path)
-        return cls(target, *(target.with_name(beside(target.name, kind)) for kind in ("records", "converted")))
-
-    def drop_staged(self) -> None:
-        """Remove the staged files; the caller must hold the lock of the journal."""
-        for file in (self.records, self.converted):
-            remove_own(file)
-        for file in parts_of(journal_of(self.target), self.target):
-            file.unlink(missing_ok=True)
-
-    def settle_companion(self, journal: Journal) -> None:
-        """Put a staged companion in place if its dataset is at the destination; otherwise remove it."""
-        if journal.companion is not None and _current(self, journal.receipt):
-            journal.companion.put_in_place()
-        elif journal.companion is not None:
-            journal.companion.remove()
-
-    def settle(self, journal: LockedJournal, receipt: Receipt) -> None:
-        """Keep only the published file and its receipt."""
-        journal.rewrite(header_line(None, receipt))
-        self.drop_staged()
 
 
 class LocalStage:
@@ -128,7 +93,7 @@ class LocalStage:
         self.resumed = False
         self._synced = time.monotonic()
         with naming_path(path, "written"):
-            self._files = _Files.of(path)
+            self._files = LocalFiles.of(path)
             self._journal = _lock(path, self._files)
             try:
                 self._begin(self._journal.read())
@@ -138,19 +103,22 @@ class LocalStage:
 
     def _begin(self, journal: Journal) -> None:
         #: The receipt of the file at the destination; None if its origin is unknown.
-        self.current_receipt = _current(self._files, journal.receipt) or _current(self._files, journal.last)
+        self.current_receipt = self._files.current(journal.receipt) or self._files.current(journal.last)
         self._files.settle_companion(journal)
+        is_published = self._files.current(journal.receipt)
         # What the earlier attempt has found counts: the file may have been replaced since.
-        if journal.owner is not None and self._owner.continues(journal.owner, journal.last) and not journal.receipt:
-            # By this receipt all that is staged is judged.
-            self._last_receipt = journal.last
+        if journal.owner is not None and self._owner.continues(journal.owner, journal.last) and not is_published:
+            # All staged records are judged by this owner and this receipt.
+            self._header, self._last_receipt = header_line(journal.owner, journal.last), journal.last
+            self._files.take_back_records(journal.receipt)
             self._resume(journal)
             return
         # As on an object store, the latest receipt is kept while there is a file, whichever it is.
         self._last_receipt = self.current_receipt or (journal.last if self.identity() else None)
+        self._header = header_line(self._owner, self._last_receipt)
         self._files.drop_staged()
         # It holds no commit yet, so a power failure may lose it.
-        self._journal.rewrite(header_line(self._owner, self._last_receipt), durable=False)
+        self._journal.rewrite(self._header, durable=False)
         self._records = create(self._files.records)
 
     def _resume(self, journal: Journal) -> None:
@@ -218,7 +186,7 @@ class LocalStage:
         if self._journal.is_long:
             # The new journal has the last commit alone. If its records were not on the disk, nothing could be resumed.
             sync(self._records)
-            self._journal.rewrite(header_line(self._owner, self._last_receipt) + commit_line(self.extent, self.state))
+            self._journal.rewrite(self._header + commit_line(self.extent, self.state))
 
     def publish(
         self,
@@ -288,7 +256,7 @@ class LocalStage:
     def keep_published(self, receipt: Receipt, summary: Mapping[str, Any]) -> dict[str, Any] | None:
         """Make the published file this task's own; return the summary with its size, or None if it is gone."""
         with self._naming_path():
-            if not _current(self._files, receipt):
+            if not self._files.current(receipt):
                 return None
             final = {**summary, "bytes": self._files.target.stat().st_size}
             kept = Receipt(self._owner, final, receipt.digest, receipt.identity)
@@ -321,7 +289,7 @@ def published_locally(path: ObjectStoragePath, owner: Owner) -> dict[str, Any] |
     :raises OSError: if the folder cannot be read or written; the message names the destination.
     """
     with naming_path(path, "written"):
-        files = _Files.of(path)
+        files = LocalFiles.of(path)
         if not os.path.lexists(journal_of(files.target)):
             return None
         try:
@@ -334,7 +302,7 @@ def published_locally(path: ObjectStoragePath, owner: Owner) -> dict[str, Any] |
                 receipt = _finish(files, journal, owner)
             finally:
                 journal.close()
-        receipt = _current(files, receipt)
+        receipt = files.current(receipt)
         return dict(receipt.summary) if receipt and receipt.owner == owner else None
 
 
@@ -350,13 +318,13 @@ def discard_locally(path: ObjectStoragePath, is_abandoned: Callable[[], bool]) -
     :raises OSError: if a file cannot be removed; the message names the destination.
     """
     with naming_path(path, "written"):
-        files = _Files.of(path)
+        files = LocalFiles.of(path)
         journal = _lock(path, files)
         try:
             if not is_abandoned():
                 return False
             content = journal.read()
-            receipt = _current(files, content.receipt) or _current(files, content.last)
+            receipt = files.current(content.receipt) or files.current(content.last)
             files.settle_companion(content)
             if receipt:
                 files.settle(journal, receipt)
@@ -368,35 +336,31 @@ def discard_locally(path: ObjectStoragePath, is_abandoned: Callable[[], bool]) -
     return True
 
 
-def _finish(files: _Files, journal: LockedJournal, owner: Owner) -> Receipt | None:
+def _finish(files: LocalFiles, journal: LockedJournal, owner: Owner) -> Receipt | None:
     """
     Finish publishing for an attempt of an owner that died in the last step.
 
-    What an attempt of another owner was about to publish stays staged: it may have been listed before this one was
-    cleared.
+    What another owner was about to publish is left alone: after a clear, its records may be older than the clear.
 
-    :returns: the receipt of the published file, if it has one.
+    :returns: the latest receipt. It may describe an earlier file than that at the destination.
     """
     content = journal.read()
-    if content.receipt is None or content.receipt.owner != owner:
-        if content.owner is None:
-            files.drop_staged()
-        return _current(files, content.receipt) or content.last
-    for file in (files.converted, files.records, *parts_of(files.target)):
-        if identity_of(file) == content.receipt.identity:
-            check_own(file)
-            replace(file, files.target)
-    files.settle_companion(content)
-    files.settle(journal, content.receipt)
-    return content.receipt
+    receipt = content.receipt
+    if receipt and receipt.owner == owner:
+        for file in (files.converted, files.records, *parts_of(files.target)):
+            if identity_of(file) == receipt.identity:
+                check_own(file)
+                replace(file, files.target)
+    if published := files.current(receipt):
+        files.settle_companion(content)
+        files.settle(journal, published)
+        return published
+    if content.owner is None:
+        files.drop_staged()
+    return content.last
 
 
-def _current(files: _Files, receipt: Receipt | None) -> Receipt | None:
-    """Return a receipt if its file is still at the destination."""
-    return receipt if receipt and identity_of(files.target) == receipt.identity else None
-
-
-def _lock(path: ObjectStoragePath, files: _Files) -> LockedJournal:
+def _lock(path: ObjectStoragePath, files: LocalFiles) -> LockedJournal:
     try:
         return LockedJournal(files.target, path)
     except BlockingIOError:

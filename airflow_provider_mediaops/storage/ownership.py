@@ -54,11 +54,15 @@ class Owner:
         :param fields: its fields, as they were read. Anybody may have changed the file.
         :returns: the owner.
         :raises TypeError: if they are not those of an owner.
+        :raises ValueError: if a text cannot be encoded.
         """
         owner = cls(**fields)
         texts = (owner.task, owner.parameters, owner.run_start)
         if type(owner.clears) is not int or not all(isinstance(text, str) for text in texts):
             raise TypeError("a field of an owner is of another type")
+        for text in texts:
+            # It is shown to people: no lone surrogate.
+            text.encode()
         return owner
 
     def continues(self, other: Owner, found_receipt: Receipt | None) -> bool:
@@ -69,8 +73,8 @@ class Owner:
         :param found_receipt: the latest receipt when the earlier attempt began. It is judged by that, and not by the
             file of today, which it may have replaced itself before it died.
         :returns: True if task and parameters are the same; a task that was cleared after a failure resumes, too. False
-            after a clear if the earlier attempt was superfluous: when it began, an attempt of the task that was no
-            earlier had published.
+            if the task was cleared since the earlier attempt and had already published, after as many clears or more,
+            when that attempt began.
         """
         if (self.task, self.parameters) != (other.task, other.parameters):
             return False
@@ -162,10 +166,11 @@ class Receipt:
         :returns: the receipt; None if the field is empty.
         :raises KeyError: if a field is missing.
         :raises TypeError: if a field is of another type.
+        :raises ValueError: if a text cannot be encoded.
         """
         if not fields[name]:
             return None
-        earlier = tuple(map(Owner.from_dict, fields.get("earlier_owners", ())[:_MOST_EARLIER_OWNERS]))
+        earlier = tuple(map(Owner.from_dict, fields.get("earlier_owners", ())))
         receipt = cls(**{**fields[name], "owner": Owner.from_dict(fields[name]["owner"]), "earlier_owners": earlier})
         if not (isinstance(receipt.summary, dict) and isinstance(receipt.identity, str)):
             raise TypeError("a field of a receipt is of another type")

@@ -89,8 +89,11 @@ class StagedCompanion:
 
         :raises KeyError: if a name is missing.
         :raises TypeError: for values of other types.
-        :raises ValueError: if the staged file is not beside its path, under the name that such a file has.
+        :raises ValueError: if the staged file is not beside its path, under the name that such a file has; or if a path
+            has characters that no path can have.
         """
+        if b"\0" in os.fsencode(fields["staged"] + fields["target"]) or not isinstance(fields["identity"], str):
+            raise ValueError("no staged companion")
         staged, target = Path(fields["staged"]), Path(fields["target"])
         token = staged.name[-len(f"{'0' * 2 * _RANDOM_BYTES}{_SUFFIX}") : -len(_SUFFIX)]
         if staged != target.with_name(beside(target.name, f"{token}{_SUFFIX}")) or not target.is_absolute():

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 DAGS = ("soak_video", "soak_cluster", "soak_books")
 #: The DAG whose one task is held, and that task.
 _HELD_DAG, _HELD_TASK = "soak_held", "capture_when_hot"
-#: The components of Airflow that live on and in which code of the provider runs, and the one that starts the workers.
+#: The components that run code of the provider (triggerer, page server), and those that are only watched.
 _COMPONENTS = ("triggerer", "page-server", "api-server", "scheduler")
 #: How long it lasts at least.
 SECONDS = float(os.environ.get("SOAK_SECONDS", "0"))

@@ -108,7 +108,7 @@ class TaskSampling:
 
     def cache_shapes(self, tasks: Iterable[Task]) -> None:
         """
-        Work out the shapes of queries while the report is awaited: afterwards it would be late by that time.
+        Work out the shapes of queries while the report is awaited. Done afterwards, this would delay it.
 
         :param tasks: the tasks whose descriptions contain the queries. Megabytes of them take tenths of a second.
         """
@@ -206,9 +206,9 @@ class LookSeries:
         self.is_dense = self.is_dense and listed.bytes <= _SMALL_REPLY_BYTES
         tasks = tuple(self._sharing_text(task) for task in listed.tasks)
         self.sampling.looks.append(Look(at, moment, tasks))
-        yield Blocking(partial(self.sampling.cache_shapes, tasks))
         if listed.left_out:
             self.sampling.warn(f"The list of tasks was cut off: only the first {len(tasks):,} were read.")
+        yield Blocking(partial(self.sampling.cache_shapes, tasks))
 
     def _sharing_text(self, task: Task) -> Task:
         # A task that is listed again has the same description.

@@ -48,7 +48,7 @@ def shape_of(query: str) -> str:
     Each literal becomes ``?``. A list has each different element once. Keys are kept and sorted: they are names of
     fields, clauses and aggregations. Texts of scripts are literals.
 
-    :param query: JSON; it may be cut anywhere, or be no JSON at all.
+    :param query: JSON, as :func:`query_of` returns it; it may be cut anywhere, or be no JSON at all.
     :returns: compact JSON, cut at 2,000 characters; if the query or the shape was cut, it ends with ``…``.
     """
     value, is_whole = _decoded(query)

@@ -280,6 +280,15 @@ async def test_a_pool_of_another_version_of_httpcore_is_left_as_it_is(other: Sim
     assert abandoned.was_closed
 
 
+async def test_what_was_removed_is_closed_even_if_places_cannot_be_assigned() -> None:
+    abandoned = PoolConnection(is_used=True)
+    pool = pool_of([abandoned])
+    vars(pool)["_assign_requests_to_connections"] = lambda: None
+    await release_places([pool], {})
+
+    assert abandoned.was_closed
+
+
 async def test_a_second_cancellation_leaves_no_abandoned_connection_open() -> None:
     def cancel() -> None:
         closing.cancel()

@@ -158,3 +158,30 @@ def test_whichever_step_is_the_last_nobody_else_publishes_what_was_staged(
         assert place.names() == [".d.jsonl.checkpoint", "d.jsonl"], f"died at step {last}"
         last += 1
     assert last >= 5
+
+
+@pytest.mark.parametrize("name", ["d.jsonl", "d.csv"])
+def test_whichever_step_is_the_last_a_cleared_task_goes_on_unless_it_had_published(
+    mortal: tuple[Place, Life], name: str
+) -> None:
+    place, life = mortal
+    last = 0
+    while True:
+        for each in place.names():
+            place.remove(each)
+        life.left, life.torn = last, False
+        commits: list[int] = []
+        try:
+            work(place.dataset(name), commits)
+        except DeathError:
+            life.left = None
+        else:
+            break
+        has_published = name in place.names()
+        assert place.dataset(name).published(owner(clears=1)) is None
+        cleared = attempt(place.dataset(name), owner(clears=1), rows(7))
+        if not has_published:
+            assert cleared.summary["rows"] >= sum(map(len, BATCHES[: len(commits)])) + len(rows(7)), last
+        assert place.names() == sorted([f".{name}.checkpoint", name]), f"died at step {last}"
+        last += 1
+    assert last >= 5

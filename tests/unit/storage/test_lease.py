@@ -61,6 +61,8 @@ def test_its_object_has_the_fields_that_earlier_versions_read() -> None:
         (b"[]", "a field is missing"),
         (FULL.to_bytes().replace(b'"epoch":7', b'"epoch":null'), "a field is missing or of another type"),
         (FULL.to_bytes().replace(b'"epoch":7', b'"epoch":1e999'), "a field is missing or of another type"),
+        (FULL.to_bytes().replace(b'"token":"0a"', b'"token":["0a"]'), "a field is missing or of another type"),
+        (FULL.to_bytes().replace(b'["0b","0c"]', b'[["0b"]]'), "a field is missing or of another type"),
         (b"", ""),
         (FULL.to_bytes()[:40], ""),
         (b"\xff", ""),

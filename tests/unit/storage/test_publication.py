@@ -206,6 +206,15 @@ class TestJournal:
 
         assert ((tmp_path / "victim").read_text(), staged.read_text()) == ("precious", "planted")
 
+    @pytest.mark.parametrize("folder", ["a\0b", "\udc00\ud800"])
+    def test_a_path_that_no_file_can_have_is_none(self, here: Place, tmp_path: Path, folder: str) -> None:
+        staged = tmp_path / folder / f".victim.{'0' * 16}.companion"
+        self.plant(tmp_path, StagedCompanion(staged, tmp_path / folder / "victim", "1:1"))
+
+        begin(here, None, owner())
+
+        assert here.lines() == OLD
+
     def test_a_staged_one_is_put_in_place(self, here: Place, tmp_path: Path) -> None:
         companion = StagedCompanion.of(companion_of(f"{tmp_path}/c.jsonl", "newer"))
         companion.staged.write_text("newer")

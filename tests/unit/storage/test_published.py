@@ -17,10 +17,18 @@ if TYPE_CHECKING:
 STARTS = ("2026-11-24T10:00:00+00:00", "2026-11-24T10:00:00.500000+00:00", "2026-11-24T12:00:00+00:00")
 
 # What a receipt may hold once somebody has changed it by hand, beside its other fields.
-NO_RECEIPTS: list[object] = ["text", 7, [1], True, {"owner": 1}]
-NO_OWNERS: list[object] = ["text", 7, True, None, {"0": 1}, [None], ["text"], [{}]]
-NO_FIELDS: list[dict[str, object]] = [{"task": ["a"]}, {"parameters": {}}, {"clears": "9"}, {"run_start": 5}, {"x": 1}]
 OWNER = {"task": "other", "parameters": "", "clears": 0, "run_start": ""}
+RECEIPT = {"owner": OWNER, "summary": {"bytes": 1}, "digest": None, "identity": "1:1"}
+NO_RECEIPTS: list[object] = ["text", 7, [1], True, {"owner": 1}, RECEIPT | {"summary": 5}, RECEIPT | {"identity": 5}]
+NO_OWNERS: list[object] = ["text", 7, True, None, {"0": 1}, [None], ["text"], [{}]]
+NO_FIELDS: list[dict[str, object]] = [
+    {"task": ["a"]},
+    {"task": "\ud800"},
+    {"parameters": {}},
+    {"clears": "9"},
+    {"run_start": 5},
+    {"x": 1},
+]
 DAMAGED = [
     *({"last": value} for value in NO_RECEIPTS),
     *({"earlier_owners": value} for value in [*NO_OWNERS, *([OWNER | fields] for fields in NO_FIELDS)]),
@@ -110,6 +118,18 @@ class TestPublished:
 
         assert attempt(place.dataset(), owner(clears=1), rows(2)).resumed is False
 
+    def test_the_size_of_an_unchanged_file_is_known_without_the_receipt_of_it(self, place: Place) -> None:
+        for who in (owner(), owner("other")):
+            with place.dataset().staging(who) as staging:
+                staging.commit(rows(0), None)
+                staging.digest = "the same"
+            content = json.loads(place.read(".d.jsonl.checkpoint"))
+            del content["last"]["summary"]["bytes"]
+            place.write(".d.jsonl.checkpoint", json.dumps(content).encode() + b"\n")
+
+        assert staging.summary["changed"] is False
+        assert staging.summary["bytes"] == len(place.read("d.jsonl"))
+
     def test_nor_if_another_program_has_replaced_the_file(self, place: Place) -> None:
         attempt(place.dataset(), owner(), rows(0))
         place.write("d.jsonl", b"of another program")
@@ -118,16 +138,20 @@ class TestPublished:
         assert attempt(place.dataset(), owner(clears=1), rows(2)).resumed is False
 
     @pytest.mark.parametrize("replaced_with", [None, b"of another program"])
-    def test_nor_if_the_attempt_has_shortened_its_journal(self, place: Place, replaced_with: bytes | None) -> None:
+    @pytest.mark.parametrize("attempts", [1, 2])
+    def test_nor_if_the_attempt_has_shortened_its_journal(
+        self, place: Place, attempts: int, replaced_with: bytes | None
+    ) -> None:
         """The journal of a local disk is written anew once it is long; it keeps the latest receipt."""
         for who in (owner(), owner("other")):
             attempt(place.dataset(), who, rows(0))
         if replaced_with:
             place.write("d.jsonl", replaced_with)
-        with stopped(), place.dataset().staging(owner()) as staging:
-            for _ in range(4):
-                staging.commit(rows(1), "long" * 100_000)
-            raise StoppedError
+        for _ in range(attempts):
+            with stopped(), place.dataset().staging(owner()) as staging:
+                for _ in range(2):
+                    staging.commit(rows(1), "long" * 100_000)
+                raise StoppedError
 
         assert attempt(place.dataset(), owner(clears=1), rows(2)).resumed is False
         assert place.lines() == rows(2)
@@ -159,11 +183,11 @@ class TestPublished:
 
         assert place.dataset().published(owner()) == summary
 
-    def test_version_0_1_reads_the_receipt(self, place: Place) -> None:
+    def test_the_receipt_has_only_the_fields_of_version_0_1(self, place: Place) -> None:
         for who in (owner("other"), owner()):
             attempt(place.dataset(), who, rows(0))
 
-        # It refuses one with a field that it does not know.
+        # That version refuses one with a field that it does not know.
         receipt = json.loads(place.read(".d.jsonl.checkpoint"))["last"]
         assert list(receipt) == ["owner", "summary", "digest", "identity"]
 

@@ -9,7 +9,7 @@ import pytest
 from airflow_provider_mediaops.cluster.api import CLUSTER_RULES
 from airflow_provider_mediaops.cluster.models import NodeCpu, NodeStats
 from airflow_provider_mediaops.cluster.query import HotThreadsQuery
-from airflow_provider_mediaops.cluster.running_tasks import looks
+from airflow_provider_mediaops.cluster.running_tasks import looks, replies
 from airflow_provider_mediaops.cluster.running_tasks.looks import TaskSampling, look_times
 from airflow_provider_mediaops.cluster.running_tasks.sampling import TaskSampler
 from airflow_provider_mediaops.http.client import Client
@@ -47,7 +47,7 @@ class Tour:
             "shards": replied(shards(orders=100)),
             **answers,
         }
-        #: How many shapes of queries there were before and after a step that an event loop leaves to a thread.
+        #: How many shapes of queries there were before and after each `Blocking` step.
         self.shapes_in_threads: list[tuple[int, int]] = []
         #: What was asked, and when, in milliseconds.
         self.asked: list[tuple[int, str]] = []
@@ -266,6 +266,16 @@ class TestQueries:
         assert list(in_a_list.run().shapes.values()) == ['{"size":"?"}']
         assert (0, 1) in looked_up.shapes_in_threads
         assert (0, 1) in in_a_list.shapes_in_threads
+
+    def test_a_list_that_was_cut_off_is_said_to_be_before_its_shapes_are_worked_out(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The looks may be cut off meanwhile."""
+        said: list[list[str]] = []
+        monkeypatch.setattr(replies, "MAX_TASKS", 1)
+        monkeypatch.setattr(TaskSampling, "cache_shapes", lambda self, _: said.append(list(self.warnings)))
+        Tour(list=replied(task_list(listed(1, 0), listed(2, 0)))).run()
+        assert said[0] == ["The list of tasks was cut off: only the first 1 were read."]
 
     def test_its_shape_is_worked_out_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
         read: list[str] = []
