@@ -131,9 +131,9 @@ class DatasetMachine(TaskMachine):
             task.interruptions += 1
 
     def published_by(self, attempt: Attempt) -> Any:
-        """Return the content of the latest dataset that an attempt has published; if it has none, of the latest one."""
+        """Return the content of the latest dataset that an attempt has published; if it has none, of that of its task."""
         own = [content for writer, content in self.published if writer is attempt]
-        published = own or [content for _, content in self.published]
+        published = own or [content for writer, content in self.published if writer.task == attempt.task]
         assert published, "nothing is published"
         return published[-1]
 
