@@ -44,7 +44,6 @@ from airflow_provider_mediaops.storage.files import (
     naming_path,
     open_own,
     part_of,
-    parts_of,
     published_mode,
 )
 from airflow_provider_mediaops.storage.journal import (
@@ -105,16 +104,17 @@ class LocalStage:
         #: The receipt of the file at the destination; None if its origin is unknown.
         self.current_receipt = self._files.current(journal.receipt) or self._files.current(journal.last)
         self._files.settle_companion(journal)
-        is_published = self._files.current(journal.receipt)
+        was_published = journal.receipt is not None and not self._files.unpublished(journal.receipt)
         # What the earlier attempt has found counts: the file may have been replaced since.
-        if journal.owner is not None and self._owner.continues(journal.owner, journal.last) and not is_published:
+        if journal.owner is not None and self._owner.continues(journal.owner, journal.last) and not was_published:
             # All staged records are judged by this owner and this receipt.
             self._header, self._last_receipt = header_line(journal.owner, journal.last), journal.last
             self._files.take_back_records(journal.receipt)
             self._resume(journal)
             return
         # As on an object store, the latest receipt is kept while there is a file, whichever it is.
-        self._last_receipt = self.current_receipt or (journal.last if self.identity() else None)
+        latest = journal.receipt if was_published else journal.last
+        self._last_receipt = self.current_receipt or (latest if self.identity() else None)
         self._header = header_line(self._owner, self._last_receipt)
         self._files.drop_staged()
         # It holds no commit yet, so a power failure may lose it.
@@ -127,8 +127,9 @@ class LocalStage:
         if good:
             commit = journal.commits[good - 1]
             self.resumed, self.extent, self.state, end = True, commit.extent, commit.state, commit.end
-        os.ftruncate(self._records, self.extent.size)
+        # First the receipt is cut off: the next step changes the identity of the records, by which they are known.
         self._journal.cut(end)
+        os.ftruncate(self._records, self.extent.size)
 
     def _open_records(self, extents: Sequence[Extent]) -> tuple[int, int]:
         """Open the records of an earlier attempt; return the descriptor, and how many extents are intact."""
@@ -346,11 +347,9 @@ def _finish(files: LocalFiles, journal: LockedJournal, owner: Owner) -> Receipt 
     """
     content = journal.read()
     receipt = content.receipt
-    if receipt and receipt.owner == owner:
-        for file in (files.converted, files.records, *parts_of(files.target)):
-            if identity_of(file) == receipt.identity:
-                check_own(file)
-                replace(file, files.target)
+    if receipt and receipt.owner == owner and (file := files.unpublished(receipt)):
+        check_own(file)
+        replace(file, files.target)
     if published := files.current(receipt):
         files.settle_companion(content)
         files.settle(journal, published)

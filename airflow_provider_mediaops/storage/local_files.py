@@ -53,6 +53,15 @@ class LocalFiles:
         """
         return receipt if receipt and identity_of(self.target) == receipt.identity else None
 
+    def unpublished(self, receipt: Receipt) -> Path | None:
+        """
+        Return the file that was about to be published; None if it was, or is gone.
+
+        :param receipt: its receipt.
+        """
+        files = (self.converted, self.records, *parts_of(self.target))
+        return next((file for file in files if identity_of(file) == receipt.identity), None)
+
     def drop_staged(self) -> None:
         """Remove the staged files."""
         for file in (self.records, self.converted):

@@ -131,7 +131,7 @@ class DatasetMachine(TaskMachine):
             task.interruptions += 1
 
     def published_by(self, attempt: Attempt) -> Any:
-        """Return the content of the latest dataset that an attempt has published; if it has none, of that of its task."""
+        """Return the latest dataset that an attempt has published; if it has none, that of its task."""
         own = [content for writer, content in self.published if writer is attempt]
         published = own or [content for writer, content in self.published if writer.task == attempt.task]
         assert published, "nothing is published"

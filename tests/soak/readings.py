@@ -95,10 +95,12 @@ def _sizes(folder: Path) -> Iterator[int]:
 def _held(process: psutil.Process) -> dict[str, float] | None:
     try:
         with process.oneshot():
+            memory = process.memory_info()
             return {
                 "processes": 1,
-                # What would be free if the process ended: pages that it shares with others do not count.
-                "megabytes": process.memory_full_info().uss / _MB,
+                # What it has allocated. Pages count that it shares with the process that it was forked from: a full
+                # garbage collection writes into them, and both processes would seem to grow.
+                "megabytes": (memory.rss - memory.shared) / _MB,
                 "descriptors": process.num_fds(),
                 "threads": process.num_threads(),
                 "connections": len(process.net_connections("tcp")),
