@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 ALLOWED = {f"{component}: megabytes": 16.0 for component in ("triggerer", "page-server")}
 ALLOWED_ELSEWHERE = 2.0
 # The provider's code is called in neither process. The scheduler's memory goes up and down by 30 MB with its workers;
-# that of the API server that answers tasks grows by tens of megabytes an hour, mostly in the C library's heaps.
+# that of the API server that answers tasks may grow with them, mostly in the C library's heaps.
 NOT_OURS = {"scheduler: megabytes", "api-server: megabytes"}
 # The page, or why there is nothing to show yet. A busy machine may not read the files of a page in time (503).
 ANSWERS = {200, 503}
