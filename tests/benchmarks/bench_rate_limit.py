@@ -10,10 +10,10 @@ Cases of one weather are measured at the same time, in groups of up to 64 proces
 case's figures are those of its own time. Those of 50 a second are measured by themselves. `--one-by-one` measures every
 case by itself, and for a shorter time.
 
-`--weather` chooses what else happens: `plain`, the service replies at once (2 minutes); `jitter`, it replies after
-80 ms ± 30 % (4 minutes); `late`, in addition two in a hundred of the wake-ups and of the replies are late by up to
-400 ms (6 minutes). `--against 8b60460` measures each case with the package as it was at that commit, too (3, 6 and 9
-minutes). Starting the processes takes a tenth of that in addition. `--seconds` is the least time for a case, which
+`--weather` chooses what else happens: `plain`, the service replies at once (13 minutes); `jitter`, it replies after
+80 ms ± 30 % (31 minutes); `late`, in addition two in a hundred of the wake-ups and of the replies are late by up to
+400 ms (46 minutes). `--against 8b60460` measures each case with the package as it was at that commit, too, which takes
+twice as long. Starting the processes takes a tenth of that in addition. `--seconds` is the least time for a case, which
 grows so that there are enough requests, in all and of each process.
 
 Before these, ten thousand callers in made-up time, beside callers that poll; `--made-up` measures only them.
