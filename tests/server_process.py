@@ -79,6 +79,8 @@ def running(kind: type[P], make: Callable[[], Server]) -> Iterator[P]:
     ours, theirs = context.Pipe()
     process = context.Process(target=_serve, args=(make, theirs), daemon=True)
     process.start()
+    # If the process dies, nobody holds this end any more, and whoever waits for its answer gets an EOFError.
+    theirs.close()
     try:
         yield kind(f"http://127.0.0.1:{ours.recv()}", ours)
     finally:

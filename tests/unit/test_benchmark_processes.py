@@ -1,4 +1,4 @@
-"""What the benchmarks share: fresh processes of their own environment, and contenders that take turns."""
+"""What the benchmarks share: fresh processes of their own environment, servers, and contenders that take turns."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 
 from tests.benchmarks.fresh_process import environment, last_line_of, peak_memory_mb
 from tests.benchmarks.rounds import in_rounds, medians
+from tests.server_process import ServerProcess, running
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,6 +50,11 @@ def test_the_peak_is_that_of_the_process_and_not_of_its_parent(tmp_path: Path) -
     child = float(last_line_of(["-c", program], environment(tmp_path), seconds=240))
     assert peak_memory_mb() > len(held) / 2**20
     assert child < 150
+
+
+def test_nobody_waits_for_a_server_whose_process_has_died() -> None:
+    with pytest.raises(EOFError), running(ServerProcess, partial(os._exit, 1)):
+        pass
 
 
 def test_contenders_take_turns_and_the_practice_does_not_count() -> None:
