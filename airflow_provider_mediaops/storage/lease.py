@@ -9,6 +9,7 @@ its owner stages, so one attempt's objects are not taken for another's.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.json_text import parse_json
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 _VERSION = 2
 # Written by version 0.1 of the provider: the same fields, but no epoch, and other names of staged objects.
 _FIRST_VERSION = 1
+_LATEST_TIME = datetime(9999, 1, 1, tzinfo=timezone.utc).timestamp()
 #: Seconds without a write by its owner, after which another task may acquire a lease.
 STALE_AFTER_SECONDS = 900.0
 
@@ -78,11 +80,11 @@ class Lease:
                 raise unknown_version_error(name, version, f"{_FIRST_VERSION} and {_VERSION}")
             return cls(
                 owner=Owner.from_dict(fields["owner"]) if fields["owner"] else None,
-                since=float(fields["since"]),
+                since=_time(fields["since"]),
                 released=fields["released"] is True,
                 token=_text(fields["token"]),
-                epoch=int(fields["epoch"]) if version == _VERSION else 0,
-                earlier=tuple(map(_text, fields["earlier"])) if version == _VERSION else (),
+                epoch=_count(fields["epoch"]) if version == _VERSION else 0,
+                earlier=_texts(fields["earlier"]) if version == _VERSION else (),
                 last_receipt=Receipt.from_fields(fields, "last"),
             )
         except (KeyError, TypeError, OverflowError) as error:
@@ -130,6 +132,25 @@ def _text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError("a field is of another type")
     return value
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise TypeError("a field is of another type")
+    return tuple(map(_text, value))
+
+
+def _count(value: Any) -> int:
+    if (count := int(value)) < 0:
+        raise ValueError("its epoch is negative")
+    return count
+
+
+def _time(value: Any) -> float:
+    # Messages show it, and when the lease expires, as dates.
+    if not 0.0 <= (seconds := float(value)) <= _LATEST_TIME:
+        raise ValueError("its time is no date")
+    return seconds
 
 
 def parse_lease(content: bytes | None, name: str, destination: object) -> Lease:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -28,6 +29,10 @@ FULL = Lease(
 
 def segment(token: str, epoch: int = 1) -> Segment:
     return Segment(epoch, token, 1, 1, Position(0, 0))
+
+
+def with_since(number: bytes) -> bytes:
+    return re.sub(rb'"since":[\d.e+]+', b'"since":' + number, FULL.to_bytes())
 
 
 @pytest.mark.parametrize("lease", [FULL, Lease()])
@@ -61,6 +66,12 @@ def test_its_object_has_the_fields_that_earlier_versions_read() -> None:
         (b"[]", "a field is missing"),
         (FULL.to_bytes().replace(b'"epoch":7', b'"epoch":null'), "a field is missing or of another type"),
         (FULL.to_bytes().replace(b'"epoch":7', b'"epoch":1e999'), "a field is missing or of another type"),
+        (FULL.to_bytes().replace(b'"epoch":7', b'"epoch":-1'), "its epoch is negative"),
+        (with_since(b"NaN"), "its time is no date"),
+        (with_since(b"Infinity"), "its time is no date"),
+        (with_since(b"1e18"), "its time is no date"),
+        (with_since(b"-1"), "its time is no date"),
+        (FULL.to_bytes().replace(b'["0b","0c"]', b'"0b0c"'), "a field is missing or of another type"),
         (FULL.to_bytes().replace(b'"token":"0a"', b'"token":["0a"]'), "a field is missing or of another type"),
         (FULL.to_bytes().replace(b'["0b","0c"]', b'[["0b"]]'), "a field is missing or of another type"),
         (b"", ""),
