@@ -8,6 +8,7 @@ its owner stages, so one attempt's objects are not taken for another's.
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 _VERSION = 2
 # Written by version 0.1 of the provider: the same fields, but no epoch, and other names of staged objects.
 _FIRST_VERSION = 1
+_TOKEN = re.compile("[0-9a-f]*")
 _LATEST_TIME = datetime(9999, 1, 1, tzinfo=timezone.utc).timestamp()
 #: Seconds without a write by its owner, after which another task may acquire a lease.
 STALE_AFTER_SECONDS = 900.0
@@ -81,10 +83,10 @@ class Lease:
             return cls(
                 owner=Owner.from_dict(fields["owner"]) if fields["owner"] else None,
                 since=_time(fields["since"]),
-                released=fields["released"] is True,
-                token=_text(fields["token"]),
+                released=_flag(fields["released"]),
+                token=_token(fields["token"]),
                 epoch=_count(fields["epoch"]) if version == _VERSION else 0,
-                earlier=_texts(fields["earlier"]) if version == _VERSION else (),
+                earlier=_tokens(fields["earlier"]) if version == _VERSION else (),
                 last_receipt=Receipt.from_fields(fields, "last"),
             )
         except (KeyError, TypeError, OverflowError) as error:
@@ -128,22 +130,31 @@ class Lease:
         return Lease(owner, since, token=token, epoch=epoch, earlier=earlier, last_receipt=last_receipt)
 
 
-def _text(value: object) -> str:
-    if not isinstance(value, str):
+def _flag(value: object) -> bool:
+    if not isinstance(value, bool):
         raise TypeError("a field is of another type")
     return value
 
 
-def _texts(value: object) -> tuple[str, ...]:
+def _token(value: Any) -> str:
+    if not _TOKEN.fullmatch(value):
+        raise ValueError("its token is none")
+    return str(value)
+
+
+def _tokens(value: object) -> tuple[str, ...]:
     if not isinstance(value, list):
         raise TypeError("a field is of another type")
-    return tuple(map(_text, value))
+    return tuple(map(_token, value))
 
 
-def _count(value: Any) -> int:
-    if (count := int(value)) < 0:
+def _count(value: object) -> int:
+    # JSON's true is an int, too.
+    if type(value) is not int:
+        raise TypeError("a field is of another type")
+    if value < 0:
         raise ValueError("its epoch is negative")
-    return count
+    return value
 
 
 def _time(value: Any) -> float:

@@ -16,7 +16,7 @@ An attempt publishes in this order:
    by then, the next one removes the file.
 3. The file to be published (the records, or what they were converted to) gets its permissions and is synced.
 4. Its receipt is added to the journal, and the journal is synced. From here on, an attempt that dies is finished by
-   the next one of the same owner.
+   the next one of the same owner. A task that was cleared resumes the records instead, unless step 7 was done.
 5. The file is renamed to a random name, which no other attempt uses.
 6. The renamed file and the journal are compared with the files that this attempt has opened. If either is another one,
    another task may have begun: the attempt ends, and nothing is published.
@@ -104,16 +104,18 @@ class LocalStage:
         #: The receipt of the file at the destination; None if its origin is unknown.
         self.current_receipt = self._files.current(journal.receipt) or self._files.current(journal.last)
         self._files.settle_companion(journal)
-        was_published = journal.receipt is not None and not self._files.unpublished(journal.receipt)
-        # What the earlier attempt has found counts: the file may have been replaced since.
-        if journal.owner is not None and self._owner.continues(journal.owner, journal.last) and not was_published:
+        waiting = self._files.unpublished(journal.receipt)
+        # Once its file is gone, nothing shows whether it was published or removed.
+        may_have_published = journal.receipt is not None and not waiting
+        # An attempt is judged by the receipt that it found when it began: the file may have been replaced since.
+        if journal.owner is not None and self._owner.continues(journal.owner, journal.last) and not may_have_published:
             # All staged records are judged by this owner and this receipt.
             self._header, self._last_receipt = header_line(journal.owner, journal.last), journal.last
-            self._files.take_back_records(journal.receipt)
+            self._files.take_back_records(waiting)
             self._resume(journal)
             return
         # As on an object store, the latest receipt is kept while there is a file, whichever it is.
-        latest = journal.receipt if was_published else journal.last
+        latest = journal.receipt if may_have_published else journal.last
         self._last_receipt = self.current_receipt or (latest if self.identity() else None)
         self._header = header_line(self._owner, self._last_receipt)
         self._files.drop_staged()
@@ -127,9 +129,8 @@ class LocalStage:
         if good:
             commit = journal.commits[good - 1]
             self.resumed, self.extent, self.state, end = True, commit.extent, commit.state, commit.end
-        # First the receipt is cut off: the next step changes the identity of the records, by which they are known.
+        # What the records hold beyond the last good commit is overwritten, or cut off when they are published.
         self._journal.cut(end)
-        os.ftruncate(self._records, self.extent.size)
 
     def _open_records(self, extents: Sequence[Extent]) -> tuple[int, int]:
         """Open the records of an earlier attempt; return the descriptor, and how many extents are intact."""

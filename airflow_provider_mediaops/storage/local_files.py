@@ -1,11 +1,12 @@
-"""The files of a dataset on a local disk: the destination, and the hidden ones beside it while it is written."""
+"""The files of a dataset that is staged on a local disk, and what an attempt that died has left of them."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from airflow_provider_mediaops.storage.files import beside, check_own, parts_of, target_of
+from airflow_provider_mediaops.storage.files import beside, parts_of, target_of
 from airflow_provider_mediaops.storage.journal import header_line, journal_of
 from airflow_provider_mediaops.storage.staged_files import identity_of, remove_own
 
@@ -53,12 +54,14 @@ class LocalFiles:
         """
         return receipt if receipt and identity_of(self.target) == receipt.identity else None
 
-    def unpublished(self, receipt: Receipt) -> Path | None:
+    def unpublished(self, receipt: Receipt | None) -> Path | None:
         """
-        Return the file that was about to be published; None if it was, or is gone.
+        Return the file that an attempt was about to publish; None if it was published or removed.
 
-        :param receipt: its receipt.
+        :param receipt: its receipt; None if the attempt had not come that far.
         """
+        if receipt is None:
+            return None
         files = (self.converted, self.records, *parts_of(self.target))
         return next((file for file in files if identity_of(file) == receipt.identity), None)
 
@@ -69,17 +72,17 @@ class LocalFiles:
         for file in parts_of(journal_of(self.target), self.target):
             file.unlink(missing_ok=True)
 
-    def take_back_records(self, receipt: Receipt | None) -> None:
+    def take_back_records(self, waiting: Path | None) -> None:
         """
         Give the records their name again, if an attempt has died right before their last renaming.
 
-        :param receipt: the receipt of what it was about to publish; None if it was not.
-        :raises PermissionError: if the file is no regular file of this user.
+        Whoever opens them makes sure that they are this user's.
+
+        :param waiting: the file that it was about to publish; None if there is none.
         """
-        for part in parts_of(self.target):
-            if receipt and not self.records.exists() and identity_of(part) == receipt.identity:
-                check_own(part)
-                part.replace(self.records)
+        # What records were converted to waits beside them.
+        if waiting and not os.path.lexists(self.records):
+            waiting.replace(self.records)
 
     def settle_companion(self, journal: Journal) -> None:
         """Put a staged companion in place if its dataset is at the destination; otherwise remove it."""

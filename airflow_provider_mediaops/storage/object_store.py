@@ -17,11 +17,11 @@ all of these steps between any two of ours.
 2. List the segments, then write the lease with a new token and a higher epoch, if unchanged. *Another* that wrote it
    since makes us fail. Without conditions ours replaces the other's lease: the other fails when it next verifies its
    lease, and the objects that it has staged meanwhile do not count, because our lease does not name its token.
-   Our lease names the tokens of the one before if that was of our task and parameters. It does not if the receipt in
-   that lease shows that the task had published, after as many clears or more, before that attempt began, unless we are
-   a retry of that attempt. Our lease keeps that receipt if we resume, since all staged records are judged by it; and if
-   there is a file at the destination, whichever it is: an attempt may have replaced it in step 12, and died before step
-   15.
+   Our lease names the tokens of the one before if that was of our task and parameters. It does not if that attempt was
+   superfluous and we are no retry of it: by the receipt in its lease, an attempt of the task that was no earlier (by
+   the start of the run, then by its clears) had published before it began. Our lease keeps that receipt if we resume,
+   since all staged records are judged by it; and if there is a file at the destination, whichever it is: an attempt may
+   have replaced it in step 12, and died before step 15.
 3. List the segments. *Another* whose lease we name has written them before our lease, so they are in the list; its
    later writes are ignored from the position where we resume.
 4. Verify the lease: read it, and fail unless it is ours. *Another* that writes its lease after this lists the segments

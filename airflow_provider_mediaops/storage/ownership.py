@@ -73,8 +73,8 @@ class Owner:
         :param found_receipt: the latest receipt when the earlier attempt began. It is judged by that, and not by the
             file of today, which it may have replaced itself before it died.
         :returns: True if task and parameters are the same; a task that was cleared after a failure resumes, too. False
-            if the task was cleared since the earlier attempt and had already published, after as many clears or more,
-            when that attempt began.
+            if the task was cleared since, and the earlier attempt was superfluous: when it began, the same task had
+            published in an attempt that is no earlier, by the start of the run and then by its clears.
         """
         if (self.task, self.parameters) != (other.task, other.parameters):
             return False

@@ -92,6 +92,7 @@ class StagedCompanion:
         :raises ValueError: if the staged file is not beside its path, under the name that such a file has; or if a path
             has characters that no path can have.
         """
+        # A Path accepts NUL and lone surrogates, the system does not.
         if b"\0" in os.fsencode(fields["staged"] + fields["target"]) or not isinstance(fields["identity"], str):
             raise ValueError("no staged companion")
         staged, target = Path(fields["staged"]), Path(fields["target"])

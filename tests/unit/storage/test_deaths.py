@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from airflow_provider_mediaops.storage.lease import STALE_AFTER_SECONDS
 from tests.unit.storage.dying import DeathError, Life
-from tests.unit.storage.places import Place, StoppedError, attempt, owner, rows, stopped
+from tests.unit.storage.places import Place, StoppedError, attempt, local_place, owner, rows, stopped
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from airflow_provider_mediaops.storage.dataset import Dataset
     from airflow_provider_mediaops.storage.ownership import Owner
 
 BATCHES = [rows(0), rows(2), [], rows(4, 3)]
 ROWS = 7
+
+
+@pytest.fixture
+def life(monkeypatch: pytest.MonkeyPatch) -> Life:
+    """The life of a process that works on a local disk."""
+    life = Life(monkeypatch)
+    life.of_files()
+    return life
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Place:
+    return local_place(tmp_path)
 
 
 def work(dataset: Dataset, acknowledged: list[int]) -> dict[str, Any]:
@@ -160,36 +179,116 @@ def test_whichever_step_is_the_last_nobody_else_publishes_what_was_staged(
     assert last >= 5
 
 
-@pytest.mark.parametrize("name", ["d.jsonl", "d.csv"])
-@pytest.mark.parametrize("is_replaced", [False, True])
-def test_whichever_step_is_the_last_a_cleared_task_goes_on_unless_it_had_published(
-    mortal: tuple[Place, Life],
-    name: str,
-    is_replaced: bool,  # noqa: FBT001
-) -> None:
-    place, life = mortal
-    last = 0
-    while True:
+def deaths(place: Place, life: Life, name: str = "d.jsonl") -> Iterator[tuple[int, int]]:
+    """
+    Let an attempt die at each step in turn, each time with nothing there before.
+
+    Yields the step, and how many batches were committed by then.
+    """
+    for last in count():
         for each in place.names():
             place.remove(each)
-        life.left, life.torn = last, False
-        commits: list[int] = []
-        try:
-            work(place.dataset(name), commits)
-        except DeathError:
-            life.left = None
-        else:
-            break
+        acknowledged: list[int] = []
+        life.left, life.torn, has_died = last, False, True
+        with suppress(DeathError):
+            work(place.dataset(name), acknowledged)
+            has_died = False
+        life.left = None
+        if not has_died:
+            assert last >= 5
+            return
+        yield last, len(acknowledged)
+
+
+@pytest.mark.parametrize("name", ["d.jsonl", "d.csv"])
+def test_whichever_step_is_the_last_a_cleared_task_goes_on_unless_it_had_published(
+    mortal: tuple[Place, Life], name: str
+) -> None:
+    place, life = mortal
+    for last, committed in deaths(place, life, name):
         has_published = name in place.names()
-        if has_published and is_replaced:
-            place.write(name, b"of another program")
         assert place.dataset(name).published(owner(clears=1)) is None
         cleared = attempt(place.dataset(name), owner(clears=1), rows(7))
         if not has_published:
-            assert cleared.summary["rows"] >= sum(map(len, BATCHES[: len(commits)])) + len(rows(7)), last
-        elif "://" not in place.prefix:
-            # On a store, a death between the upload and its receipt leaves it unknown who has published.
-            assert cleared.summary["rows"] == len(rows(7)), f"died at step {last}"
+            assert cleared.summary["rows"] >= sum(map(len, BATCHES[:committed])) + len(rows(7)), last
+        else:
+            assert cleared.summary["rows"] in rows_after_publication(place), f"died at step {last}"
         assert place.names() == sorted([f".{name}.checkpoint", name]), f"died at step {last}"
-        last += 1
-    assert last >= 5
+
+
+def rows_after_publication(place: Place) -> tuple[int, ...]:
+    """Return how many rows a cleared task may publish whose earlier attempt had published and died."""
+    anew = len(rows(7))
+    # On a store, a death between the upload and its receipt leaves it unknown who has published.
+    return (anew, ROWS + anew) if "://" in place.prefix else (anew,)
+
+
+@pytest.mark.parametrize("name", ["d.jsonl", "d.csv"])
+def test_nor_does_it_go_on_if_another_program_has_replaced_the_file_since(
+    mortal: tuple[Place, Life], name: str
+) -> None:
+    place, life = mortal
+    for last, _ in deaths(place, life, name):
+        if name in place.names():
+            place.write(name, b"of another program")
+            cleared = attempt(place.dataset(name), owner(clears=1), rows(7))
+            assert cleared.summary["rows"] in rows_after_publication(place), f"died at step {last}"
+
+
+def test_nor_with_what_was_staged_after_that(here: Place, life: Life) -> None:
+    for last, _ in deaths(here, life):
+        if "d.jsonl" in here.names():
+            here.write("d.jsonl", b"of another program")
+            assert attempt(here.dataset(), owner(), rows(1), stop=True).resumed is False
+            assert attempt(here.dataset(), owner(clears=1), rows(7)).resumed is False, f"died at step {last}"
+
+
+def test_whichever_two_steps_are_the_last_a_cleared_task_loses_no_commit(here: Place, life: Life) -> None:
+    most = 0
+    for second in range(24):
+        for first, committed in deaths(here, life):
+            if "d.jsonl" in here.names():
+                continue
+            life.left, life.torn = second, False
+            with suppress(DeathError):
+                attempt(here.dataset(), owner(clears=1), rows(7))
+            most = max(most, second - (life.left or 0))
+            life.left = None
+            if "d.jsonl" not in here.names():
+                attempt(here.dataset(), owner(clears=2), rows(9))
+            of_the_first = [row for batch in BATCHES[:committed] for row in batch]
+            assert here.lines()[: len(of_the_first)] == of_the_first, f"died at steps {first} and {second}"
+    # Otherwise the second one did not die at each of its steps.
+    assert most < second
+
+
+def waiting(place: Place, life: Life) -> Path:
+    """Let an attempt die right before the last renaming; return the file that waits for it."""
+    for _, committed in deaths(place, life):
+        names = place.names()
+        if committed == len(BATCHES) and not {"d.jsonl", ".d.jsonl.records"} & set(names):
+            return Path(place.prefix, *(name for name in names if name.endswith(".part")))
+    raise AssertionError
+
+
+def test_the_file_that_waits_for_the_last_renaming_is_told_from_a_neighbours(here: Place, life: Life) -> None:
+    waiting(here, life)
+    for digit in "0f":
+        here.write(f".d.jsonl.{digit * 16}.part", b"of a neighbour")
+
+    assert attempt(here.dataset(), owner(clears=1), rows(7)).summary["rows"] == ROWS + len(rows(7))
+
+
+def test_a_link_in_its_place_is_not_published(here: Place, life: Life) -> None:
+    file = waiting(here, life)
+    status = file.lstat()
+    file.unlink()
+    # With the size and the time by which it is known.
+    file.symlink_to("x" * status.st_size)
+    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns), follow_symlinks=False)
+
+    with pytest.raises(PermissionError, match="is a symbolic link"):
+        here.dataset().published(owner())
+    with pytest.raises(PermissionError, match="is a symbolic link"):
+        attempt(here.dataset(), owner(clears=1), rows(7))
+    assert here.visible() == []

@@ -72,6 +72,15 @@ def test_its_object_has_the_fields_that_earlier_versions_read() -> None:
         (with_since(b"1e18"), "its time is no date"),
         (with_since(b"-1"), "its time is no date"),
         (FULL.to_bytes().replace(b'["0b","0c"]', b'"0b0c"'), "a field is missing or of another type"),
+        *(
+            (FULL.to_bytes().replace(b'"epoch":7', b'"epoch":' + each), "of another type")
+            for each in (b'"7"', b"true", b"7.9")
+        ),
+        *((FULL.to_bytes().replace(b'"0a"', each), "its token is none") for each in (b'"../x"', rb'"\ud800"')),
+        *(
+            (FULL.to_bytes().replace(b'"released":true', b'"released":' + each), "of another type")
+            for each in (b"1", b'"true"')
+        ),
         (FULL.to_bytes().replace(b'"token":"0a"', b'"token":["0a"]'), "a field is missing or of another type"),
         (FULL.to_bytes().replace(b'["0b","0c"]', b'[["0b"]]'), "a field is missing or of another type"),
         (b"", ""),

@@ -16,7 +16,7 @@ import pytest
 from airflow_provider_mediaops.exceptions import DestinationInUseError
 from airflow_provider_mediaops.storage.dataset import Dataset
 from tests.unit.storage.attempts import resumed
-from tests.unit.storage.places import VIEW, Place, StoppedError, local_place, owner, rows, stopped
+from tests.unit.storage.places import VIEW, Place, StoppedError, attempt, local_place, owner, rows, stopped
 
 
 @pytest.fixture
@@ -213,6 +213,18 @@ class TestWriting:
 
         assert longest < 300_000
         assert resumed(here) == (199, rows(0, 200))
+
+    def test_a_journal_that_was_cut_down_names_the_attempt_that_began(self, here: Place) -> None:
+        """By its owner all records are judged, also if a task that was given fewer retries resumes them."""
+        attempt(here.dataset(), owner(clears=2), rows(0))
+        attempt(here.dataset(), owner(clears=3), rows(1), stop=True)
+        with stopped(), here.dataset().staging(owner(clears=1)) as staging:
+            for first in (3, 5):
+                staging.commit(rows(first), "long" * 100_000)
+            raise StoppedError
+
+        assert attempt(here.dataset(), owner(clears=4), rows(7)).resumed is True
+        assert here.lines() == rows(1, 8)
 
     def test_a_published_file_is_readable_to_those_whom_the_umask_allows(self, here: Place, tmp_path: Path) -> None:
         previous = os.umask(0o027)
