@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import re
 import secrets
 import stat
 from contextlib import contextmanager, suppress
@@ -301,15 +302,10 @@ def parts_of(*targets: Path) -> list[Path]:
     :param targets: the files that they were to replace, all in one folder.
     """
     # The random part of a name has a fixed length, so the rest of the name does not vary.
-    known = {(_part_name(target, ""), len(_part_name(target))) for target in targets}
-    starts = {(name.removesuffix(_PART), length) for name, length in known}
+    starts = "|".join(re.escape(_part_name(target, "").removesuffix(_PART)) for target in targets)
+    name = re.compile(f"(?:{starts})[0-9a-f]{{{2 * _RANDOM_BYTES}}}{re.escape(_PART)}")
     with os.scandir(targets[0].parent) as found:
-        return [
-            Path(each.path)
-            for each in found
-            if each.name.endswith(_PART)
-            and any(each.name.startswith(start) and len(each.name) == length for start, length in starts)
-        ]
+        return [Path(each.path) for each in found if name.fullmatch(each.name)]
 
 
 def _part_name(target: Path, random: str | None = None) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_mediaops.exceptions import DestinationInUseError, MediaOpsError
 from airflow_provider_mediaops.storage.errors import in_use_error, lease_removed_error, newer_replaced_error
 from airflow_provider_mediaops.storage.formats import json_line
-from airflow_provider_mediaops.storage.lease import STALE_AFTER_SECONDS, Lease, parse_lease
+from airflow_provider_mediaops.storage.lease import STALE_AFTER_SECONDS, Lease, parse_lease, seconds_since_1970
 from airflow_provider_mediaops.storage.object_info import modified_time
 from airflow_provider_mediaops.storage.segments import Segment, alive_name, epoch_and_token, is_of_publication
 from airflow_provider_mediaops.storage.store_objects import ConflictError, Found, StoreObjects
@@ -126,7 +126,7 @@ class HeldLease:
         """Return the time when a lease was last renewed, by its owner's clock."""
         content = self._objects.read(f"{self._objects.folder}/{alive_name(lease.epoch, lease.token)}").content
         try:
-            return float(content or b"0")
+            return seconds_since_1970(content or b"0")
         except ValueError:
             return 0.0
 

@@ -126,10 +126,7 @@ def read_journal(data: bytes, file: object) -> Journal:
 
 def _parse_extent(numbers: Any, before: Extent) -> Extent:
     """Return the extent of a commit; ValueError or TypeError if it cannot follow the extent before it."""
-    # JSON's true and 1.0 equal 1.
-    if not all(type(number) is int and number >= 0 for number in numbers):
-        raise ValueError("no numbers")
-    extent = Extent(*numbers)
+    extent = Extent.of(*numbers)
     size, rows = extent.size - before.size, extent.rows - before.rows
     # A record takes more than a byte. A commit may have a state alone.
     if not 0 <= rows <= size or (size and not rows):

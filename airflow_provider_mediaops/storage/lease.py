@@ -82,7 +82,7 @@ class Lease:
                 raise unknown_version_error(name, version, f"{_FIRST_VERSION} and {_VERSION}")
             return cls(
                 owner=Owner.from_dict(fields["owner"]) if fields["owner"] else None,
-                since=_time(fields["since"]),
+                since=seconds_since_1970(fields["since"]),
                 released=_flag(fields["released"]),
                 token=_token(fields["token"]),
                 epoch=_count(fields["epoch"]) if version == _VERSION else 0,
@@ -157,8 +157,14 @@ def _count(value: object) -> int:
     return value
 
 
-def _time(value: Any) -> float:
-    # Messages show it, and when the lease expires, as dates.
+def seconds_since_1970(value: Any) -> float:
+    """
+    Return a time that was written by a lease's owner.
+
+    :param value: the number, or its digits.
+    :raises ValueError: if it is no number; or no date, as which messages show it, and the time when the lease expires.
+    :raises TypeError: for other types.
+    """
     if not 0.0 <= (seconds := float(value)) <= _LATEST_TIME:
         raise ValueError("its time is no date")
     return seconds

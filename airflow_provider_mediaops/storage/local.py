@@ -118,6 +118,8 @@ class LocalStage:
         latest = journal.receipt if may_have_published else journal.last
         self._last_receipt = self.current_receipt or (latest if self.identity() else None)
         self._header = header_line(self._owner, self._last_receipt)
+        # Without its file, the attempt of a receipt may have published. So the receipt goes first.
+        self._journal.cut(journal.start)
         self._files.drop_staged()
         # It holds no commit yet, so a power failure may lose it.
         self._journal.rewrite(self._header, durable=False)
@@ -129,8 +131,12 @@ class LocalStage:
         if good:
             commit = journal.commits[good - 1]
             self.resumed, self.extent, self.state, end = True, commit.extent, commit.state, commit.end
-        # What the records hold beyond the last good commit is overwritten, or cut off when they are published.
-        self._journal.cut(end)
+        try:
+            # What the records hold beyond the last good commit is overwritten, or cut off when they are published.
+            self._journal.cut(end)
+        except BaseException:
+            os.close(self._records)
+            raise
 
     def _open_records(self, extents: Sequence[Extent]) -> tuple[int, int]:
         """Open the records of an earlier attempt; return the descriptor, and how many extents are intact."""
@@ -331,6 +337,7 @@ def discard_locally(path: ObjectStoragePath, is_abandoned: Callable[[], bool]) -
             if receipt:
                 files.settle(journal, receipt)
             else:
+                journal.cut(content.start)
                 files.drop_staged()
                 journal.remove()
         finally:
@@ -348,7 +355,9 @@ def _finish(files: LocalFiles, journal: LockedJournal, owner: Owner) -> Receipt 
     """
     content = journal.read()
     receipt = content.receipt
-    if receipt and receipt.owner == owner and (file := files.unpublished(receipt)):
+    # Another attempt may have begun, removed the companion, and died. Then staging it again makes both.
+    is_whole = content.companion is None or content.companion.is_staged
+    if receipt and receipt.owner == owner and is_whole and (file := files.unpublished(receipt)):
         check_own(file)
         replace(file, files.target)
     if published := files.current(receipt):

@@ -166,7 +166,7 @@ class Receipt:
         :returns: the receipt; None if the field is empty.
         :raises KeyError: if a field is missing.
         :raises TypeError: if a field is of another type.
-        :raises ValueError: if a text cannot be encoded.
+        :raises ValueError: if a text cannot be encoded, or the identity is empty, which is that of no file.
         """
         if not fields[name]:
             return None
@@ -174,6 +174,8 @@ class Receipt:
         receipt = cls(**{**fields[name], "owner": Owner.from_dict(fields[name]["owner"]), "earlier_owners": earlier})
         if not (isinstance(receipt.summary, dict) and isinstance(receipt.identity, str)):
             raise TypeError("a field of a receipt is of another type")
+        if not receipt.identity:
+            raise ValueError("a receipt without a file")
         return receipt
 
 

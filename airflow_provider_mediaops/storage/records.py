@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import zlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.exceptions import PermanentError
 from airflow_provider_mediaops.http.reply_limit import MAX_REPLY_BYTES
@@ -33,6 +33,19 @@ class Extent:
     size: int = 0
     rows: int = 0
     crc: int = 0
+
+    @classmethod
+    def of(cls, size: Any, rows: Any, crc: Any) -> Extent:
+        """
+        Return the extent of numbers that were read. Anybody may have changed the file.
+
+        :raises ValueError: if they cannot be those of an extent.
+        """
+        numbers = size, rows, crc
+        # JSON's true and 1.0 equal 1. A record takes more than a byte.
+        if not all(type(number) is int and number >= 0 for number in numbers) or rows > size:
+            raise ValueError("no extent")
+        return cls(*numbers)
 
     def grown(self, data: bytes, rows: int) -> Extent:
         """

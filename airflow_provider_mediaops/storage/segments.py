@@ -146,7 +146,7 @@ def read_content(content: bytes, start: Position) -> tuple[Extent, Any, bytes] |
     head, _, data = content.partition(b"\n")
     try:
         fields: Mapping[str, Any] = parse_json(head)
-        extent, state = Extent(**fields["extent"]), fields["state"]
+        extent, state = Extent.of(**fields["extent"]), fields["state"]
         fits = fields["start"] == list(start) and _moved(start, data) == Position.at_end_of(extent)
     except (ValueError, KeyError, TypeError):
         return None

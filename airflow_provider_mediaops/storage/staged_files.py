@@ -123,9 +123,14 @@ class StagedCompanion:
             finally:
                 os.close(descriptor)
 
+    @property
+    def is_staged(self) -> bool:
+        """Whether the staged file is there, whole and unchanged."""
+        return bool(self.identity) and identity_of(self.staged) == self.identity
+
     def put_in_place(self) -> None:
         """Rename the staged file to its path, unless that is done."""
-        if self.identity and identity_of(self.staged) == self.identity:
+        if self.is_staged:
             check_own(self.staged)
             replace(self.staged, self.target)
 

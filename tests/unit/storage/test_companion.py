@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -217,6 +218,23 @@ def test_whichever_step_is_the_last_another_owner_finds_both_or_neither(
         publish(place, NEW, another, text="of another")
         assert pair(place) == (NEW, "of another")
         assert is_settled(place), step
+
+
+def test_what_a_summary_names_is_there_if_another_owner_has_died_since(mortal: tuple[Place, Life]) -> None:
+    """It may have removed the companion, and not yet the receipt of what was about to be published."""
+    place, life = mortal
+    for second in range(12):
+        for step in lives_and_deaths(place, life):
+            place.now += 1000
+            life.left, life.torn = second, False
+            with suppress(DeathError):
+                publish(place, OLD, owner("another/run/task/-1"), text="of another")
+            life.left = None
+            place.now += 1000
+            summary = publish(place, NEW, text="compared anew")
+            assert place.lines() == NEW, (step, second)
+            assert summary["changes"], (step, second)
+            assert place.read("changes/c.jsonl") in (b"3 records", b"compared anew"), (step, second)
 
 
 def test_a_mending_that_dies_is_mended(mortal: tuple[Place, Life]) -> None:

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from airflow.sdk import ObjectStoragePath
 
 from airflow_provider_mediaops.storage.lease import STALE_AFTER_SECONDS
+from airflow_provider_mediaops.storage.local import discard_locally
 from tests.unit.storage.dying import DeathError, Life
 from tests.unit.storage.places import Place, StoppedError, attempt, local_place, owner, rows, stopped
 
@@ -260,6 +262,42 @@ def test_whichever_two_steps_are_the_last_a_cleared_task_loses_no_commit(here: P
             assert here.lines()[: len(of_the_first)] == of_the_first, f"died at steps {first} and {second}"
     # Otherwise the second one did not die at each of its steps.
     assert most < second
+
+
+@pytest.mark.parametrize("is_discarded", [False, True], ids=["another run", "deletion"])
+def test_an_attempt_that_never_published_is_not_taken_for_one_that_had(
+    here: Place, life: Life, *, is_discarded: bool
+) -> None:
+    """Another run, or ``airflow mediaops leftovers``, removes what it was about to publish, and dies."""
+
+    def work_of_another() -> None:
+        if is_discarded:
+            discard_locally(ObjectStoragePath(f"{here.prefix}/d.jsonl"), lambda: True)
+        else:
+            attempt(here.dataset(), owner("other"), rows(5))
+
+    resumed = 0
+    for second in range(12):
+        for first in range(40):
+            for each in here.names():
+                here.remove(each)
+            attempt(here.dataset(), owner("older"), rows(0))
+            life.left, life.torn = first, False
+            with suppress(DeathError):
+                attempt(here.dataset(), owner(), rows(1))
+            life.left, life.torn = second, False
+            if here.lines() == rows(0):
+                # Its file is no longer that of a receipt.
+                here.write("d.jsonl", here.read("d.jsonl"))
+                with suppress(DeathError):
+                    work_of_another()
+            life.left = None
+            if here.lines() == rows(0):
+                attempt(here.dataset(), owner(), rows(7), stop=True)
+                cleared = attempt(here.dataset(), owner(clears=1), rows(9))
+                assert cleared.resumed is True, f"died at steps {first} and {second}"
+                resumed += 1
+    assert resumed > 100
 
 
 def waiting(place: Place, life: Life) -> Path:

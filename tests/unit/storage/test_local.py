@@ -281,6 +281,12 @@ class TestWriting:
         assert len((tmp_path / "data" / "real.jsonl").read_bytes().splitlines()) == 2
         assert here.dataset().published(owner())
 
+    def test_a_file_of_the_user_whose_name_is_like_that_of_a_part_stays(self, here: Place) -> None:
+        here.write(".d.jsonl.my-notes-of-2026.part", b"notes")
+        attempt(here.dataset(), owner(), rows(0))
+
+        assert here.read(".d.jsonl.my-notes-of-2026.part") == b"notes"
+
 
 class TestLock:
     def test_it_is_let_go_of_where_the_block_cannot_begin(self, here: Place, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,11 +10,12 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import psutil
 import pytest
 
 from tests.unit.storage.attempts import resumed
 from tests.unit.storage.dying import OPEN_FILES, PATHS
-from tests.unit.storage.places import Place, local_place, owner, rows
+from tests.unit.storage.places import Place, attempt, local_place, owner, rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -41,6 +42,21 @@ def refuse_call(patch: pytest.MonkeyPatch, number: int) -> Iterator[int]:
         for name in names:
             patch.setattr(place, name, counted(getattr(place, name)))
     return calls
+
+
+def test_an_attempt_that_cannot_resume_leaves_no_file_open(here: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    attempt(here.dataset(), owner(), rows(0), stop=True)
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "ftruncate", refuse)
+        before = psutil.Process().num_fds()
+        with pytest.raises(OSError, match="Input/output error"):
+            here.dataset().staging(owner()).__enter__()
+        assert psutil.Process().num_fds() == before
+    assert attempt(here.dataset(), owner(), rows(2)).resumed is True
 
 
 class TestFailing:

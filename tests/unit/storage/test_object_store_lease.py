@@ -294,12 +294,13 @@ class TestTime:
         assert taken.resumed is False
         other.__exit__(None, None, None)
 
-    def test_a_sign_of_life_that_is_torn_counts_as_none(self, bucket: Place, store: Store) -> None:
+    @pytest.mark.parametrize("content", [b"18", b"1e300", b"inf", b"nan", b"-9e99", b"9" * 400, b"\xff"])
+    def test_a_sign_of_life_that_is_damaged_counts_as_none(self, bucket: Place, store: Store, content: bytes) -> None:
         store.clock = None
         _block, staging = begin(bucket)
         bucket.now += STALE_AFTER_SECONDS
         staging.commit(rows(0), None)
-        store.pipe_file(next(name for name in store.names if name.endswith("alive")), b"18")
+        store.pipe_file(next(name for name in store.names if name.endswith("alive")), content)
 
         other, _ = begin(bucket, "other")
         other.__exit__(None, None, None)

@@ -19,7 +19,16 @@ STARTS = ("2026-11-24T10:00:00+00:00", "2026-11-24T10:00:00.500000+00:00", "2026
 # What a receipt may hold once somebody has changed it by hand, beside its other fields.
 OWNER = {"task": "other", "parameters": "", "clears": 0, "run_start": ""}
 RECEIPT = {"owner": OWNER, "summary": {"bytes": 1}, "digest": None, "identity": "1:1"}
-NO_RECEIPTS: list[object] = ["text", 7, [1], True, {"owner": 1}, RECEIPT | {"summary": 5}, RECEIPT | {"identity": 5}]
+NO_RECEIPTS: list[object] = [
+    "text",
+    7,
+    [1],
+    True,
+    {"owner": 1},
+    RECEIPT | {"summary": 5},
+    RECEIPT | {"identity": 5},
+    RECEIPT | {"identity": ""},
+]
 NO_OWNERS: list[object] = ["text", 7, True, None, {"0": 1}, [None], ["text"], [{}]]
 NO_FIELDS: list[dict[str, object]] = [
     {"task": ["a"]},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -77,6 +78,10 @@ class TestContent:
     )
     def test_other_content_is_none(self, content: bytes) -> None:
         assert read_content(content, Position(0, 0)) is None
+
+    @pytest.mark.parametrize("rows", [True, 3.0, -1, "3", None, [3], 99])
+    def test_an_extent_that_cannot_be_is_damage(self, rows: Any) -> None:
+        assert read_content(content_of(START, replace(AFTER, rows=rows), None, DATA), START) is None
 
     @pytest.mark.parametrize("start", [Position(0, 0), Position(8, 0), Position.at_end_of(AFTER)])
     def test_one_that_follows_other_records_is_none(self, start: Position) -> None:
