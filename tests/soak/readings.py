@@ -31,13 +31,15 @@ def figures_of_processes(components: Mapping[str, psutil.Process]) -> dict[str, 
     The triggerer starts a runner, the scheduler workers. The process of a task is below a worker, and is not read.
 
     :param components: the process of each component.
-    :returns: megabytes, descriptors, threads and connections by component.
+    :returns: megabytes, descriptors, threads and connections by component; and the megabytes of what it has started.
     """
     figures: dict[str, float] = {}
     for name, process in components.items():
-        held = [each for each in map(_held, [process, *process.children()]) if each]
+        started = [each for each in map(_held, process.children()) if each]
+        held = [each for each in (_held(process), *started) if each]
         for what in ("processes", "megabytes", "descriptors", "threads", "connections"):
             figures[f"{name}: {what}"] = sum(each[what] for each in held)
+        figures[f"{name}: megabytes of its children"] = sum(each["megabytes"] for each in started)
     return figures
 
 

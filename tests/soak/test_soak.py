@@ -10,15 +10,20 @@ if TYPE_CHECKING:
 
     from tests.soak.conftest import Soak
 
-# What a figure may grow by from the end of the warm-up to the end. Python frees memory in large pieces, and Airflow
-# 3.3.2 grows without any DAG: in 24 minutes its scheduler by 10 MB, its triggerer by 2. What leaks with each request,
-# task or run leaks hundreds of times. Pages leave next to nothing: after 2,250 of a report of 190 kB, 1,750 more made
-# an API server grow by 0.04 MB.
-ALLOWED = {f"{component}: megabytes": 16.0 for component in ("triggerer", "page-server")}
+# What a figure may grow by from the end of the warm-up to the end. Python frees memory in large pieces. Airflow 3.3.2
+# grows by itself: in 21 minutes with 1,602 of its own triggers, its triggerer grew by 6.8 MB. All of that was in the
+# process that starts the one for triggers; only its child runs the provider's code. What leaks with each request, task
+# or run leaks hundreds of times. Pages leave next to nothing: after 2,250 of a report of 190 kB, 1,750 more made an API
+# server grow by 0.04 MB.
+ALLOWED = {
+    "triggerer: megabytes": 24.0,
+    "triggerer: megabytes of its children": 8.0,
+    "page-server: megabytes": 16.0,
+}
 ALLOWED_ELSEWHERE = 2.0
 # The provider's code is called in neither process. The scheduler's memory goes up and down by 30 MB with its workers;
 # that of the API server that answers tasks may grow with them, mostly in the C library's heaps.
-NOT_OURS = {"scheduler: megabytes", "api-server: megabytes"}
+NOT_OURS = {"scheduler: megabytes", "scheduler: megabytes of its children", "api-server: megabytes"}
 # The page, or why there is nothing to show yet. A busy machine may not read the files of a page in time (503).
 ANSWERS = {200, 503}
 _REPORT = "Hot threads of mediaops_cluster_default"
