@@ -118,8 +118,9 @@ class LocalStage:
         latest = journal.receipt if may_have_published else journal.last
         self._last_receipt = self.current_receipt or (latest if self.identity() else None)
         self._header = header_line(self._owner, self._last_receipt)
-        # Without its file, the attempt of a receipt may have published. So the receipt goes first.
-        self._journal.cut(journal.start)
+        if waiting:
+            # Without this file, its attempt would seem to have published. So the receipt goes first.
+            self._journal.cut(journal.start)
         self._files.drop_staged()
         # It holds no commit yet, so a power failure may lose it.
         self._journal.rewrite(self._header, durable=False)

@@ -300,6 +300,22 @@ def test_an_attempt_that_never_published_is_not_taken_for_one_that_had(
     assert resumed > 100
 
 
+def test_a_publication_is_not_forgotten_if_another_attempt_dies_when_it_begins(here: Place, life: Life) -> None:
+    found = 0
+    for second in range(12):
+        for first, _ in deaths(here, life):
+            if "d.jsonl" not in here.names():
+                continue
+            life.left, life.torn = second, False
+            with suppress(DeathError):
+                attempt(here.dataset(), owner("other"), rows(9))
+            life.left = None
+            if len(here.lines()) == ROWS:
+                assert here.dataset().published(owner()) is not None, f"died at steps {first} and {second}"
+                found += 1
+    assert found > 12
+
+
 def waiting(place: Place, life: Life) -> Path:
     """Let an attempt die right before the last renaming; return the file that waits for it."""
     for _, committed in deaths(place, life):
