@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_provider_mediaops.json_text import parse_json
 from airflow_provider_mediaops.storage.errors import lease_unreadable_error, unknown_version_error
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from airflow_provider_mediaops.storage.segments import Segment
+
+T = TypeVar("T")
 
 _VERSION = 2
 # Written by version 0.1 of the provider: the same fields, but no epoch, and other names of staged objects.
@@ -83,10 +85,10 @@ class Lease:
             return cls(
                 owner=Owner.from_dict(fields["owner"]) if fields["owner"] else None,
                 since=seconds_since_1970(fields["since"]),
-                released=_flag(fields["released"]),
+                released=_checked(fields["released"], bool),
                 token=_token(fields["token"]),
-                epoch=_count(fields["epoch"]) if version == _VERSION else 0,
-                earlier=_tokens(fields["earlier"]) if version == _VERSION else (),
+                epoch=_epoch(fields["epoch"]) if version == _VERSION else 0,
+                earlier=tuple(map(_token, _checked(fields["earlier"], list))) if version == _VERSION else (),
                 last_receipt=Receipt.from_fields(fields, "last"),
             )
         except (KeyError, TypeError, OverflowError) as error:
@@ -130,31 +132,24 @@ class Lease:
         return Lease(owner, since, token=token, epoch=epoch, earlier=earlier, last_receipt=last_receipt)
 
 
-def _flag(value: object) -> bool:
-    if not isinstance(value, bool):
+def _checked(value: Any, kind: type[T]) -> T:
+    # JSON's true is an int for isinstance, too.
+    if type(value) is not kind:
         raise TypeError("a field is of another type")
-    return value
+    checked: T = value
+    return checked
 
 
 def _token(value: Any) -> str:
-    if not _TOKEN.fullmatch(value):
-        raise ValueError("its token is none")
+    if not _TOKEN.fullmatch(_checked(value, str)):
+        raise ValueError("a token is not hexadecimal")
     return str(value)
 
 
-def _tokens(value: object) -> tuple[str, ...]:
-    if not isinstance(value, list):
-        raise TypeError("a field is of another type")
-    return tuple(map(_token, value))
-
-
-def _count(value: object) -> int:
-    # JSON's true is an int, too.
-    if type(value) is not int:
-        raise TypeError("a field is of another type")
-    if value < 0:
+def _epoch(value: Any) -> int:
+    if (epoch := _checked(value, int)) < 0:
         raise ValueError("its epoch is negative")
-    return value
+    return epoch
 
 
 def seconds_since_1970(value: Any) -> float:

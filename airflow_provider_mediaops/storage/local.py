@@ -118,10 +118,7 @@ class LocalStage:
         latest = journal.receipt if may_have_published else journal.last
         self._last_receipt = self.current_receipt or (latest if self.identity() else None)
         self._header = header_line(self._owner, self._last_receipt)
-        if waiting:
-            # Without this file, its attempt would seem to have published. So the receipt goes first.
-            self._journal.cut(journal.start)
-        self._files.drop_staged()
+        self._files.abandon(self._journal, journal)
         # It holds no commit yet, so a power failure may lose it.
         self._journal.rewrite(self._header, durable=False)
         self._records = create(self._files.records)
@@ -338,8 +335,7 @@ def discard_locally(path: ObjectStoragePath, is_abandoned: Callable[[], bool]) -
             if receipt:
                 files.settle(journal, receipt)
             else:
-                journal.cut(content.start)
-                files.drop_staged()
+                files.abandon(journal, content)
                 journal.remove()
         finally:
             journal.close()

@@ -72,6 +72,19 @@ class LocalFiles:
         for file in parts_of(journal_of(self.target), self.target):
             file.unlink(missing_ok=True)
 
+    def abandon(self, journal: LockedJournal, content: Journal) -> None:
+        """
+        Remove what an attempt has staged.
+
+        :param journal: its journal.
+        :param content: the content of the journal.
+        :raises PermissionError: if a file is no regular file of this user.
+        """
+        if self.unpublished(content.receipt):
+            # Without this file, the attempt would seem to have published. So the receipt goes first.
+            journal.cut(content.start)
+        self.drop_staged()
+
     def take_back_records(self, waiting: Path | None) -> None:
         """
         Give the records their name again, if an attempt has died right before their last renaming.

@@ -76,7 +76,7 @@ def test_its_object_has_the_fields_that_earlier_versions_read() -> None:
             (FULL.to_bytes().replace(b'"epoch":7', b'"epoch":' + each), "of another type")
             for each in (b'"7"', b"true", b"7.9")
         ),
-        *((FULL.to_bytes().replace(b'"0a"', each), "its token is none") for each in (b'"../x"', rb'"\ud800"')),
+        *((FULL.to_bytes().replace(b'"0a"', each), "a token is not hexadecimal") for each in (b'"../x"', rb'"\ud800"')),
         *(
             (FULL.to_bytes().replace(b'"released":true', b'"released":' + each), "of another type")
             for each in (b"1", b'"true"')
