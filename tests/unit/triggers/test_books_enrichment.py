@@ -59,7 +59,8 @@ async def enriched(trigger: EnrichmentTrigger) -> Any:
 
 def kept(folder: Path, *statuses: str) -> bool:
     """Return whether rows of these statuses are staged beside the destination."""
-    return any(all(f'"{status}"' in text for status in statuses) for text in staged(folder))
+    # The state of every commit has the names of all statuses, too.
+    return any(all(f'"status":"{status}"' in text for status in statuses) for text in staged(folder))
 
 
 def kept_as_missing(folder: Path, isbn13: str) -> bool:
