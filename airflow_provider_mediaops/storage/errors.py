@@ -58,17 +58,16 @@ def lease_removed_error(destination: object, lease: str) -> DestinationInUseErro
     )
 
 
-def unknown_version_error(file: object, version: object, known: str) -> PermanentError:
+def unknown_version_error(file: object, version: object) -> PermanentError:
     """
     Return the error for a journal or a lease of a version that this package does not know.
 
     :param file: its path.
     :param version: its version.
-    :param known: the versions that this package knows.
     """
     return PermanentError(
         f"{file} has version {str(version)[:20]!r}, which this version of airflow-provider-mediaops does not know (it "
-        f"knows {known}). Install the version that wrote it, or a later one; or, if no task writes there, delete it, "
+        "knows 1). Install the version that wrote it, or a later one; or, if no task writes there, delete it, "
         "and what is staged is written anew.",
         service="storage",
     )

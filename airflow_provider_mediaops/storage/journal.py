@@ -75,8 +75,8 @@ class Journal:
 
 def header_line(owner: Owner | None, last: Receipt | None) -> bytes:
     """Return the first line of a journal."""
-    receipt = last.to_fields("last") if last else {"last": None}
-    return json_line({"version": _VERSION, "owner": asdict(owner) if owner else None, **receipt}) + b"\n"
+    fields = {"owner": asdict(owner) if owner else None, "last_receipt": asdict(last) if last else None}
+    return json_line({"version": _VERSION, **fields}) + b"\n"
 
 
 def commit_line(extent: Extent, state: Any) -> bytes:
@@ -91,7 +91,7 @@ def companion_line(companion: StagedCompanion) -> bytes:
 
 def receipt_line(receipt: Receipt) -> bytes:
     """Return the last line of a journal."""
-    return json_line(receipt.to_fields("receipt")) + b"\n"
+    return json_line({"receipt": asdict(receipt)}) + b"\n"
 
 
 def read_journal(data: bytes, file: object) -> Journal:
@@ -113,7 +113,7 @@ def read_journal(data: bytes, file: object) -> Journal:
             if not journal.start:
                 journal = _parse_header(fields, end, file)
             elif "receipt" in fields:
-                journal.receipt = Receipt.from_fields(fields, "receipt")
+                journal.receipt = Receipt.from_dict(fields["receipt"])
             elif "companion" in fields:
                 journal.companion = StagedCompanion.from_dict(fields["companion"])
             else:
@@ -136,9 +136,9 @@ def _parse_extent(numbers: Any, before: Extent) -> Extent:
 
 def _parse_header(fields: Mapping[str, Any], end: int, file: object) -> Journal:
     if fields["version"] != _VERSION:
-        raise unknown_version_error(file, fields["version"], str(_VERSION))
-    owner = fields["owner"]
-    return Journal(Owner.from_dict(owner) if owner else None, Receipt.from_fields(fields, "last"), start=end)
+        raise unknown_version_error(file, fields["version"])
+    owner, last = fields["owner"], fields["last_receipt"]
+    return Journal(Owner.from_dict(owner) if owner else None, Receipt.from_dict(last) if last else None, start=end)
 
 
 def _fields(line: bytes) -> Mapping[str, Any]:

@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_VERSION = 2
-# Written by version 0.1 of the provider: the same fields, but no epoch, and other names of staged objects.
-_FIRST_VERSION = 1
+_VERSION = 1
 _TOKEN = re.compile("[0-9a-f]*")
 _LATEST_TIME = datetime(9999, 1, 1, tzinfo=timezone.utc).timestamp()
 #: Seconds without a write by its owner, after which another task may acquire a lease.
@@ -43,7 +41,7 @@ class Lease:
     :param since: when the lease was acquired, in seconds since 1970, by its owner's clock.
     :param released: whether the owner has released it, so that any task may acquire it at once.
     :param token: the token in the names of the objects of the attempt that holds it, or held it last.
-    :param epoch: the number of the lease; 0 for one of version 0.1.
+    :param epoch: the number of the lease; 0 for one that nobody has acquired.
     :param earlier: the tokens of the attempts that this one resumes, oldest first.
     :param last_receipt: the latest receipt. It may describe an earlier file than that at the destination. None if there
         was no file, or no receipt.
@@ -59,18 +57,12 @@ class Lease:
 
     def to_bytes(self) -> bytes:
         """Return the content of the object."""
-        fields = asdict(self)
-        del fields["last_receipt"]
-        # Its name in the object is that of version 0.1.
-        receipt = self.last_receipt.to_fields("last") if self.last_receipt else {"last": None}
-        return json_line({"version": _VERSION, **fields, **receipt})
+        return json_line({"version": _VERSION, **asdict(self)})
 
     @classmethod
     def from_bytes(cls, data: bytes, name: str) -> Lease:
         """
         Parse the content of the object.
-
-        A lease of version 0.1 keeps its owner, release and receipt; its staged objects are not resumed.
 
         :param data: the content.
         :param name: the path of the object, for messages.
@@ -80,16 +72,16 @@ class Lease:
         try:
             fields: Mapping[str, Any] = parse_json(data)
             version = fields["version"]
-            if version not in (_FIRST_VERSION, _VERSION):
-                raise unknown_version_error(name, version, f"{_FIRST_VERSION} and {_VERSION}")
+            if version != _VERSION:
+                raise unknown_version_error(name, version)
             return cls(
                 owner=Owner.from_dict(fields["owner"]) if fields["owner"] else None,
                 since=seconds_since_1970(fields["since"]),
                 released=_checked(fields["released"], bool),
                 token=_token(fields["token"]),
-                epoch=_epoch(fields["epoch"]) if version == _VERSION else 0,
-                earlier=tuple(map(_token, _checked(fields["earlier"], list))) if version == _VERSION else (),
-                last_receipt=Receipt.from_fields(fields, "last"),
+                epoch=_epoch(fields["epoch"]),
+                earlier=tuple(map(_token, _checked(fields["earlier"], list))),
+                last_receipt=Receipt.from_dict(receipt) if (receipt := fields["last_receipt"]) else None,
             )
         except (KeyError, TypeError, OverflowError) as error:
             raise ValueError("a field is missing or of another type") from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -144,34 +144,18 @@ class Receipt:
         others = tuple(owner for owner in before if owner != self.owner)
         return replace(self, earlier_owners=others[:_MOST_EARLIER_OWNERS])
 
-    def to_fields(self, name: str) -> dict[str, Any]:
-        """
-        Return the fields of the line or the object in which the receipt is written.
-
-        The earlier owners stand beside the rest: version 0.1 refuses a receipt with a field that it does not know.
-
-        :param name: the name of the field for the rest.
-        """
-        fields = asdict(self)
-        earlier = fields.pop("earlier_owners")
-        return {name: fields, "earlier_owners": earlier}
-
     @classmethod
-    def from_fields(cls, fields: Mapping[str, Any], name: str) -> Receipt | None:
+    def from_dict(cls, fields: Any) -> Receipt:
         """
-        Return the receipt of the fields from :meth:`to_fields`.
+        Return the receipt that a file holds.
 
-        :param fields: the fields, as they were read. Anybody may have changed the file.
-        :param name: the name of the field for all but the earlier owners, which version 0.1 does not write.
-        :returns: the receipt; None if the field is empty.
+        :param fields: its fields, as they were read. Anybody may have changed the file.
         :raises KeyError: if a field is missing.
-        :raises TypeError: if a field is of another type.
+        :raises TypeError: if a field is missing or of another type.
         :raises ValueError: if a text cannot be encoded, or the identity is empty, which is that of no file.
         """
-        if not fields[name]:
-            return None
-        earlier = tuple(map(Owner.from_dict, fields.get("earlier_owners", ())))
-        receipt = cls(**{**fields[name], "owner": Owner.from_dict(fields[name]["owner"]), "earlier_owners": earlier})
+        earlier = tuple(map(Owner.from_dict, fields["earlier_owners"]))
+        receipt = cls(**{**fields, "owner": Owner.from_dict(fields["owner"]), "earlier_owners": earlier})
         if not (isinstance(receipt.summary, dict) and isinstance(receipt.identity, str)):
             raise TypeError("a field of a receipt is of another type")
         if not receipt.identity:
@@ -196,10 +180,10 @@ class DatasetWork:
         """
         Return what :meth:`to_dict` described.
 
-        :param values: its fields, perhaps of another version of this package.
-        :raises TypeError: if one is missing.
+        :param values: its fields.
+        :raises TypeError: if they are not those of this version of the package.
         """
-        return cls(**{field.name: values[field.name] for field in fields(cls) if field.name in values})
+        return cls(**values)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as plain values."""

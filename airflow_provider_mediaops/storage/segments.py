@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"([0-9]{8,})-([0-9a-z]+)-([0-9]{6,})-([0-9]{8,})-after-([0-9]+)-([0-9a-f]{8})", re.ASCII)
 _ALIVE = re.compile(r"([0-9]{8,})-([0-9a-z]+)-alive", re.ASCII)
 _PUBLICATION = re.compile(r"([0-9]{8,})-([0-9a-z]+)-(?:publication|companion)", re.ASCII)
-# The names that version 0.1 gave to its staged objects.
-_FIRST_NAME = re.compile(r"[0-9]{8,}-[0-9]{8,}\.([0-9a-z]+)-after-[0-9]+\.[0-9]+", re.ASCII)
 
 
 class Position(NamedTuple):
@@ -115,12 +113,10 @@ def epoch_and_token(name: str) -> tuple[int, str] | None:
     Return who staged an object.
 
     :param name: the object's name, below the folder of segments.
-    :returns: epoch and token; epoch 0 for an object of version 0.1, None for what no attempt has staged.
+    :returns: epoch and token; None for what no attempt has staged.
     """
-    if found := _NAME.fullmatch(name) or _ALIVE.fullmatch(name) or _PUBLICATION.fullmatch(name):
-        return int(found[1]), found[2]
-    found = _FIRST_NAME.fullmatch(name)
-    return (0, found[1]) if found else None
+    found = _NAME.fullmatch(name) or _ALIVE.fullmatch(name) or _PUBLICATION.fullmatch(name)
+    return (int(found[1]), found[2]) if found else None
 
 
 def content_of(start: Position, extent: Extent, state: Any, data: bytes) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -40,25 +39,6 @@ def test_it_survives_its_object(lease: Lease) -> None:
     assert Lease.from_bytes(lease.to_bytes(), "lease") == lease
 
 
-def test_its_object_has_the_fields_that_earlier_versions_read() -> None:
-    fields = json.loads(FULL.to_bytes())
-    assert list(fields) == [
-        "version",
-        "owner",
-        "since",
-        "released",
-        "token",
-        "epoch",
-        "earlier",
-        "last",
-        "earlier_owners",
-    ]
-    assert fields["version"] == 2
-    # Version 0.1 refuses a receipt with a field that it does not know.
-    assert list(fields["last"]) == ["owner", "summary", "digest", "identity"]
-    assert fields["last"]["summary"] == {"rows": 1}
-
-
 @pytest.mark.parametrize(
     ("content", "why"),
     [
@@ -93,28 +73,12 @@ def test_what_cannot_be_understood_is_never_taken_for_a_free_one(content: bytes,
         Lease.from_bytes(content, "lease")
 
 
-@pytest.mark.parametrize("version", ["3", "null", '"2"', "[2]"])
+@pytest.mark.parametrize("version", ["2", "null", '"1"', "[1]"])
 def test_one_of_an_unknown_version_is_a_permanent_error(version: str) -> None:
-    content = FULL.to_bytes().replace(b'"version":2', f'"version":{version}'.encode())
+    content = FULL.to_bytes().replace(b'"version":1', f'"version":{version}'.encode())
 
-    with pytest.raises(PermanentError, match=r"^lease has version .* does not know \(it knows 1 and 2\)\. Install"):
+    with pytest.raises(PermanentError, match=r"^lease has version .* does not know \(it knows 1\)\. Install"):
         Lease.from_bytes(content, "lease")
-
-
-def test_one_of_the_first_version_names_owner_and_receipt_but_no_objects() -> None:
-    content = (
-        b'{"version":1,"owner":{"task":"a","parameters":"b","clears":3,"run_start":""},"since":5.5,"released":true,'
-        b'"token":"0a","earlier":[{"token":"0b","after":4}],"last":{"owner":{"task":"a","parameters":"b","clears":0,'
-        b'"run_start":""},"summary":{"rows":1},"digest":null,"identity":"3:x"}}'
-    )
-
-    assert Lease.from_bytes(content, "lease") == Lease(
-        owner("a", "b", 3),
-        5.5,
-        released=True,
-        token="0a",
-        last_receipt=Receipt(owner("a", "b"), {"rows": 1}, None, "3:x"),
-    )
 
 
 @pytest.mark.parametrize(

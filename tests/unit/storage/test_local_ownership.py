@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import stat
@@ -345,31 +344,6 @@ class TestPermissions:
 
 
 class TestVersions:
-    def test_what_version_0_1_has_staged_is_resumed(self, here: Place, tmp_path: Path) -> None:
-        """The files as 0.1 left them, byte for byte."""
-        records = b'{"id":"r0","n":0}\n{"id":"r1","n":1}\n'
-        who = '{"task":"mine","parameters":"p","clears":0,"run_start":""}'
-        journal = f'{{"version":1,"owner":{who},"last":null}}\n{{"extent":[36,2,1619445890],"state":{{"token":"T"}}}}\n'
-        (tmp_path / RECORDS).write_bytes(records)
-        (tmp_path / JOURNAL).write_text(journal)
-
-        with here.dataset().staging(owner("mine")) as staging:
-            assert (staging.rows, staging.state) == (2, {"token": "T"})
-            staging.commit(rows(2), None)
-
-        assert here.lines() == rows(0, 4)
-
-    def test_a_receipt_of_version_0_1_is_found(self, here: Place, tmp_path: Path) -> None:
-        (tmp_path / "d.jsonl").write_bytes(b'{"id":"r0","n":0}\n')
-        status = (tmp_path / "d.jsonl").stat()
-        summary = {"path": "d.jsonl", "rows": 1, "bytes": 18}
-        who = {"task": "mine", "parameters": "p", "clears": 0, "run_start": ""}
-        identity = f"{status.st_size}:{status.st_mtime_ns}"
-        receipt = {"owner": who, "summary": summary, "digest": None, "identity": identity}
-        (tmp_path / JOURNAL).write_text(json.dumps({"version": 1, "owner": None, "last": receipt}) + "\n")
-
-        assert here.dataset().published(owner("mine")) == summary
-
     @pytest.mark.parametrize("version", ["2", '"1"', "null", "[1]"])
     def test_what_another_version_has_staged_is_refused_and_stays(
         self, here: Place, tmp_path: Path, version: str

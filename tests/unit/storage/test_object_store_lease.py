@@ -1,12 +1,11 @@
-"""The lease of a dataset on an object store: whose it is, when it goes stale, and what version 0.1 has left."""
+"""The lease of a dataset on an object store: whose it is, when it goes stale, and what makes it unreadable."""
 
 from __future__ import annotations
 
 import itertools
-import json
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -166,7 +165,7 @@ class TestLease:
             block.__exit__(None, None, None)
         assert bucket.visible() == []
 
-    @pytest.mark.parametrize("content", [b"", b"[]", b'{"version":1}', b'{"version":2,"owner":1}'])
+    @pytest.mark.parametrize("content", [b"", b"[]", b'{"version":1}', b'{"version":1,"owner":1}'])
     def test_one_that_cannot_be_understood_is_refused_and_left_alone(
         self, bucket: Place, store: Store, content: bytes
     ) -> None:
@@ -199,70 +198,6 @@ class TestLease:
             staging.commit(rows(0), None)
         block.__exit__(StoppedError, StoppedError(), None)
         assert store.cat_file(LEASE) == b'{"version":3}'
-
-
-FIRST_VERSION = (
-    b'{"version":1,"owner":{"task":"dag/run/task/-1","parameters":"p","clears":0,"run_start":""},'
-    b'"since":1799999000.5,"released":false,"token":"0a1b2c3d","earlier":[],"last":null}'
-)
-
-
-FIRST_VERSION_PART = "/bucket/top/.d.jsonl.parts/00000001-00000001.0a1b2c3d-after-0.1799999900"
-
-
-class TestFirstVersion:
-    """What version 0.1 of the provider has left."""
-
-    def leave(self, bucket: Place, store: Store, *, age: float) -> None:
-        bucket.now -= age
-        store.pipe_file(LEASE, FIRST_VERSION)
-        store.pipe_file(FIRST_VERSION_PART, b'{"extent":{"size":9,"rows":1,"crc":5},"state":1}\n{"n":"x"}\n')
-        bucket.now += age
-
-    def test_a_lease_holds_while_its_task_lives(self, bucket: Place, store: Store) -> None:
-        self.leave(bucket, store, age=STALE_AFTER_SECONDS - 1)
-
-        with pytest.raises(DestinationInUseError, match="by dag/run/task/-1"):
-            begin(bucket, "other")
-
-    def test_a_dead_tasks_lease_ends_and_its_parts_are_removed(self, bucket: Place, store: Store) -> None:
-        self.leave(bucket, store, age=STALE_AFTER_SECONDS)
-
-        block, staging = begin(bucket, "other")
-        assert FIRST_VERSION_PART not in store.names
-        staging.commit(rows(0), None)
-        block.__exit__(None, None, None)
-        assert bucket.names() == [".d.jsonl.checkpoint", "d.jsonl"]
-
-    def test_the_same_task_starts_anew(self, bucket: Place, store: Store) -> None:
-        self.leave(bucket, store, age=0)
-
-        with bucket.dataset().staging(owner()) as staging:
-            assert (staging.resumed, staging.rows) == (False, 0)
-            staging.commit(rows(0), None)
-        assert bucket.names() == [".d.jsonl.checkpoint", "d.jsonl"]
-
-    def test_a_receipt_counts(self, bucket: Place, store: Store) -> None:
-        store.pipe_file("/bucket/top/d.jsonl", b"{}\n")
-        identity = f"3:{store.info('/bucket/top/d.jsonl')['ETag']}"
-        receipt = {
-            "owner": {"task": "dag/run/task/-1", "parameters": "p", "clears": 0, "run_start": ""},
-            "summary": {"rows": 1},
-            "digest": None,
-            "identity": identity,
-        }
-        fields: dict[str, Any] = {
-            "version": 1,
-            "owner": None,
-            "since": 0.0,
-            "released": False,
-            "token": "",
-            "earlier": [],
-        }
-        store.pipe_file(LEASE, json.dumps({**fields, "last": receipt}).encode())
-
-        assert bucket.dataset().published(owner()) == {"rows": 1}
-        assert bucket.dataset().published(owner(clears=1)) is None
 
 
 class TestTime:

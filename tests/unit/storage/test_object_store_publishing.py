@@ -225,7 +225,7 @@ class TestLiveSegments:
         """The receipt is written, the list is not yet read: another task begins and commits."""
         block, staging = begin(bucket)
         staging.commit(rows(0), None)
-        newer = begin_another_at_a_listing(bucket, store, lambda: b'"last":{' in store.cat_file(LEASE))
+        newer = begin_another_at_a_listing(bucket, store, lambda: b'"last_receipt":{' in store.cat_file(LEASE))
         block.__exit__(None, None, None)
         assert any(Segment.of(name.rpartition("/")[2]) for name in store.names)
         newer[0][0].__exit__(StoppedError, StoppedError(), None)

@@ -107,6 +107,7 @@ class TestEvent:
             {"query": {"mine": True, "by_mood": "good"}},
             {"query": None},
             {"csv_formulas": "shout"},
+            {"of_another_version": 1},
         ],
     )
     def test_arguments_of_another_version_are_reported(self, platform: Platform, tmp_path: Path, odd: Any) -> None:
@@ -117,10 +118,6 @@ class TestEvent:
     def test_so_are_missing_ones(self) -> None:
         with pytest.raises(TemporaryError, match="Another version of this provider made this trigger"):
             exported(ExportSubscriptionsTrigger(conn_id="video_1", export={}, settled_after=0))
-
-    def test_those_of_a_later_version_do_no_harm(self, platform: Platform, tmp_path: Path) -> None:
-        platform.replies = [page_reply(1)]
-        assert exported(trigger(tmp_path, of_a_later_version=1))["rows"] == 1
 
     def test_a_listing_that_must_be_complete_and_is_not_fails(self, platform: Platform, tmp_path: Path) -> None:
         platform.replies = [page_reply(1, token="T1"), page_reply(2, token="T1")]
