@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.books.api import DoubtfulNotFoundError
 from airflow_provider_mediaops.books.evidence import Evidence
 from airflow_provider_mediaops.books.not_found import (
     AFTER_WITNESS,
@@ -26,11 +25,9 @@ from airflow_provider_mediaops.books.not_found import (
     unvouched,
     wrong_connection,
 )
-from airflow_provider_mediaops.exceptions import InvalidConnectionError, NotFoundError, error_from_dict
+from airflow_provider_mediaops.exceptions import InvalidConnectionError, NotFoundError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from airflow_provider_mediaops.exceptions import MediaOpsError, RateLimitedError
 
 # The number of 404s, and the seconds, that may pass before a book is asked for only to be the witness.
@@ -365,13 +362,3 @@ class HeldNotFounds:
         # One 404 in clear words, from a service that is known to answer this key at this address.
         alone = len(self._held) == 1 and all(map(self._is_clear, self._held.values()))
         return alone and self.evidence.is_proved(now)
-
-
-def restored(undecided: Mapping[str, dict[str, Any]]) -> Iterable[tuple[str, MediaOpsError]]:
-    """Yield the books, with the 404 of each, that :meth:`HeldNotFounds.undecided` described."""
-    for isbn13, fields in undecided.items():
-        error = error_from_dict(fields)
-        # Version 0.1 took other words than the documented ones for clear.
-        clear = "error_message" in (error.excerpt or "")
-        known = isinstance(error, MISSING) and (clear or not isinstance(error, NotFoundError))
-        yield isbn13, error if known else DoubtfulNotFoundError(error.message, **error.context())

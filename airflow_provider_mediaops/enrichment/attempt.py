@@ -56,7 +56,7 @@ class Enrichment(DatasetWork):
     :param source: the path of the list; None if it is in no file.
     :param version: the version of the source when the task began; None if it does not matter.
     :param column: the column of the source that holds the ISBNs.
-    :param keep: which other columns of the source the dataset gets; False for enrichments of version 0.1.
+    :param keep: which other columns of the source the dataset gets.
     :param columns: those columns with their types, if the dataset is a table.
     :param format: the format of the dataset; None means the suffix.
     :param csv_formulas: ``keep`` or ``escape``, for texts that are formulas in a spreadsheet.
@@ -140,7 +140,6 @@ class Attempt:
         self._checkpoint = Checkpoint(
             state,
             total=enrichment.total,
-            has_columns=self._keeps,
             is_stale=self._spending.is_stale,
             log=log,
             clock=clock,
@@ -163,21 +162,13 @@ class Attempt:
         saved = read_saved(staging.records(), state, with_reused=not has_changed)
         if not staging.resumed:
             return state, saved.resume
-        has_columns = bool(state and state.get("source_columns"))
-        reason = ""
-        if saved.unvouched:
-            reason = f"{saved.unvouched:,} of its rows are not_found by the rule of version 0.1, which was too lenient"
-        elif staging.rows and has_columns != self._keeps:
-            reason = f"its rows were written {'with' if has_columns else 'without'} the source's other columns"
-        elif has_changed:
-            reason = "a dataset of reuse has changed since"
-        if not reason:
+        if not has_changed:
             self._log(f"Resuming after {staging.rows:,} of {total:,} ISBNs.")
             return state, saved.resume
         staging.discard()
         self._log(
-            f"Writing the {total:,} ISBNs anew instead of resuming an earlier attempt: {reason}. "
-            f"The {saved.found:,} books that it found are not asked for again."
+            f"Writing the {total:,} ISBNs anew instead of resuming an earlier attempt: a dataset of reuse has changed "
+            f"since. The {saved.found:,} books that it found are not asked for again."
         )
         return {name: state[name] for name in ("requests", "spent") if name in state}, saved.resume
 

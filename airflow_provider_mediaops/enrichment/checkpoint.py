@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.books.batch.runner import BatchUpdate
     from airflow_provider_mediaops.storage.source_columns import ColumnType
 
-#: The rule by which a row becomes ``not_found``. Version 0.1 had another one, and did not save its number.
-NOT_FOUND_RULE = 2
-
 _PREFIX = "source_"
 # What stands before the record in the line of a row.
 _BOOK = b',"book":'
@@ -154,13 +151,10 @@ class Saved:
 
     :param resume: the state from which the batch goes on.
     :param found: the number of rows that were found and not reused.
-    :param unvouched: the number of rows that are ``not_found`` although nothing has vouched for it. Version 0.1 wrote
-        such rows if the connection's address was wrong.
     """
 
     resume: ResumePoint = field(default_factory=ResumePoint)
     found: int = 0
-    unvouched: int = 0
 
 
 def read_saved(
@@ -173,15 +167,12 @@ def read_saved(
     :param state: the state that was saved with the last of them, as :meth:`Checkpoint.state` returned it; None for a
         new beginning.
     :param with_reused: whether the rows count that were taken from earlier datasets.
-    :returns: the rows and the state; a ``not_found`` that is not vouched for is left out, so that it is asked for
-        again.
     """
     state = state or {}
-    is_vouched = state.get("not_found_rule", 0) >= NOT_FOUND_RULE
-    seen, last_found, found, unvouched = SeenLookups(), None, 0, 0
+    seen, last_found, found = SeenLookups(), None, 0
     for rows in (records, state.get("ahead", ())):
         for row in rows:
-            isbn13, status, reused = row["isbn13"], row["status"], row.get("reused", False)
+            isbn13, status, reused = row["isbn13"], row["status"], row["reused"]
             if reused and not with_reused:
                 continue
             if status == "found":
@@ -190,16 +181,10 @@ def read_saved(
                 found += not reused
             elif status != "not_found":
                 continue
-            elif not is_vouched:
-                unvouched += rows is records
-                continue
             book = None if row["book"] is None else Book(row["book"])
-            fetched_at = row.get("fetched_at")
-            seen.put(
-                Lookup(isbn13, isbn13, status, error=row["error"], book=book, fetched_at=fetched_at, reused=reused)
-            )
-    undecided = state.get("undecided", {}) if is_vouched else {}
-    return Saved(ResumePoint(seen, undecided, last_found), found, unvouched)
+            at = row["fetched_at"]
+            seen.put(Lookup(isbn13, isbn13, status, error=row["error"], book=book, fetched_at=at, reused=reused))
+    return Saved(ResumePoint(seen, state.get("undecided", {}), last_found), found)
 
 
 class Checkpoint:
@@ -208,7 +193,6 @@ class Checkpoint:
 
     :param state: the state that the last attempt has saved, if there was one.
     :param total: the number of rows of the list, if it is known.
-    :param has_columns: whether the rows hold columns of the source.
     :param is_stale: returns whether a look-up was reused although it is too old.
     :param log: logs the progress.
     :param clock: returns seconds that never run backwards.
@@ -219,7 +203,6 @@ class Checkpoint:
         state: Mapping[str, Any] | None = None,
         *,
         total: int | None = None,
-        has_columns: bool = False,
         is_stale: Callable[[Lookup], bool] = lambda _: False,
         log: Callable[[str], None] = lambda _: None,
         clock: Callable[[], float] = time.monotonic,
@@ -227,7 +210,6 @@ class Checkpoint:
         state = state or {}
         before = {name: state.get(name, 0) for name in ("reused", "stale", "refresh_failed")}
         self.progress = Progress(total, state.get("counts", {}), log, clock, **before)
-        self._has_columns = has_columns
         self._is_stale = is_stale
         self._requests_before: int = state.get("requests", 0)
         self._last: BatchUpdate | None = None
@@ -273,8 +255,6 @@ class Checkpoint:
             # Rows that were not asked for are done again.
             "ahead": [row_of(lookup) for lookup in lookups if lookup.status in ("found", "not_found")],
             "undecided": self._last.undecided if self._last else {},
-            "not_found_rule": NOT_FOUND_RULE,
-            "source_columns": self._has_columns,
         }
 
     def summary(self) -> dict[str, Any]:

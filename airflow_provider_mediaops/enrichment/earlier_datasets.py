@@ -1,4 +1,4 @@
-"""Read the datasets of earlier enrichments, in all formats and of all versions, for the look-ups that they hold."""
+"""Read the datasets of earlier enrichments, in all formats, for the look-ups that they hold."""
 
 from __future__ import annotations
 
@@ -14,24 +14,21 @@ from airflow_provider_mediaops.json_text import parse_json
 from airflow_provider_mediaops.storage.file_role import DATASET
 from airflow_provider_mediaops.storage.files import path_of
 from airflow_provider_mediaops.storage.formats import FORMATS, Format, format_of, json_line
-from airflow_provider_mediaops.storage.object_info import modified_time
 from airflow_provider_mediaops.storage.path_checks import is_same_file
 from airflow_provider_mediaops.storage.source_lines import GZIP, InvalidSourceError
 from airflow_provider_mediaops.storage.sources import file_info, read_records, read_rows, table_names, version_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping
 
 _ISBN13 = 13
-# The columns that say what a look-up is.
-_LOOKED_UP = ("status", "error", "book", "record", "fetched_at", "reused")
 # How many times are kept that were parsed or written last.
 _TIMES = 1_024
-# The columns by which a dataset is known, in each format; all versions have written them.
-_KNOWN_BY = {
-    "jsonl": ("input", "status", "error", "book"),
-    "csv": ("input", "status", "error", "record"),
-    "parquet": ("input", "status", "error", "record"),
+# The columns that say what a look-up is, in each format. A dataset is known by them.
+_LOOKED_UP = {
+    "jsonl": ("status", "error", "book", "fetched_at"),
+    "csv": ("status", "error", "record", "fetched_at"),
+    "parquet": ("status", "error", "record", "fetched_at"),
 }
 
 
@@ -40,8 +37,8 @@ class EarlierRow(NamedTuple):
     A row of an earlier dataset whose look-up can be used.
 
     :param isbn13: the book.
-    :param fetched: when the service answered, in seconds since 1970. Of a row of version 0.1, which does not say it,
-        when its file was written. None if it is not known: then the look-up is too old.
+    :param fetched: when the service answered, in seconds since 1970. None if it is not known: then the look-up is too
+        old.
     :param record: the record as JSON, in the form in which this package writes it; None if there is no such book.
     """
 
@@ -58,13 +55,11 @@ class EarlierDataset:
     :param path: its path.
     :param format: its format.
     :param version: a digest that changes when the file does; None if there is no such file.
-    :param modified: when the file was written, in seconds since 1970; None if that is not known.
     """
 
     path: str
     format: Format
     version: str | None
-    modified: float | None = None
 
     @classmethod
     def at(cls, path: str, format: Format) -> EarlierDataset:
@@ -81,7 +76,7 @@ class EarlierDataset:
             info = file_info(path, "reuse")
         except FileNotFoundError:
             return cls(path, format, None)
-        return cls(path, format, version_in(info), modified_time(info))
+        return cls(path, format, version_in(info))
 
     def check(self) -> None:
         """
@@ -92,7 +87,7 @@ class EarlierDataset:
         """
         if self.version is not None:
             with self._naming():
-                self._columns()
+                self._check_columns()
 
     def rows(self) -> Iterator[EarlierRow]:
         """
@@ -104,16 +99,12 @@ class EarlierDataset:
         if self.version is None:
             return
         with self._naming():
-            names = self._columns()
-            keep = [name for name in _LOOKED_UP if name in names]
-            # In a table with the column "reused", each row has a value in it. A row without one was cut off; it is not
-            # of version 0.1, whose look-ups are as old as their file.
-            modified = None if self.format != "jsonl" and "reused" in names else self.modified
-            for isbn13, row in self._rows(keep):
-                if (earlier := _usable(isbn13, row, modified)) is not None:
+            self._check_columns()
+            for isbn13, row in self._rows():
+                if (earlier := _usable(isbn13, row)) is not None:
                     yield earlier
 
-    def _rows(self, keep: Sequence[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    def _rows(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
         done = 0
         if self.format == "jsonl":
             # Faster than the general reader, which makes the best of an odd line, or says what is wrong with it.
@@ -124,23 +115,25 @@ class EarlierDataset:
                 yield row
             else:
                 return
+        keep = _LOOKED_UP[self.format]
         for source_row in read_rows(self.path, "isbn13", skip=done, keep=keep, format=self.format):
             if source_row.error:
                 raise InvalidSourceError(f"{DATASET.name} {self.path}: {source_row.error}")
             yield source_row.text, source_row.columns or {}
 
-    def _columns(self) -> set[str]:
+    def _check_columns(self) -> None:
+        names: Collection[str]
         if self.format == "jsonl":
             first = next(iter(read_rows(self.path, "isbn13", keep=True, format=self.format)), None)
-            # An enrichment of no rows is an empty file. The first row may be of version 0.1, and later ones not.
-            known = _KNOWN_BY["jsonl"] if first is None else first.columns or ()
-            names = {*known, "fetched_at", "reused"}
+            if first is None:
+                # An enrichment of no rows is an empty file.
+                return
+            names = first.columns or ()
         else:
-            names = set(table_names(path_of(self.path), "isbn13", self.format))
-        missing = [name for name in _KNOWN_BY[self.format] if name not in names]
+            names = table_names(path_of(self.path), "isbn13", self.format)
+        missing = [name for name in ("input", *_LOOKED_UP[self.format]) if name not in names]
         if missing:
             raise InvalidSourceError(f"{DATASET.name} {self.path}: there is no {missing[0]!r} in it.")
-        return names
 
     @contextmanager
     def _naming(self) -> Iterator[None]:
@@ -212,26 +205,17 @@ def _seconds_of(text: str) -> int | None:
     return seconds if seconds >= 0 else None
 
 
-def _usable(isbn13: str, row: Mapping[str, Any], modified: float | None) -> EarlierRow | None:
+def _usable(isbn13: str, row: Mapping[str, Any]) -> EarlierRow | None:
     status, fetched = row.get("status"), fetched_seconds(row.get("fetched_at"))
     if len(isbn13) != _ISBN13 or not (isbn13.isascii() and isbn13.isdecimal()):
         return None
-    is_of_first_version = fetched is None and _says_nothing_of_its_time(row)
     if status == "not_found":
-        # One with an error was only left out of a bulk reply. Version 0.1 vouched for none.
-        return None if is_of_first_version or row.get("error") else EarlierRow(isbn13, fetched, None)
+        # One with an error was only left out of a bulk reply.
+        return None if row.get("error") else EarlierRow(isbn13, fetched, None)
     if status != "found":
         return None
-    if is_of_first_version and modified is not None:
-        # No other row is as young as its file: it would become young each time the file is written.
-        fetched = int(modified)
     record = _record_of(row)
     return None if record is None else EarlierRow(isbn13, fetched, record)
-
-
-def _says_nothing_of_its_time(row: Mapping[str, Any]) -> bool:
-    # Since version 0.1, each row says whether it was reused, also if the time of its look-up is not known.
-    return all(row.get(name) in (None, "") for name in ("fetched_at", "reused"))
 
 
 def _record_of(row: Mapping[str, Any]) -> bytes | None:

@@ -128,7 +128,7 @@ class PinnedReuse:
             return None
         place = values["refreshed_to"]
         last = (place[0], place[1]) if place else None
-        return cls(values["at"], values["versions"], last, values.get("max_requests"))
+        return cls(values["at"], values["versions"], last, values["max_requests"])
 
 
 class EarlierIndex:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from airflow.providers.common.compat.sdk import BaseOperator
 
 from airflow_provider_mediaops.arguments import path_text
-from airflow_provider_mediaops.exceptions import StorageError
 from airflow_provider_mediaops.operators.enrichment_arguments import EnrichmentArguments, check_known, read_reuse
 from airflow_provider_mediaops.operators.lineage_task import LineageTask
 from airflow_provider_mediaops.operators.links import DatasetLink
@@ -211,9 +210,6 @@ class EnrichIsbnsOperator(LineageTask, StoppableTask, BaseOperator):
                 # The event is worth more. Another attempt writes the list again.
                 self.log.warning("The list of ISBNs beside %s cannot be removed: %s", self.destination, error)
             summary = summary_of(event)
-            if unusable := summary.get("unusable"):
-                # An event of version 0.1.
-                raise StorageError(str(unusable[-1]))
         self._columns = columns
         self._note_in_events(context, summary)
         return summary

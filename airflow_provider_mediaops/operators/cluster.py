@@ -14,7 +14,7 @@ from airflow.providers.common.compat.sdk import (
 )
 
 from airflow_provider_mediaops.arguments import path_text, read_identifier, read_path
-from airflow_provider_mediaops.exceptions import InvalidArgumentError, StorageError, TemporaryError
+from airflow_provider_mediaops.exceptions import InvalidArgumentError, TemporaryError
 from airflow_provider_mediaops.operators.capture_arguments import STAND_INS, files_of, plan_of, whole_limit
 from airflow_provider_mediaops.operators.dataset_owner import owner_of
 from airflow_provider_mediaops.operators.lineage_task import LineageTask
@@ -283,9 +283,6 @@ class CaptureHotThreadsOperator(LineageTask, StoppableTask, BaseOperator):
         )
 
     def _result(self, context: Context, outcome: dict[str, Any]) -> dict[str, Any]:
-        if unwritable := outcome.get("unwritable"):
-            # An event of version 0.1.
-            raise StorageError(str(unwritable[-1]))
         if captures := outcome.get("captures"):
             result = {**captures[0], **outcome}
             self._note_in_events(context, result)

@@ -75,20 +75,16 @@ class EnrichmentArguments:
         :param version: the version of the source; None if the list is in no file.
         """
         options = self.options
-        parameters: dict[str, Any] = {
+        parameters = {
             "destination": self.destination,
             "format": self.format,
             "list": [self.source, version] if self.isbns is None else digest_of(self.isbns),
             "isbn_column": self.isbn_column,
             "books_conn_id": self.books_conn_id,
+            "csv_formulas": options.csv_formulas,
+            "keep_columns": options.keep_columns,
+            "reuse": [self.reuse, options.reuse_seconds, options.reuse_not_found_seconds],
         }
-        # With the defaults, the digest of the parameters stays as version 0.1 has it.
-        if options.csv_formulas != "keep":
-            parameters["csv_formulas"] = options.csv_formulas
-        if self.isbns is None and options.keep_columns is not True:
-            parameters["keep_columns"] = options.keep_columns
-        if self.reuse:
-            parameters["reuse"] = [self.reuse, options.reuse_seconds, options.reuse_not_found_seconds]
         return owner_of(context, parameters)
 
     def enrichment(self, owner: Owner, version: str | None) -> Enrichment:

@@ -22,13 +22,13 @@ from airflow_provider_mediaops.books.batch.left_out import LEFT_OUT, LeftOutBook
 from airflow_provider_mediaops.books.batch.ordered_rows import OrderedRows
 from airflow_provider_mediaops.books.batch.seen import ResumePoint
 from airflow_provider_mediaops.books.batch.spending import NOT_ASKED, Spending
-from airflow_provider_mediaops.books.held_not_found import restored
 from airflow_provider_mediaops.books.models import Book, Lookup
 from airflow_provider_mediaops.exceptions import (
     BadRequestError,
     InvalidConnectionError,
     InvalidReplyError,
     MediaOpsError,
+    error_from_dict,
 )
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class LookupScheduler:
         self._options = options
         self._bulk_size = options.bulk_size
         self._left_out = LeftOutBooks(verify=options.bulk_verify)
-        self._undecided = dict(restored(resume.undecided))
+        self._undecided = {isbn13: error_from_dict(fields) for isbn13, fields in resume.undecided.items()}
         #: The rows in their order.
         self.rows = OrderedRows(options.max_failures)
         self._ended = self._stopped = False

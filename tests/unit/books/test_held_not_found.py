@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_mediaops.books.api import DoubtfulNotFoundError
-from airflow_provider_mediaops.books.held_not_found import restored
 from airflow_provider_mediaops.exceptions import (
     MediaOpsError,
-    NotFoundError,
     RateLimitedError,
     ServiceUnavailableError,
+    error_from_dict,
 )
 from tests.unit.books.held import CANARY, CLEAR, FOREIGN, LIMIT, PAGE, WORDS, A, B, C, Run
 
@@ -183,17 +181,11 @@ def test_what_is_not_decided_can_be_taken_up_by_the_next_attempt() -> None:
     run = Run()
     for isbn13, error in ((A, LIMIT), (B, CLEAR), (C, FOREIGN), (CANARY, PAGE)):
         run.missing(isbn13, error)
-    again = dict(restored(run.held.undecided()))
+    again = {isbn13: error_from_dict(fields) for isbn13, fields in run.held.undecided().items()}
 
     assert [(type(error), str(error), error.status) for error in again.values()] == [
         (type(error), str(error), 404) for error in (LIMIT, CLEAR, FOREIGN, PAGE)
     ]
-
-
-def test_what_version_0_1_took_for_clear_words_is_no_longer_so() -> None:
-    [(_, error)] = restored({A: NotFoundError("404: no Route matched.", excerpt='{"message": "no Route"}').to_dict()})
-
-    assert isinstance(error, DoubtfulNotFoundError)
 
 
 def test_a_book_that_got_no_second_answer_is_forgotten() -> None:

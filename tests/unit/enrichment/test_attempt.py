@@ -241,60 +241,6 @@ class TestColumns:
             raise ZeroDivisionError
 
 
-class TestBeginningAnew:
-    def staged(self, tmp_path: Path, **fields: Any) -> None:
-        """Leave a stage with a row, as an attempt that fails does."""
-        (tmp_path / "isbns.csv").write_text(f"isbn,sku\n{CRIME},a\n{CALENDAR},b\n")
-        plan = enrichment(tmp_path / "books.jsonl", source=str(tmp_path / "isbns.csv"), **fields)
-        with suppress(ZeroDivisionError), plan.dataset().staging(OWNER) as staging:
-            Attempt(plan, staging, nobody).commit(update(FOUND))
-            raise ZeroDivisionError
-
-    @pytest.mark.parametrize(("before", "now"), [(False, True), (True, False)])
-    def test_rows_with_columns_are_not_mixed_with_rows_without(
-        self, tmp_path: Path, *, before: bool, now: bool
-    ) -> None:
-        self.staged(tmp_path, keep=before)
-        logged: list[str] = []
-        plan = enrichment(tmp_path / "books.jsonl", source=str(tmp_path / "isbns.csv"), keep=now)
-        with plan.dataset().staging(OWNER) as staging:
-            attempt = Attempt(plan, staging, logged.append)
-            assert staging.rows == 0
-            assert [row.text for row in attempt.rows()] == [CRIME, CALENDAR]
-            assert attempt.resume.seen.get(CRIME, "x") is not None
-            attempt.commit(update(FOUND))
-            attempt.finish()
-
-        [line] = logged
-        assert line.startswith(
-            "Writing the 9 ISBNs anew instead of resuming an earlier attempt: its rows were written "
-        )
-        assert f" {'with' if before else 'without'} the source's other columns. The 1 books that it found " in line
-        [row] = map(json.loads, (tmp_path / "books.jsonl").read_text().splitlines())
-        assert row.get("source") == ({"sku": "a"} if now else None)
-        assert (staging.summary["rows"], staging.summary["requests"], staging.summary["resumed"]) == (1, 2, True)
-
-    @pytest.mark.usefixtures("store")
-    def test_on_a_store_as_well(self, tmp_path: Path, store: Store) -> None:
-        (tmp_path / "isbns.csv").write_text(f"isbn,sku\n{CRIME},a\n")
-        plans = [
-            enrichment("memory://shelf@bucket/books.jsonl", source=str(tmp_path / "isbns.csv"), keep=keep)
-            for keep in (False, True)
-        ]
-        with suppress(ZeroDivisionError), plans[0].dataset().staging(OWNER) as staging:
-            attempt = Attempt(plans[0], staging, nobody)
-            attempt.commit(update(FOUND))
-            attempt.abort()
-            raise ZeroDivisionError
-        with plans[1].dataset().staging(OWNER) as staging:
-            attempt = Attempt(plans[1], staging, nobody)
-            attempt.commit(update(FOUND))
-            attempt.finish()
-
-        [row] = map(json.loads, store.cat_file("/bucket/books.jsonl").splitlines())
-        assert row["source"] == {"sku": "a"}
-
-
 class TestProgress:
     def test_it_is_told_every_thirty_seconds_whether_or_not_anything_is_done(
         self, local: tuple[Enrichment, Staging]

@@ -147,8 +147,6 @@ class TestCheckpoint:
             "requests": 4,
             "ahead": [],
             "undecided": UNDECIDED,
-            "not_found_rule": 2,
-            "source_columns": False,
         }
 
     def test_what_cost_requests_and_waits_for_its_turn_is_saved(self) -> None:
@@ -191,17 +189,14 @@ class TestCheckpoint:
             "requests": 0,
             "ahead": [],
             "undecided": {},
-            "not_found_rule": 2,
-            "source_columns": False,
         }
 
     def test_a_row_has_the_columns_of_the_source(self) -> None:
         columns: dict[str, dict[str, Any]] = {CRIME: {"sku": "a"}, CALENDAR: {"sku": None}}
-        checkpoint = Checkpoint(has_columns=True)
+        checkpoint = Checkpoint()
         checkpoint.add(update(FOUND, LOOKUPS[2]), lambda lookup: columns[str(lookup.isbn13)])
 
         assert [row["source"] for row in rows_of(checkpoint)] == [{"sku": "a"}, {"sku": None}]
-        assert checkpoint.state()["source_columns"]
 
     def test_where_the_columns_cannot_be_read_nothing_of_the_update_is_added(self) -> None:
         def unreadable(lookup: Lookup) -> dict[str, str]:
@@ -209,7 +204,7 @@ class TestCheckpoint:
                 raise OSError("gone")
             return {}
 
-        checkpoint = Checkpoint(has_columns=True)
+        checkpoint = Checkpoint()
         with pytest.raises(OSError, match="gone"):
             checkpoint.add(update(FOUND, LOOKUPS[1], requests=3), unreadable)
 
@@ -292,23 +287,11 @@ class TestSaved:
         assert seen.get(PROGRAMMING, "x") == Lookup("x", PROGRAMMING, "not_found", error="left out")
         assert saved.resume.last_found == CRIME
         assert saved.resume.undecided == UNDECIDED
-        assert (saved.found, saved.unvouched) == (1, 0)
+        assert saved.found == 1
 
     def test_a_new_beginning_knows_nothing(self) -> None:
         saved = read_saved([], None)
 
         assert saved.resume.seen.get(CRIME, "x") is None
         assert (saved.resume.last_found, saved.resume.undecided) == (None, {})
-        assert (saved.found, saved.unvouched) == (0, 0)
-
-    def test_what_version_0_1_took_for_missing_is_asked_again(self) -> None:
-        """Its state has no number of a rule."""
-        state = {"counts": {"found": 1}, "requests": 4, "ahead": [row_of(MISSING)], "undecided": UNDECIDED}
-
-        saved = read_saved(map(row_of, LOOKUPS), state)
-
-        assert saved.resume.seen.get(CRIME, "x") is not None
-        assert saved.resume.seen.get(CALENDAR, "x") is None
-        assert saved.resume.seen.get(PROGRAMMING, "x") is None
-        assert saved.resume.undecided == {}
-        assert (saved.found, saved.unvouched) == (1, 1)
+        assert saved.found == 0

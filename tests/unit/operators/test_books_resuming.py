@@ -14,7 +14,6 @@ from airflow_provider_mediaops.exceptions import (
     QuotaExceededError,
     RateLimitedError,
     ServiceUnavailableError,
-    StorageError,
 )
 from airflow_provider_mediaops.http.rate_limit.store_by_address import store_at
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
@@ -348,10 +347,3 @@ class TestDeferred:
             operator.execute_complete(instance(), event)  # type: ignore[arg-type]
 
         assert caught.value.retry_after == 7.0
-
-    @pytest.mark.parametrize("told", [[13, "books.jsonl: Permission denied"], ["the store is gone"]])
-    def test_an_event_of_version_0_1_about_the_storage_is_read(self, tmp_path: Path, told: list[Any]) -> None:
-        operator = make(tmp_path / "books.jsonl", deferrable=True)
-
-        with pytest.raises(StorageError, match=f"^{told[-1]}$"):
-            operator.execute_complete(instance(), done_event({"unusable": told}))  # type: ignore[arg-type]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -109,7 +108,7 @@ class TestReuse:
         assert (summary["reused"], asked(database)) == (0, [CRIME])
 
     @pytest.mark.parametrize("when", ["0001-01-01T00:00:00+14:00", "24/11/2026 07:14", "NaT", 12345, [], True])
-    def test_a_book_with_a_time_that_cannot_be_read_is_not_as_young_as_its_file(
+    def test_a_book_with_a_time_that_cannot_be_read_is_too_old(
         self, tmp_path: Path, database: requests_mock.Mocker, when: object
     ) -> None:
         old = dataset(tmp_path / "old.jsonl", row(CRIME, fetched_at=when))
@@ -188,7 +187,7 @@ class TestReuse:
         left_out = (
             "The reply to a bulk request left it out; it was not asked for by itself (bulk_verify=True does that)."
         )
-        books = sample_isbns(4)
+        books = sample_isbns(3)
         for isbn in books:
             database.get(address(isbn), json=book(isbn))
         old = dataset(
@@ -196,31 +195,11 @@ class TestReuse:
             row(books[0], "failed", error="503"),
             row(books[1], "not_found", error=left_out),
             row(books[2], "not_asked", error="no request was left"),
-            # As version 0.1 wrote it.
-            row(books[3], "not_found", days=None),
         )
 
         run(tmp_path / "new.jsonl", isbns=books, reuse=old)
 
         assert sorted(asked(database)) == books
-
-    @pytest.mark.parametrize("format", ["jsonl", "csv"])
-    def test_a_row_of_version_0_1_is_as_old_as_its_file(
-        self, tmp_path: Path, database: requests_mock.Mocker, format: str
-    ) -> None:
-        old = tmp_path / f"old.{format}"
-        if format == "jsonl":
-            dataset(old, row(CRIME, days=None))
-        else:
-            old.write_text(f'input,isbn13,status,error,title,record\n{CRIME},{CRIME},found,,T,"{{""title"": ""T""}}"\n')
-        os.utime(old, (NOW - 5 * DAY, NOW - 5 * DAY))
-
-        run(tmp_path / "young.jsonl", isbns=[CRIME], reuse=old)
-        assert asked(database) == []
-        # From now on it has a time of its own, so that it ages although the file is new.
-        assert json_rows(tmp_path / "young.jsonl")[0]["fetched_at"] == at(5)
-        run(tmp_path / "old.jsonl.jsonl", isbns=[CRIME], reuse=old, reuse_for=timedelta(days=4))
-        assert asked(database) == [CRIME]
 
     def test_a_record_that_was_cut_off_is_asked_for_again(self, tmp_path: Path, database: requests_mock.Mocker) -> None:
         old = tmp_path / "old.csv"
@@ -234,7 +213,6 @@ class TestReuse:
     def test_a_time_that_was_cut_off_is_not_known(
         self, tmp_path: Path, database: requests_mock.Mocker, rest: str
     ) -> None:
-        """A row of version 0.1 has none either; but its table names no such column."""
         old = tmp_path / "old.csv"
         head = "input,isbn13,status,error,record,fetched_at,reused"
         old.write_text(f'{head}\n{CRIME},{CRIME},found,,"{{""title"": ""T""}}"{rest}')

@@ -15,10 +15,8 @@ from airflow.providers.common.compat.sdk import (
 
 from airflow_provider_mediaops.exceptions import (
     InvalidConnectionError,
-    StorageError,
 )
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
-from airflow_provider_mediaops.triggers.event import done_event
 from airflow_provider_mediaops.version_compat import HAS_RETRY_POLICY
 from tests.unit.conversations import on_a_loop
 from tests.unit.loopback import Loopback
@@ -102,12 +100,6 @@ class TestDeferral:
         assert caught.value.timeout < timedelta(minutes=10)
         assert not result["timed_out"]
         assert len(result["captures"]) == 2
-
-    def test_an_event_of_version_0_1_about_files_is_read(self, tmp_path: Path, supervisor: Supervisor) -> None:
-        task = Task(tmp_path, supervisor, "triggerer")
-        event = done_event({"unwritable": [13, "/out/hot.txt cannot be written: Permission denied"]})
-        with pytest.raises(StorageError, match=r"hot\.txt cannot be written"):
-            task.make().execute_complete({}, event)
 
 
 def test_an_error_of_the_triggerer_keeps_its_class(tmp_path: Path, supervisor: Supervisor) -> None:
