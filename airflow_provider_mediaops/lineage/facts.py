@@ -21,7 +21,7 @@ def export_facts(summary: Mapping[str, Any]) -> dict[str, Any]:
     """
     Return the facts of an export of subscriptions.
 
-    :param summary: the task's result; one of an older version may lack some.
+    :param summary: the task's result.
     :returns: ``path``, ``rows``, ``bytes``, ``pages``, ``duplicates``, ``complete``; with ``if_changed`` ``changed``;
         with ``changes`` its path, ``compared``, and the numbers of records: ``added``, ``removed``,
         ``changed_records``, ``recovered`` and ``kept``.
@@ -40,8 +40,7 @@ def enrichment_facts(summary: Mapping[str, Any]) -> dict[str, Any]:
         whether the service has answered for every row, now or earlier.
     """
     facts = _path(summary) | _chosen(summary, _ENRICHMENT)
-    without = [facts.get(name, 0) for name in ("failed", "not_asked")]
-    return facts | ({"complete": not any(without)} if "failed" in facts else {})
+    return facts | {"complete": not (facts["failed"] or facts["not_asked"])}
 
 
 def capture_facts(result: Mapping[str, Any]) -> dict[str, Any]:

@@ -124,6 +124,5 @@ def parameters_of(task: ExportSubscriptionsOperator, query: SubscriptionQuery) -
     :param query: the listing that its arguments mean.
     """
     listed = {name: value for name, value in asdict(query).items() if value is not None}
-    parameters = {**listed, "format": task.format, "connection": task.video_conn_id}
-    # Without it, the digest of the parameters stays as earlier versions have it.
-    return parameters if task.csv_formulas == "keep" else {**parameters, "csv_formulas": task.csv_formulas}
+    written = {"format": task.format, "csv_formulas": task.csv_formulas}
+    return {**listed, **written, "connection": task.video_conn_id}

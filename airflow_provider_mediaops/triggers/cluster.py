@@ -46,15 +46,6 @@ _CAPTURE_MODULES = (
 _LARGEST = 1e9
 # What makes another watch, with a state of its own in the asset's store.
 _WATCHED = ("cluster_conn_id", "threshold", "sustained_for", "nodes", "require", "clear_below")
-# The arguments that HighCpuTrigger had in version 0.1, when the sensor used it with once=True, and their defaults.
-_OF_0_1 = {
-    "once": False,
-    "exponential_backoff": False,
-    "max_wait": None,
-    "silent_fail": False,
-    "start_after": 0,
-    "failures": 0,
-}
 
 
 class CpuSensorTrigger(WatchTrigger):
@@ -97,7 +88,7 @@ class CaptureHotThreadsTrigger(WorkTrigger):
     :param destination: the path of the text.
     :param formats: the files to write.
     :param deadline: when the wait ends, in seconds since 1970, so that a restart does not prolong it.
-    :param taken_for: the task attempt that the page names: the fields of ``TakenFor``; None in older rows.
+    :param taken_for: the task attempt that the page names: the fields of ``TakenFor``.
     :param settled_after: the event comes no sooner than so many seconds after the trigger's start.
     """
 
@@ -109,7 +100,7 @@ class CaptureHotThreadsTrigger(WorkTrigger):
         destination: str,
         formats: list[str],
         deadline: float,
-        taken_for: dict[str, Any] | None = None,
+        taken_for: dict[str, Any],
         settled_after: float = SETTLED_AFTER_SECONDS,
     ) -> None:
         super().__init__(settled_after=settled_after)
@@ -132,7 +123,7 @@ class CaptureHotThreadsTrigger(WorkTrigger):
 
         with reading_row():
             plan = CapturePlan.from_dict(self.plan)
-            taken_for = TakenFor.from_dict(self.taken_for)
+            taken_for = TakenFor(**self.taken_for)
             files = CaptureFiles(CaptureDestination(self.destination, self.formats, plan.captures, taken_for), self.log)
             deadline = time.monotonic() + (self.deadline - time.time())
         async with shared_cluster(self.conn_id) as cluster:
@@ -206,8 +197,6 @@ class HighCpuTrigger(BaseEventTrigger):
     :param poll_interval: seconds between two readings.
     :param reading_interval: the maximum seconds between two readings while nodes are hot, but not yet for long enough.
     :param clear_below: CPU in percent below which a spike is over; None for the threshold.
-    :param of_0_1: arguments in a row of version 0.1, which used this class for the sensor, too.
-    :raises TypeError: for an unknown argument.
     """
 
     def __init__(
@@ -221,10 +210,7 @@ class HighCpuTrigger(BaseEventTrigger):
         poll_interval: float = 30.0,
         reading_interval: float = 10.0,
         clear_below: float | None = None,
-        **of_0_1: Any,
     ) -> None:
-        if unknown := of_0_1.keys() - _OF_0_1.keys():
-            raise TypeError(f"HighCpuTrigger has no argument {', '.join(sorted(unknown))}.")
         super().__init__()  # type: ignore[no-untyped-call]
         self.cluster_conn_id = cluster_conn_id
         self.threshold = threshold
@@ -234,7 +220,6 @@ class HighCpuTrigger(BaseEventTrigger):
         self.poll_interval = poll_interval
         self.reading_interval = reading_interval
         self.clear_below = clear_below
-        self._of_0_1 = of_0_1
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """
@@ -244,9 +229,6 @@ class HighCpuTrigger(BaseEventTrigger):
 
         :raises ValueError: if an argument cannot be used.
         """
-        for name, value in self._of_0_1.items():
-            if value != _OF_0_1[name]:
-                raise InvalidArgumentError(f"{name} is for a task that waits: use CpuSensorTrigger.")
         self._check()
         return self._serialized()
 
@@ -270,10 +252,6 @@ class HighCpuTrigger(BaseEventTrigger):
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Watch, and yield an event for each spike."""
         await import_in_thread(*_RUN_TIME_MODULES)
-        if self._of_0_1.get("once"):
-            async for event in self._sensor_trigger().run():
-                yield event
-            return
         try:
             self._check()
         except ValueError as error:
@@ -283,18 +261,6 @@ class HighCpuTrigger(BaseEventTrigger):
         async with aclosing(self._spikes()) as spikes:
             async for spike in spikes:
                 yield TriggerEvent(self._payload(spike))
-
-    def _sensor_trigger(self) -> CpuSensorTrigger:
-        """Return the trigger that does now what this row of version 0.1 asks for."""
-        watch = ("threshold", "sustained_for", "nodes", "require", "reading_interval")
-        trigger = CpuSensorTrigger(
-            conn_id=self.cluster_conn_id,
-            watch={name: getattr(self, name) for name in watch},
-            poke_interval=self.poll_interval,
-            **{name: value for name, value in self._of_0_1.items() if name != "once"},
-        )
-        trigger.trigger_id = self.trigger_id
-        return trigger
 
     def _spikes(self) -> AsyncGenerator[Spike, None]:
         from airflow_provider_mediaops.triggers.spike_series import AssetState, SpikeSeries, state_key

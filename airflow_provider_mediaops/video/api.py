@@ -22,13 +22,13 @@ from airflow_provider_mediaops.exceptions import (
 from airflow_provider_mediaops.http.errors import ErrorClass, ErrorRules
 from airflow_provider_mediaops.http.exchange import Call, Request, Response
 from airflow_provider_mediaops.http.reply import ErrorDetails, is_of_search_cluster, read_json
-from airflow_provider_mediaops.video.arguments import Bulletin, SubscriptionQuery  # noqa: TC001 - their path up to version 0.1
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pydantic import BaseModel
 
+    from airflow_provider_mediaops.video.arguments import Bulletin, SubscriptionQuery
     from airflow_provider_mediaops.video.models import Activity, SubscriptionPage
 
 Model = TypeVar("Model", bound="BaseModel")

@@ -5,7 +5,8 @@ from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.drivers import run
 from airflow_provider_mediaops.http.sync_transport import SyncTransport
 from airflow_provider_mediaops.http.transport_settings import TransportSettings
-from airflow_provider_mediaops.video.api import VIDEO_RULES, SubscriptionQuery
+from airflow_provider_mediaops.video.api import VIDEO_RULES
+from airflow_provider_mediaops.video.arguments import SubscriptionQuery
 
 address, token = sys.argv[1:]
 client = Client((address,), VIDEO_RULES, auth=HeaderAuth.bearer(token))

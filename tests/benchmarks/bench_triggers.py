@@ -195,6 +195,7 @@ def _capture(nodes: list[str] | None, interval: float, destination: Path) -> Bas
         destination=str(destination),
         formats=["txt"],
         deadline=time.time() + 3600,
+        taken_for={},
     )
 
 

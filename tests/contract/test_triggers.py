@@ -119,15 +119,6 @@ def test_so_does_that_of_an_operator(task: Task, tmp_path: Path) -> None:
     assert list(values) == list(inspect.signature(type(trigger)).parameters)
 
 
-@pytest.mark.parametrize(
-    ("former", "module"),
-    [("hot_threads.CaptureHotThreadsTrigger", "cluster"), ("enrichment.EnrichmentTrigger", "books")],
-)
-def test_a_row_of_version_0_1_names_a_former_place(former: str, module: str) -> None:
-    name = former.rpartition(".")[2]
-    assert import_string(f"{PACKAGE.__name__}.{former}") is import_string(f"{PACKAGE.__name__}.{module}.{name}")
-
-
 @pytest.mark.parametrize("task", WAITING, ids=name_of)
 def test_a_subclass_that_passes_its_arguments_on_survives_the_way(task: Task, tmp_path: Path) -> None:
     trigger = trigger_of(task.writing_to(tmp_path))
@@ -230,7 +221,6 @@ class TestWatcher:
             ({"threshold": 200}, "threshold is a number, 0 to 100; not 200"),
             ({"clear_below": 90}, r"clear_below is a percentage above 0 and up to the threshold \(85\)"),
             ({"nodes": []}, "nodes needs at least one entry, and none of them empty"),
-            ({"silent_fail": True}, "silent_fail is for a task that waits: use CpuSensorTrigger"),
         ],
     )
     def test_what_cannot_be_is_an_error_of_the_dag_file(self, arguments: dict[str, Any], words: str) -> None:

@@ -57,7 +57,7 @@ def read_head(start: str) -> JsonHead:
     Read the values before ``nodes``. Nothing is raised: what is not understood is left out.
 
     :param start: the beginning of the file, or all of it.
-    :returns: the head; that of a file of version 0.1, or of another JSON, has neither time nor reason.
+    :returns: the head; that of another JSON has neither time nor reason.
     """
     values: dict[str, Any] = {}
     position, end = start.find("{") + 1, 0

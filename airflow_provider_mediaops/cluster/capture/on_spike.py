@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from airflow_provider_mediaops.cluster.api import EMPTY_REPORT
 from airflow_provider_mediaops.cluster.capture.model import Reading, read_cores, take_capture
-from airflow_provider_mediaops.cluster.capture.plan import CapturePlan  # noqa: TC001 - its path up to version 0.1
 from airflow_provider_mediaops.cluster.capture.reason import cause_of, reason_of
 from airflow_provider_mediaops.cluster.capture.summary import bounded
 from airflow_provider_mediaops.cluster.cpu import SpikeVerdict, Streaks, name_some
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from airflow_provider_mediaops.cluster.capture.model import Capture
+    from airflow_provider_mediaops.cluster.capture.plan import CapturePlan
     from airflow_provider_mediaops.cluster.cpu import Spike
     from airflow_provider_mediaops.cluster.models import NodeStats
     from airflow_provider_mediaops.cluster.query import HotThreadsQuery

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
@@ -48,17 +48,6 @@ class TakenFor:
             try_number=_field(ti, "try_number"),
             map_index=None if map_index == -1 else map_index,
         )
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any] | None) -> TakenFor:
-        """
-        Read the plain values of :func:`dataclasses.asdict`, as a trigger carries them.
-
-        :param values: the values; None in the row of an older version. Fields of a newer version are left out.
-        :returns: the same task attempt.
-        """
-        known = {field.name for field in fields(cls)}
-        return cls(**{name: value for name, value in (values or {}).items() if name in known})
 
 
 def cause_of(watch: CpuWatch | None, *, timed_out: bool = False) -> str:

@@ -1,4 +1,4 @@
-"""Read a report from the JSON file of a capture, of this version or an older one."""
+"""Read a report from the JSON file of a capture."""
 
 from __future__ import annotations
 
@@ -42,9 +42,8 @@ def _thread(values: Mapping[str, Any]) -> HotThread:
         name=_text(values, "name"),
         pool=_text(values, "pool"),
         kind=cast("Kind", kind) if kind in get_args(Kind) else None,
-        # The second name is that of version 0.1.
-        percent=_number(values, "percent", "share"),
-        cpu_percent=_number(values, "cpu_percent", "cpu_share"),
+        percent=_number(values, "percent"),
+        cpu_percent=_number(values, "cpu_percent"),
         memory=_text(values, "memory"),
         groups=tuple(_group(group) for group in _mappings(values, "groups")),
     )
@@ -68,5 +67,5 @@ def _text(values: Mapping[str, Any], name: str) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def _number(values: Mapping[str, Any], *names: str) -> float | None:
-    return number_of(next((values[name] for name in names if values.get(name) is not None), None), HIGHEST_FIGURE)
+def _number(values: Mapping[str, Any], name: str) -> float | None:
+    return number_of(values.get(name), HIGHEST_FIGURE)

@@ -84,11 +84,3 @@ def test_a_capture_without_text_or_heat_says_so() -> None:
 
 def test_of_a_bulletin() -> None:
     assert bulletin_facts({"id": "act-1", "snippet": {"description": "Hi"}}) == {"id": "act-1"}
-
-
-def test_results_of_older_versions_say_less() -> None:
-    """A task may resume with the event of a trigger that ran before the upgrade."""
-    assert export_facts({"path": "/subs.csv", "rows": 1}) == {"path": "/subs.csv", "rows": 1}
-    assert enrichment_facts({"rows": 1}) == {"rows": 1}
-    assert capture_facts({"paths": {}})["path"] is None
-    assert bulletin_facts({}) == {}

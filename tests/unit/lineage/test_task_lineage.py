@@ -99,7 +99,7 @@ class TestEnrichment:
         assert [uri.rpartition("/")[2] for uri in uris(lineage.inputs)] == ["list.csv", "books", "old.csv"]
 
     def test_the_result_says_how_much(self) -> None:
-        lineage = self.lineage(summary={"path": "/data/books.csv", "rows": 5, "bytes": 7, "failed": 0})
+        lineage = self.lineage(summary={"path": "/data/books.csv", "rows": 5, "bytes": 7, "failed": 0, "not_asked": 0})
         assert (lineage.outputs[0].rows, lineage.outputs[0].bytes, lineage.facts["complete"]) == (5, 7, True)
 
 

@@ -217,8 +217,7 @@ def test_other_arguments_are_another_list_of_which_all_is_added(
     assert export(tmp_path, mine=False, channel_id="UC-other")["compared"] is True
 
 
-def test_a_receipt_of_an_older_version_is_compared_with(tmp_path: Path, listings: Listings) -> None:
-    """Exports of before had no changes, and the same digest of their arguments."""
+def test_an_export_that_wrote_no_changes_is_compared_with(tmp_path: Path, listings: Listings) -> None:
     listings.have({1: subscription(1)})
     export(tmp_path, changes=None)
     receipt = tmp_path / ".subs.jsonl.checkpoint"

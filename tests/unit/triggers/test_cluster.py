@@ -6,7 +6,7 @@ import asyncio
 import threading
 import time
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -196,8 +196,6 @@ REFUSED_ALSO = [
     ({"clear_below": "low"}, "clear_below is a number"),
     ({"poll_interval": 0}, "poll_interval is a number above 0"),
     ({"poll_interval": 10**400}, "poll_interval is a number, 0 or more, up to 1e"),
-    ({"once": True}, "once is for a task that waits: use CpuSensorTrigger"),
-    ({"silent_fail": True}, "silent_fail is for a task that waits"),
 ]
 
 
@@ -229,10 +227,6 @@ class TestArguments:
         assert (arguments["sustained_for"], arguments["nodes"]) == (120.0, ["a", "b"])
         assert made_again(trigger).serialize() == trigger.serialize()
 
-    def test_an_unknown_one_is_an_error(self) -> None:
-        with pytest.raises(TypeError, match="HighCpuTrigger has no argument treshold"):
-            HighCpuTrigger(treshold=90)
-
     @pytest.mark.airflow(">=3.2")
     def test_a_tasks_trigger_keeps_to_the_tasks_queue(self) -> None:
         assert waiting().supports_triggerer_queue is True
@@ -253,43 +247,3 @@ class TestArguments:
     async def test_the_watch_of_another_version_is_retried(self) -> None:
         with pytest.raises(TemporaryError, match="Another version of this provider made this trigger"):
             value_of(await first_event(CpuSensorTrigger(conn_id=CONN_ID, watch={"threshold": 85, "of": "9.9"})))
-
-
-class TestRowsOfVersion01:
-    """Version 0.1 wrote every argument of HighCpuTrigger, and used it for the sensor with once=True."""
-
-    NEVER_GIVEN: ClassVar[dict[str, Any]] = {
-        "exponential_backoff": False,
-        "max_wait": None,
-        "silent_fail": False,
-        "start_after": 0.0,
-        "failures": 0,
-    }
-    WATCHED: ClassVar[dict[str, Any]] = {
-        "cluster_conn_id": CONN_ID,
-        "threshold": 85.0,
-        "sustained_for": 0.0,
-        "nodes": None,
-        "require": "any",
-        "poll_interval": 10.0,
-        "reading_interval": 10.0,
-        "clear_below": None,
-    }
-
-    def test_the_wait_of_a_sensor_runs_to_its_end(self, cluster: ScriptedCluster) -> None:
-        cluster.trouble = DOWN
-        row = {**self.WATCHED, **self.NEVER_GIVEN, "once": True, "start_after": 20.0, "failures": 2}
-
-        async def run() -> Any:
-            asyncio.get_running_loop().call_later(50, setattr, cluster, "trouble", None)
-            cluster.cpu["node-1"] = 99.0
-            return value_of(await first_event(HighCpuTrigger(**row)))
-
-        assert [node["name"] for node in in_virtual_time(run())] == ["node-1"]
-        assert [at - START for at in cluster.times] == [20, 60]
-
-    def test_a_watcher_is_the_same_one(self) -> None:
-        """Airflow then replaces the row by one with another hash; the key of its state is the former one."""
-        former = HighCpuTrigger(**self.WATCHED, **self.NEVER_GIVEN, once=False)
-        assert former.serialize() == HighCpuTrigger(**self.WATCHED).serialize()
-        assert set(former.serialize()[1]) == set(self.WATCHED)

@@ -6,12 +6,14 @@ import asyncio
 import json
 import threading
 import time
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from airflow_provider_mediaops.cluster.capture.files import CaptureFiles
 from airflow_provider_mediaops.cluster.capture.plan import CapturePlan
+from airflow_provider_mediaops.cluster.capture.reason import TakenFor
 from airflow_provider_mediaops.cluster.cpu import CpuWatch
 from airflow_provider_mediaops.cluster.query import HotThreadsQuery
 from airflow_provider_mediaops.exceptions import AuthenticationError, StorageError, TemporaryError
@@ -46,6 +48,7 @@ def trigger(folder: Path, **arguments: Any) -> CaptureHotThreadsTrigger:
         "destination": f"{folder}/hot.txt",
         "formats": ["txt"],
         "deadline": time.time() + 240,
+        "taken_for": asdict(TakenFor("dag", "run", "task", 1)),
         "settled_after": 0.0,
     }
     return CaptureHotThreadsTrigger(**{**usual, **arguments})
@@ -78,7 +81,9 @@ class TestEvent:
                 await waiting
 
     def test_airflow_has_ten_seconds_to_notice_the_deferral(self) -> None:
-        made = CaptureHotThreadsTrigger(conn_id="c", plan={}, destination="/out/hot", formats=["txt"], deadline=0.0)
+        made = CaptureHotThreadsTrigger(
+            conn_id="c", plan={}, destination="/out/hot", formats=["txt"], deadline=0.0, taken_for={}
+        )
         assert made.serialize()[1]["settled_after"] == 10
 
     async def test_files_that_cannot_be_written_are_told_with_their_error(self, tmp_path: Path) -> None:
@@ -98,6 +103,8 @@ class TestEvent:
             {"plan": {**plan(), "of_another_version": 1}},
             {"plan": {**plan(), "captures": 0}},
             {"plan": None},
+            {"taken_for": None},
+            {"taken_for": {"of_another_version": 1}},
             {"formats": []},
             {"deadline": "soon"},
         ],
@@ -223,14 +230,3 @@ def test_it_is_made_again_of_what_the_database_keeps(tmp_path: Path) -> None:
     watch = CpuWatch(85, sustained_for=60, nodes=["a"], require="all")
     made = trigger(tmp_path, plan=plan(watch=watch, captures=3, on_timeout="capture"), deadline=1e9 + 0.5)
     assert made_again(made).serialize() == made.serialize()
-
-
-async def test_a_row_of_an_older_version_names_no_task(supervisor: Supervisor, tmp_path: Path) -> None:
-    with Loopback(answering(HOT, REPORT)) as server:
-        supervisor.connect("cluster_1", connection(server.base))
-        row = trigger(tmp_path, formats=["html"]).serialize()[1]
-        del row["taken_for"]
-        assert (await captured(CaptureHotThreadsTrigger(**row)))["captures"]
-    header = (tmp_path / "hot.html").read_text().partition('<h2 id="hot">')[0]
-    assert "<dt>DAG</dt>" not in header
-    assert "CPU ≥ 85 %" in header

@@ -1,4 +1,4 @@
-"""The head of a capture's JSON file, whole or cut, of this version or another."""
+"""The head of a capture's JSON file, whole or cut."""
 
 from __future__ import annotations
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -44,10 +41,3 @@ def test_the_task_is_read_from_its_context() -> None:
 def test_a_deadline_alert_knows_its_run_only() -> None:
     assert TakenFor.from_context({"dag_run": {"dag_id": "d", "run_id": "r"}}) == TakenFor("d", "r")
     assert TakenFor.from_context({}) == TakenFor()
-
-
-@pytest.mark.parametrize("row", [None, {}, {"dag_id": "d", "of_a_newer_version": 1}])
-def test_it_survives_a_trigger_row(row: dict[str, Any] | None) -> None:
-    taken_for = TakenFor("d", "r", "t", 2, 0)
-    assert TakenFor.from_dict(json.loads(json.dumps(asdict(taken_for)))) == taken_for
-    assert TakenFor.from_dict(row) == TakenFor(dag_id=(row or {}).get("dag_id"))

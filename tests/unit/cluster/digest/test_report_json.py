@@ -32,20 +32,6 @@ def test_json_has_the_same_sums_as_the_text(data: Path, name: str) -> None:
     assert report.taken == capture.report.taken
 
 
-def test_json_of_version_0_1_is_read() -> None:
-    """It has no circumstances, and other names for the figures."""
-    thread = {
-        "name": "es[n][search][T#1]",
-        "kind": "cpu",
-        "share": 88.5,
-        "cpu_share": 40.5,
-        "pool": "search",
-        "groups": [],
-    }
-    report = report_of_json({"nodes": [{"name": "n", "threads": [thread]}], "unparsed": []})
-    assert of(report).amount == 40.5
-
-
 @pytest.mark.parametrize("document", [None, [], {}, {"nodes": 5}, {"nodes": []}, {"nodes": [{}, 3]}, "text"])
 def test_other_json_is_no_report(document: Any) -> None:
     with pytest.raises(NoReportError, match=r"^it is JSON, but"):
