@@ -73,7 +73,17 @@ def read_text(name: str, value: object) -> str:
     :param value: a text, or an integer that a template made of one.
     :returns: the text; it may be empty.
     :raises InvalidArgumentError: for anything else: the text of a float is not certain to be the one that was written.
+        And for half of a surrogate pair, which a text that was cut can end with: no request can carry it.
     """
+    text = _text(name, value)
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise _half_a_pair(name, text, error, "no request can carry") from None
+    return text
+
+
+def _text(name: str, value: object) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         with suppress(ValueError):  # thousands of digits
             return str(value)
@@ -128,7 +138,7 @@ def read_path(name: str, value: object) -> str:
     :returns: the path as a text.
     :raises InvalidArgumentError: for a blank text, and anything else.
     """
-    path = read_text(name, path_text(value))
+    path = _text(name, path_text(value))
     if not path.strip():
         raise InvalidArgumentError(f"{name} is the path of a file; not {shown(value)}.")
     if "\0" in path:
@@ -137,9 +147,13 @@ def read_path(name: str, value: object) -> str:
         # A local name that is no UTF-8 is a text with surrogates that stand for its bytes.
         path.encode() if "://" in path and not path.startswith(_LOCAL) else os.fsencode(path)
     except UnicodeEncodeError as error:
-        what = f"holds half of a surrogate pair, at character {error.start + 1}, which no name of a file can have"
-        raise InvalidArgumentError(f"{name} {what}: {shown(path)}. Remove it.") from None
+        raise _half_a_pair(name, path, error, "no name of a file can have") from None
     return path
+
+
+def _half_a_pair(name: str, text: str, error: UnicodeEncodeError, which: str) -> InvalidArgumentError:
+    what = f"holds half of a surrogate pair, at character {error.start + 1}, which {which}"
+    return InvalidArgumentError(f"{name} {what}: {shown(text)}. Remove it.")
 
 
 def read_texts(name: str, value: object, *, if_empty: str = "") -> tuple[str, ...]:

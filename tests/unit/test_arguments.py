@@ -129,6 +129,15 @@ def test_half_of_a_surrogate_pair_is_in_no_path(path: str) -> None:
         arguments.read_path("reuse", path)
 
 
+@pytest.mark.parametrize("read", [arguments.read_text, arguments.read_identifier, arguments.read_texts])
+def test_text_with_half_of_a_surrogate_pair_is_refused(read: Callable[..., object]) -> None:
+    # As a text ends that was cut between the halves.
+    text = "It failed \ud83d"
+    with pytest.raises(InvalidArgumentError, match=r"text holds half of a surrogate pair, at character 11, which no r"):
+        read("text", text)
+    assert read("text", "It failed \U0001f600")
+
+
 def test_a_local_name_that_is_no_utf_8_is_a_path() -> None:
     for path in (os.fsdecode(b"/a/\xff.jsonl"), os.fsdecode(b"file:///a/\xff.jsonl")):
         assert arguments.read_path("reuse", path) == path
