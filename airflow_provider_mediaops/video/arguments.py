@@ -81,7 +81,9 @@ class Bulletin:
         """
         known = {name: value for name, value in arguments.items() if not is_templated(value)}
         # A template may render to anything or nothing, but at least to one of the three.
-        cls(**known if len(known) == len(arguments) else {"text": "rendered later", **known})
+        if len(known) < len(arguments) and known.get("text") in (None, ""):
+            known["text"] = "rendered later"
+        cls(**known)
 
     def resource(self, kind_prefix: str) -> dict[str, Any]:
         """

@@ -64,6 +64,20 @@ class TestPostBulletin:
         with pytest.raises(ValueError, match=message):
             self.post(**arguments)
 
+    @pytest.mark.parametrize("name", ["video_id", "playlist_id"])
+    @pytest.mark.parametrize("text", [None, ""])
+    def test_template_of_a_video_or_playlist_needs_no_text(
+        self, platform: requests_mock.Mocker, name: str, text: str | None
+    ) -> None:
+        platform.post(ACTIVITIES, json={"id": "act-1"})
+        arguments: dict[str, Any] = {"text": text, name: "{{ x }}"}
+        operator = PostBulletinOperator(task_id="post", **arguments)
+        render(operator, x="of-today")
+
+        operator.execute({})
+        assert platform.last_request is not None
+        assert "of-today" in platform.last_request.text
+
     @pytest.mark.parametrize(
         ("name", "rendered", "message"),
         [
