@@ -17,14 +17,17 @@ from airflow_provider_mediaops.exceptions import (
     ReplyTimeoutError,
     ServiceUnavailableError,
     TemporaryError,
+    UncertainDeliveryError,
 )
 from airflow_provider_mediaops.http.auth import Auth, NoAuth
 from airflow_provider_mediaops.http.clock import Clock
-from airflow_provider_mediaops.http.errors import SUCCESS, ErrorRules, quota_error, uncertain
+from airflow_provider_mediaops.http.errors import SUCCESS, ErrorRules, quota_error
 from airflow_provider_mediaops.http.exchange import (
     Blocking,
     Call,
     Conversation,
+    Emit,
+    NotCarriedOut,
     Request,
     Response,
     TransportError,
@@ -38,8 +41,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# With these statuses the service has not carried out the request. After 303 it has, and after 408 it is not known.
-_NOT_CARRIED_OUT = frozenset(range(300, 500)) - {HTTPStatus.SEE_OTHER, HTTPStatus.REQUEST_TIMEOUT}
 # After these errors the next host of the service is asked.
 _FAIL_OVER = (ConnectionFailedError, ReplyTimeoutError, ServiceUnavailableError)
 
@@ -84,7 +85,8 @@ class Client:
         Send a call, and retry until there is a result, a permanent error, or a limit is reached.
 
         A write is retried only if it is certain that the service has not carried it out: nothing was sent, or the
-        service itself refused it. Otherwise a lost reply raises ``UncertainDeliveryError``.
+        service itself refused it. After each such try a :class:`NotCarriedOut` is emitted. Otherwise
+        ``UncertainDeliveryError`` is raised.
 
         :param call: the call.
         :returns: a conversation whose result is the call's.
@@ -204,7 +206,7 @@ class Client:
         try:
             response: Response = yield request
         except TransportError as failure:
-            error, certain = self.rules.no_reply(request, failure), not failure.sent
+            error = self.rules.no_reply(request, failure)
         else:
             reading = partial(self._outcome, call, request, response, confidential=confidential)
             large = _LARGE_REPLY_BYTES if response.status in SUCCESS else _LARGE_REFUSAL_BYTES
@@ -212,8 +214,9 @@ class Client:
             if not isinstance(outcome, MediaOpsError):
                 return outcome, response.sent_at
             error = outcome
-            certain = response.status in _NOT_CARRIED_OUT and not isinstance(error, ServiceUnavailableError)
-        raise error if certain or request.idempotent else uncertain(error)
+        if not request.idempotent and not isinstance(error, UncertainDeliveryError):
+            yield Emit(NotCarriedOut(error))
+        raise error
 
     def _outcome(self, call: Call[T], request: Request, response: Response, *, confidential: bool) -> T | MediaOpsError:
         """Return the call's result, or the error of a reply that refuses or is not as documented."""

@@ -65,6 +65,9 @@ _OF_A_WRONG_ADDRESS = (BadRequestError, NotFoundError, InvalidReplyError)
 SUCCESS = range(200, 300)
 _REDIRECTS = range(300, 400)
 _REFUSALS = range(400, 500)
+# Statuses of a request that was not carried out, whoever sends them. Others may come from a proxy that has passed the
+# request on, for example 499 or a redirect, or after the service has carried it out, for example 409.
+_NOT_CARRIED_OUT = frozenset({400, 401, 403, 404, 405, *range(411, 418), 422, 429})
 # The maximum length of a parser's message in characters; it may quote the reply.
 _MAX_FINDING_LENGTH = 500
 
@@ -96,7 +99,9 @@ class ErrorRules:
         """
         Make the typed error of a reply that refuses: by reason, by name or by status.
 
-        A reason or name counts before the status, unless the two contradict each other.
+        A reason or name counts before the status, unless the two contradict each other. A write ends in an
+        ``UncertainDeliveryError``, unless it is certain that the service has not carried it out: the reply is a refusal
+        (4xx) with one of the service's own reasons, or its status says so.
 
         :param request: the request, with the secrets to redact.
         :param response: the reply.
@@ -108,7 +113,10 @@ class ErrorRules:
             return None
         details = read_error(response, request.secrets)
         start = excerpt(response, request.secrets)
-        cls = self.refine(response, details, self._class_of(status, details))
+        named = self._named_class(status, details)
+        cls = self.refine(response, details, named or _class_of(status))
+        refused = status in _NOT_CARRIED_OUT or (named is not None and status in _REFUSALS)
+        certain = refused and not issubclass(cls, ServiceUnavailableError)
         retry_after = retry_after_seconds(response.headers, now)
         if issubclass(cls, QuotaExceededError) and retry_after is None:
             retry_after = (self.quota_reset(now) - now).total_seconds()
@@ -118,9 +126,9 @@ class ErrorRules:
         message = (
             f"The {self.service} at {request.host} answered {request.method} {path} with "
             f"{status}{word}: {said}{'' if said.endswith(('.', '!', '?', '…')) else '.'} "
-            f"{self._advice_for(cls, details, request, response)}"
+            f"{self._advice_for(cls, details, request, response, retried=request.idempotent or certain)}"
         )
-        return cls(
+        error = cls(
             message,
             service=self.service,
             method=request.method,
@@ -130,19 +138,18 @@ class ErrorRules:
             retry_after=retry_after,
             excerpt=start or None,
         )
+        return error if certain else _of_a_write(request, error)
 
-    def _class_of(self, status: int, details: ErrorDetails) -> ErrorClass:
+    def _named_class(self, status: int, details: ErrorDetails) -> ErrorClass | None:
         for word in (details.reason, details.name):
             found = self.by_reason.get(word.lower()) if word else None
             if found and _may_go_with(status, found):
                 return found
-        if status in _BY_STATUS:
-            return _BY_STATUS[status]
-        if status in _REFUSALS:
-            return BadRequestError
-        return ServiceUnavailableError if status >= _REFUSALS.stop else InvalidReplyError
+        return None
 
-    def _advice_for(self, cls: ErrorClass, details: ErrorDetails, request: Request, response: Response) -> str:
+    def _advice_for(
+        self, cls: ErrorClass, details: ErrorDetails, request: Request, response: Response, *, retried: bool
+    ) -> str:
         if response.status in _REDIRECTS:
             target = _redirect_target(request, response)
             return (
@@ -153,8 +160,7 @@ class ErrorRules:
         if mistake := mistake or self.advice_by_reply(response, details):
             return mistake
         own = self.advice.get((details.reason or "").lower()) or self.advice_by_class.get(cls)
-        if cls is ServiceUnavailableError and not request.idempotent:
-            # A write that the service may have carried out is not tried again.
+        if cls in (ServiceUnavailableError, RateLimitedError) and not retried:
             return own or "The fault is on the service's side."
         return own or _ADVICE[cls]
 
@@ -164,14 +170,16 @@ class ErrorRules:
 
         :param request: the request, with the secrets to redact.
         :param error: the transport's error.
-        :returns: the error; it names the host and what to check.
+        :returns: the error; it names the host and what to check. It is an ``UncertainDeliveryError`` for a write that
+            may have been sent.
         """
         cls, advice = _NO_REPLY[error.failure]
         message = (
             f"The {self.service} at {request.host} gave no whole reply to {request.method} {whole_path(request)}: "
             f"{plain_text(error.detail, request.secrets)}. {advice}"
         )
-        return cls(message, service=self.service, method=request.method, path=whole_path(request))
+        failed = cls(message, service=self.service, method=request.method, path=whole_path(request))
+        return _of_a_write(request, failed) if error.sent else failed
 
     def unusable(self, request: Request, response: Response, error: MediaOpsError) -> MediaOpsError:
         """
@@ -181,16 +189,19 @@ class ErrorRules:
         :param response: the reply.
         :param error: the parser's error, which may quote the reply.
         :returns: an error of the same class. If it is an :class:`InvalidReplyError`, it has service, method, path,
-            status and the start of the reply; an error of another class has its own.
+            status and the start of the reply; an error of another class has its own. For a write, it becomes an
+            ``UncertainDeliveryError``.
         """
         finding = plain_text(error.message, request.secrets, _MAX_FINDING_LENGTH)
         shown = {name: value and plain_text(value, request.secrets) for name, value in _quotes(error).items()}
         if not isinstance(error, InvalidReplyError):
             # A parser knows the path of its request, but not of the base address.
             path = error.path and whole_path(request)
-            return type(error)(finding, **{**error.context(), **shown, "path": path})
-        advice = self._advice_for(InvalidReplyError, ErrorDetails(reason=shown["reason"]), request, response)
-        return InvalidReplyError(
+            return _of_a_write(request, type(error)(finding, **{**error.context(), **shown, "path": path}))
+        advice = self._advice_for(
+            InvalidReplyError, ErrorDetails(reason=shown["reason"]), request, response, retried=False
+        )
+        unusable = InvalidReplyError(
             f"The {self.service} at {request.host} answered {request.method} {whole_path(request)} with "
             f"{response.status}, but: {finding} {advice}",
             service=self.service,
@@ -200,19 +211,27 @@ class ErrorRules:
             reason=shown["reason"],
             excerpt=excerpt(response, request.secrets) or None,
         )
+        return _of_a_write(request, unusable)
+
+
+def _class_of(status: int) -> ErrorClass:
+    if status in _BY_STATUS:
+        return _BY_STATUS[status]
+    if status in _REFUSALS:
+        return BadRequestError
+    return ServiceUnavailableError if status >= _REFUSALS.stop else InvalidReplyError
+
+
+def _of_a_write(request: Request, error: MediaOpsError) -> MediaOpsError:
+    """Return the error of a request that may have been carried out."""
+    return error if request.idempotent else _uncertain(error)
 
 
 def _quotes(error: MediaOpsError) -> dict[str, str | None]:
     return {"reason": error.reason, "excerpt": error.excerpt}
 
 
-def uncertain(error: MediaOpsError) -> UncertainDeliveryError:
-    """
-    Make the error of a write that may have happened, because its reply was lost.
-
-    :param error: the error of the lost reply.
-    :returns: the error that ends the task.
-    """
+def _uncertain(error: MediaOpsError) -> UncertainDeliveryError:
     return UncertainDeliveryError(
         f"It is not known whether {error.method} {error.path} took effect, and it is not sent again by itself. "
         f"{error.message} Look at the {error.service} before you repeat it.",

@@ -13,10 +13,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 from airflow_provider_mediaops.http.reply_limit import MAX_REPLY_BYTES
+
+if TYPE_CHECKING:
+    from airflow_provider_mediaops.exceptions import MediaOpsError
 
 T = TypeVar("T")
 
@@ -61,7 +64,8 @@ class Request:
     @property
     def url(self) -> str:
         """The whole address, as it is sent; it may hold a credential, so it belongs in no message."""
-        query = urlencode((*self.params, *self.secret_params))
+        # A service's own token can be half of a surrogate pair, for example for the next page.
+        query = urlencode((*self.params, *self.secret_params), errors="surrogatepass")
         return f"{self.base}{self.path}?{query}" if query else f"{self.base}{self.path}"
 
     @property
@@ -113,6 +117,17 @@ class Emit(Generic[T]):
     """An item that a conversation yields to its caller before its end, for example a page."""
 
     item: T
+
+
+@dataclass(frozen=True, slots=True)
+class NotCarriedOut:
+    """
+    The item that a client emits after a write that the service has certainly not carried out.
+
+    :param error: the error of that try.
+    """
+
+    error: MediaOpsError
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,4 +324,4 @@ def observed(
 
 def escape_segment(text: str) -> str:
     """Escape one path segment; commas stay, because services read lists from them."""
-    return quote(text, safe=",")
+    return quote(text, safe=",", errors="surrogatepass")

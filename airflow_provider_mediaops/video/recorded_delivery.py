@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from functools import partial
 from typing import TYPE_CHECKING
 
-from airflow_provider_mediaops.exceptions import MediaOpsError, TaskStoppedError, UncertainDeliveryError
-from airflow_provider_mediaops.http.exchange import Blocking, Request, observed
+from airflow_provider_mediaops.exceptions import MediaOpsError, TaskStoppedError
+from airflow_provider_mediaops.http.exchange import Blocking, Emit, NotCarriedOut, Request, observed
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import Conversation, Step
@@ -25,7 +25,8 @@ class RecordedDelivery(ABC):
         """
         Keep the record around each request that posts.
 
-        :param posting: posts the bulletin, and again only if it is certain that nothing was posted.
+        :param posting: posts the bulletin; emits :class:`NotCarriedOut` after each try that has certainly posted
+            nothing.
         :returns: the same conversation, which also writes the record.
         :raises TemporaryError: if the intent cannot be written; nothing is sent then.
         """
@@ -33,26 +34,23 @@ class RecordedDelivery(ABC):
 
         def keep_record(step: Step) -> Conversation[None]:
             nonlocal intended
-            if intended and not isinstance(step, Blocking):
-                # It continues after a post, so that one was refused. Steps of the rate store follow every post; they
-                # are blocking.
+            if isinstance(step, Request) and not step.idempotent:
+                try:
+                    yield Blocking(self.intend)
+                except MediaOpsError:
+                    # It may be written although that failed.
+                    yield Blocking(self.withdraw)
+                    raise
+                intended = True
+            elif isinstance(step, Emit) and isinstance(step.item, NotCarriedOut):
                 intended = False
                 yield Blocking(self.withdraw)
-            if isinstance(step, Request) and not step.idempotent:
-                intended = True
-                yield Blocking(self.intend)
 
         try:
             activity = yield from observed(posting, keep_record)
-        except UncertainDeliveryError:
-            raise
         except TaskStoppedError as stopped:
             # Without a reply, what was sent is uncertain.
             if intended and not stopped.sent:
-                yield Blocking(self.withdraw)
-            raise
-        except MediaOpsError:
-            if intended:
                 yield Blocking(self.withdraw)
             raise
         yield Blocking(partial(self.settle, activity))

@@ -88,7 +88,9 @@ _UNREADABLE = Row(
     "InvalidReplyError: Check what stands between here and the service, for example a proxy.", write=_UNSURE
 )
 _TOO_LARGE = Row("InvalidReplyError: Ask for less at a time.", write=_UNSURE)
-_REDIRECTED = Row("InvalidReplyError: redirects are not followed, so that no credential reaches another host.")
+_REDIRECTED = Row(
+    "InvalidReplyError: redirects are not followed, so that no credential reaches another host.", write=_UNSURE
+)
 _WRONG_ADDRESS = "InvalidReplyError: Check that the connection's base address is that of the service, not of a proxy"
 _NOT_THE_REPLY = Row(_WRONG_ADDRESS, write=_UNSURE)
 # A report is kept byte for byte, whatever its bytes.
@@ -116,8 +118,9 @@ TABLE: dict[str, Row] = {
     "403": Row("PermissionDeniedError: {rights}"),
     "404": _MISSING,
     "408": _FAILING,
-    "409": _REFUSED,
-    "410": _MISSING,
+    # A service, or a proxy before it, says so after it has carried the request out, too.
+    "409": Row(_REFUSED.read, write=_UNSURE),
+    "410": Row(_MISSING.read, write=_UNSURE),
     "413": _REFUSED,
     "500": _FAILING,
     "502": _FAILING,
@@ -133,11 +136,8 @@ TABLE: dict[str, Row] = {
     "nested compression": _UNREADABLE,
     "2 GB where a page was due": _TOO_LARGE,
     "2 GB, compressed": _TOO_LARGE,
-    **{f"{status} to another host": _REDIRECTED for status in (301, 302, 307, 308)},
-    **{f"{status} to itself": _REDIRECTED for status in (301, 302, 307, 308)},
-    # After 303 a service has carried the request out.
-    "303 to another host": Row(_REDIRECTED.read, write=_UNSURE),
-    "303 to itself": Row(_REDIRECTED.read, write=_UNSURE),
+    **{f"{status} to another host": _REDIRECTED for status in (301, 302, 303, 307, 308)},
+    **{f"{status} to itself": _REDIRECTED for status in (301, 302, 303, 307, 308)},
     "HTML in the place of the reply": _NOT_THE_REPLY,
     "JSON of another shape": _NOT_THE_REPLY,
     "JSON with fields of other types": _NOT_THE_REPLY,

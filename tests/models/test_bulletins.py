@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.http import client
+from airflow_provider_mediaops.http import client, errors
 from airflow_provider_mediaops.video import at_most_once, bulletin_journal, recorded_delivery
 from airflow_provider_mediaops.video.at_most_once import Delivery
 from airflow_provider_mediaops.video.journal_delivery import JournalDelivery
@@ -45,10 +45,8 @@ def _decide_without_clears(record: Any, this: Any, **rules: Any) -> Any:
 
 _BOTH = (Delivery, JournalDelivery)
 WORLDS = {
-    "a lost reply is tried again": World(client, "uncertain", lambda error: error, "posted |not its own id"),
-    "a lost reply counts as a refusal": World(
-        recorded_delivery, "UncertainDeliveryError", _NeverRaisedError, "posted "
-    ),
+    "a lost reply is tried again": World(errors, "_uncertain", lambda error: error, "posted |not its own id"),
+    "a lost reply counts as a refusal": World(client, "UncertainDeliveryError", _NeverRaisedError, "posted "),
     "no intent is written": World(_BOTH, "intend", _nothing, "posted |another id than before"),
     "an intent stays after a refusal": World(_BOTH, "withdraw", _nothing, "ncertain"),
     "a post is not written": World(_BOTH, "settle", _nothing, "ncertain|posted "),

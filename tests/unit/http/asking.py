@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.exceptions import MediaOpsError, PermissionDeniedError, QuotaExceededError
+from airflow_provider_mediaops.exceptions import (
+    MediaOpsError,
+    PermissionDeniedError,
+    QuotaExceededError,
+    RateLimitedError,
+)
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.errors import ErrorRules
 from airflow_provider_mediaops.http.exchange import Failure, Response, TransportError
@@ -18,7 +23,8 @@ if TYPE_CHECKING:
     from tests.unit.conversations import FakeClock
 
 RULES = ErrorRules(
-    service="thing service", by_reason={"quotaspent": QuotaExceededError, "noscope": PermissionDeniedError}
+    service="thing service",
+    by_reason={"quotaspent": QuotaExceededError, "noscope": PermissionDeniedError, "slowdown": RateLimitedError},
 )
 GOOD = Response(200, {}, b"good")
 DOWN = Response(503, {}, b"down")
