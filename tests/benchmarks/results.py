@@ -119,10 +119,7 @@ def machine() -> str:
 
 def versions() -> str:
     """Name the versions that were measured."""
-    packages = {"Airflow": "apache-airflow-core", "this provider": "airflow-provider-mediaops"}
-    return ", ".join(
-        [f"Python {platform.python_version()}", *(f"{name} {version(of)}" for name, of in packages.items())]
-    )
+    return f"Python {platform.python_version()}, Airflow {version('apache-airflow-core')}"
 
 
 def with_tables(page: str, results: Path = RECORDED) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import importlib.util
 import re
 from pathlib import Path
@@ -10,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_mediaops.get_provider_info import get_provider_info
 from tests.contract.page_tables import sections, table
 
 # Python 3.10 has it as a package only.
@@ -54,22 +52,6 @@ def test_every_suite_is_listed_and_started() -> None:
     assert [suite for suite in sorted(listed) if suite not in makefile] == []
 
 
-def test_no_file_and_no_function_is_longer_than_the_page_says() -> None:
-    [(most, most_of_function)] = re.findall(r"A file has up to (\d+) lines, a function up to (\d+)\.", PAGE)
-    folders = (PACKAGE, ROOT / "tests", ROOT / "scripts", ROOT / "example_dags", ROOT / "docs")
-    files = {path.relative_to(ROOT): path.read_text() for folder in folders for path in sorted(folder.rglob("*.py"))}
-    functions = {
-        f"{path}:{node.lineno}": (node.end_lineno or 0) - node.lineno + 1
-        for path, text in files.items()
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
-    }
-
-    assert len(functions) > 1_000
-    assert [str(path) for path, text in files.items() if len(text.splitlines()) > int(most)] == []
-    assert [place for place, lines in functions.items() if lines > int(most_of_function)] == []
-
-
 def test_the_versions_are_those_of_the_package() -> None:
     rows = table(COMPATIBILITY["Airflow and Python"])
     pythons = [name.removeprefix("Python ") for name in rows[0] if name.startswith("Python")]
@@ -89,13 +71,3 @@ def test_the_versions_are_those_of_the_package() -> None:
 
 def _minor(version: str) -> str:
     return version.rpartition(".")[0]
-
-
-def test_the_stable_names_are_there() -> None:
-    """What rows of the database and DAG files name."""
-    named = re.findall(r"`(\w+(?:\.\w+)+)`", (ROOT / "CHANGELOG.md").read_text())
-    modules = [name for name in named if name.startswith(("triggers.", "notifications."))]
-
-    assert modules
-    assert [name for name in modules if importlib.util.find_spec(f"airflow_provider_mediaops.{name}") is None] == []
-    assert get_provider_info()["package-name"] == "airflow-provider-mediaops"

@@ -79,5 +79,5 @@ class CapturePlan:
         :raises ValueError: if a value is invalid.
         :raises TypeError: if the fields are not those of this version.
         """
-        query, watch = HotThreadsQuery(**fields["query"]), fields.get("watch")
+        query, watch = HotThreadsQuery(**fields["query"]), fields["watch"]
         return cls(**{**fields, "query": query, "watch": CpuWatch(**watch) if watch else None})

@@ -249,7 +249,7 @@ class TestPageAlone:
         "start",
         [
             "<!DOCTYPE html><title>coverage</title>",
-            f'<meta name="generator" content="{DIGEST_GENERATOR} 0.2.0">',
+            f'<meta name="generator" content="{DIGEST_GENERATOR} 0.1.0">',
             "",
         ],
     )
@@ -266,8 +266,8 @@ class TestPageAlone:
         ("a.json", '{\n "nodes": [', True),
         ("a.json", '{"digest": {}}', False),
         ("a.json", '{"took": 5}', False),
-        ("a.html", f'<meta name="generator" content="{GENERATOR} 0.2.0">', True),
-        ("a.html", f'<meta name="generator" content="{DIGEST_GENERATOR} 0.2.0">', False),
+        ("a.html", f'<meta name="generator" content="{GENERATOR} 0.1.0">', True),
+        ("a.html", f'<meta name="generator" content="{DIGEST_GENERATOR} 0.1.0">', False),
         ("a.html", "<html>", False),
     ],
 )
