@@ -1,7 +1,8 @@
 """
 Serve the pages in Airflow's API server.
 
-Airflow's own authorization is asked at each request; nothing is anonymous, and there is no description of the app. What
+Nothing is anonymous, and there is no description of the app. A route reads task instances by its reader's
+:class:`~airflow_provider_mediaops.plugin.task_instances.ReadableTaskInstances`, which asks Airflow for the right. What
 may block for long runs in :class:`~airflow_provider_mediaops.plugin.reader_threads.ReaderThreads`.
 """
 
@@ -13,8 +14,7 @@ import time
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from airflow.api_fastapi.app import get_auth_manager
-from airflow.api_fastapi.core_api.security import get_user, requires_access_dag
+from airflow.api_fastapi.core_api.security import get_user
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import RequestValidationError
@@ -40,11 +40,10 @@ from airflow_provider_mediaops.plugin.report import (
 )
 from airflow_provider_mediaops.plugin.summaries import Summaries
 from airflow_provider_mediaops.plugin.task_instances import (
+    NotAllowedError,
+    ReadableTaskInstances,
     TaskInstanceKey,
-    find,
-    others_of,
     position_after,
-    recent,
 )
 from airflow_provider_mediaops.plugin.templates import render
 from airflow_provider_mediaops.report_urls import LIST_PATH, NOT_MAPPED, REPORT_PATH, URL_PREFIX
@@ -103,19 +102,23 @@ class Pages:
         self._threads = ReaderThreads(max_threads=32, max_per_store=4, max_waiting=400, stuck_after=seconds)
         self._summaries = Summaries(_SUMMARIES)
 
-    async def report(self, request: Request, key: TaskInstanceKey, before: str) -> HTMLResponse:
+    async def report(
+        self, request: Request, readable: ReadableTaskInstances, key: TaskInstanceKey, before: str
+    ) -> HTMLResponse:
         """
         Return the page of a task instance.
 
-        :param request: the request; its reader may read the DAG.
+        :param request: the request.
+        :param readable: what its reader may read.
         :param key: the task instance.
         :param before: the run of the same task to compare with; empty for none.
+        :raises NotAllowedError: if the reader may not read the task instance.
         """
-        facts = await run_in_threadpool(find, key)
+        facts = await run_in_threadpool(readable.find, key)
         if facts is None:
             return _message(request, HTTPStatus.NOT_FOUND, "No such task instance", [_UNKNOWN], key=key)
         try:
-            return _html(await self._report(request, facts, before))
+            return _html(await self._report(request, readable, facts, before))
         except NothingToShowError as error:
             sentences = [error.sentence, *_about_state(facts)]
             return _message(request, HTTPStatus.OK, "There is no report to show", sentences, key=key)
@@ -126,10 +129,12 @@ class Pages:
             sentences = [f"{first}{reason[1:]}.", "Try again later."]
             return _message(request, HTTPStatus.SERVICE_UNAVAILABLE, "No answer in time", sentences, key=key)
 
-    async def _report(self, request: Request, facts: TaskInstanceFacts, before: str) -> str:
+    async def _report(
+        self, request: Request, readable: ReadableTaskInstances, facts: TaskInstanceFacts, before: str
+    ) -> str:
         fields = _fields_of(facts)
         own = await self._read(fields)
-        others = await run_in_threadpool(others_of, facts.key)
+        others = await run_in_threadpool(readable.others_of, facts.key)
         choices = comparable(facts, others)
         chosen = next((choice for choice in choices if choice.key.run_id == before), None)
         notices = [remark] if (remark := replaced_remark(facts, others)) else []
@@ -159,18 +164,17 @@ class Pages:
         store = store_of(fields.texts[0])
         return await self._threads.run(store, lambda: read_captures(fields), seconds=self._seconds)
 
-    async def list(self, request: Request, user: Any) -> HTMLResponse:
+    async def list(self, request: Request, readable: ReadableTaskInstances) -> HTMLResponse:
         """
         Return the list of captures.
 
         :param request: the request.
-        :param user: its reader.
+        :param readable: what its reader may read.
         """
         asked = Asked.from_query(request.query_params)
         start = read_position(request.query_params.get("after", ""))
-        dags = await run_in_threadpool(get_auth_manager().get_authorized_dag_ids, user=user, method="GET")
-        wanted, notices = asked.filter(dags)
-        listed = await self._listed(wanted, asked, start)
+        wanted, notices = asked.filter()
+        listed = await self._listed(readable, wanted, asked, start)
         if asked.frame and not listed.is_end and len(listed.rows) < _ROWS:
             notices = (*notices, f"Of {listed.read} captures, these have such a top frame. “Older” looks further.")
         html = list_page(
@@ -184,14 +188,16 @@ class Pages:
         )
         return _html(html)
 
-    async def _listed(self, wanted: CaptureFilter, asked: Asked, start: ListPosition | None) -> _Listed:
+    async def _listed(
+        self, readable: ReadableTaskInstances, wanted: CaptureFilter, asked: Asked, start: ListPosition | None
+    ) -> _Listed:
         """Read captures from a position on until a page is full, or there is no time or capture left."""
         rows: list[Row] = []
         seen: set[str] = set()
         position, read, is_end = start, 0, False
         deadline = time.monotonic() + self._seconds
         while len(rows) < _ROWS and read < _MOST_READ and not is_end and time.monotonic() < deadline:
-            found = await run_in_threadpool(recent, wanted, position, _ROWS)
+            found = await run_in_threadpool(readable.recent, wanted, position, _ROWS)
             made = await asyncio.gather(*(self._row(facts, seen, deadline) for facts in found))
             fitting = [number for number, row in enumerate(made) if row and asked.fits(row)]
             # The next page begins after the last row of this one.
@@ -262,33 +268,47 @@ def build_app(seconds: float = 15) -> FastAPI:
     :param seconds: how long a page waits for a store.
     :returns: the app, to be mounted below :data:`~airflow_provider_mediaops.report_urls.URL_PREFIX`.
     """
-    app = FastAPI(title="Hot threads", openapi_url=None, docs_url=None, redoc_url=None)
+    app = FastAPI(
+        title="Hot threads", openapi_url=None, docs_url=None, redoc_url=None, dependencies=[Depends(get_user)]
+    )
     app.include_router(_router(Pages(seconds)))
     app.add_exception_handler(AnyHTTPException, _refusal)
+    app.add_exception_handler(NotAllowedError, _not_allowed)
     app.add_exception_handler(RequestValidationError, _bad_address)
     return app
+
+
+async def _readable(user: Annotated[Any, Depends(get_user)]) -> ReadableTaskInstances:
+    return ReadableTaskInstances(user)
+
+
+_Readable = Annotated[ReadableTaskInstances, Depends(_readable)]
 
 
 def _router(pages: Pages) -> APIRouter:
     router = APIRouter(default_response_class=HTMLResponse)
 
     @router.get(LIST_PATH)
-    async def captures(request: Request, user: Annotated[Any, Depends(get_user)]) -> HTMLResponse:
-        return await pages.list(request, user)
+    async def captures(request: Request, readable: _Readable) -> HTMLResponse:
+        return await pages.list(request, readable)
 
     # The path of the run takes the rest: its id may contain slashes.
-    @router.get(
-        f"{REPORT_PATH}/{{dag_id}}/{{task_id}}/{{map_index}}/{{run_id:path}}",
-        dependencies=[Depends(requires_access_dag("GET"))],
-    )
+    @router.get(f"{REPORT_PATH}/{{dag_id}}/{{task_id}}/{{map_index}}/{{run_id:path}}")
     async def report(
-        request: Request, *, dag_id: str, task_id: str, map_index: str, run_id: str, before: str = ""
+        request: Request,
+        readable: _Readable,
+        *,
+        dag_id: str,
+        task_id: str,
+        map_index: str,
+        run_id: str,
+        before: str = "",
     ) -> HTMLResponse:
         index = NOT_MAPPED if map_index == _PLACEHOLDER else _index(map_index)
         # PostgreSQL takes no text with a NUL.
-        if index is None or "\0" in task_id + run_id:
+        if index is None or "\0" in dag_id + task_id + run_id:
             raise HTTPException(HTTPStatus.NOT_FOUND, _UNKNOWN)
-        return await pages.report(request, TaskInstanceKey(dag_id, run_id, task_id, index), before)
+        return await pages.report(request, readable, TaskInstanceKey(dag_id, run_id, task_id, index), before)
 
     return router
 
@@ -304,13 +324,24 @@ def _index(text: str) -> int | None:
 
 _REFUSALS = {
     HTTPStatus.UNAUTHORIZED: ("Not signed in", "Sign in to Airflow, then reload this page."),
-    HTTPStatus.FORBIDDEN: ("Not allowed", "You may not read this DAG. An administrator of Airflow can permit it."),
+    HTTPStatus.FORBIDDEN: (
+        "Not allowed",
+        "You may not read the task instances of this DAG. An administrator of Airflow can permit it.",
+    ),
     HTTPStatus.NOT_FOUND: ("No such page", _UNKNOWN),
 }
 
 
 async def _refusal(request: Request, error: Exception) -> HTMLResponse:
     status = HTTPStatus(error.status_code) if isinstance(error, AnyHTTPException) else HTTPStatus.BAD_REQUEST
+    return _refused(request, status)
+
+
+async def _not_allowed(request: Request, _: Exception) -> HTMLResponse:
+    return _refused(request, HTTPStatus.FORBIDDEN)
+
+
+def _refused(request: Request, status: HTTPStatus) -> HTMLResponse:
     title, sentence = _REFUSALS.get(status, (status.phrase, status.description))
     return _message(request, status, title, [sentence], with_links=status not in _REFUSALS)
 

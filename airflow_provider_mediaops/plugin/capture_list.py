@@ -15,7 +15,7 @@ from airflow_provider_mediaops.plugin.templates import render
 from airflow_provider_mediaops.report_urls import NOT_MAPPED, report_url
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from airflow_provider_mediaops.plugin.rendered_fields import CaptureFields
     from airflow_provider_mediaops.plugin.summaries import TextSummary
@@ -64,17 +64,15 @@ class Asked:
         }
         return {name: value for name, value in every.items() if value}
 
-    def filter(self, readable_dags: Collection[str]) -> tuple[CaptureFilter, tuple[str, ...]]:
+    def filter(self) -> tuple[CaptureFilter, tuple[str, ...]]:
         """
         Return the filter for the database.
 
-        :param readable_dags: the DAGs that the reader may see.
         :returns: the filter, and sentences about what of it could not be understood.
         """
-        dags = [dag for dag in readable_dags if self.dag.casefold() in dag.casefold()]
         notices: list[str] = []
         since, until = (_time(heading, text, notices) for heading, text in (("From", self.since), ("To", self.until)))
-        return CaptureFilter(dags, since, until, self.cluster), tuple(notices)
+        return CaptureFilter(self.dag, since, until, self.cluster), tuple(notices)
 
     def fits(self, row: Row) -> bool:
         """

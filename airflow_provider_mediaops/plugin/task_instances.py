@@ -1,9 +1,23 @@
-"""Find task instances that took captures in Airflow's database, with their rendered template fields. May block."""
+"""
+Find task instances that took captures in Airflow's database, with their rendered template fields. May block.
+
+The pages have no other way to a task instance, and this one begins with the question to Airflow whether the reader may
+read it.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
+
+from airflow.api_fastapi.app import get_auth_manager
+from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity, DagDetails
+from airflow.models.dag import DagModel
+from airflow.models.renderedtifields import RenderedTaskInstanceFields
+from airflow.models.taskinstance import TaskInstance
+from airflow.utils.session import create_session
+from sqlalchemy import String, and_, cast, select
 
 from airflow_provider_mediaops.plugin.rendered_fields import OWN_FIELD
 
@@ -11,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from datetime import datetime
 
+    from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
     from sqlalchemy.sql import Select
 
 # As many runs as Airflow keeps rendered fields of by default.
@@ -76,80 +91,105 @@ class CaptureFilter:
     """
     Which captures are listed.
 
-    :param dag_ids: the DAGs that the reader may see.
+    :param dag: a part of the id of the DAG; empty for all.
     :param since: those that ended then or later; None for all.
     :param until: those that ended before; None for all.
     :param cluster: a part of the id of the connection to the cluster; empty for all.
     """
 
-    dag_ids: Collection[str]
+    dag: str = ""
     since: datetime | None = None
     until: datetime | None = None
     cluster: str = ""
 
 
-def find(key: TaskInstanceKey) -> TaskInstanceFacts | None:
+class NotAllowedError(Exception):
+    """The reader may not read the task instances of a DAG."""
+
+
+class ReadableTaskInstances:
     """
-    Find a task instance.
+    The task instances that a reader may read. Airflow is asked about each DAG once; make one object for each request.
 
-    :param key: its names.
-    :returns: what is known of it; None if there is none.
+    :param user: the reader, as Airflow's auth manager knows them.
     """
-    from airflow.models.taskinstance import TaskInstance
 
-    wanted = _select(outer=True).where(*(getattr(TaskInstance, name) == getattr(key, name) for name in _KEY_COLUMNS))
-    return next(iter(_read(wanted)), None)
+    def __init__(self, user: BaseUser) -> None:
+        self._user = user
+        self._answers: dict[str, bool] = {}
 
+    def find(self, key: TaskInstanceKey) -> TaskInstanceFacts | None:
+        """
+        Find a task instance.
 
-def others_of(key: TaskInstanceKey) -> list[TaskInstanceFacts]:
-    """
-    List the last successful instances of a task, with the same map index, but for one.
+        :param key: its names.
+        :returns: what is known of it; None if there is none.
+        :raises NotAllowedError: if the reader may not read it, whether or not there is one.
+        """
+        self._check(key.dag_id)
+        same = (getattr(TaskInstance, name) == getattr(key, name) for name in _KEY_COLUMNS)
+        return next(iter(_read(_select(outer=True).where(*same))), None)
 
-    :param key: the names of that one.
-    :returns: those that took captures, newest first.
-    """
-    from airflow.models.taskinstance import TaskInstance
+    def others_of(self, key: TaskInstanceKey) -> list[TaskInstanceFacts]:
+        """
+        List the last successful instances of a task, with the same map index, but for one.
 
-    wanted = _select_captures().where(
-        TaskInstance.dag_id == key.dag_id,
-        TaskInstance.task_id == key.task_id,
-        TaskInstance.map_index == key.map_index,
-        TaskInstance.run_id != key.run_id,
-        TaskInstance.end_date.is_not(None),
-    )
-    return _read(wanted.order_by(TaskInstance.end_date.desc()).limit(_MOST_OTHERS))
+        :param key: the names of that one.
+        :returns: those that took captures, newest first.
+        :raises NotAllowedError: if the reader may not read them.
+        """
+        self._check(key.dag_id)
+        wanted = _select_captures().where(
+            TaskInstance.dag_id == key.dag_id,
+            TaskInstance.task_id == key.task_id,
+            TaskInstance.map_index == key.map_index,
+            TaskInstance.run_id != key.run_id,
+        )
+        return _read(wanted.order_by(TaskInstance.end_date.desc()).limit(_MOST_OTHERS))
 
+    def recent(self, wanted: CaptureFilter, after: ListPosition | None, most: int) -> list[TaskInstanceFacts]:
+        """
+        List the task instances that took captures, newest first. Those that the reader may not read do not count.
 
-def recent(wanted: CaptureFilter, after: ListPosition | None, most: int) -> list[TaskInstanceFacts]:
-    """
-    List the task instances that took captures, newest first.
+        :param wanted: which ones.
+        :param after: the position from which on; None for the newest.
+        :param most: the most to list.
+        :returns: the task instances; that of another operator may be among them if it has fields of the same names.
+        """
+        found = _read(_select_recent(wanted, self._dag_ids, after, most))
+        if not all(self._may_read(each.key.dag_id) for each in found):
+            # All that have captures at once: asked for page by page, they might be as many queries as DAGs.
+            self._dag_ids = {dag_id for dag_id in _dags_with_captures(self._dag_ids) if self._may_read(dag_id)}
+            found = _read(_select_recent(wanted, self._dag_ids, after, most))
+        return found
 
-    :param wanted: which ones.
-    :param after: the position from which on; None for the newest.
-    :param most: the most to list.
-    :returns: the task instances; that of another operator may be among them if it has fields of the same names.
-    """
-    from airflow.models.taskinstance import TaskInstance
+    @cached_property
+    def _dag_ids(self) -> set[str]:
+        # Airflow can say this of DAGs only. The right to their task instances is another one.
+        dag_ids: set[str] = get_auth_manager().get_authorized_dag_ids(user=self._user, method="GET")
+        return dag_ids
 
-    query = _select_captures().where(TaskInstance.dag_id.in_(wanted.dag_ids), TaskInstance.end_date.is_not(None))
-    if wanted.since is not None:
-        query = query.where(TaskInstance.end_date >= wanted.since)
-    if wanted.until is not None:
-        query = query.where(TaskInstance.end_date < wanted.until)
-    # As JSON, other names may be written with escapes.
-    if wanted.cluster.isascii() and wanted.cluster.replace("_", "").replace("-", "").isalnum():
-        query = query.where(_fields_as_text().contains(wanted.cluster, autoescape=True))
-    if after is not None:
-        query = query.where(TaskInstance.end_date <= after.ended).offset(after.skipped)
-    key = (getattr(TaskInstance, name) for name in _KEY_COLUMNS)
-    return _read(query.order_by(TaskInstance.end_date.desc(), *key).limit(most))
+    def _check(self, dag_id: str) -> None:
+        if not self._may_read(dag_id):
+            raise NotAllowedError
+
+    def _may_read(self, dag_id: str) -> bool:
+        """Ask Airflow as its own route of a task instance does."""
+        if dag_id not in self._answers:
+            self._answers[dag_id] = get_auth_manager().is_authorized_dag(
+                method="GET",
+                access_entity=DagAccessEntity.TASK_INSTANCE,
+                details=DagDetails(id=dag_id, team_name=DagModel.get_team_name(dag_id)),
+                user=self._user,
+            )
+        return self._answers[dag_id]
 
 
 def position_after(rows: Collection[TaskInstanceFacts], before: ListPosition | None) -> ListPosition | None:
     """
     Return the position after rows of the list.
 
-    :param rows: rows that :func:`recent` returned, in that order.
+    :param rows: rows of :meth:`ReadableTaskInstances.recent`, in that order.
     :param before: the position at which they began; None for the newest.
     :returns: the position; None if there are no rows.
     """
@@ -163,10 +203,6 @@ def position_after(rows: Collection[TaskInstanceFacts], before: ListPosition | N
 
 
 def _select(*, outer: bool = False) -> Select[Any]:
-    from airflow.models.renderedtifields import RenderedTaskInstanceFields
-    from airflow.models.taskinstance import TaskInstance
-    from sqlalchemy import and_, select
-
     same = (getattr(RenderedTaskInstanceFields, name) == getattr(TaskInstance, name) for name in _KEY_COLUMNS)
     return select(
         *(getattr(TaskInstance, name) for name in _KEY_COLUMNS),
@@ -179,22 +215,40 @@ def _select(*, outer: bool = False) -> Select[Any]:
 
 
 def _select_captures() -> Select[Any]:
-    from airflow.models.taskinstance import TaskInstance
-
     # The name of the operator's class would leave out classes that are derived from it.
-    return _select().where(TaskInstance.state == "success", _fields_as_text().contains(f'"{OWN_FIELD}"'))
+    is_capture = _fields_as_text().contains(f'"{OWN_FIELD}"')
+    return _select().where(TaskInstance.state == "success", TaskInstance.end_date.is_not(None), is_capture)
+
+
+def _select_recent(
+    wanted: CaptureFilter, dag_ids: Collection[str], after: ListPosition | None, most: int
+) -> Select[Any]:
+    part = wanted.dag.casefold()
+    query = _select_captures().where(TaskInstance.dag_id.in_([each for each in dag_ids if part in each.casefold()]))
+    if wanted.since is not None:
+        query = query.where(TaskInstance.end_date >= wanted.since)
+    if wanted.until is not None:
+        query = query.where(TaskInstance.end_date < wanted.until)
+    # As JSON, other names may be written with escapes.
+    if wanted.cluster.isascii() and wanted.cluster.replace("_", "").replace("-", "").isalnum():
+        query = query.where(_fields_as_text().contains(wanted.cluster, autoescape=True))
+    if after is not None:
+        query = query.where(TaskInstance.end_date <= after.ended).offset(after.skipped)
+    key = (getattr(TaskInstance, name) for name in _KEY_COLUMNS)
+    return query.order_by(TaskInstance.end_date.desc(), *key).limit(most)
 
 
 def _fields_as_text() -> Any:
-    from airflow.models.renderedtifields import RenderedTaskInstanceFields
-    from sqlalchemy import String, cast
-
     return cast(RenderedTaskInstanceFields.rendered_fields, String)
 
 
-def _read(query: Select[Any]) -> list[TaskInstanceFacts]:
-    from airflow.utils.session import create_session
+def _dags_with_captures(dag_ids: Collection[str]) -> list[str]:
+    query = _select_captures().where(TaskInstance.dag_id.in_(dag_ids)).with_only_columns(TaskInstance.dag_id)
+    with create_session() as session:
+        return list(session.scalars(query.distinct()))
 
+
+def _read(query: Select[Any]) -> list[TaskInstanceFacts]:
     with create_session() as session:
         rows = session.execute(query).all()
     return [TaskInstanceFacts(TaskInstanceKey(*row[:4]), row[4] and str(row[4]), *row[5:]) for row in rows]

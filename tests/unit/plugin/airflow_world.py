@@ -7,6 +7,7 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 from airflow.api_fastapi import app as airflow_app
+from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity, DagDetails
 from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleAuthManager
 from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
 from airflow.models import DagModel, DagRun, TaskInstance
@@ -48,11 +49,24 @@ def text(method: str = "org.opensearch.search.Work.step", *, at: datetime = STAR
     )
 
 
+#: Before the name of a DAG that a reader may read, with its runs, but without its task instances.
+DAG_ONLY = "dag only: "
+
+
 class Readers(SimpleAuthManager):
     """Airflow's simple auth manager, but each reader may read the DAGs that are named in the role, with commas."""
 
-    def is_authorized_dag(self, *, method: Any, user: SimpleAuthManagerUser, details: Any = None, **_: Any) -> bool:
+    def is_authorized_dag(
+        self,
+        *,
+        method: Any,
+        user: SimpleAuthManagerUser,
+        access_entity: DagAccessEntity | None = None,
+        details: DagDetails | None = None,
+    ) -> bool:
         readable = (user.role or "").split(",")
+        if access_entity is not DagAccessEntity.TASK_INSTANCE:
+            readable = [name.removeprefix(DAG_ONLY) for name in readable]
         return method == "GET" and ("*" in readable or (details is not None and details.id in readable))
 
 
@@ -128,7 +142,7 @@ class World:
                 session.execute(insert(DagRun.__table__).values(**run, state="success"))
 
     def reader(self, *dags: str) -> TestClient:
-        """Return the browser of a reader who may read these DAGs; ``*`` for all."""
+        """Return the browser of a reader of these DAGs and their task instances; ``*`` for all."""
         root = FastAPI()
         root.mount(URL_PREFIX, build_app(seconds=self.seconds))
         token = self._readers.generate_jwt(SimpleAuthManagerUser(username="reader", role=",".join(dags)))
@@ -143,17 +157,18 @@ class World:
         return token
 
     def get(self, url: str, *dags: str, **query: str) -> Response:
-        """Open a page, by default as one who may read every DAG."""
+        """Open a page, by default as one who may read everything."""
         with self.reader(*(dags or ("*",))) as browser:
             response: Response = browser.get(url, params=query or None)
             return response
 
-    def install(self, patch: pytest.MonkeyPatch) -> None:
-        """Have Airflow ask our readers' rights."""
+    def install(self, patch: pytest.MonkeyPatch, manager: SimpleAuthManager | None = None) -> None:
+        """Have Airflow ask our readers' rights, or an auth manager for those of its users."""
+        manager = manager or self._readers
         if hasattr(airflow_app, "_AuthManagerState"):
-            patch.setattr(airflow_app._AuthManagerState, "instance", self._readers)  # noqa: SLF001
+            patch.setattr(airflow_app._AuthManagerState, "instance", manager)  # noqa: SLF001
         else:
-            patch.setattr(airflow_app, "auth_manager", self._readers)
+            patch.setattr(airflow_app, "auth_manager", manager)
 
 
 def rendered(**arguments: Any) -> dict[str, Any]:
