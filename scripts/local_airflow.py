@@ -274,8 +274,8 @@ class LocalAirflow:
     def _is_healthy(self) -> bool:
         with contextlib.suppress(LocalAirflowError):
             health = self._call("GET", "api/v2/monitor/health")
-            parts = ("metadatabase", "scheduler", "triggerer", "dag_processor")
-            return all(health[part]["status"] == "healthy" for part in parts)
+            parts = ["metadatabase", *(name.replace("-", "_") for name in self._components)]
+            return all(health[part]["status"] == "healthy" for part in parts if part in health)
         return False
 
     def _knows(self, dag_id: str) -> bool:
