@@ -150,17 +150,17 @@ benchmarks: .venv-benchmarks/ready
 sbom: .venv/ready
 	@.venv/bin/python -m scripts.sbom
 
-# The floor comes with the packages of its own days: a newer pydantic breaks it, and newer ones hide what it lacks.
-# Those with known faults are the exceptions.
+# An Airflow with the packages of its release day, as its own constraints have them (wtforms comes with Airflow's
+# sign-in): the version, the day, and what else is to be locked. On the oldest, the tests run, too.
+PIN = @printf 'apache-airflow==$(1)\nwtforms\n' | $(LOCK) - --all-extras --exclude-newer $(2) $(3) \
+	-o requirements/airflow-$(1).txt
 lock: .venv/ready
 	$(LOCK) --all-extras --group dev -o requirements/newest.txt
 	$(LOCK) --extra redis --extra parquet --group benchmarks -c requirements/newest.txt -o requirements/benchmarks.txt
-	$(LOCK) requirements/floor.in --all-extras --group test --group stores -o requirements/floor.txt \
-		--exclude-newer 2025-10-01 \
-		--exclude-newer-package apache-airflow-providers-common-compat=2026-12-01 \
-		--exclude-newer-package anyio=2026-08-01 \
-		--exclude-newer-package requests=2026-04-01 \
-		--exclude-newer-package urllib3=2026-10-01
+	$(call PIN,3.1.0,2025-09-25,--group test --group stores)
+	$(call PIN,3.1.8,2026-03-11)
+	$(call PIN,3.2.2,2026-05-29)
+	$(call PIN,3.3.2,2026-09-17)
 
 clean:
 	rm -rf .venv .venv-floor .venv-benchmarks .demo .cache dist docs/_build \
@@ -176,10 +176,10 @@ clean:
 	@$(INSTALL) --no-deps --editable .
 	@touch $@
 
-.venv-floor/ready: .venv/ready requirements/floor.txt
+.venv-floor/ready: .venv/ready requirements/airflow-3.1.0.txt
 	@echo "== Installing the oldest Airflow into .venv-floor"
 	@$(UV) venv --quiet --clear --python "$(OLDEST_PYTHON)" .venv-floor
-	@$(INSTALL) -r requirements/floor.txt
+	@$(INSTALL) -r requirements/airflow-3.1.0.txt
 	@$(INSTALL) --no-deps --editable .
 	@touch $@
 

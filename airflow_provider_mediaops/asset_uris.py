@@ -16,8 +16,8 @@ from urllib.parse import quote, unquote, urlsplit
 if TYPE_CHECKING:
     from urllib.parse import SplitResult
 
-    from airflow.providers.common.compat.openlineage.facet import Dataset
     from airflow.sdk import Asset
+    from openlineage.client.generated.base import Dataset
 
 #: The schemes of the video platform, the search cluster and the book database.
 VIDEO, CLUSTER, BOOKS = "mediaops-video", "mediaops-cluster", "mediaops-books"
@@ -108,7 +108,7 @@ def convert_asset_to_openlineage(asset: Asset, lineage_context: object) -> Datas
     :param lineage_context: what Airflow passes besides; not used.
     :returns: the dataset that the operators name, too.
     """
-    from airflow.providers.common.compat.openlineage.facet import Dataset
+    from openlineage.client.generated.base import Dataset
 
     namespace, name = openlineage_name(asset.uri)
     return Dataset(namespace=namespace, name=name)
@@ -129,6 +129,6 @@ def openlineage_name(uri: str) -> tuple[str, str]:
 
 
 def _asset(uri: str, extra: dict[str, Any] | None) -> Asset:
-    from airflow.providers.common.compat.sdk import Asset
+    from airflow.sdk import Asset
 
     return Asset(uri=uri, extra=extra)

@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.common.compat.sdk import AirflowFailException
-
 from airflow_provider_mediaops.arguments import is_path
 from airflow_provider_mediaops.exceptions import (
     LONGEST_RETRY_AFTER_SECONDS,
@@ -16,7 +14,7 @@ from airflow_provider_mediaops.exceptions import (
     MediaOpsError,
     PermanentError,
 )
-from airflow_provider_mediaops.version_compat import HAS_RETRY_POLICY
+from airflow_provider_mediaops.version_compat import HAS_RETRY_POLICY, AirflowFailException
 
 if HAS_RETRY_POLICY:
     from airflow_provider_mediaops.version_compat import RetryDecision, RetryPolicy
@@ -67,7 +65,7 @@ def _own_delay_seconds(task: Any, try_number: int) -> float:
     backoff = 2.0 if task.retry_exponential_backoff is True else float(task.retry_exponential_backoff or 0.0)
     if backoff in (0.0, 1.0):
         return delay
-    from airflow.providers.common.compat.sdk import conf
+    from airflow_provider_mediaops.version_compat import conf
 
     longest = float(conf.getint("core", "max_task_retry_delay", fallback=86_400))
     if task.max_retry_delay:

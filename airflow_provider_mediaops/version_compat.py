@@ -24,9 +24,27 @@ if TYPE_CHECKING:
 
 # Airflow 3.1 has these in its core, from which a worker of 3.2 must not import. The fallback can go with 3.2.
 try:
-    from airflow.sdk.exceptions import TaskDeferralError, TaskDeferralTimeout
+    from airflow.sdk.configuration import conf
+    from airflow.sdk.exceptions import (
+        AirflowFailException,
+        AirflowNotFoundException,
+        AirflowSensorTimeout,
+        AirflowSkipException,
+        AirflowTaskTimeout,
+        TaskDeferralError,
+        TaskDeferralTimeout,
+    )
 except ImportError:
-    from airflow.exceptions import TaskDeferralError, TaskDeferralTimeout  # type: ignore[no-redef]
+    from airflow.configuration import conf
+    from airflow.exceptions import (  # type: ignore[attr-defined,no-redef]
+        AirflowFailException,
+        AirflowNotFoundException,
+        AirflowSensorTimeout,
+        AirflowSkipException,
+        AirflowTaskTimeout,
+        TaskDeferralError,
+        TaskDeferralTimeout,
+    )
 
 # Retry policies (AIP-105) came with Airflow 3.3. Below, a permanent error becomes an AirflowFailException, and the
 # service's Retry-After has no effect on the task's delay. The flag can go with 3.3.
@@ -39,11 +57,17 @@ except ImportError:
 
 __all__ = [
     "HAS_RETRY_POLICY",
+    "AirflowFailException",
+    "AirflowNotFoundException",
+    "AirflowSensorTimeout",
+    "AirflowSkipException",
+    "AirflowTaskTimeout",
     "RetryDecision",
     "RetryPolicy",
     "TaskDeferralError",
     "TaskDeferralTimeout",
     "asset_state_store",
+    "conf",
     "conn_id_of",
     "task_state_store",
 ]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from airflow.providers.common.compat.sdk import AirflowNotFoundException, BaseHook
+from airflow.sdk import BaseHook
 from airflow.sdk.log import mask_secret
 
 from airflow_provider_mediaops.arguments import read_identifier
@@ -23,6 +23,7 @@ from airflow_provider_mediaops.hooks.threads import import_in_thread, in_thread
 from airflow_provider_mediaops.http import drivers
 from airflow_provider_mediaops.http.reply import plain_text
 from airflow_provider_mediaops.http.stopping import Stop
+from airflow_provider_mediaops.version_compat import AirflowNotFoundException
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterator
@@ -42,7 +43,6 @@ T = TypeVar("T")
 
 # The modules that every conversation on an event loop imports.
 _RUN_TIME_MODULES = (
-    "airflow.providers.common.compat.connection",
     "airflow_provider_mediaops.http.async_transport",
     "airflow_provider_mediaops.http.client",
     "asgiref.sync",
@@ -173,12 +173,10 @@ class ServiceHook(BaseHook):
     async def aservice(self) -> Service:
         """Return the service without blocking the event loop; the asynchronous twin of :attr:`service`."""
         await self._import_modules()
-        from airflow.providers.common.compat.connection import get_async_connection
-
         async with self._loop_session().lock:
             if self._service is None:
                 with self._naming_the_connection():
-                    connection = self._connection or await get_async_connection(self.conn_id)
+                    connection = self._connection or await self.aget_connection(self.conn_id)
                 self._service = await in_thread(partial(self._service_in_thread, connection))
             return self._service
 

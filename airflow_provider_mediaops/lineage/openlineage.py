@@ -31,19 +31,16 @@ def operator_lineage(lineage: TaskLineage) -> OperatorLineage[Any, Any] | None:
 
 
 def _input(described: LineageDataset) -> InputDataset:
-    from airflow.providers.common.compat.openlineage.facet import InputDataset
+    from openlineage.client.generated.base import InputDataset
 
     namespace, name = openlineage_name(described.uri)
     return InputDataset(namespace=namespace, name=name)
 
 
 def _output(described: LineageDataset) -> OutputDataset:
-    from airflow.providers.common.compat.openlineage.facet import (
-        OutputDataset,
-        OutputStatisticsOutputDatasetFacet,
-        SchemaDatasetFacet,
-        SchemaDatasetFacetFields,
-    )
+    from openlineage.client.generated.base import OutputDataset
+    from openlineage.client.generated.output_statistics_output_dataset import OutputStatisticsOutputDatasetFacet
+    from openlineage.client.generated.schema_dataset import SchemaDatasetFacet, SchemaDatasetFacetFields
 
     namespace, name = openlineage_name(described.uri)
     dataset = OutputDataset(namespace=namespace, name=name)

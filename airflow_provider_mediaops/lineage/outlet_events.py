@@ -26,7 +26,7 @@ def note_in_events(context: Context, outlets: Iterable[Any], lineage: TaskLineag
     :param lineage: the task's lineage; of its outputs, the first is what the events are about.
     :param warn: logs a warning.
     """
-    from airflow.providers.common.compat.sdk import Asset, AssetAlias
+    from airflow.sdk import Asset, AssetAlias
     from airflow.sdk.definitions.asset import AssetRef
     from airflow.sdk.exceptions import AirflowRuntimeError
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.common.compat.sdk import BaseNotifier
+from airflow.sdk import BaseNotifier
 
 from airflow_provider_mediaops.exceptions import MediaOpsError
 

@@ -8,12 +8,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from airflow.providers.common.compat.sdk import conf
-
 from airflow_provider_mediaops.arguments import path_text, read_flag, read_identifier, read_path
 from airflow_provider_mediaops.hooks.threads import in_thread
 from airflow_provider_mediaops.notifications.base import ServiceNotifier
 from airflow_provider_mediaops.task_failure import is_templated
+from airflow_provider_mediaops.version_compat import conf
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

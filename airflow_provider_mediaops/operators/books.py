@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from airflow.providers.common.compat.sdk import BaseOperator
+from airflow.sdk import BaseOperator
 
 from airflow_provider_mediaops.arguments import path_text
 from airflow_provider_mediaops.operators.enrichment_arguments import EnrichmentArguments, check_known, read_reuse

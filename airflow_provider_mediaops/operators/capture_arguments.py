@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.common.compat.sdk import conf
-
 from airflow_provider_mediaops.arguments import read_flag, read_seconds, read_whole_number
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
+from airflow_provider_mediaops.version_compat import conf
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

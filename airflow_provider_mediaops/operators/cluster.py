@@ -6,12 +6,7 @@ import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from airflow.providers.common.compat.sdk import (
-    AirflowSensorTimeout,
-    AirflowSkipException,
-    AirflowTaskTimeout,
-    BaseOperator,
-)
+from airflow.sdk import BaseOperator
 
 from airflow_provider_mediaops.arguments import path_text, read_identifier, read_path
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, TemporaryError
@@ -27,7 +22,12 @@ from airflow_provider_mediaops.triggers.deferral import (
     read_deferrable,
 )
 from airflow_provider_mediaops.triggers.event import summary_of
-from airflow_provider_mediaops.version_compat import TaskDeferralTimeout
+from airflow_provider_mediaops.version_compat import (
+    AirflowSensorTimeout,
+    AirflowSkipException,
+    AirflowTaskTimeout,
+    TaskDeferralTimeout,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

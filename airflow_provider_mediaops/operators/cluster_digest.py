@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.common.compat.sdk import BaseOperator
+from airflow.sdk import BaseOperator
 
 from airflow_provider_mediaops.arguments import is_path, path_text, read_path, read_texts
 from airflow_provider_mediaops.exceptions import InvalidArgumentError

@@ -6,7 +6,9 @@ import os
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.common.compat.sdk import BaseOperatorLink, conf
+from airflow.sdk import BaseOperatorLink
+
+from airflow_provider_mediaops.version_compat import conf
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
@@ -94,8 +96,8 @@ def _has_tab() -> bool:
 
 def _has_own_endpoint(destination: str) -> bool:
     """Return whether the store of a path may be another than the cloud's own, which has no page in its console."""
-    from airflow.providers.common.compat.sdk import AirflowException, BaseHook
-    from airflow.sdk.exceptions import AirflowRuntimeError
+    from airflow.sdk import BaseHook
+    from airflow.sdk.exceptions import AirflowException, AirflowRuntimeError
 
     from airflow_provider_mediaops.lineage.locations import conn_id_in
 

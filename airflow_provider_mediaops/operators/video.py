@@ -6,7 +6,7 @@ import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from airflow.providers.common.compat.sdk import AirflowSkipException, BaseOperator
+from airflow.sdk import BaseOperator
 
 from airflow_provider_mediaops.arguments import path_text, read_choice, read_flag, read_identifier
 from airflow_provider_mediaops.exceptions import TemporaryError, UncertainDeliveryError
@@ -29,6 +29,7 @@ from airflow_provider_mediaops.triggers.deferral import (
     fits_a_trigger,
     read_deferrable,
 )
+from airflow_provider_mediaops.version_compat import AirflowSkipException
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -17,8 +17,8 @@ from airflow.configuration import conf
 
 from airflow_provider_mediaops.report_urls import LIST_PATH, LIST_ROUTE, REPORT_PATH, TAB_ROUTE, URL_PREFIX
 
-# Not through version_compat or common.compat, whose imports take longer than this module. Airflow has the first one
-# loaded in every process; Airflow 3.1 has the second one only.
+# Not through version_compat, whose imports take longer than this module. Airflow has the first one loaded in every
+# process; Airflow 3.1 has the second one only.
 try:
     from airflow.sdk.plugins_manager import AirflowPlugin
 except ImportError:

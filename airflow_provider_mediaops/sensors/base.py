@@ -11,14 +11,7 @@ from datetime import datetime, timezone
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.common.compat.sdk import (
-    AirflowFailException,
-    AirflowSensorTimeout,
-    AirflowSkipException,
-    AirflowTaskTimeout,
-    BaseSensorOperator,
-    PokeReturnValue,
-)
+from airflow.sdk import BaseSensorOperator, PokeReturnValue
 
 from airflow_provider_mediaops.arguments import read_identifier
 from airflow_provider_mediaops.task_failure import PERMANENT, ending_task, is_templated, use_retry_policy
@@ -29,7 +22,14 @@ from airflow_provider_mediaops.triggers.deferral import (
     read_deferrable,
 )
 from airflow_provider_mediaops.triggers.event import value_of
-from airflow_provider_mediaops.version_compat import TaskDeferralError, TaskDeferralTimeout
+from airflow_provider_mediaops.version_compat import (
+    AirflowFailException,
+    AirflowSensorTimeout,
+    AirflowSkipException,
+    AirflowTaskTimeout,
+    TaskDeferralError,
+    TaskDeferralTimeout,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

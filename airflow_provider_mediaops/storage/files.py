@@ -49,7 +49,7 @@ def path_of(text: object) -> ObjectStoragePath:
     :raises InvalidArgumentError: if it can never name a file; the message names it.
     """
     # Importing it takes time, and this module is imported early.
-    from airflow.providers.common.compat.sdk import ObjectStoragePath
+    from airflow.sdk import ObjectStoragePath
 
     # ObjectStoragePath cannot be constructed from a local one.
     words = str(text)

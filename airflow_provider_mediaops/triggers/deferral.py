@@ -9,10 +9,8 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
 
-from airflow.providers.common.compat.sdk import AirflowTaskTimeout, conf
-
 from airflow_provider_mediaops.arguments import read_flag
-from airflow_provider_mediaops.version_compat import TaskDeferralTimeout
+from airflow_provider_mediaops.version_compat import AirflowTaskTimeout, TaskDeferralTimeout, conf
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterator

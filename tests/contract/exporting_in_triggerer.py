@@ -8,9 +8,8 @@ from importlib import import_module
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.common.compat.sdk import TaskDeferred
-
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator
+from tests.airflow_names import TaskDeferred
 from tests.contract.exporting import connect
 from tests.contract.killing import Work, run_program
 from tests.contract.loop_watch import read_connections_from_environment

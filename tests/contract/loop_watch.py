@@ -22,8 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import airflow
-from airflow.providers.common.compat import connection as compat
-from airflow.sdk import Connection
+from airflow.sdk import BaseHook, Connection
 from packaging.version import Version
 
 if TYPE_CHECKING:
@@ -119,7 +118,7 @@ async def run(watch: Watch, kind: type[Any], arguments: dict[str, Any]) -> Any:
 
 def read_connections_from_environment() -> None:
     """Let triggers read their connections from the environment, without Airflow's secrets backends and threads."""
-    compat.get_async_connection = _connection_of_the_environment
+    BaseHook.aget_connection = staticmethod(_connection_of_the_environment)  # type: ignore[method-assign]
 
 
 async def _connection_of_the_environment(conn_id: str, hook: object = None) -> Connection:  # noqa: ARG001

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from airflow.providers.common.compat.sdk import AirflowFailException, ObjectStoragePath
-from airflow.sdk import DAG
+from airflow.sdk import DAG, ObjectStoragePath
 
 from airflow_provider_mediaops.cluster.query import QUERY_DEFAULTS
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, MediaOpsError
@@ -22,6 +21,7 @@ from airflow_provider_mediaops.operators.video import PostBulletinOperator
 from airflow_provider_mediaops.sensors.base import ServiceSensor
 from airflow_provider_mediaops.sensors.cluster import ClusterCpuSensor
 from airflow_provider_mediaops.triggers.cluster import HighCpuTrigger
+from airflow_provider_mediaops.version_compat import AirflowFailException
 from tests.contract.serialized import written
 from tests.contract.tasks import OUTPUT, TASKS
 

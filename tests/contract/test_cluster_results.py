@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from airflow.sdk import Connection
+from airflow.sdk import BaseHook, Connection
 
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 from airflow_provider_mediaops.sandbox.cluster.nodes import CpuPin
@@ -77,7 +77,7 @@ def test_the_payload_of_an_event_is_the_one_that_is_shown(monkeypatch: pytest.Mo
         async with aclosing(HighCpuTrigger(sustained_for=0, poll_interval=1).run()) as events:  # type: ignore[type-var]
             return (await anext(events)).payload
 
-    monkeypatch.setattr("airflow.providers.common.compat.connection.get_async_connection", fetch)
+    monkeypatch.setattr(BaseHook, "aget_connection", staticmethod(fetch))
     payload = asyncio.run(asyncio.wait_for(first(), 240))
 
     assert_is_shown("hot_nodes_event", payload)

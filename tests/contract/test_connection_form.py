@@ -7,7 +7,7 @@ import importlib.util
 from typing import Any
 
 import pytest
-from airflow.providers.common.compat.sdk import redact
+from airflow.sdk._shared.secrets_masker import redact
 from packaging.version import Version
 
 from airflow_provider_mediaops.connection_fields import CONNECTION_TYPES

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
 import certifi
 import pytest
-from airflow.providers.common.compat.module_loading import import_string
 from airflow.sdk import DAG, BaseOperator
 
 from airflow_provider_mediaops.connection_fields import CONNECTION_TYPES
@@ -79,7 +79,7 @@ class OpenHook(BaseOperator):
         self.opened = opened
 
     def execute(self, context: Any) -> None:
-        hook_class = import_string(CONNECTION_TYPES[self.connection_type]["hook-class-name"])
+        hook_class = resolve_name(CONNECTION_TYPES[self.connection_type]["hook-class-name"])
         with hook_class(self.conn_id) as hook:
             assert hook.service
             self.opened[self.connection_type] = hook

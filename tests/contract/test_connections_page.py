@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 import socket
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from airflow.providers.common.compat.module_loading import import_string
 
 from airflow_provider_mediaops.connection_fields import CONNECTION_TYPES
 from airflow_provider_mediaops.sandbox.server import SandboxServer
@@ -86,7 +86,7 @@ def test_the_defaults_are_those_of_the_code(name: str, monkeypatch: pytest.Monke
 
 def opened(name: str, connection: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setenv(f"AIRFLOW_CONN_{name.upper()}_DEFAULT", json.dumps(connection))
-    hook_class: Any = import_string(CONNECTION_TYPES[name]["hook-class-name"])
+    hook_class: Any = resolve_name(CONNECTION_TYPES[name]["hook-class-name"])
     return hook_class()
 
 
@@ -98,7 +98,7 @@ def test_the_examples_for_the_environment_are_connections(monkeypatch: pytest.Mo
     for variable, value in examples:
         name = variable.removeprefix("AIRFLOW_CONN_").removesuffix("_DEFAULT").lower()
         monkeypatch.setenv(variable, value)
-        hook: Any = import_string(CONNECTION_TYPES[name]["hook-class-name"])()
+        hook: Any = resolve_name(CONNECTION_TYPES[name]["hook-class-name"])()
         assert hook.service.client.base_urls[0].startswith("https://")
 
 
@@ -147,7 +147,7 @@ def test_what_it_says_of_a_good_connection(server: SandboxServer, name: str, mon
 @pytest.mark.airflow(">=3.2")  # Airflow 3.1 raises an ImportError of its own outside of tasks
 def test_a_connection_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AIRFLOW_CONN_MEDIAOPS_BOOKS_DEFAULT", raising=False)
-    hook: Any = import_string(CONNECTION_TYPES["mediaops_books"]["hook-class-name"])()
+    hook: Any = resolve_name(CONNECTION_TYPES["mediaops_books"]["hook-class-name"])()
 
     works, answer = hook.test_connection()
 

@@ -58,7 +58,9 @@ def test_the_versions_are_those_of_the_package() -> None:
     named = [text.rpartition(":: ")[2] for text in PYPROJECT["project"]["classifiers"] if ":: 3." in text]
     [airflow] = [text for text in PYPROJECT["project"]["dependencies"] if text.startswith("apache-airflow>=")]
     [newest] = re.findall(r"^apache-airflow==(.+)$", (ROOT / "requirements" / "newest.txt").read_text(), re.MULTILINE)
-    [oldest] = re.findall(r"^apache-airflow==(.+)$", (ROOT / "requirements" / "floor.txt").read_text(), re.MULTILINE)
+    [oldest] = re.findall(
+        r"^apache-airflow==(.+)$", (ROOT / "requirements" / "airflow-3.1.0.txt").read_text(), re.MULTILINE
+    )
 
     assert pythons == named
     assert PYPROJECT["project"]["requires-python"] == f">={pythons[0]},<3.{int(pythons[-1].partition('.')[2]) + 1}"

@@ -11,7 +11,6 @@ from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
 import pytest
-from airflow.providers.common.compat import sdk
 from typing_extensions import get_type_hints, is_typeddict
 
 from airflow_provider_mediaops import exceptions, results
@@ -27,6 +26,7 @@ from airflow_provider_mediaops.sensors.books import BookSensor
 from airflow_provider_mediaops.sensors.cluster import ClusterCpuSensor
 from airflow_provider_mediaops.sensors.video import SubscriptionSensor
 from airflow_provider_mediaops.triggers.cluster import HighCpuTrigger
+from airflow_provider_mediaops.version_compat import AirflowSensorTimeout
 from airflow_provider_mediaops.video.export import SUBSCRIPTIONS
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -91,7 +91,7 @@ WITH_ERRORS = sorted(CLASSES.keys() - {"bulletin_notifier", "capture_notifier", 
 #: Errors that no class of the provider is for.
 OTHERS: dict[str, tuple[type[Exception], bool]] = {
     "OSError": (OSError, True),
-    "AirflowSensorTimeout": (sdk.AirflowSensorTimeout, False),
+    "AirflowSensorTimeout": (AirflowSensorTimeout, False),
     "InvalidIsbnError": (InvalidIsbnError, False),
 }
 

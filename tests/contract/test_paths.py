@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from airflow.providers.common.compat.sdk import ObjectStoragePath
-from airflow.sdk import DAG
+from airflow.sdk import DAG, ObjectStoragePath
 
 from airflow_provider_mediaops.notifications import CaptureHotThreadsNotifier
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator

@@ -8,11 +8,11 @@ import importlib.metadata
 import importlib.util
 import json
 from importlib.resources import files
+from pkgutil import resolve_name
 from typing import Any
 
 import jsonschema
 import pytest
-from airflow.providers.common.compat.module_loading import import_string
 from airflow.providers_manager import ProvidersManager
 from packaging.utils import canonicalize_name
 
@@ -151,12 +151,12 @@ def test_a_misspelt_key_would_be_seen(path: tuple[str | int, ...], old: str, new
 
 @pytest.mark.parametrize("path", class_paths(get_provider_info()))
 def test_every_class_is_there(path: str) -> None:
-    assert isinstance(import_string(path), type)
+    assert isinstance(resolve_name(path), type)
 
 
 @pytest.mark.parametrize("path", get_provider_info()["cli"])
 def test_every_function_of_commands_is_there(path: str) -> None:
-    assert callable(import_string(path))
+    assert callable(resolve_name(path))
 
 
 @pytest.mark.parametrize("path", module_paths(get_provider_info()))
@@ -168,20 +168,20 @@ def test_every_module_is_there(path: str) -> None:
 def test_airflow_finds_what_handles_the_uris_of_assets(entry: dict[str, Any]) -> None:
     manager = ASSET_PROVIDERS()
     for scheme in entry["schemes"]:
-        assert manager.asset_uri_handlers[scheme] is import_string(entry["handler"])
-        assert manager.asset_factories[scheme] is import_string(entry["factory"])
-        assert manager.asset_to_openlineage_converters[scheme] is import_string(entry["to_openlineage_converter"])
+        assert manager.asset_uri_handlers[scheme] is resolve_name(entry["handler"])
+        assert manager.asset_factories[scheme] is resolve_name(entry["factory"])
+        assert manager.asset_to_openlineage_converters[scheme] is resolve_name(entry["to_openlineage_converter"])
 
 
 def test_each_service_has_a_scheme_whose_factory_makes_an_asset_of_it() -> None:
-    made = [import_string(entry["factory"])().uri for entry in get_provider_info()["asset-uris"]]
+    made = [resolve_name(entry["factory"])().uri for entry in get_provider_info()["asset-uris"]]
     schemes = [scheme for entry in get_provider_info()["asset-uris"] for scheme in entry["schemes"]]
     assert [uri.partition("://")[0] for uri in made] == schemes
     assert schemes == ["mediaops-video", "mediaops-cluster", "mediaops-books"]
 
 
 def test_airflow_knows_the_links_of_all_operators() -> None:
-    modules = [import_string(path) for path in get_provider_info()["extra-links"]]
+    modules = [resolve_name(path) for path in get_provider_info()["extra-links"]]
     made = {type(link) for task in OPERATORS for link in task.kind.operator_extra_links}
     assert made == set(modules)
     assert set(get_provider_info()["extra-links"]) <= set(ProvidersManager().extra_links_class_names)
@@ -196,7 +196,7 @@ def test_every_service_is_listed_everywhere() -> None:
 
 @pytest.mark.parametrize("entry", get_provider_info()["connection-types"], ids=lambda entry: entry["connection-type"])
 def test_the_hook_says_of_itself_what_the_metadata_says(entry: dict[str, Any]) -> None:
-    hook = import_string(entry["hook-class-name"])
+    hook = resolve_name(entry["hook-class-name"])
     assert hook.conn_type == entry["connection-type"]
     assert hook.hook_name == entry["hook-name"]
     assert hook.default_conn_name == f"{hook.conn_type}_default"

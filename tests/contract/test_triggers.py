@@ -7,14 +7,13 @@ import inspect
 import json
 import pkgutil
 import re
+from pkgutil import resolve_name
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import structlog
 from airflow.models.trigger import Trigger
-from airflow.providers.common.compat.module_loading import import_string
-from airflow.providers.common.compat.sdk import TaskDeferred
 from airflow.sdk import DAG, Asset, AssetWatcher
 from airflow.sdk.execution_time import task_runner
 from airflow.triggers.base import BaseEventTrigger, BaseTrigger
@@ -25,6 +24,7 @@ from airflow_provider_mediaops.sandbox.cluster import routes as cluster
 from airflow_provider_mediaops.sandbox.video import tokens
 from airflow_provider_mediaops.sensors.base import ServiceSensor
 from airflow_provider_mediaops.triggers.cluster import HighCpuTrigger
+from tests.airflow_names import TaskDeferred
 from tests.contract.tasks import DEFERRING, SENSORS, Task, name_of
 from tests.contract.waiting_triggers import trigger_of
 from tests.unit.log_lines import log_lines
@@ -41,10 +41,10 @@ ODD = [None, "", "{{ ds }}", 0, -1, 1e400, True, [], [None], {}, {"a": {"b": Non
 _defer_task = vars(task_runner)["_defer_task"]
 _decode_in_triggerer = getattr(
     importlib.import_module("airflow.serialization.serialized_objects"), "smart_decode_trigger_kwargs", None
-) or import_string("airflow.serialization.decoders.smart_decode_trigger_kwargs")
+) or resolve_name("airflow.serialization.decoders.smart_decode_trigger_kwargs")
 _serialized = vars(importlib.import_module("airflow.serialization.serialized_objects"))
 _to_dict = (_serialized.get("DagSerialization") or _serialized["SerializedDAG"]).to_dict
-_encode_trigger = _serialized.get("_encode_trigger") or import_string("airflow.serialization.encoders.encode_trigger")
+_encode_trigger = _serialized.get("_encode_trigger") or resolve_name("airflow.serialization.encoders.encode_trigger")
 HIGH_CPU = f"{HighCpuTrigger.__module__}.{HighCpuTrigger.__qualname__}"
 
 
@@ -84,7 +84,7 @@ def in_the_triggerer(classpath: str, row: str) -> BaseTrigger:
     """Make the trigger again as a triggerer does."""
     arguments = Trigger(classpath=classpath, kwargs={})
     arguments.encrypted_kwargs = row
-    kind: type[BaseTrigger] = import_string(classpath)
+    kind: type[BaseTrigger] = resolve_name(classpath)
     return kind(**{name: _decode_in_triggerer(value) for name, value in arguments.kwargs.items()})
 
 

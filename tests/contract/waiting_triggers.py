@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from airflow.providers.common.compat.sdk import TaskDeferred
 
 from airflow_provider_mediaops.sensors.base import ServiceSensor
+from tests.airflow_names import TaskDeferred
 from tests.contract.tasks import Task, name_of
 
 if TYPE_CHECKING:

@@ -11,8 +11,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal
 
-from airflow.providers.common.compat.sdk import TaskDeferred
-
 from airflow_provider_mediaops.hooks.books import BookDatabaseHook
 from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
 from airflow_provider_mediaops.hooks.video import VideoPlatformHook
@@ -25,6 +23,7 @@ from airflow_provider_mediaops.sensors.books import BookSensor
 from airflow_provider_mediaops.sensors.cluster import ClusterCpuSensor
 from airflow_provider_mediaops.sensors.video import SubscriptionSensor
 from airflow_provider_mediaops.triggers.cluster import HighCpuTrigger
+from tests.airflow_names import TaskDeferred
 from tests.faults.made_up_time import NEVER_SECONDS, settle
 from tests.faults.services import ISBNS
 from tests.unit.sensor_forms import first_event, made_again

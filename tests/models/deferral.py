@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.common.compat.sdk import AirflowTaskTimeout, TaskDeferred
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 from airflow_provider_mediaops.exceptions import TemporaryError
 from airflow_provider_mediaops.triggers.deferral import SETTLED_AFTER_SECONDS
+from airflow_provider_mediaops.version_compat import AirflowTaskTimeout
+from tests.airflow_names import TaskDeferred
 from tests.models.attempts import Attempt, AttemptLoop, take_turn
 from tests.models.dataset_machine import RUNS, DatasetMachine
 from tests.models.machine import WHICH

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from airflow.providers.common.compat.sdk import AirflowFailException
-
-from airflow_provider_mediaops.version_compat import HAS_RETRY_POLICY
+from airflow_provider_mediaops.version_compat import HAS_RETRY_POLICY, AirflowFailException
 
 
 def permanent(cls: type[Exception]) -> type[Exception]:

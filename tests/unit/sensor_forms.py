@@ -9,13 +9,7 @@ import time
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.common.compat.sdk import TaskDeferred
-
-try:
-    from airflow.sdk.exceptions import AirflowRescheduleException
-except ImportError:  # Airflow below 3.2
-    from airflow.exceptions import AirflowRescheduleException
-
+from tests.airflow_names import AirflowRescheduleException, TaskDeferred
 from tests.unit.conversations import on_a_loop
 
 if TYPE_CHECKING:

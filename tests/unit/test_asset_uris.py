@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from airflow.providers.common.compat.sdk import Asset
+from airflow.sdk import Asset
 
 from airflow_provider_mediaops.asset_uris import (
     create_books_asset,

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-from airflow.providers.common.compat.sdk import AirflowTaskTimeout, TaskDeferred
 
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
@@ -15,17 +14,14 @@ from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperato
 from airflow_provider_mediaops.sensors.cluster import ClusterCpuSensor
 from airflow_provider_mediaops.triggers import deferral
 from airflow_provider_mediaops.triggers.deferral import deferral_timeout
+from airflow_provider_mediaops.version_compat import AirflowTaskTimeout, TaskDeferralTimeout
+from tests.airflow_names import TaskDeferred
 from tests.unit.sensor_forms import Attempt
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from airflow.sdk import BaseOperator
-
-try:
-    from airflow.sdk.exceptions import TaskDeferralTimeout
-except ImportError:  # Airflow below 3.2
-    from airflow.exceptions import TaskDeferralTimeout  # type: ignore[no-redef]
 
 LIMIT = timedelta(seconds=90)
 CONTEXT: Any = {}

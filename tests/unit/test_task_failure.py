@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from airflow.providers.common.compat.sdk import AirflowFailException, BaseOperator, ObjectStoragePath
+from airflow.sdk import BaseOperator, ObjectStoragePath
 
 from airflow_provider_mediaops.books.isbn import InvalidIsbnError
 from airflow_provider_mediaops.exceptions import (
@@ -23,6 +23,7 @@ from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperato
 from airflow_provider_mediaops.sensors.cluster import ClusterCpuSensor
 from airflow_provider_mediaops.storage.source_lines import InvalidSourceError
 from airflow_provider_mediaops.task_failure import ending_task, is_end_templated, is_templated
+from airflow_provider_mediaops.version_compat import AirflowFailException
 
 PERMANENT: list[Exception] = [
     AuthenticationError("No."),

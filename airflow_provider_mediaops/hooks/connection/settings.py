@@ -287,9 +287,8 @@ def configured_rate_store() -> RateStore:
 
     :raises InvalidConnectionError: if its address cannot be used.
     """
-    from airflow.providers.common.compat.sdk import conf
-
     from airflow_provider_mediaops.http.rate_limit.store_by_address import store_at
+    from airflow_provider_mediaops.version_compat import conf
 
     # In a worker, Airflow 3.1 may not know a provider's defaults.
     address: str = conf.get("mediaops", "rate_limit_store", fallback=DEFAULT_RATE_STORE)

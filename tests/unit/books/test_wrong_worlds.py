@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from airflow.providers.common.compat.sdk import PokeReturnValue
+from airflow.sdk import PokeReturnValue
 
 from airflow_provider_mediaops.books.batch.rows import IsbnRow
 from airflow_provider_mediaops.exceptions import InvalidConnectionError, MediaOpsError

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from airflow.sdk import Connection
+from airflow.sdk import BaseHook, Connection
 
 from airflow_provider_mediaops.exceptions import (
     InvalidConnectionError,
@@ -305,7 +305,7 @@ class TestAsynchronously:
             await asyncio.sleep(0)
             return Connection(conn_id=conn_id, conn_type="mediaops_video", host=server.base, password=KEY)
 
-        monkeypatch.setattr("airflow.providers.common.compat.connection.get_async_connection", fetch)
+        monkeypatch.setattr(BaseHook, "aget_connection", staticmethod(fetch))
         with Loopback(answering(http(page(1)))) as server:
             async with VideoPlatformHook() as hook:
                 first = await asyncio.gather(*(hook.alist_subscriptions(mine=True) for _ in range(5)))

@@ -152,11 +152,10 @@ def test_other_compression_is_refused(opened: Open, encoding: str) -> None:
     assert error.failure is Failure.UNREADABLE
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("status", [200, 302, 500])
 def test_a_small_reply_of_any_status_that_inflates_costs_little_memory(opened: Open, status: int) -> None:
     compressor = zlib.compressobj(9)
-    bomb = b"".join(compressor.compress(b"0" * 1_000_000) for _ in range(600)) + compressor.flush()
+    bomb = b"".join(compressor.compress(b"0" * 1_000_000) for _ in range(50)) + compressor.flush()
     reply = http_reply(status, bomb, content_encoding="deflate", location="/there")
     with Loopback(answering(reply)) as server:
         send = opened(PATIENT)

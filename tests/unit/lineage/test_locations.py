@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from airflow.providers.common.compat.sdk import Asset
+from airflow.sdk import Asset
 
 from airflow_provider_mediaops.lineage.locations import conn_id_in, console_url, uri_of, without_userinfo
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-from airflow.providers.common.compat.sdk import Asset, AssetAlias
+from airflow.sdk import Asset, AssetAlias
 from airflow.sdk.exceptions import ErrorType
 from airflow.sdk.execution_time.comms import AssetResult, ErrorResponse, GetAssetByName
 from airflow.sdk.execution_time.context import OutletEventAccessors

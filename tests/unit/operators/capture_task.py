@@ -7,9 +7,9 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from airflow.providers.common.compat.sdk import TaskDeferred
 
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
+from tests.airflow_names import TaskDeferred
 from tests.unit.conversations import on_a_loop
 from tests.unit.loopback import Loopback, Peer
 from tests.unit.search_cluster import connection, error, http, replied, report, stats

@@ -9,10 +9,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from airflow.providers.common.compat.sdk import TaskDeferred
 
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.triggers.books import EnrichmentTrigger
+from tests.airflow_names import TaskDeferred
 from tests.unit.book_database import CALENDAR, CRIME, NO_SUCH_BOOK, PROGRAMMING, book, connection
 from tests.unit.conversations import on_a_loop
 from tests.unit.sensor_forms import first_event, made_again

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from airflow.providers.common.compat.sdk import ObjectStoragePath
+from airflow.sdk import ObjectStoragePath
 
 from airflow_provider_mediaops.enrichment import attempt as enrichment
 from airflow_provider_mediaops.enrichment.attempt import Attempt

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from airflow.providers.common.compat.sdk import ObjectStoragePath, TaskDeferred
+from airflow.sdk import ObjectStoragePath
 
 from airflow_provider_mediaops.exceptions import (
     DestinationInUseError,
@@ -21,6 +21,7 @@ from airflow_provider_mediaops.storage.ownership import Owner
 from airflow_provider_mediaops.storage.sources import version_of
 from airflow_provider_mediaops.triggers.books import EnrichmentTrigger
 from airflow_provider_mediaops.triggers.event import done_event, error_event
+from tests.airflow_names import TaskDeferred
 from tests.unit.book_database import CALENDAR, CRIME, LIMIT_404, NO_SUCH_BOOK, PROGRAMMING, asked, book, connection
 from tests.unit.log_lines import log_lines
 from tests.unit.operators.enrichment import BASE, SteadyTime, address

@@ -6,13 +6,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from airflow.providers.common.compat.sdk import (
-    AirflowFailException,
-    TaskDeferred,
-)
 
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
-from airflow_provider_mediaops.version_compat import HAS_RETRY_POLICY
+from airflow_provider_mediaops.version_compat import HAS_RETRY_POLICY, AirflowFailException
+from tests.airflow_names import TaskDeferred
 from tests.unit.operators.capture_task import Task
 
 if TYPE_CHECKING:

@@ -6,18 +6,18 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
-from airflow.providers.common.compat.sdk import (
-    AirflowFailException,
-    AirflowSensorTimeout,
-    AirflowSkipException,
-    TaskDeferred,
-)
 
 from airflow_provider_mediaops.exceptions import (
     InvalidConnectionError,
 )
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
-from airflow_provider_mediaops.version_compat import HAS_RETRY_POLICY
+from airflow_provider_mediaops.version_compat import (
+    HAS_RETRY_POLICY,
+    AirflowFailException,
+    AirflowSensorTimeout,
+    AirflowSkipException,
+)
+from tests.airflow_names import TaskDeferred
 from tests.unit.conversations import on_a_loop
 from tests.unit.loopback import Loopback
 from tests.unit.operators.capture_task import COOL, HOT, REPORT, Cluster, Task

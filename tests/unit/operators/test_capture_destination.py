@@ -7,10 +7,11 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from airflow.providers.common.compat.sdk import ObjectStoragePath, TaskDeferred
+from airflow.sdk import ObjectStoragePath
 
 from airflow_provider_mediaops.exceptions import PermanentError
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
+from tests.airflow_names import TaskDeferred
 from tests.unit.log_lines import log_lines
 from tests.unit.permanent import permanent
 from tests.unit.search_cluster import connection, report, stats

@@ -9,11 +9,6 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 import pytest
-from airflow.providers.common.compat.sdk import (
-    AirflowFailException,
-    AirflowSensorTimeout,
-    AirflowSkipException,
-)
 
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
@@ -22,7 +17,12 @@ from airflow_provider_mediaops.exceptions import (
     TemporaryError,
 )
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
-from airflow_provider_mediaops.version_compat import HAS_RETRY_POLICY
+from airflow_provider_mediaops.version_compat import (
+    HAS_RETRY_POLICY,
+    AirflowFailException,
+    AirflowSensorTimeout,
+    AirflowSkipException,
+)
 from tests.unit.log_lines import log_lines
 from tests.unit.operators.capture_task import COOL, DOWN, FORMS, HOT, REPORT, Task
 from tests.unit.search_cluster import connection, node_id, replied, report, stats

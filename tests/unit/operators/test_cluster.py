@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from airflow.providers.common.compat.sdk import AirflowFailException, ObjectStoragePath
+from airflow.sdk import ObjectStoragePath
 from airflow.sdk.io import attach
 from fsspec import filesystem
 
@@ -21,7 +21,7 @@ from airflow_provider_mediaops.exceptions import (
     ServiceUnavailableError,
 )
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
-from airflow_provider_mediaops.version_compat import HAS_RETRY_POLICY
+from airflow_provider_mediaops.version_compat import HAS_RETRY_POLICY, AirflowFailException
 from tests.unit.log_lines import log_lines
 from tests.unit.search_cluster import connection, error, report, stats
 

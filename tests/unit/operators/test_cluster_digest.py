@@ -8,13 +8,12 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_mediaops.cluster.digest import attempt as digest_attempt
 from airflow_provider_mediaops.cluster.digest import reading
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, PermanentError, TaskStoppedError
 from airflow_provider_mediaops.operators.cluster_digest import HotThreadsDigestOperator
-from airflow_provider_mediaops.version_compat import HAS_RETRY_POLICY
+from airflow_provider_mediaops.version_compat import HAS_RETRY_POLICY, AirflowFailException
 from tests.unit.cluster.digest.captured_days import MONDAY, SEARCH, hot, text_at, write_capture
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from airflow.providers.common.compat.sdk import AirflowSkipException
 
 from airflow_provider_mediaops.exceptions import InvalidReplyError, ServiceUnavailableError
+from airflow_provider_mediaops.version_compat import AirflowSkipException
 from airflow_provider_mediaops.video.export_changes import ExportChanges
 from tests.unit.operators.changed_exports import (
     NOTHING,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
-from airflow.providers.common.compat.sdk import ObjectStoragePath
+from airflow.sdk import ObjectStoragePath
 
 from airflow_provider_mediaops.exceptions import (
     InvalidArgumentError,

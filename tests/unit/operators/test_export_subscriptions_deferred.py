@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from airflow.providers.common.compat.sdk import Asset, TaskDeferred
+from airflow.sdk import Asset
 from airflow.sdk.execution_time.context import OutletEventAccessors
 
 from airflow_provider_mediaops.exceptions import (
@@ -27,6 +27,7 @@ from airflow_provider_mediaops.storage.ownership import Owner
 from airflow_provider_mediaops.triggers.event import done_event, error_event
 from airflow_provider_mediaops.triggers.video import ExportSubscriptionsTrigger
 from airflow_provider_mediaops.video.export import SUBSCRIPTIONS
+from tests.airflow_names import TaskDeferred
 from tests.unit.conversations import on_a_loop
 from tests.unit.log_lines import log_lines
 from tests.unit.permanent import permanent

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from airflow.providers.common.compat.sdk import AirflowSkipException, Asset, TaskDeferred
+from airflow.sdk import Asset
 from airflow.sdk.execution_time.context import OutletEventAccessors
 
 from airflow_provider_mediaops.exceptions import MediaOpsError, PermissionDeniedError, TemporaryError
@@ -13,6 +13,8 @@ from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator, PostBulletinOperator
 from airflow_provider_mediaops.triggers.event import done_event, error_event
+from airflow_provider_mediaops.version_compat import AirflowSkipException
+from tests.airflow_names import TaskDeferred
 from tests.unit import search_cluster, video_platform
 from tests.unit.book_database import CRIME
 from tests.unit.operators.enrichment import database as database  # noqa: PLC0414 a fixture

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 import requests
-from airflow.providers.common.compat.sdk import AirflowFailException, ObjectStoragePath
+from airflow.sdk import ObjectStoragePath
 from airflow.sdk.io import attach
 from airflow.sdk.io.store import _STORE_CACHE
 
@@ -20,7 +20,7 @@ from airflow_provider_mediaops.exceptions import (
     UncertainDeliveryError,
 )
 from airflow_provider_mediaops.operators.video import PostBulletinOperator
-from airflow_provider_mediaops.version_compat import HAS_RETRY_POLICY
+from airflow_provider_mediaops.version_compat import HAS_RETRY_POLICY, AirflowFailException
 from tests.unit.log_lines import log_lines
 from tests.unit.operators.video_platform_tasks import ACTIVITIES, BASE
 from tests.unit.operators.video_platform_tasks import platform as platform  # noqa: PLC0414 a fixture

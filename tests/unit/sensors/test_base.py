@@ -7,12 +7,6 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from airflow.providers.common.compat.sdk import (
-    AirflowFailException,
-    AirflowSensorTimeout,
-    AirflowSkipException,
-    TaskDeferred,
-)
 
 from airflow_provider_mediaops.cluster.cpu import CpuWatch
 from airflow_provider_mediaops.exceptions import (
@@ -24,7 +18,13 @@ from airflow_provider_mediaops.exceptions import (
 )
 from airflow_provider_mediaops.sensors.cluster import ClusterCpuSensor
 from airflow_provider_mediaops.triggers.cluster import CpuSensorTrigger
-from airflow_provider_mediaops.version_compat import HAS_RETRY_POLICY
+from airflow_provider_mediaops.version_compat import (
+    HAS_RETRY_POLICY,
+    AirflowFailException,
+    AirflowSensorTimeout,
+    AirflowSkipException,
+)
+from tests.airflow_names import TaskDeferred
 from tests.unit.log_lines import log_lines
 from tests.unit.loopback import Loopback, answering
 from tests.unit.search_cluster import connection, error, http, replied, stats
@@ -240,7 +240,7 @@ class TestInTheWorker:
 class TestAfterTheTriggerer:
     @pytest.mark.parametrize("flag", [{}, {"soft_fail": True}])
     def test_a_trigger_that_broke_fails_the_task(self, flag: dict[str, bool]) -> None:
-        from airflow.providers.common.compat.sdk import AirflowException
+        from airflow.sdk.exceptions import AirflowException
 
         with pytest.raises(AirflowException, match="Trigger failure") as caught:
             sensor(**flag)(deferrable=True).resume_execution("__fail__", {"error": "Trigger failure"}, {})

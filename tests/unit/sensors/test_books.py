@@ -7,11 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-from airflow.providers.common.compat.sdk import (
-    AirflowFailException,
-    PokeReturnValue,
-    TaskDeferred,
-)
+from airflow.sdk import PokeReturnValue
 
 from airflow_provider_mediaops.books.isbn import InvalidIsbnError
 from airflow_provider_mediaops.exceptions import RateLimitedError
@@ -19,7 +15,8 @@ from airflow_provider_mediaops.hooks.books import BookDatabaseHook
 from airflow_provider_mediaops.http import drivers
 from airflow_provider_mediaops.sensors.books import BookSensor
 from airflow_provider_mediaops.triggers.books import BookTrigger
-from airflow_provider_mediaops.version_compat import HAS_RETRY_POLICY
+from airflow_provider_mediaops.version_compat import HAS_RETRY_POLICY, AirflowFailException
+from tests.airflow_names import TaskDeferred
 from tests.unit.book_database import (
     CRIME,
     KEY,

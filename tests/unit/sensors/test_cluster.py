@@ -7,11 +7,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_mediaops.exceptions import NotFoundError
 from airflow_provider_mediaops.sensors.cluster import ClusterCpuSensor
-from airflow_provider_mediaops.version_compat import HAS_RETRY_POLICY
+from airflow_provider_mediaops.version_compat import HAS_RETRY_POLICY, AirflowFailException
 from tests.unit.loopback import Loopback, answering
 from tests.unit.search_cluster import connection, http, node_id, replied, stats
 from tests.unit.sensor_forms import FORMS, run

@@ -6,13 +6,12 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_mediaops.exceptions import InvalidConnectionError
 from airflow_provider_mediaops.http.exchange import Response
 from airflow_provider_mediaops.sensors.video import SubscriptionSensor
 from airflow_provider_mediaops.triggers.video import SubscriptionTrigger
-from airflow_provider_mediaops.version_compat import HAS_RETRY_POLICY
+from airflow_provider_mediaops.version_compat import HAS_RETRY_POLICY, AirflowFailException
 from airflow_provider_mediaops.video.subscription_exists import SubscriptionWatch
 from airflow_provider_mediaops.watch import Waiting
 from tests.unit.conversations import ask_once, replay

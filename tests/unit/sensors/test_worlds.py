@@ -13,7 +13,6 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from airflow.providers.common.compat.sdk import AirflowSensorTimeout, TaskDeferred
 
 from airflow_provider_mediaops.http.rate_limit.store_by_address import store_at
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
@@ -24,14 +23,11 @@ from airflow_provider_mediaops.task_failure import PERMANENT
 from airflow_provider_mediaops.triggers.books import BookTrigger
 from airflow_provider_mediaops.triggers.cluster import CaptureHotThreadsTrigger, CpuSensorTrigger, HighCpuTrigger
 from airflow_provider_mediaops.triggers.video import SubscriptionTrigger
+from airflow_provider_mediaops.version_compat import AirflowSensorTimeout
+from tests.airflow_names import AirflowRescheduleException, TaskDeferred
 from tests.unit.log_lines import log_lines
 from tests.unit.sensor_forms import first_event, made_again
 from tests.unit.sensors.worlds import Script, State, World, living_in
-
-try:
-    from airflow.sdk.exceptions import AirflowRescheduleException
-except ImportError:  # Airflow below 3.2
-    from airflow.exceptions import AirflowRescheduleException
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
-from airflow.providers.common.compat.sdk import ObjectStoragePath
+from airflow.sdk import ObjectStoragePath
 from hypothesis import example, given
 from hypothesis import strategies as st
 

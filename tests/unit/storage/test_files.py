@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from urllib.error import HTTPError
 
 import pytest
-from airflow.providers.common.compat.sdk import ObjectStoragePath
+from airflow.sdk import ObjectStoragePath
 from airflow.sdk.io.store import _STORE_CACHE, ObjectStore
 
 from airflow_provider_mediaops.exceptions import InvalidArgumentError

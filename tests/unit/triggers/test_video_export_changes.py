@@ -6,10 +6,10 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from airflow.providers.common.compat.sdk import AirflowSkipException
 
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator
 from airflow_provider_mediaops.triggers.event import done_event
+from airflow_provider_mediaops.version_compat import AirflowSkipException
 from tests.unit.triggers.exports import OWNER, exported, platform, refusal, trigger  # noqa: F401  fixtures
 from tests.unit.video_platform import page_reply
 
