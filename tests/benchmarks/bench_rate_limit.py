@@ -12,7 +12,7 @@ case by itself, and for a shorter time.
 
 `--weather` chooses what else happens: `plain`, the service replies at once (13 minutes); `jitter`, it replies after
 80 ms ± 30 % (31 minutes); `late`, in addition two in a hundred of the wake-ups and of the replies are late by up to
-400 ms (46 minutes). `--against 8b60460` measures each case with the package as it was at that commit, too, which takes
+400 ms (46 minutes). `--against COMMIT` measures each case with the package as it was at that commit, too, which takes
 twice as long. Starting the processes takes a tenth of that in addition. `--seconds` is the least time for a case, which
 grows so that there are enough requests, in all and of each process.
 

@@ -12,26 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.http.auth import HeaderAuth
 from airflow_provider_mediaops.http.client import Client
+from airflow_provider_mediaops.http.drivers import arun, run
 from airflow_provider_mediaops.http.errors import ErrorRules
 from airflow_provider_mediaops.http.exchange import Call, Request
 from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for
+from airflow_provider_mediaops.http.rate_limit.store_by_address import store_at
 from airflow_provider_mediaops.http.retry import RetryPolicy
+from airflow_provider_mediaops.http.transport_settings import TransportSettings
 from tests.benchmarks.rate_limit.weather import GOLDEN, Lateness, rate_of, weather_of
-
-try:
-    from airflow_provider_mediaops.http.drivers import arun, run
-except ImportError:  # `--against` an older package
-    from airflow_provider_mediaops.http.exchange import arun, run  # type: ignore[attr-defined, no-redef]
-try:
-    from airflow_provider_mediaops.http.rate_limit.store_by_address import store_at
-except ImportError:
-    from airflow_provider_mediaops.http.rate_limit.limiter import (  # type: ignore[attr-defined, no-redef]
-        store_at,
-    )
-try:
-    from airflow_provider_mediaops.http.transport_settings import TransportSettings
-except ImportError:
-    from airflow_provider_mediaops.http.sync_transport import TransportSettings  # type: ignore[attr-defined]
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.http.async_transport import AsyncTransport

@@ -62,7 +62,7 @@ class TestKey:
         assert key_of(None, "a", "t") == key_of(None, "b", "t")
 
     def test_the_name_of_a_file_stays(self) -> None:
-        """Or a bulletin of an older version would be posted again."""
+        """Or a bulletin with a file of another name would be posted again."""
         assert file_name(KEY) == "2026-11-23-b46b74cdef5a751b.json"
         assert file_name({"task": "dag/run/post/-1"}) == "dag-run-post--1-23740f4466caeda8.json"
 
