@@ -28,6 +28,7 @@ try:
     from airflow.sdk.exceptions import (
         AirflowFailException,
         AirflowNotFoundException,
+        AirflowRescheduleException,
         AirflowSensorTimeout,
         AirflowSkipException,
         AirflowTaskTimeout,
@@ -39,6 +40,7 @@ except ImportError:
     from airflow.exceptions import (  # type: ignore[attr-defined,no-redef]
         AirflowFailException,
         AirflowNotFoundException,
+        AirflowRescheduleException,
         AirflowSensorTimeout,
         AirflowSkipException,
         AirflowTaskTimeout,
@@ -59,6 +61,7 @@ __all__ = [
     "HAS_RETRY_POLICY",
     "AirflowFailException",
     "AirflowNotFoundException",
+    "AirflowRescheduleException",
     "AirflowSensorTimeout",
     "AirflowSkipException",
     "AirflowTaskTimeout",

@@ -12,14 +12,9 @@ import time
 import traceback
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from airflow_provider_mediaops.exceptions import (
-    LONGEST_RETRY_AFTER_SECONDS,
-    MediaOpsError,
-    NotFoundError,
-    TemporaryError,
-)
+from airflow_provider_mediaops.exceptions import MediaOpsError, NotFoundError, TemporaryError
 from airflow_provider_mediaops.http.exchange import Wait, observed
 from airflow_provider_mediaops.watch import Done, Waiting
 
@@ -32,8 +27,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
-# The minimum pause after a failure, however short the interval.
-_MIN_PAUSE_AFTER_FAILURE_SECONDS = 1.0
+#: The longest time for which a wait uses a connection without reading it again, and follows a ``Retry-After``.
+LONGEST_WITHOUT_NEWS_SECONDS = 300.0
+# The minimum pause after a failure, however short the interval, and of one that grows.
+_MIN_PAUSE_SECONDS = 1.0
+#: So long after the end of a wait, a reading may still wait for its turn in the key's rate, or for others' reply.
+LATE_SECONDS = 30.0
+# A reading so shortly before the time limit is at the limit: timers and clocks are no more exact.
+_TOLERANCE_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,35 +57,48 @@ class Readings(Protocol[T_co]):
 
         :param pause: seconds to wait first; 0 reads at once.
         :param deadline: the end of the wait, on the clock of whoever waits.
-        :returns: a conversation with the reading; None if the deadline comes first.
+        :returns: a conversation with the reading; None if it would come more than :data:`LATE_SECONDS` later.
         :raises MediaOpsError: if the service fails.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class OwnReadings(Generic[T]):
+class Term:
     """
-    Readings that are shared with nobody.
+    The time that a wait has.
 
-    :param read: returns a conversation that makes one reading.
-    :param monotonic: returns seconds that never run backwards.
+    :param monotonic: the clock: returns seconds that never run backwards.
+    :param began: when it began.
+    :param deadline: when it ends; no pause goes beyond, and the last reading begins then.
     """
 
-    read: Callable[[], Conversation[T]]
-    monotonic: Callable[[], float] = time.monotonic
+    monotonic: Callable[[], float]
+    began: float
+    deadline: float = float("inf")
 
-    def next(self, pause: float, deadline: float) -> Conversation[T | None]:
-        """Wait, then make a reading; see :meth:`Readings.next`."""
-        if self.monotonic() > deadline:
-            return None
-        return (yield from until(deadline, self._reading(pause), self.monotonic))
+    @property
+    def elapsed(self) -> float:
+        """The seconds since the beginning."""
+        return self.monotonic() - self.began
 
-    def _reading(self, pause: float) -> Conversation[T]:
-        if pause:
-            # No reason: a line in the log for each pause of a long wait would hide the changes.
-            yield Wait(pause)
-        return (yield from self.read())
+    @property
+    def left(self) -> float:
+        """The seconds until the end; 0 if it has come."""
+        left = self.deadline - self.monotonic()
+        return left if left > _TOLERANCE_SECONDS else 0.0
+
+    @classmethod
+    def of_dates(cls, monotonic: Callable[[], float], began: float, deadline: float) -> Term:
+        """
+        Return a term on a clock of this process.
+
+        :param monotonic: the clock.
+        :param began: when it began, in seconds since 1970.
+        :param deadline: when it ends, likewise.
+        """
+        ahead = monotonic() - time.time()
+        return cls(monotonic, began + ahead, deadline + ahead)
 
 
 class Waits(Enum):
@@ -147,32 +161,34 @@ class Pace:
     silent_fail: bool = False
     may_return: bool = False
 
-    def after_reading(self, readings: int, within: float | None = None) -> float:
+    def pause(self, elapsed: float, within: float | None = None) -> float:
         """
-        Return the pause after a reading that the service answered.
+        Return the pause after a reading.
 
-        :param readings: the number of readings so far, at least 1.
+        It needs no count of the readings, which a rescheduled task does not have: a pause that doubles each time is as
+        long as all before it, and the interval.
+
+        :param elapsed: the seconds since the beginning of the wait.
         :param within: the maximum, if there is one.
         :returns: seconds.
         """
         pause = self.interval_seconds
         if self.exponential:
-            pause = max(pause, 1.0) * 2.0 ** min(readings - 1, 60)
+            pause = max(pause, _MIN_PAUSE_SECONDS) + elapsed
             pause = pause if self.longest_seconds is None else min(pause, self.longest_seconds)
         return pause if within is None else min(pause, within)
 
-    def after_failure(self, failures: int, retry_after: float | None, within: float | None = None) -> float:
+    def after_failure(self, elapsed: float, retry_after: float | None, within: float | None = None) -> float:
         """
-        Return the pause after a reading that failed.
+        Return the pause after a reading that failed: the same, and at least a second.
 
-        :param failures: the number of failures in a row, at least 1.
-        :param retry_after: the seconds that the service asked for, if any; followed for a day at the most.
-        :param within: the maximum of the growing pause, if there is one.
-        :returns: seconds; without a maximum never less than the interval, and growing to eight times of it.
+        :param elapsed: as for :meth:`pause`.
+        :param retry_after: the seconds that the service asked for, if any; followed for five minutes at most.
+        :param within: as for :meth:`pause`.
+        :returns: seconds.
         """
-        pause = max(self.interval_seconds, _MIN_PAUSE_AFTER_FAILURE_SECONDS) * 2.0 ** min(failures - 1, 3)
-        pause = pause if within is None else min(pause, within)
-        return max(pause, min(retry_after or 0.0, LONGEST_RETRY_AFTER_SECONDS))
+        asked = min(retry_after or 0.0, LONGEST_WITHOUT_NEWS_SECONDS)
+        return max(self.pause(elapsed, within), _MIN_PAUSE_SECONDS, asked)
 
 
 @dataclass(slots=True)
@@ -181,14 +197,10 @@ class Progress:
     The progress of a wait, which a later part of it resumes.
 
     :param log: called with a level of :mod:`logging` and a sentence.
-    :param readings: the number of readings so far.
-    :param failures: the number of readings that failed in a row.
     :param answered: whether the service has answered a reading.
     """
 
     log: Callable[[int, str], None]
-    readings: int = 0
-    failures: int = 0
     answered: bool = False
     _state: object = field(default=None, init=False)
     _remark: str = field(default="", init=False)
@@ -211,32 +223,29 @@ def wait(
     judge: Callable[[T | None], Verdict],
     pace: Pace,
     progress: Progress,
+    term: Term,
     *,
     first_pause: float = 0.0,
-    deadline: float = float("inf"),
     one_poke: bool = False,
 ) -> Conversation[Done | Later | None]:
     """
-    Make readings until a condition is met.
+    Make readings until a condition is met, the last one at the deadline.
 
     :param readings: the source of the readings.
     :param judge: returns the verdict of a reading; None stands for one that failed, which meets no condition.
     :param pace: the pauses between the readings.
     :param progress: the progress so far. Each change of state is logged once.
+    :param term: the time that it has, on the clock of the readings.
     :param first_pause: seconds before the first reading.
-    :param deadline: the end of the wait, on the clock of the readings.
     :param one_poke: whether to return at the first pause, unless the next reading is due within a time of its own.
-    :returns: a conversation with the verdict; the pause after one poke; None if the deadline comes first.
+    :returns: a conversation with the verdict; the pause after one poke; None if the deadline has come.
     :raises Exception: an error that ends the wait; see :data:`RULES`.
     """
     pause = first_pause
     while True:
-        progress.readings += 1
         try:
-            reading = yield from readings.next(pause, deadline)
-            if reading is None:
-                return None
-            outcome = judge(reading)
+            reading = yield from readings.next(min(pause, term.left), term.deadline)
+            outcome = None if reading is None else judge(reading)
         except Exception as error:
             rule = next(rule for rule in RULES if isinstance(error, rule.error))
             if not rule.lets_wait(pace, progress):
@@ -244,46 +253,51 @@ def wait(
             # The judge may be what failed.
             failed = judge(None) if isinstance(error, MediaOpsError) else None
             within = failed.within if isinstance(failed, Waiting) else None
-            pause = _pause_after(error, rule, pace, progress, within)
+            asked = error.retry_after if isinstance(error, MediaOpsError) else None
+            pause = min(pace.after_failure(term.elapsed, asked, within), term.left)
+            _log_failure(error, rule, progress, pause)
         else:
-            progress.answered, progress.failures = True, 0
-            progress.log_remark(outcome.remark)
             if isinstance(outcome, Done):
+                progress.log_remark(outcome.remark)
                 return outcome
-            within = outcome.within
-            pause = pace.after_reading(progress.readings, within)
-            progress.log_state(outcome.seen, logging.INFO, f"Waiting: {outcome.seen}")
+            if outcome is None:
+                within, pause = None, term.left
+                progress.log_state(None, logging.INFO, "Waiting: the next reading would come after the time limit")
+            else:
+                progress.answered = True
+                progress.log_remark(outcome.remark)
+                within = outcome.within
+                pause = min(pace.pause(term.elapsed, within), term.left)
+                progress.log_state(outcome.seen, logging.INFO, f"Waiting: {outcome.seen}")
+        if not term.left:
+            return None
         if one_poke and within is None:
             return Later(pause)
 
 
-def _pause_after(error: Exception, rule: Rule, pace: Pace, progress: Progress, within: float | None) -> float:
-    progress.failures += 1
-    asked = error.retry_after if isinstance(error, MediaOpsError) else None
-    pause = pace.after_failure(progress.failures, asked, within)
+def _log_failure(error: Exception, rule: Rule, progress: Progress, pause: float) -> None:
     if isinstance(error, MediaOpsError):
         reason = error.message
     else:
         reason = "an unexpected error:\n" + "".join(traceback.format_exception(error)).rstrip()
     # Once per kind of error: a service that is down for hours would fill the log.
     progress.log_state(type(error), rule.level, f"The wait goes on in {pause:.0f} s: {reason}")
-    return pause
 
 
 def until(
     deadline: float,
     conversation: Conversation[T],
-    monotonic: Callable[[], float] = time.monotonic,
+    monotonic: Callable[[], float],
     gave_up: Callable[[Wait], None] | None = None,
 ) -> Conversation[T | None]:
     """
     Keep a conversation from waiting past a time limit.
 
     :param deadline: the time limit, on the clock of ``monotonic``.
-    :param conversation: the conversation; it ends at the first wait that would end after the deadline.
+    :param conversation: the conversation; it ends before the first wait that would end after the deadline.
     :param monotonic: returns seconds that never run backwards.
-    :param gave_up: called with that wait instead of waiting; without it, the conversation waits until the deadline.
-    :returns: a conversation with the same result, or None at the deadline.
+    :param gave_up: called with that wait.
+    :returns: a conversation with the same result; None if it would have had to wait beyond the deadline.
     """
 
     def within_the_limit(step: Step) -> None:
@@ -295,8 +309,6 @@ def until(
     except _TimeIsUpError as error:
         if gave_up:
             gave_up(error.wait)
-        else:
-            yield Wait(max(deadline - monotonic(), 0.0), "the rest of the time limit")
         return None
 
 

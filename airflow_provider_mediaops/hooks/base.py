@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.hooks.connection.warnings import ConnectionWarning
     from airflow_provider_mediaops.http.async_transport import AsyncTransport
     from airflow_provider_mediaops.http.client import Client
-    from airflow_provider_mediaops.http.exchange import Ask, Call, Conversation, Wait
+    from airflow_provider_mediaops.http.exchange import Ask, Call, Conversation, Request, Response, Wait
     from airflow_provider_mediaops.http.sync_transport import SyncTransport
     from airflow_provider_mediaops.http.transport_settings import TransportSettings
 
@@ -109,6 +109,8 @@ class ServiceHook(BaseHook):
         super().__init__()
         self.conn_id = read_identifier(self.conn_name_attr, conn_id)
         self._connection: Any = None
+        #: The fields of the connection that was read; None until then, and if it cannot be used.
+        self.fields: ConnectionFields | None = None
         self._service: Service | None = None
         self._transport: SyncTransport | None = None
         # A conversation beside another one sends from a thread of its own.
@@ -218,11 +220,20 @@ class ServiceHook(BaseHook):
     def run(self, conversation: Conversation[T]) -> T:
         """Carry out a conversation over this hook's session."""
         # The session is made with the first request: the conversation meets an error of the connection then.
-        return drivers.run(conversation, lambda request: self._session().send(request), self._sleep)
+        return drivers.run(conversation, self.send, self.sleep)
+
+    def send(self, request: Request) -> Response:
+        """Send one request over this hook's session; see :func:`airflow_provider_mediaops.http.drivers.run`."""
+        return self._session().send(request)
+
+    def sleep(self, wait: Wait) -> None:
+        """Carry out a wait of a conversation, which ends if the task is stopped."""
+        self._log_wait(wait)
+        self._stop.sleep(wait.seconds)
 
     def stream(self, conversation: Conversation[Any]) -> Iterator[Any]:
         """Carry out a conversation over this hook's session; yield its items as they come."""
-        yield from drivers.stream(conversation, self._session().send, self._sleep)
+        yield from drivers.stream(conversation, self._session().send, self.sleep)
 
     async def arun(self, conversation: Conversation[T]) -> T:
         """Carry out a conversation on the event loop; the asynchronous twin of :meth:`run`."""
@@ -362,6 +373,7 @@ class ServiceHook(BaseHook):
         for warning in self._warnings:
             self.log.warning("Connection %r: %s", self.conn_id, warning.text)
         service = self._configure(fields)
+        self.fields = fields
         proxies = service.transport.proxies or getproxies()
         others = (*proxy_passwords(proxies.values()), *header_credentials(service.transport.headers))
         self._new_secrets += others
@@ -377,10 +389,6 @@ class ServiceHook(BaseHook):
     def _mask(secret: str) -> None:
         # This may send a message to the supervisor, and so block.
         mask_secret(secret)
-
-    def _sleep(self, wait: Wait) -> None:
-        self._log_wait(wait)
-        self._stop.sleep(wait.seconds)
 
     async def _asleep(self, wait: Wait) -> None:
         self._log_wait(wait)

@@ -70,20 +70,6 @@ class Stop:
         finally:
             self._raises = before
 
-    @contextmanager
-    def uninterruptible(self) -> Iterator[None]:
-        """
-        Let nothing raise within the block, which is part of an interruptible one.
-
-        :raises TaskStoppedError: at the end of the block, if the end was requested.
-        """
-        before, self._raises = self._raises, False
-        try:
-            yield
-        finally:
-            self._raises = before
-        self.check()
-
     def sleep(self, seconds: float) -> None:
         """
         Sleep, unless the task is to end.

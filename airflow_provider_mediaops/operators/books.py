@@ -16,7 +16,12 @@ from airflow_provider_mediaops.operators.lineage_task import LineageTask
 from airflow_provider_mediaops.operators.links import DatasetLink
 from airflow_provider_mediaops.task_failure import ending_task, use_retry_policy
 from airflow_provider_mediaops.task_stop import StoppableTask
-from airflow_provider_mediaops.triggers.deferral import deferral_timeout, ending_at_execution_timeout, read_deferrable
+from airflow_provider_mediaops.triggers.deferral import (
+    can_defer,
+    deferral_timeout,
+    ending_at_execution_timeout,
+    read_deferrable,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -290,8 +295,11 @@ class EnrichIsbnsOperator(LineageTask, StoppableTask, BaseOperator):
             path = list_beside(self.destination)
             write_list(path, isbns)
             enrichment = replace(enrichment, source=str(path), version=version_of(path), column="isbn")
+        trigger = EnrichmentTrigger(conn_id=self.books_conn_id, enrichment=enrichment.to_dict())
+        if not can_defer(self, trigger):
+            return
         self.defer(
-            trigger=EnrichmentTrigger(conn_id=self.books_conn_id, enrichment=enrichment.to_dict()),
+            trigger=trigger,
             method_name="execute_complete",
             kwargs={"columns": dict(enrichment.columns)},
             timeout=deferral_timeout(self, started),

@@ -30,8 +30,6 @@ STAND_INS: dict[str, Any] = {
     "running_tasks": True,
     "show_queries": False,
 }
-# Seconds by which Airflow's own limit of a deferral exceeds the trigger's: it is for a triggerer that is gone.
-_TIMEOUT_SLACK_SECONDS = 60.0
 _WEEK_SECONDS = 7 * 86_400.0
 # Some thirty years: dates beyond are no dates.
 _LONGEST_SECONDS = 1e9
@@ -71,12 +69,12 @@ def plan_of(arguments: Mapping[str, Any]) -> tuple[CapturePlan, float]:
 
 def whole_limit(plan: CapturePlan, limit: float) -> float:
     """
-    Return the seconds after which Airflow ends a deferral by itself.
+    Return the longest time that the captures may take, in seconds.
 
     :param plan: the plan.
     :param limit: the longest time to wait for a spike, in seconds.
     """
-    return limit + plan.seconds + _TIMEOUT_SLACK_SECONDS
+    return limit + plan.seconds
 
 
 def _limit(wait_timeout: float | str | timedelta | None, watch: CpuWatch | None) -> float:

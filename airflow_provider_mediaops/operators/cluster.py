@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -17,6 +18,7 @@ from airflow_provider_mediaops.operators.links import HotThreadsReportLink
 from airflow_provider_mediaops.task_failure import ending_task, is_templated, use_retry_policy
 from airflow_provider_mediaops.task_stop import StoppableTask
 from airflow_provider_mediaops.triggers.deferral import (
+    can_defer,
     deferral_timeout,
     is_over_execution_timeout,
     read_deferrable,
@@ -210,7 +212,7 @@ class CaptureHotThreadsOperator(LineageTask, StoppableTask, BaseOperator):
         from airflow_provider_mediaops.cluster.api import node_stats
         from airflow_provider_mediaops.cluster.capture.on_spike import capture_when_hot
         from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
-        from airflow_provider_mediaops.waiting import OwnReadings
+        from airflow_provider_mediaops.hooks.current import CurrentHook, OwnReadings
 
         started = time.monotonic()
         with ending_task():
@@ -219,13 +221,13 @@ class CaptureHotThreadsOperator(LineageTask, StoppableTask, BaseOperator):
             (plan, limit), files = plan_of(arguments), files_of(arguments, self.log, context)
             if self.deferrable and (plan.watch or plan.captures > 1):
                 self._defer(plan, limit, files, context, started)
-            with SearchClusterHook(self.cluster_conn_id).stopped_by(self.stop) as hook:
-                ask = hook.service.client.ask
+            hook = CurrentHook(lambda: SearchClusterHook(self.cluster_conn_id).stopped_by(self.stop), time.monotonic)
+            with closing(hook):
                 conversation = capture_when_hot(
-                    ask,
+                    hook.ask,
                     plan,
                     files,
-                    readings=OwnReadings(lambda: ask(node_stats(plan.query.nodes)), time.monotonic),
+                    readings=OwnReadings(hook, lambda ask: ask(node_stats(plan.query.nodes))),
                     deadline=time.monotonic() + limit,
                     log=self._log_sentence,
                 )
@@ -266,18 +268,21 @@ class CaptureHotThreadsOperator(LineageTask, StoppableTask, BaseOperator):
         from airflow_provider_mediaops.storage.path_checks import warn_if_deferred_to_local
         from airflow_provider_mediaops.triggers.cluster import CaptureHotThreadsTrigger
 
+        trigger = CaptureHotThreadsTrigger(
+            conn_id=self.cluster_conn_id,
+            plan=plan.to_dict(),
+            destination=self.destination,
+            formats=list(read_formats(self.formats)),
+            deadline=time.time() + limit,
+            taken_for=asdict(TakenFor.from_context(context)),
+        )
+        if not can_defer(self, trigger):
+            return
         warn_if_deferred_to_local(self.destination, self.log.warning)
         # There it is found out again, for the triggerer; here it costs no wait.
         files.check()
         self.defer(
-            trigger=CaptureHotThreadsTrigger(
-                conn_id=self.cluster_conn_id,
-                plan=plan.to_dict(),
-                destination=self.destination,
-                formats=list(read_formats(self.formats)),
-                deadline=time.time() + limit,
-                taken_for=asdict(TakenFor.from_context(context)),
-            ),
+            trigger=trigger,
             method_name="execute_complete",
             timeout=deferral_timeout(self, started, whole_limit(plan, limit)),
         )

@@ -24,9 +24,9 @@ from airflow_provider_mediaops.operators.subscription_arguments import (
 from airflow_provider_mediaops.task_failure import ending_task, is_templated, use_retry_policy
 from airflow_provider_mediaops.task_stop import StoppableTask
 from airflow_provider_mediaops.triggers.deferral import (
+    can_defer,
     deferral_timeout,
     ending_at_execution_timeout,
-    fits_a_trigger,
     read_deferrable,
 )
 from airflow_provider_mediaops.version_compat import AirflowSkipException
@@ -356,8 +356,8 @@ class ExportSubscriptionsOperator(LineageTask, StoppableTask, BaseOperator):
         from airflow_provider_mediaops.storage.path_checks import check_writable, warn_if_deferred_to_local
         from airflow_provider_mediaops.triggers.video import ExportSubscriptionsTrigger
 
-        if not fits_a_trigger(export.to_dict()):
-            self.log.warning("The lists of ids are too long for a trigger, so the export is done in this worker.")
+        trigger = ExportSubscriptionsTrigger(conn_id=self.video_conn_id, export=export.to_dict())
+        if not can_defer(self, trigger):
             return
         warn_if_deferred_to_local(self.destination, self.log.warning)
         # Whether the destination can be written, and nobody else writes it, is known before the deferral.
@@ -365,7 +365,7 @@ class ExportSubscriptionsOperator(LineageTask, StoppableTask, BaseOperator):
         if export.changes:
             check_writable(path_of(export.changes))
         self.defer(
-            trigger=ExportSubscriptionsTrigger(conn_id=self.video_conn_id, export=export.to_dict()),
+            trigger=trigger,
             method_name="execute_complete",
             timeout=deferral_timeout(self, started),
         )

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from abc import abstractmethod
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import asdict
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from airflow_provider_mediaops.arguments import read_identifier
 from airflow_provider_mediaops.task_failure import PERMANENT, ending_task, is_templated, use_retry_policy
 from airflow_provider_mediaops.task_stop import StoppableTask
 from airflow_provider_mediaops.triggers.deferral import (
+    can_defer,
     deferral_timeout,
     is_over_execution_timeout,
     read_deferrable,
@@ -24,6 +24,7 @@ from airflow_provider_mediaops.triggers.deferral import (
 from airflow_provider_mediaops.triggers.event import value_of
 from airflow_provider_mediaops.version_compat import (
     AirflowFailException,
+    AirflowRescheduleException,
     AirflowSensorTimeout,
     AirflowSkipException,
     AirflowTaskTimeout,
@@ -32,12 +33,13 @@ from airflow_provider_mediaops.version_compat import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from airflow.sdk import Context
     from airflow.triggers.base import BaseTrigger
 
     from airflow_provider_mediaops.hooks.base import ServiceHook
+    from airflow_provider_mediaops.hooks.current import CurrentHook
     from airflow_provider_mediaops.http.exchange import Wait
     from airflow_provider_mediaops.waiting import Later, Progress
     from airflow_provider_mediaops.watch import Done, Watch
@@ -46,8 +48,6 @@ if TYPE_CHECKING:
 _CONN_ID = "the id of the connection"
 # The time limit of the reading before a deferral: it may have to wait for its turn in the key's rate.
 _FIRST_READING_SECONDS = 5.0
-# A reading is given up this much after the sensor's timeout, so that Airflow sees that it has passed.
-_JUST_PAST_SECONDS = 0.1
 
 
 class ServiceSensor(StoppableTask, BaseSensorOperator):
@@ -70,11 +70,7 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
             read_identifier(_CONN_ID, conn_id)
         self.conn_id = conn_id
         self.deferrable = read_deferrable(deferrable)
-        self._hook: ServiceHook | None = None
-        self._pause = 0.0
-        self._start_after = 0.0
-        self._gave_up: Callable[[Wait], None] | None = None
-        self._deadline = float("inf")
+        self._hook: CurrentHook | None = None
         use_retry_policy(self)
 
     @abstractmethod
@@ -86,24 +82,30 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
         """Return the condition that the rendered arguments describe; raise ValueError if they are wrong."""
 
     @abstractmethod
-    def make_trigger(self) -> BaseTrigger:
-        """Make the trigger that waits in this sensor's place."""
+    def make_trigger(self, began: float, pause: float) -> BaseTrigger:
+        """Make the trigger that waits in this sensor's place; see :meth:`trigger_arguments`."""
 
     def looks_first(self) -> bool:
         """Return whether the deferrable form makes one reading in the worker before it defers."""
         return True
 
-    def trigger_arguments(self) -> dict[str, Any]:
-        """Return the trigger's arguments: plain values, with the watch as its fields."""
+    def trigger_arguments(self, began: float, pause: float) -> dict[str, Any]:
+        """
+        Return the trigger's arguments: plain values, with the watch as its fields.
+
+        :param began: when the wait began, in seconds since 1970.
+        :param pause: the seconds until the first reading of the trigger.
+        """
         return {
             "conn_id": read_identifier(_CONN_ID, self.conn_id),
             "watch": asdict(self.make_watch()),
+            "began": began,
+            "deadline": began + self.timeout,
+            "first_reading": time.time() + pause,
             "poke_interval": self.poke_interval,
             "exponential_backoff": self.exponential_backoff,
             "max_wait": self.max_wait.total_seconds() if self.max_wait else None,
             "silent_fail": self.silent_fail,
-            "start_after": self._start_after,
-            "failures": self._progress.failures,
             "answered": self._progress.answered,
         }
 
@@ -112,35 +114,51 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
         with self._ending():
             with self._logging_errors():
                 # Rendered arguments that are wrong end the task at once in every form, with silent_fail, too.
-                self.trigger_arguments()
-            if not self.deferrable:
-                self._deadline = time.monotonic() + self._time_left(context) + _JUST_PAST_SECONDS
-                # Airflow's own loop sleeps between two pokes, except in reschedule mode.
-                with nullcontext() if self.reschedule else self.stop.interruptible():
-                    return super().execute(context)
-            return self._defer_unless_there(context)
+                trigger = self.make_trigger(time.time(), 0.0)
+            if self.deferrable and can_defer(self, trigger):
+                return self._defer_unless_there()
+            return self._wait_here(context)
 
-    def _defer_unless_there(self, context: Context) -> Any:
-        started = time.monotonic()
+    def _wait_here(self, context: Context) -> Any:
+        from airflow_provider_mediaops.waiting import Later
+
+        started = context["ti"].get_first_reschedule_date(context) if self.reschedule else None
+        # A process of its own makes each poke: an earlier one got no answer that would have ended the wait.
+        self._progress.answered = started is not None
+        elapsed = (datetime.now(timezone.utc) - started).total_seconds() if started else 0.0
+        outcome = self._look(elapsed, one_poke=self.reschedule)
+        if isinstance(outcome, Later):
+            raise AirflowRescheduleException(datetime.now(timezone.utc) + timedelta(seconds=outcome.seconds))
+        return self._result(outcome)
+
+    def _defer_unless_there(self) -> Any:
+        from airflow_provider_mediaops.waiting import Later
+
+        started, began, pause = time.monotonic(), time.time(), 0.0
         # A condition that is already met needs no deferral, and wrong credentials fail at once.
         if self.looks_first() and not self.silent_fail:
-            self._deadline = time.monotonic() + _FIRST_READING_SECONDS
             given_up: list[Wait] = []
-            self._gave_up = given_up.append
-            found = self.poke(context)
-            if isinstance(found, PokeReturnValue):
-                return found.xcom_value
-            self._start_after = max(self.poke_interval, self._pause)
+            outcome = self._look(0.0, one_poke=True, given_up=given_up)
             if given_up:
                 # It has seen nothing, so the triggerer looks as soon as it may.
-                self._start_after = given_up[0].seconds
-        limit = deferral_timeout(self, started, self.timeout)
-        return self.defer(trigger=self.make_trigger(), method_name="execute_complete", timeout=limit)
+                pause = given_up[0].seconds
+            elif isinstance(outcome, Later):
+                pause = outcome.seconds
+            else:
+                return self._result(outcome)
+        return self.defer(
+            trigger=self.make_trigger(began, pause),
+            method_name="execute_complete",
+            timeout=deferral_timeout(self, started, self.timeout),
+        )
 
     def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> Any:
         """Return the trigger's result, or raise its typed error."""
         with self._logging_errors():
-            return value_of(event)
+            found = value_of(event)
+        if found is None:
+            raise self._timed_out()
+        return found
 
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
         """Resume after the triggerer, and end as the other forms do."""
@@ -151,13 +169,14 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
             except TaskDeferralTimeout as error:
                 if is_over_execution_timeout(self, self.timeout):
                     raise AirflowTaskTimeout(f"The wait took longer than {self.execution_timeout}.") from error
-                message = f"Sensor has timed out; it waited for longer than its timeout of {self.timeout:g} seconds."
-                raise AirflowSensorTimeout(message) from error
+                raise self._timed_out() from error
 
     def poke(self, context: Context) -> PokeReturnValue | bool:
         """Make one reading, and more while they are due within seconds; an error that may pass counts as not there."""
-        with self.stop.uninterruptible():
-            return self._poke()
+        from airflow_provider_mediaops.watch import Done
+
+        outcome = self._look(0.0, one_poke=True)
+        return PokeReturnValue(is_done=True, xcom_value=self._result(outcome)) if isinstance(outcome, Done) else False
 
     @cached_property
     def _progress(self) -> Progress:
@@ -166,50 +185,49 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
 
         return Progress(self._log_line)
 
-    def _poke(self) -> PokeReturnValue | bool:
-        from airflow_provider_mediaops.watch import Done
+    def _look(self, elapsed: float, *, one_poke: bool, given_up: list[Wait] | None = None) -> Done | Later | None:
+        """
+        Wait in this process.
 
-        with self._logging_errors():
-            outcome = self._read()
-        self._pause = 0.0
-        if isinstance(outcome, Done):
-            return PokeReturnValue(is_done=True, xcom_value=self.make_watch().result(outcome.value))
-        if outcome is None:
-            self._progress.log_state(None, logging.INFO, "Waiting: the reading would have had to wait for too long")
-        elif self._progress.failures:
-            self._pause = outcome.seconds
-        return False
-
-    def _read(self) -> Done | Later | None:
-        from airflow_provider_mediaops.waiting import OwnReadings, Pace, until, wait
+        :param elapsed: the seconds since the wait began.
+        :param one_poke: whether to return at the first pause.
+        :param given_up: if given, it gets the wait that a reading would need for its turn, instead of waiting for it.
+        """
+        from airflow_provider_mediaops.hooks.current import CurrentHook, OwnReadings
+        from airflow_provider_mediaops.waiting import Pace, Term, wait
 
         if self._hook is None:
-            self._hook = self.make_hook().stopped_by(self.stop)
-        hook, watch = self._hook, self.make_watch()
-        poke = wait(
-            OwnReadings(lambda: watch.look(hook.service.ask)),
+            self._hook = CurrentHook(lambda: self.make_hook().stopped_by(self.stop), time.monotonic)
+        watch, now = self.make_watch(), time.monotonic()
+        looking = wait(
+            OwnReadings(self._hook, watch.look)
+            if given_up is None
+            else OwnReadings(self._hook, watch.look, _FIRST_READING_SECONDS, given_up.append),
             watch.judge(time.monotonic),
-            Pace(self.poke_interval, silent_fail=self.silent_fail, may_return=watch.may_return),
+            Pace(
+                self.poke_interval,
+                self.exponential_backoff,
+                self.max_wait.total_seconds() if self.max_wait else None,
+                self.silent_fail,
+                watch.may_return,
+            ),
             self._progress,
-            one_poke=True,
+            Term(time.monotonic, now - elapsed, now - elapsed + self.timeout),
+            one_poke=one_poke,
         )
-        return hook.run(until(self._deadline, poke, time.monotonic, self._gave_up))
+        with self._logging_errors():
+            return self._hook.run(looking)
+
+    def _result(self, outcome: Done | None) -> Any:
+        if outcome is None:
+            raise self._timed_out()
+        return self.make_watch().result(outcome.value)
+
+    def _timed_out(self) -> AirflowSensorTimeout:
+        return AirflowSensorTimeout(f"Sensor has timed out; it found nothing within its timeout of {self.timeout:g} s.")
 
     def _log_line(self, level: int, sentence: str) -> None:
         self.log.log(level, "%s", sentence)
-
-    def _time_left(self, context: Context) -> float:
-        started = context["ti"].get_first_reschedule_date(context) if self.reschedule else None
-        # A process of its own makes each poke: an earlier one got no answer that would have ended the wait.
-        self._progress.answered = started is not None
-        return self.timeout - ((datetime.now(timezone.utc) - started).total_seconds() if started else 0.0)
-
-    def _get_next_poke_interval(
-        self, started_at: datetime | float, run_duration: Callable[[], float], poke_count: int
-    ) -> float:
-        # A service that asked for a pause is given it, but the time limit is kept to.
-        interval: float = super()._get_next_poke_interval(started_at, run_duration, poke_count)
-        return max(interval, min(self._pause, self.timeout - run_duration()))
 
     @contextmanager
     def _logging_errors(self) -> Iterator[None]:
@@ -238,11 +256,6 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
                 raise AirflowSkipException(f"Skipped because of never_fail: {error}") from error
             if self.soft_fail and isinstance(error, AirflowSensorTimeout):
                 raise AirflowSkipException(f"Skipped because of soft_fail: {error}") from error
-            raise
-        except AirflowSkipException as error:
-            # Airflow skips a task whose execution_timeout passes in the middle of a poke, but fails it in a pause.
-            if isinstance(error.__cause__, AirflowTaskTimeout):
-                raise error.__cause__ from None
             raise
         finally:
             if self._hook is not None:

@@ -48,8 +48,8 @@ class BookSensor(ServiceSensor):
 
         return BookWatch(self.isbn)
 
-    def make_trigger(self) -> BookTrigger:
-        """Make the trigger that waits in this sensor's place."""
+    def make_trigger(self, began: float, pause: float) -> BookTrigger:
+        """Make the trigger that waits in this sensor's place; see :meth:`trigger_arguments`."""
         from airflow_provider_mediaops.triggers.books import BookTrigger
 
-        return BookTrigger(**self.trigger_arguments())
+        return BookTrigger(**self.trigger_arguments(began, pause))

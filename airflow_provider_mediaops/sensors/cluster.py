@@ -99,8 +99,8 @@ class ClusterCpuSensor(ServiceSensor):
         """Return whether the deferrable form makes one reading before it defers: if a single one decides."""
         return not self.make_watch().sustained_for
 
-    def make_trigger(self) -> CpuSensorTrigger:
-        """Make the trigger that waits in this sensor's place."""
+    def make_trigger(self, began: float, pause: float) -> CpuSensorTrigger:
+        """Make the trigger that waits in this sensor's place; see :meth:`trigger_arguments`."""
         from airflow_provider_mediaops.triggers.cluster import CpuSensorTrigger
 
-        return CpuSensorTrigger(**self.trigger_arguments())
+        return CpuSensorTrigger(**self.trigger_arguments(began, pause))

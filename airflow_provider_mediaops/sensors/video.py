@@ -67,8 +67,8 @@ class SubscriptionSensor(ServiceSensor):
     def _filter(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in ("channel_id", "ids", "mine", "for_channel_ids")}
 
-    def make_trigger(self) -> SubscriptionTrigger:
-        """Make the trigger that waits in this sensor's place."""
+    def make_trigger(self, began: float, pause: float) -> SubscriptionTrigger:
+        """Make the trigger that waits in this sensor's place; see :meth:`trigger_arguments`."""
         from airflow_provider_mediaops.triggers.video import SubscriptionTrigger
 
-        return SubscriptionTrigger(**self.trigger_arguments())
+        return SubscriptionTrigger(**self.trigger_arguments(began, pause))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from abc import abstractmethod
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 # A DAG file is parsed without them, and the event loop does not wait for their import.
 _RUN_TIME_MODULES = (
+    "airflow_provider_mediaops.hooks.current",
     "airflow_provider_mediaops.triggers.waits",
     "airflow_provider_mediaops.waiting",
     "airflow_provider_mediaops.watch",
@@ -108,17 +111,20 @@ class WatchTrigger(TaskTrigger):
     """
     Base class for triggers that wait for a condition at a service and yield one event.
 
+    Its value is the sensor's result; None if the deadline has come without one. It comes without Airflow's own limit of
+    a deferral, which is for a triggerer that is gone, and which ``dag.test()`` does not have.
     :data:`~airflow_provider_mediaops.waiting.RULES` says which errors end the wait; the task gets them. The
     constructor takes plain values and never raises, because an exception there stops the whole triggerer.
 
     :param conn_id: the connection's id.
     :param watch: the condition: the fields of the service's watch, plain values.
+    :param began: when the task began to wait, in seconds since 1970.
+    :param deadline: when the wait ends, likewise, so that a restart of the triggerer does not prolong it.
+    :param first_reading: when the first reading is due, likewise; the sensor itself may just have made one.
     :param poke_interval: seconds between two readings.
     :param exponential_backoff: whether the interval grows.
     :param max_wait: the longest interval in seconds, if it grows.
     :param silent_fail: whether every error is only logged and the wait continues.
-    :param start_after: seconds to wait before the first reading, if the sensor itself has just made one.
-    :param failures: the number of the sensor's readings that failed in a row; the pauses grow on from there.
     :param answered: whether the service has answered a reading of the sensor.
     """
 
@@ -127,23 +133,25 @@ class WatchTrigger(TaskTrigger):
         *,
         conn_id: str,
         watch: dict[str, Any],
+        began: float,
+        deadline: float,
+        first_reading: float = 0.0,
         poke_interval: float = 60.0,
         exponential_backoff: bool = False,
         max_wait: float | None = None,
         silent_fail: bool = False,
-        start_after: float = 0.0,
-        failures: int = 0,
         answered: bool = False,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.conn_id = conn_id
         self.watch = watch
+        self.began = began
+        self.deadline = deadline
+        self.first_reading = first_reading
         self.poke_interval = poke_interval
         self.exponential_backoff = exponential_backoff
         self.max_wait = max_wait
         self.silent_fail = silent_fail
-        self.start_after = start_after
-        self.failures = failures
         self.answered = answered
 
     @abstractmethod
@@ -159,28 +167,33 @@ class WatchTrigger(TaskTrigger):
         with reading_row():
             # In a thread: the first call imports the service's modules.
             watch = await in_thread(self._make_watch)
-        return watch.result(await self._wait(watch))
+        return await self._wait(watch)
 
     async def _wait(self, watch: Watch) -> Any:
         from airflow_provider_mediaops.triggers.waits import carried_out
-        from airflow_provider_mediaops.waiting import Pace, Progress, wait
+        from airflow_provider_mediaops.waiting import Pace, Progress, Term, wait
         from airflow_provider_mediaops.watch import Done
 
+        monotonic = asyncio.get_running_loop().time
         pace = Pace(self.poke_interval, self.exponential_backoff, self.max_wait, self.silent_fail, watch.may_return)
-        progress = Progress(self.log.log, failures=self.failures, answered=self.answered)
-        judge = watch.judge(asyncio.get_running_loop().time)
+        progress = Progress(self.log.log, answered=self.answered)
+        with reading_row():
+            term = Term.of_dates(monotonic, self.began, self.deadline)
+            pause = max(self.first_reading - time.time(), 0.0)
         async with self._readings(watch) as readings:
-            outcome = await carried_out(wait(readings, judge, pace, progress, first_pause=self.start_after))
-        # Without a deadline and without a single poke, a wait ends in no other way.
-        assert isinstance(outcome, Done)  # noqa: S101
-        return outcome.value
+            judge = watch.judge(monotonic)
+            outcome = await carried_out(wait(readings, judge, pace, progress, term, first_pause=pause))
+        return watch.result(outcome.value) if isinstance(outcome, Done) else None
 
     @asynccontextmanager
     async def _readings(self, watch: Watch) -> AsyncIterator[Readings[Any]]:
-        from airflow_provider_mediaops.triggers.waits import HookReadings
+        from airflow_provider_mediaops.hooks.current import CurrentHook, OwnReadings
 
-        async with await in_thread(self._make_hook) as hook:
-            yield HookReadings(hook, watch)
+        hook = await in_thread(partial(CurrentHook, self._make_hook, asyncio.get_running_loop().time))
+        try:
+            yield OwnReadings(hook, watch.look)
+        finally:
+            await hook.aclose()
 
 
 def _argument_names(trigger: type[TaskTrigger]) -> list[str]:

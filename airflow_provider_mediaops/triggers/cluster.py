@@ -15,7 +15,11 @@ from airflow_provider_mediaops.arguments import shown
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.hooks.threads import import_in_thread
 from airflow_provider_mediaops.triggers.base import WatchTrigger, WorkTrigger, reading_row
-from airflow_provider_mediaops.triggers.deferral import SETTLED_AFTER_SECONDS
+from airflow_provider_mediaops.triggers.deferral import (
+    MAX_ARGUMENTS_BYTES,
+    SETTLED_AFTER_SECONDS,
+    arguments_bytes,
+)
 from airflow_provider_mediaops.version_compat import asset_state_store
 
 if TYPE_CHECKING:
@@ -296,3 +300,8 @@ class HighCpuTrigger(BaseEventTrigger):
         self._hysteresis()
         if not self.poll_interval:
             raise InvalidArgumentError("poll_interval is a number above 0; not 0.")
+        if (size := arguments_bytes(self._serialized()[1])) > MAX_ARGUMENTS_BYTES:
+            raise InvalidArgumentError(
+                f"nodes is too long: the arguments of the trigger have {size:,} bytes, and the databases of Airflow "
+                f"take {MAX_ARGUMENTS_BYTES:,}. Name fewer nodes, or select them by a pattern such as data-*."
+            )

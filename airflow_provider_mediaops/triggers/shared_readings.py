@@ -6,9 +6,8 @@ whose reading is due within half of its interval gets the reply, too, so trigger
 step. A reading that comes early is harmless: streaks count from readings, so more of them find a spike sooner, and a
 low one breaks the streak as it should. Triggers that are starting or backing off are not woken.
 
-The connection is read from Airflow when the first trigger needs it, once more after each reading that failed, and anew
-after the last trigger has left: an edited connection counts from then on. The session that it replaces is closed as
-soon as no call uses it.
+The connection is read again when a trigger joins, when that was five minutes ago, and after a reading that failed; see
+:class:`airflow_provider_mediaops.hooks.current.CurrentHook`.
 """
 
 from __future__ import annotations
@@ -16,11 +15,10 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import copy
-from collections import Counter
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from weakref import WeakValueDictionary
 
 from airflow_provider_mediaops.cluster.api import node_stats
@@ -28,21 +26,22 @@ from airflow_provider_mediaops.cluster.query import node_list
 from airflow_provider_mediaops.cluster.selection import is_plain, narrowed
 from airflow_provider_mediaops.exceptions import MediaOpsError
 from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
+from airflow_provider_mediaops.hooks.current import CurrentHook
 from airflow_provider_mediaops.http.exchange import awaiting
+from airflow_provider_mediaops.triggers.waits import carried_out
+from airflow_provider_mediaops.waiting import LATE_SECONDS
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
     from airflow_provider_mediaops.cluster.models import NodeStats
     from airflow_provider_mediaops.cluster.selection import Selection
-    from airflow_provider_mediaops.hooks.base import Service
     from airflow_provider_mediaops.http.exchange import Call, Conversation
 
 T = TypeVar("T")
 
 # The clusters that triggers wait on now, by event loop and connection.
 _CLUSTERS: dict[tuple[asyncio.AbstractEventLoop, str], SharedCluster] = {}
-_CLOSING: set[asyncio.Task[None]] = set()
 # Waiters that get their reading before other tasks of the event loop run: a thousand at once would block it.
 _AT_A_TIME = 20
 _NEVER = float("-inf")
@@ -68,15 +67,7 @@ async def shared_cluster(conn_id: str) -> AsyncIterator[SharedCluster]:
         if not cluster.users:
             # Later callers start another one.
             del _CLUSTERS[key]
-            await _to_its_end(cluster.aclose())
-
-
-async def _to_its_end(closing: Coroutine[Any, Any, None]) -> None:
-    # Also if the waiting trigger is cancelled meanwhile.
-    task = asyncio.get_running_loop().create_task(closing)
-    _CLOSING.add(task)
-    task.add_done_callback(_CLOSING.discard)
-    await asyncio.shield(task)
+            await cluster.aclose()
 
 
 class SharedCluster:
@@ -88,26 +79,24 @@ class SharedCluster:
 
     def __init__(self, conn_id: str) -> None:
         self.users = 0
-        self._conn_id = conn_id
-        self._hook = SearchClusterHook(conn_id)
-        self._calls_under_way: Counter[SearchClusterHook] = Counter()
+        self._hook = CurrentHook(lambda: SearchClusterHook(conn_id), asyncio.get_running_loop().time)
         self._together = Poll(self._read, self._refer)
         # Those that somebody waits for; there may be any number of lists over time.
         self._apart: WeakValueDictionary[Selection, Poll] = WeakValueDictionary()
 
     async def aask(self, call: Call[T]) -> T:
         """
-        Make one call with the connection as it is now; the session stays open until the call ends.
+        Make one call beside the readings.
 
         :param call: the call.
         :returns: its result.
         :raises MediaOpsError: the last error met, typed.
         """
-        return await self._ask(self._hook, call)
+        return await self._hook.aask(call)
 
     def readings(self, nodes: str | Sequence[str] | None, interval: float) -> SharedReadings:
         """
-        Take part in the readings.
+        Take part in the readings; the next one is with the connection as it is now.
 
         :param nodes: ids or names of the nodes, in a list or in one text with commas; None for all.
         :param interval: seconds between two readings; a first reading may be another trigger's that is no older.
@@ -115,6 +104,7 @@ class SharedCluster:
         :raises ValueError: for an empty list.
         """
         selection = node_list(nodes)
+        self._hook.read_connection_first()
         poll = self._together if is_plain(selection) else self._poll_of(selection)
         return SharedReadings(poll, selection, interval)
 
@@ -132,40 +122,10 @@ class SharedCluster:
         self._poll_of(waiter.nodes).add(waiter)
 
     async def _read(self, nodes: Selection) -> NodeStats:
-        hook = self._hook
-        try:
-            return await self._ask(hook, node_stats(nodes))
-        except MediaOpsError:
-            if not await self._is_edited(hook):
-                raise
-        return await self._ask(self._hook, node_stats(nodes))
-
-    async def _ask(self, hook: SearchClusterHook, call: Call[T]) -> T:
-        self._calls_under_way[hook] += 1
-        try:
-            service = await _fetched(hook)
-            return await hook.arun(service.client.ask(call))
-        finally:
-            self._calls_under_way[hook] -= 1
-            await self._close_if_replaced(hook)
-
-    async def _close_if_replaced(self, hook: SearchClusterHook) -> None:
-        # Credentials that are leased differ at each fetch: each failing reading replaces the hook.
-        if hook is not self._hook and not self._calls_under_way[hook]:
-            del self._calls_under_way[hook]
-            await _to_its_end(hook.aclose())
-
-    async def _is_edited(self, failed: SearchClusterHook) -> bool:
-        """Return whether the connection was edited since the hook was made; if so, use it from now on."""
-        fresh = SearchClusterHook(self._conn_id)
-        try:
-            before, after = await _fetched(failed), await _fetched(fresh)
-        except Exception:  # noqa: BLE001 the error of the reading counts; the next one tries again
-            return False
-        if failed is self._hook and _settings(before) != _settings(after):
-            self._hook = fresh
-            await self._close_if_replaced(failed)
-        return failed is not self._hook
+        stats = await carried_out(self._hook.reading(lambda ask: ask(node_stats(nodes))))
+        # Without a deadline there is always a reading.
+        assert stats is not None  # noqa: S101
+        return stats
 
 
 class SharedReadings:
@@ -193,23 +153,21 @@ class SharedReadings:
 
         :param pause: seconds until the reading is due; only the first never comes earlier.
         :param deadline: the end of the wait, in seconds of the event loop.
-        :returns: the statistics; None if the deadline comes first.
+        :returns: the statistics; None if they have not come half a minute later.
         :raises MediaOpsError: if the reading fails.
         """
         loop = asyncio.get_running_loop()
         due = loop.time() + pause
         welcome_from = due - self._interval / 2
         if not self._has_come:
-            await asyncio.sleep(min(due, deadline) - loop.time())
-            if due > deadline:
-                return None
+            await asyncio.sleep(pause)
             # A waiter joins at its own time, and then shares the reading of the others.
             welcome_from = due
-            due = max(due, self._poll.last(self._nodes) + self._interval)
+            due = max(due, min(self._poll.last(self._nodes) + self._interval, deadline))
             self._has_come = True
         waiter = Waiter(self._nodes, due, welcome_from, loop.create_future())
         self._poll.add(waiter)
-        limit = loop.call_at(deadline, waiter.grant, None) if deadline < float("inf") else None
+        limit = loop.call_at(deadline + LATE_SECONDS, waiter.grant, None) if deadline < float("inf") else None
         try:
             outcome = await waiter.answer
         finally:
@@ -267,9 +225,8 @@ class Poll:
         self._waiters: list[Waiter] = []
         self._timer: asyncio.TimerHandle | None = None
         self._reading: asyncio.Task[None] | None = None
-        # When which nodes were read last, and before when the cluster asked not to be asked again.
+        # When which nodes were read last.
         self._read_at: dict[Selection, float] = {}
-        self._not_before = _NEVER
 
     def last(self, nodes: Selection) -> float:
         """
@@ -304,13 +261,12 @@ class Poll:
         return [self._reading]
 
     def _wake_at(self, due: float) -> None:
-        when = max(due, self._not_before)
-        if self._reading or (self._timer and self._timer.when() <= when):
+        if self._reading or (self._timer and self._timer.when() <= due):
             return
         if self._timer:
             self._timer.cancel()
         # A context of its own: the triggerer writes a line of the log to the task that it finds in the context.
-        self._timer = asyncio.get_running_loop().call_at(when, self._begin, context=contextvars.Context())
+        self._timer = asyncio.get_running_loop().call_at(due, self._begin, context=contextvars.Context())
 
     def _begin(self) -> None:
         self._timer = None
@@ -318,7 +274,7 @@ class Poll:
         now = loop.time()
         # One with an answer has left, or its time was up.
         self._waiters = [waiter for waiter in self._waiters if not waiter.answer.done()]
-        if now >= self._not_before and any(waiter.due <= now for waiter in self._waiters):
+        if any(waiter.due <= now for waiter in self._waiters):
             wanted = {waiter.nodes for waiter in self._waiters if waiter.welcomes(now)}
             # One list of nodes is asked for as it is; a reading of all nodes answers several.
             self._reading = loop.create_task(self._serve(wanted.pop() if len(wanted) == 1 else None))
@@ -337,18 +293,16 @@ class Poll:
                 outcome = await self._read(asked)
             except Exception as error:  # noqa: BLE001 every error is the waiters'
                 outcome = error
-            self._remember(asked, began, outcome)
+            self._remember(asked, began)
             await self._distribute(asked, outcome)
         finally:
             self._reading = None
             self._go_on()
 
-    def _remember(self, asked: Selection, began: float, outcome: NodeStats | Exception) -> None:
+    def _remember(self, asked: Selection, began: float) -> None:
         still = {None, *(waiter.nodes for waiter in self._waiters)}
         self._read_at = {nodes: at for nodes, at in self._read_at.items() if nodes in still}
         self._read_at[asked] = began
-        if isinstance(outcome, MediaOpsError) and outcome.retry_after:
-            self._not_before = asyncio.get_running_loop().time() + outcome.retry_after
 
     async def _distribute(self, asked: Selection, outcome: NodeStats | Exception) -> None:
         now = asyncio.get_running_loop().time()
@@ -366,13 +320,3 @@ class Poll:
                 waiter.grant(part)
             if number % _AT_A_TIME == 0:
                 await asyncio.sleep(0)
-
-
-async def _fetched(hook: SearchClusterHook) -> Service:
-    # In Airflow 3.1, giving up in the middle of a reply puts the supervisor's channel out of order for all.
-    return await asyncio.shield(asyncio.ensure_future(hook.aservice()))
-
-
-def _settings(service: Service) -> tuple[Any, ...]:
-    client = service.client
-    return client.base_urls, client.auth, client.retry, service.transport

@@ -14,7 +14,7 @@ from airflow_provider_mediaops.cluster.cpu import SpikeVerdict, name_some
 from airflow_provider_mediaops.http.exchange import awaiting
 from airflow_provider_mediaops.triggers.shared_readings import shared_cluster
 from airflow_provider_mediaops.triggers.waits import carried_out
-from airflow_provider_mediaops.waiting import Pace, Progress, wait
+from airflow_provider_mediaops.waiting import Pace, Progress, Term, wait
 from airflow_provider_mediaops.watch import Done
 
 if TYPE_CHECKING:
@@ -64,11 +64,11 @@ class SpikeSeries:
         judge = SpikeVerdict(self._hysteresis, loop.time)
         pace = Pace(self._poll_interval, silent_fail=True)
         progress = Progress(self._log_wait)
-        pause = 0.0
+        pause, term = 0.0, Term(loop.time, loop.time())
         async with shared_cluster(self._conn_id) as cluster:
             readings = _Readings(cluster.readings(watch.nodes, self._poll_interval), self._before_a_reading)
             while True:
-                outcome = await carried_out(wait(readings, judge, pace, progress, first_pause=pause))
+                outcome = await carried_out(wait(readings, judge, pace, progress, term, first_pause=pause))
                 # Without a deadline and without a single poke, a wait ends in no other way.
                 assert isinstance(outcome, Done)  # noqa: S101
                 self._not_kept_before = loop.time() + _SECONDS_TO_ARRIVE

@@ -175,7 +175,11 @@ def make(form: str, number: int, interval: float, folder: Path) -> BaseTrigger:
     nodes = [NODES[number % len(NODES)]] if number % 2 else None
     if form == "CpuSensorTrigger":
         return CpuSensorTrigger(
-            conn_id=CONN_ID, watch={"threshold": 85, "sustained_for": 60, "nodes": nodes}, poke_interval=interval
+            conn_id=CONN_ID,
+            watch={"threshold": 85, "sustained_for": 60, "nodes": nodes},
+            began=time.time(),
+            deadline=time.time() + 3600,
+            poke_interval=interval,
         )
     if form == "CaptureHotThreadsTrigger":
         return _capture(nodes, interval, folder / f"{number}.txt")
@@ -204,7 +208,9 @@ def _alone(nodes: list[str] | None, interval: float) -> BaseTrigger:
 
     from airflow_provider_mediaops.cluster.cpu import CpuWatch
     from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
-    from airflow_provider_mediaops.waiting import OwnReadings, Pace, Progress, wait
+    from airflow_provider_mediaops.hooks.current import CurrentHook, OwnReadings
+    from airflow_provider_mediaops.triggers.waits import carried_out
+    from airflow_provider_mediaops.waiting import Pace, Progress, Term, wait
 
     class AloneTrigger(BaseTrigger):
         def serialize(self) -> tuple[str, dict[str, Any]]:
@@ -212,10 +218,16 @@ def _alone(nodes: list[str] | None, interval: float) -> BaseTrigger:
 
         async def run(self) -> AsyncIterator[TriggerEvent]:
             watch = CpuWatch(85, sustained_for=60, nodes=nodes)
-            async with SearchClusterHook(CONN_ID) as hook:
-                ask = (await hook.aservice()).client.ask
-                readings = OwnReadings(lambda: watch.look(ask))
-                await hook.arun(wait(readings, watch.judge(time.monotonic), Pace(interval), Progress(self.log.log)))
+            hook = CurrentHook(lambda: SearchClusterHook(CONN_ID), time.monotonic)
+            readings, judge, term = (
+                OwnReadings(hook, watch.look),
+                watch.judge(time.monotonic),
+                Term(time.monotonic, time.monotonic()),
+            )
+            try:
+                await carried_out(wait(readings, judge, Pace(interval), Progress(self.log.log), term))
+            finally:
+                await hook.aclose()
             yield TriggerEvent(None)
 
     return AloneTrigger()  # type: ignore[no-untyped-call]

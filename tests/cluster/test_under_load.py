@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -100,7 +101,7 @@ class TestUnderLoad:
     async def test_the_sensor_sees_the_load_in_the_worker_and_in_the_triggerer(self, cluster: Cluster) -> None:
         in_worker = await asyncio.to_thread(sensor(sustained_for=1, reading_interval=0.5, deferrable=False).execute, {})
         deferred = sensor()
-        event = await asyncio.wait_for(anext(aiter(deferred.make_trigger().run())), 240)
+        event = await asyncio.wait_for(anext(aiter(deferred.make_trigger(time.time(), 0.0).run())), 240)
 
         for hot in (in_worker, deferred.execute_complete({}, event.payload)):
             assert {node["name"] for node in hot} <= set(cluster.node_names)

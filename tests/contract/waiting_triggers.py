@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,7 +21,7 @@ def trigger_of(task: Task, **arguments: Any) -> BaseTrigger:
     """Take the trigger that waits in a task's place."""
     made = task.make(deferrable=True, **arguments)
     if isinstance(made, ServiceSensor):
-        return made.make_trigger()
+        return made.make_trigger(time.time(), 0.0)
     with pytest.raises(TaskDeferred) as caught:
         made.execute({})
     trigger: BaseTrigger = caught.value.trigger
@@ -42,7 +43,6 @@ AT_ONCE: dict[str, dict[str, Any]] = {
 def made(task: Task, folder: Path) -> BaseTrigger:
     """Make the trigger that waits in a task's place, for what is there at once."""
     trigger = trigger_of(task.writing_to(folder), **AT_ONCE.get(name_of(task), {}))
-    for pause in ("settled_after", "start_after"):
-        if hasattr(trigger, pause):
-            setattr(trigger, pause, 0)
+    if hasattr(trigger, "settled_after"):
+        trigger.settled_after = 0
     return trigger

@@ -20,9 +20,10 @@ from airflow_provider_mediaops.http.exchange import (
     Wait,
     advance,
 )
+from airflow_provider_mediaops.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterable
+    from collections.abc import Callable, Coroutine, Iterable
 
     from airflow_provider_mediaops.http.exchange import Conversation, Step
 
@@ -36,6 +37,24 @@ def ask_once(call: Call[T]) -> Conversation[T]:
     """Send the request once and read the reply, with no authentication, check or retry."""
     response: Response = yield call.request
     return call.parse(response)
+
+
+@dataclass(frozen=True)
+class ReplayedReadings:
+    """
+    Readings of a wait without a hook.
+
+    :param read: returns the conversation of a reading.
+    :param monotonic: the clock of the wait.
+    """
+
+    read: Callable[[], Conversation[Any]]
+    monotonic: Callable[[], float]
+
+    def next(self, pause: float, deadline: float) -> Conversation[Any]:
+        if pause:
+            yield Wait(pause)
+        return (yield from until(deadline, self.read(), self.monotonic))
 
 
 @dataclass

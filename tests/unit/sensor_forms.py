@@ -70,6 +70,11 @@ def _deferred(make: Callable[..., Any]) -> Any:
     return make(deferrable=True).resume_execution(method, {"event": payload}, context)
 
 
+def a_day() -> dict[str, Any]:
+    """Give the time of a trigger's wait: a day from now on."""
+    return {"began": time.time(), "deadline": time.time() + 86_400.0}
+
+
 def made_again(trigger: BaseTrigger) -> Any:
     """Make a trigger again of what the database keeps of it."""
     path, arguments = trigger.serialize()

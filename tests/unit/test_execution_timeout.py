@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from airflow_provider_mediaops.hooks.current import CurrentHook
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator
@@ -93,7 +94,7 @@ def test_one_that_passes_in_the_middle_of_a_poke_fails_the_sensor_as_in_a_pause(
 
     arguments: dict[str, Any] = {flag: True, "mode": mode, "execution_timeout": LIMIT}
     task = ClusterCpuSensor(task_id="task", threshold=90, **arguments)
-    monkeypatch.setattr(ClusterCpuSensor, "poke", time_out)
+    monkeypatch.setattr(CurrentHook, "run", time_out)
     with pytest.raises(AirflowTaskTimeout, match="took too long"):
         task.execute({"ti": Attempt()})  # type: ignore[typeddict-item]
 
@@ -104,4 +105,5 @@ def test_what_a_worker_has_used_up_is_subtracted(tmp_path: Path, monkeypatch: py
 
     assert deferral_timeout(task, 940.0, 1800) == timedelta(seconds=30)
     assert deferral_timeout(task, 400.0, 1800) == timedelta()
+    assert deferral_timeout(task, 1_000.0, 20) == timedelta(seconds=80), "a minute after that of the trigger"
     assert deferral_timeout(capture(tmp_path), 1_000.0) is None

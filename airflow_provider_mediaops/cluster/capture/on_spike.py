@@ -22,7 +22,7 @@ from airflow_provider_mediaops.exceptions import MediaOpsError, TemporaryError
 from airflow_provider_mediaops.http.clock import Clock
 from airflow_provider_mediaops.http.exchange import Blocking, Wait
 from airflow_provider_mediaops.json_text import storable
-from airflow_provider_mediaops.waiting import Pace, Progress, wait
+from airflow_provider_mediaops.waiting import Pace, Progress, Term, wait
 from airflow_provider_mediaops.watch import Done
 
 if TYPE_CHECKING:
@@ -109,8 +109,9 @@ def capture_when_hot(
         return (yield from series.all_of(plan.query))
     verdict = SpikeVerdict(Streaks(plan.watch), series.clock.monotonic)
     pace, progress, pause = Pace(plan.poll_interval, may_return=True), Progress(log), 0.0
+    term = Term(series.clock.monotonic, series.clock.monotonic(), deadline)
     while True:
-        done = yield from wait(readings, verdict, pace, progress, first_pause=pause, deadline=deadline)
+        done = yield from wait(readings, verdict, pace, progress, term, first_pause=pause)
         if not isinstance(done, Done):
             return (yield from _at_the_limit(series))
         spike: Spike = done.value
@@ -121,10 +122,12 @@ def capture_when_hot(
             if not _may_pass(error):
                 raise
             series.note(error, 1)
-            pause = pace.after_failure(series.failed, error.retry_after)
+            pause = pace.after_failure(term.elapsed, error.retry_after)
             nodes = name_some([node.label for node in spike.nodes])
             sentence = f"The capture of {nodes} failed, and the wait goes on: {error.message}"
             progress.log_state((type(error), nodes), logging.WARNING, sentence)
+            if not term.left:
+                return (yield from _at_the_limit(series))
         else:
             return (yield from series.go_on(query))
 

@@ -14,9 +14,9 @@ from airflow_provider_mediaops.cluster.models import NodeCpu
 from airflow_provider_mediaops.exceptions import AuthenticationError, NotFoundError
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.retry import RetryPolicy
-from airflow_provider_mediaops.waiting import OwnReadings, Pace, Progress, wait
+from airflow_provider_mediaops.waiting import Pace, Progress, Term, wait
 from airflow_provider_mediaops.watch import Done, Waiting
-from tests.unit.conversations import FakeClock, pauses_of, replay, requests_of
+from tests.unit.conversations import FakeClock, ReplayedReadings, pauses_of, replay, requests_of
 from tests.unit.search_cluster import error, node_id, replied, stats
 
 if TYPE_CHECKING:
@@ -34,10 +34,11 @@ def look(watch: CpuWatch, *readings: dict[str, Any] | Response, steps: list[Step
     replies = [replied(stats(reading)) if isinstance(reading, dict) else reading for reading in readings]
     monotonic, told = clock.clock.monotonic, list[str]()
     conversation = wait(
-        OwnReadings(lambda: watch.look(client.ask), monotonic),
+        ReplayedReadings(lambda: watch.look(client.ask), monotonic),
         watch.judge(monotonic),
         Pace(30),
         Progress(lambda _, sentence: told.append(sentence)),
+        Term(monotonic, monotonic()),
         one_poke=True,
     )
     outcome = replay(conversation, replies, steps=steps, clock=clock)

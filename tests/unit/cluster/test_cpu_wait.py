@@ -12,9 +12,9 @@ from airflow_provider_mediaops.exceptions import AuthenticationError, NotFoundEr
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.exchange import Failure, TransportError
 from airflow_provider_mediaops.http.retry import RetryPolicy
-from airflow_provider_mediaops.waiting import OwnReadings, Pace, Progress, wait
+from airflow_provider_mediaops.waiting import Pace, Progress, Term, wait
 from airflow_provider_mediaops.watch import Done
-from tests.unit.conversations import FakeClock, pauses_of, replay, requests_of
+from tests.unit.conversations import FakeClock, ReplayedReadings, pauses_of, replay, requests_of
 from tests.unit.search_cluster import error, node_id, replied, stats
 
 if TYPE_CHECKING:
@@ -36,9 +36,9 @@ class Waited:
         *readings: dict[str, Any] | Response | TransportError,
         interval: float = 30,
         silent_fail: bool = False,
-        failures: int = 0,
         streaks: Streaks | None = None,
         progress: Progress | None = None,
+        deadline: float = float("inf"),
         **how: Any,
     ) -> None:
         self.told: list[tuple[int, str]] = []
@@ -48,10 +48,11 @@ class Waited:
         client = Client(("https://cluster.example",), CLUSTER_RULES, retry=policy, clock=self.clock.clock)
         replies = [replied(stats(reading)) if isinstance(reading, dict) else reading for reading in readings]
         conversation = wait(
-            OwnReadings(lambda: watch.look(client.ask), monotonic),
+            ReplayedReadings(lambda: watch.look(client.ask), monotonic),
             SpikeVerdict(streaks or Streaks(watch), monotonic),
             Pace(interval, silent_fail=silent_fail, may_return=watch.may_return),
-            progress or Progress(lambda *told: self.told.append(told), failures=failures),
+            progress or Progress(lambda *told: self.told.append(told)),
+            Term(monotonic, monotonic(), deadline),
             **how,
         )
         outcome = replay(conversation, replies, steps=self.steps, clock=self.clock)
@@ -128,27 +129,28 @@ class TestStreak:
 
 class TestTimeLimit:
     def test_it_ends_the_wait_without_a_spike(self) -> None:
-        waited = Waited(CpuWatch(85), {"node-1": COOL}, {"node-1": COOL}, deadline=45)
+        waited = Waited(CpuWatch(85), {"node-1": COOL}, {"node-1": COOL}, {"node-1": COOL}, deadline=45)
         assert waited.spike is None
+        assert len(requests_of(waited.steps)) == 3, "the last of them at the time limit"
         assert waited.pauses == [30, 15]
         assert waited.clock.seconds == 45
 
-    def test_one_that_has_passed_ends_it_before_the_first_reading(self) -> None:
-        assert Waited(CpuWatch(85), deadline=-1).spike is None
+    def test_a_spike_at_the_last_moment_is_seen(self) -> None:
+        assert Waited(CpuWatch(85), {"node-1": COOL}, {"node-1": HOT}, deadline=20).nodes == ["node-1"]
+
+    def test_one_that_has_passed_ends_it_after_one_reading(self) -> None:
+        assert Waited(CpuWatch(85), {"node-1": COOL}, deadline=-1).spike is None
 
     def test_it_is_kept_to_while_the_cluster_is_away(self) -> None:
-        waited = Waited(CpuWatch(85), DOWN, DOWN, DOWN, deadline=100)
+        waited = Waited(CpuWatch(85), *[DOWN] * 5, deadline=100)
         assert waited.spike is None
         assert waited.clock.seconds == 100
 
 
 class TestFailure:
-    def test_pauses_grow_and_shrink_again(self) -> None:
+    def test_pauses_are_the_usual_ones(self) -> None:
         cool, hot = {"node-1": COOL}, {"node-1": HOT}
-        assert Waited(CpuWatch(85), *[DOWN] * 5, cool, DOWN, hot, interval=10).pauses == [10, 20, 40, 80, 80, 10, 10]
-
-    def test_they_grow_from_where_an_earlier_wait_left_them(self) -> None:
-        assert Waited(CpuWatch(85), DOWN, {"node-1": HOT}, interval=10, failures=2).pauses == [40]
+        assert Waited(CpuWatch(85), DOWN, DOWN, cool, DOWN, hot, interval=10).pauses == [10, 10, 10, 10]
 
     def test_what_the_cluster_asks_for_is_waited_also_in_a_streak(self) -> None:
         hot = {"node-1": HOT}
@@ -161,7 +163,7 @@ class TestFailure:
         assert [(level, sentence[:23]) for level, sentence in waited.told] == [
             (20, "Waiting: no node's CPU "),
             (30, "The wait goes on in 10 "),
-            (30, "The wait goes on in 40 "),
+            (30, "The wait goes on in 10 "),
             (20, "Waiting: no node's CPU "),
         ]
 
@@ -171,7 +173,7 @@ class TestFailure:
 
     def test_unless_it_is_to_be_waited_out(self) -> None:
         waited = Waited(CpuWatch(85), DENIED, DENIED, {"node-1": HOT}, interval=10, silent_fail=True)
-        assert waited.pauses == [10, 20]
+        assert waited.pauses == [10, 10]
 
 
 class TestNodes:

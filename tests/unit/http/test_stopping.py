@@ -97,21 +97,6 @@ class TestTheRequest:
 
         assert cleaned == ["all"]
 
-    def test_waits_for_the_end_of_an_uninterruptible_part(self, stop: Stop) -> None:
-        done = []
-
-        def work() -> None:
-            with stop.interruptible():
-                with stop.uninterruptible():
-                    terminate()
-                    done.append("part")
-                done.append("rest")
-
-        with pytest.raises(TaskStoppedError):
-            work()
-
-        assert done == ["part"]
-
     def test_of_another_thread_does_not_raise_there(self) -> None:
         stop = Stop()
         with stop.interruptible():

@@ -166,10 +166,10 @@ class TestHandingOver:
         row = json.dumps(trigger_of(make(tmp_path / "subs.csv", mine=False, ids=many[:460])).serialize()[1])
         assert 45_000 < len(row) < 48_500
         assert tokens(platform) == []
-        assert not [line for line in lines if "too long for a trigger" in line]
+        assert not [line for line in lines if "This task is not deferred" in line]
 
         assert make(tmp_path / "subs.csv", mine=False, ids=many).execute(context())["complete"]
-        assert len([line for line in lines if "too long for a trigger" in line]) == 1
+        assert len([line for line in lines if "This task is not deferred" in line]) == 1
 
 
 class TestBothForms:

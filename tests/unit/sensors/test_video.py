@@ -128,7 +128,7 @@ def test_a_listing_that_is_cut_short_is_said_to_be() -> None:
 
 
 def test_the_trigger_gets_plain_values() -> None:
-    trigger = sensor(mine=False, ids=["a", "b"], video_conn_id="studio")().make_trigger()
+    trigger = sensor(mine=False, ids=["a", "b"], video_conn_id="studio")().make_trigger(0.0, 0.0)
 
     assert isinstance(trigger, SubscriptionTrigger)
     path, arguments = trigger.serialize()

@@ -129,6 +129,11 @@ class World:
         """The seconds since the beginning."""
         return self.monotonic() - START
 
+    @property
+    def readings(self) -> list[float]:
+        """The seconds at which it was asked for the condition, each once: a reading may need several requests."""
+        return sorted({round(at) for at, path in self.asked if "hot_threads" not in path})
+
     def monotonic(self) -> float:
         return self._loop.now if self._loop else self.now
 

@@ -8,13 +8,13 @@ from airflow_provider_mediaops.triggers.books import BookTrigger
 from airflow_provider_mediaops.triggers.event import value_of
 from tests.unit.book_database import CRIME, PROGRAMMING, book, connection, found, http, no_such_book
 from tests.unit.loopback import Loopback, answering
-from tests.unit.sensor_forms import first_event, made_again
+from tests.unit.sensor_forms import a_day, first_event, made_again
 
 pytestmark = pytest.mark.usefixtures("supervisor")
 
 
 def trigger(**watch: object) -> BookTrigger:
-    return BookTrigger(conn_id="shelf", watch=watch or {"isbn": CRIME}, poke_interval=0.01)
+    return BookTrigger(conn_id="shelf", watch=watch or {"isbn": CRIME}, poke_interval=0.01, **a_day())
 
 
 async def test_it_sends_the_record_when_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -115,10 +115,10 @@ class TestEvent:
 
 
 class TestWait:
-    async def test_a_time_limit_that_passed_while_no_triggerer_ran_ends_it(
+    async def test_a_time_limit_that_passed_while_no_triggerer_ran_ends_it_after_one_reading(
         self, supervisor: Supervisor, tmp_path: Path
     ) -> None:
-        with Loopback(answering(HOT, REPORT)) as server:
+        with Loopback(answering(COOL, HOT, REPORT)) as server:
             supervisor.connect("cluster_1", connection(server.base))
             outcome = await captured(made_again(trigger(tmp_path, deadline=time.time() - 1)))
         assert outcome["timed_out"]

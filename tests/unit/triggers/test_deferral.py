@@ -12,7 +12,7 @@ from airflow_provider_mediaops.triggers.cluster import CpuSensorTrigger
 from airflow_provider_mediaops.triggers.deferral import read_deferrable
 from airflow_provider_mediaops.triggers.event import value_of
 from tests.unit.scripted_cluster import CONN_ID, ScriptedCluster
-from tests.unit.sensor_forms import first_event
+from tests.unit.sensor_forms import a_day, first_event
 from tests.unit.virtual_time import START, in_virtual_time
 
 
@@ -33,7 +33,7 @@ class TestSettled:
 
     @staticmethod
     def seconds_to_the_event(*, in_a_triggerer: bool, **watch: Any) -> float:
-        trigger = CpuSensorTrigger(conn_id=CONN_ID, watch={"threshold": 85, **watch}, poke_interval=1)
+        trigger = CpuSensorTrigger(conn_id=CONN_ID, watch={"threshold": 85, **watch}, poke_interval=1, **a_day())
         if in_a_triggerer:
             trigger.trigger_id = 7
 

@@ -106,44 +106,44 @@ class TestOneReadingForMany:
 
 
 class TestDeadline:
-    def test_none_where_it_comes_first(self, cluster: ScriptedCluster) -> None:
+    def test_a_reading_that_is_due_then_is_made(self, cluster: ScriptedCluster) -> None:
         async def wait() -> None:
             async with shared_cluster(CONN_ID) as shared:
                 mine = shared.readings(None, 10)
                 assert await mine.anext(0, START + 5) is not None
-                assert await mine.anext(10, START + 5) is None
+                assert await mine.anext(5, START + 5) is not None
                 assert now() == 5
 
         together(wait())
-        assert len(cluster.asked) == 1
+        assert len(cluster.asked) == 2
 
-    def test_a_reading_that_takes_too_long_is_not_waited_for(self, cluster: ScriptedCluster) -> None:
+    def test_so_is_the_first_of_one_that_joins_between_two_readings_of_others(self, cluster: ScriptedCluster) -> None:
+        async def wait() -> None:
+            await asyncio.sleep(2)
+            async with shared_cluster(CONN_ID) as shared:
+                assert await shared.readings(None, 60).anext(0, START + 5) is not None
+                assert now() == 5
+
+        together(wait(), watch([], readings=2, interval=60))
+        assert [at - START for at in cluster.times] == [0, 5, 60]
+
+    def test_a_reading_that_takes_too_long_is_waited_for_half_a_minute(self, cluster: ScriptedCluster) -> None:
         cluster.latency = 60
 
         async def wait() -> None:
             async with shared_cluster(CONN_ID) as shared:
                 assert await shared.readings(None, 10).anext(0, START + 5) is None
-                assert now() == 5
+                assert now() == 35
 
         together(wait())
         assert cluster.closed == 1
-
-    def test_none_where_it_comes_before_the_first(self, cluster: ScriptedCluster) -> None:
-        async def wait() -> None:
-            async with shared_cluster(CONN_ID) as shared:
-                assert await shared.readings(None, 10).anext(20, START + 5) is None
-                assert now() == 5
-                assert await shared.readings(None, 10).anext(0, START - 5) is None
-
-        together(wait())
-        assert cluster.asked == []
 
     def test_a_reading_of_others_that_comes_before_is_taken(self, cluster: ScriptedCluster) -> None:
         async def wait() -> None:
             async with shared_cluster(CONN_ID) as shared:
                 mine = shared.readings(None, 20)
                 await mine.anext(0)
-                assert await mine.anext(20, START + 15) is not None
+                assert await mine.anext(15, START + 15) is not None
                 assert now() == 10
 
         together(wait(), watch([], readings=2))

@@ -57,20 +57,20 @@ class TestFailure:
         causes = together(fail(), fail())
         assert causes[0] is causes[1]
 
-    def test_the_cluster_is_not_asked_before_it_wants_to_be(self, cluster: ScriptedCluster) -> None:
-        cluster.trouble = replied(error(429, "es_rejected_execution_exception", "full"), 429, **{"retry-after": "90"})
+    def test_a_pause_that_the_cluster_asks_of_one_holds_up_nobody_who_joins(self, cluster: ScriptedCluster) -> None:
+        full, day = error(429, "es_rejected_execution_exception", "full"), {"retry-after": "86400"}
+        cluster.trouble = replied(full, 429, **day)
+        seen: list[Any] = []
 
-        async def fail(begin: float) -> float:
-            await asyncio.sleep(begin)
+        async def fail() -> None:
             async with shared_cluster(CONN_ID) as shared:
                 with pytest.raises(Exception, match="full"):
                     await shared.readings(None, 10).anext(0)
-                # Others are waiting, so that the cluster is not left.
-                await asyncio.sleep(100)
-                return now()
+                cluster.trouble = None
+                await asyncio.sleep(400)
 
-        together(fail(0), fail(30), fail(60))
-        assert [at - START for at in cluster.times] == [0, 90]
+        together(fail(), watch(seen, begin=30, readings=2))
+        assert [at for at, _ in seen] == [30, 40]
 
     def test_it_goes_on_after_a_failure(self, cluster: ScriptedCluster) -> None:
         async def fail() -> None:
@@ -186,6 +186,36 @@ class TestConnection:
 
         together(leave())
         assert read == [3]
+
+    def test_one_that_was_edited_counts_within_five_minutes(
+        self, cluster: ScriptedCluster, supervisor: Supervisor
+    ) -> None:
+        async def edit() -> None:
+            await asyncio.sleep(15)
+            supervisor.connect(CONN_ID, connection("https://new.example"))
+
+        together(watch([], readings=40), watch([], interval=60, readings=10), edit())
+        by_host = [
+            [at - START for at, host in zip(cluster.times, cluster.hosts, strict=True) if host == one]
+            for one in (HOST, "https://new.example")
+        ]
+        assert by_host[0][-1] == 290
+        assert by_host[1][0] == 300
+        assert (cluster.opened, cluster.closed) == (2, 2)
+
+    def test_one_that_was_edited_counts_from_the_next_reading_on_when_a_trigger_joins(
+        self, cluster: ScriptedCluster, supervisor: Supervisor
+    ) -> None:
+        seen: list[Any] = []
+
+        async def edit_and_join() -> None:
+            await asyncio.sleep(15)
+            supervisor.connect(CONN_ID, connection("https://new.example"))
+            await watch(seen, readings=1)
+
+        together(watch([], readings=4), edit_and_join())
+        assert cluster.hosts == [HOST, HOST, "https://new.example", "https://new.example"]
+        assert [at for at, _ in seen] == [20]
 
     def test_one_that_was_edited_counts_from_the_next_failure_on(
         self, cluster: ScriptedCluster, supervisor: Supervisor

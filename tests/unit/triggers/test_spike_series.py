@@ -187,14 +187,11 @@ class TestFailures:
         assert "no such user" in lines[2]
         assert "ZeroDivisionError: a slip" in lines[3]
 
-    def test_the_pauses_grow(self, cluster: ScriptedCluster) -> None:
-        cluster.trouble = DENIED
-        assert watched(cluster, watcher(), {}, 400) == []
-        assert [at - START for at in cluster.times] == [0, 10, 30, 70, 150, 230, 310, 390]
-        cluster.asked.clear()
-        cluster.trouble = ZeroDivisionError("a slip")
-        assert watched(cluster, watcher(poll_interval=60), {}, 1500) == []
-        assert [at - START for at in cluster.times] == [0, 60, 180, 420, 900, 1380]
+    @pytest.mark.parametrize("failure", [DENIED, ZeroDivisionError("a slip")])
+    def test_the_pauses_are_the_usual_ones(self, cluster: ScriptedCluster, failure: Any) -> None:
+        cluster.trouble = failure
+        assert watched(cluster, watcher(), {}, 35) == []
+        assert [at - START for at in cluster.times] == [0, 10, 20, 30]
 
     def test_a_failure_breaks_no_streak_and_ends_no_spike(self, cluster: ScriptedCluster) -> None:
         script = {0: HOT, 15: trouble(cluster, DOWN), 25: trouble(cluster, None)}
@@ -231,7 +228,6 @@ class TestFailures:
         script = {5: trouble(cluster, slip), 15: trouble(cluster, None), 95: trouble(cluster, slip)}
         assert watched(cluster, watcher(), script, 200) == []
         assert [line.partition(":")[0] for line in lines] == ["INFO", "ERROR", "INFO", "ERROR"]
-        assert [at - START for at in cluster.times][-4:] == [100, 110, 130, 170]
 
     def test_a_node_that_does_not_exist_is_told_once(
         self, cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch

@@ -9,14 +9,14 @@ import pytest
 from airflow_provider_mediaops.triggers.event import value_of
 from airflow_provider_mediaops.triggers.video import SubscriptionTrigger
 from tests.unit.loopback import Loopback, answering, http_reply
-from tests.unit.sensor_forms import first_event, made_again
+from tests.unit.sensor_forms import a_day, first_event, made_again
 from tests.unit.video_platform import connection, page
 
 pytestmark = pytest.mark.usefixtures("supervisor")
 
 
 def trigger(**watch: object) -> SubscriptionTrigger:
-    return SubscriptionTrigger(conn_id="studio", watch=watch or {"mine": True}, poke_interval=0.01)
+    return SubscriptionTrigger(conn_id="studio", watch=watch or {"mine": True}, poke_interval=0.01, **a_day())
 
 
 async def test_it_sends_the_id_and_title_of_what_matches(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,189 @@
+"""The hook of a long wait, which is made anew once its connection was edited."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from airflow_provider_mediaops.exceptions import InvalidConnectionError, MediaOpsError
+from airflow_provider_mediaops.hooks.connection.fields import ConnectionFields
+from airflow_provider_mediaops.hooks.threads import in_thread
+from airflow_provider_mediaops.http import drivers
+from airflow_provider_mediaops.http.exchange import Blocking, Wait
+from airflow_provider_mediaops.waiting import LATE_SECONDS, LONGEST_WITHOUT_NEWS_SECONDS, until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from airflow_provider_mediaops.hooks.base import Service, ServiceHook
+    from airflow_provider_mediaops.http.exchange import Ask, Call, Conversation, Request, Response
+
+T = TypeVar("T")
+
+
+class CurrentHook:
+    """
+    The hook of a long wait, with the connection as it is now.
+
+    The connection is read again before a reading, if that was five minutes ago or :meth:`read_connection_first` was
+    called, and after a reading that failed: if it was edited meanwhile, another reading follows at once. A connection
+    that cannot be read again, because Airflow or a secrets backend does not answer, stays as it was.
+
+    :param make: makes the hook; nothing is fetched yet.
+    :param monotonic: returns seconds that never run backwards.
+    """
+
+    def __init__(self, make: Callable[[], ServiceHook], monotonic: Callable[[], float]) -> None:
+        self._make = make
+        self.monotonic = monotonic
+        self._hook = make()
+        self._read_at = monotonic()
+        self._users: Counter[ServiceHook] = Counter()
+
+    def read_connection_first(self) -> None:
+        """Let the next reading read the connection again before it begins."""
+        self._read_at = float("-inf")
+
+    def reading(
+        self,
+        look: Callable[[Ask], Conversation[T]],
+        deadline: float = float("inf"),
+        gave_up: Callable[[Wait], None] | None = None,
+    ) -> Conversation[T | None]:
+        """
+        Make a reading, in a worker or on an event loop.
+
+        :param look: returns the conversation of a reading.
+        :param deadline: the time beyond which it waits for nothing.
+        :param gave_up: called with a wait that would have ended later.
+        :returns: a conversation with the reading; None if it would have had to wait beyond the deadline.
+        :raises MediaOpsError: if the service fails.
+        """
+        if self.monotonic() - self._read_at >= LONGEST_WITHOUT_NEWS_SECONDS:
+            yield from self._read_again(self._hook)
+        hook = self._hook
+
+        def limited(service: Service) -> Conversation[T | None]:
+            return until(deadline, look(service.ask), self.monotonic, gave_up)
+
+        try:
+            return (yield from self._step(hook, limited))
+        except MediaOpsError:
+            if not (yield from self._read_again(hook)):
+                raise
+        return (yield from self._step(self._hook, limited))
+
+    def run(self, conversation: Conversation[T]) -> T:
+        """Carry out a wait in a worker; requests of its own go over the session as it is then."""
+        return drivers.run(conversation, self._send, self._sleep)
+
+    def ask(self, call: Call[T]) -> Conversation[T]:
+        """Return a conversation of one call beside the readings, for :meth:`run`."""
+        return (yield from self._hook.service.client.ask(call))
+
+    async def aask(self, call: Call[T]) -> T:
+        """
+        Make one call beside the readings on an event loop.
+
+        :param call: the call.
+        :returns: its result.
+        :raises MediaOpsError: the last error met, typed.
+        """
+        return await self._arun(self._hook, lambda service: service.client.ask(call))
+
+    def close(self) -> None:
+        """Close the session of a worker."""
+        self._hook.close()
+
+    async def aclose(self) -> None:
+        """Close the session of the running event loop, also if the waiting trigger is cancelled meanwhile."""
+        await _finished(self._hook.aclose())
+
+    def _send(self, request: Request) -> Response:
+        return self._hook.send(request)
+
+    def _sleep(self, wait: Wait) -> None:
+        self._hook.sleep(wait)
+
+    def _step(self, hook: ServiceHook, conversation: Callable[[Service], Conversation[T]]) -> Conversation[T]:
+        result: T = yield Blocking(lambda: hook.run(conversation(hook.service)), lambda: self._arun(hook, conversation))
+        return result
+
+    async def _arun(self, hook: ServiceHook, conversation: Callable[[Service], Conversation[T]]) -> T:
+        self._users[hook] += 1
+        try:
+            # On Airflow 3.1, giving up in the middle of a reply puts the supervisor's channel out of order for all.
+            service = await _finished(hook.aservice())
+            return await hook.arun(conversation(service))
+        finally:
+            self._users[hook] -= 1
+            await self._close_if_left(hook)
+
+    def _read_again(self, hook: ServiceHook) -> Conversation[bool]:
+        """Return whether the connection was edited since a hook read it; then use it from now on."""
+        self._read_at = self.monotonic()
+        if hook.fields is None:
+            # It has not been read yet, or cannot be used: the next reading reads it.
+            return False
+        fetch = partial(hook.get_connection, hook.conn_id)
+        try:
+            connection = yield Blocking(fetch, lambda: in_thread(fetch))
+        except Exception:  # noqa: BLE001 a connection that is not found may be in a secrets backend that is away
+            return False
+        if hook is self._hook and _fields_of(connection) != hook.fields:
+            self._hook = self._make()
+            yield Blocking(hook.close, lambda: self._close_if_left(hook))
+        return hook is not self._hook
+
+    async def _close_if_left(self, hook: ServiceHook) -> None:
+        # Credentials that are leased differ at each fetch: each failing reading replaces the hook.
+        if hook is not self._hook and not self._users[hook]:
+            del self._users[hook]
+            await _finished(hook.aclose())
+
+
+_FINISHING: set[asyncio.Task[Any]] = set()
+
+
+async def _finished(action: Coroutine[Any, Any, T]) -> T:
+    """Await an action, which goes on to its end if this is cancelled."""
+    task = asyncio.get_running_loop().create_task(action)
+    _FINISHING.add(task)
+    task.add_done_callback(_FINISHING.discard)
+    return await asyncio.shield(task)
+
+
+def _fields_of(connection: Any) -> ConnectionFields | None:
+    try:
+        return ConnectionFields.of(connection)
+    except InvalidConnectionError:
+        # The next reading says why.
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class OwnReadings(Generic[T]):
+    """
+    The readings of a wait that shares them with no other.
+
+    :param hook: the hook.
+    :param look: returns the conversation of a reading.
+    :param longest_wait: the longest time for which a reading may wait, for example for its turn in the key's rate.
+    :param gave_up: called with a wait that would have been longer.
+    """
+
+    hook: CurrentHook
+    look: Callable[[Ask], Conversation[T]]
+    longest_wait: float = float("inf")
+    gave_up: Callable[[Wait], None] | None = None
+
+    def next(self, pause: float, deadline: float) -> Conversation[T | None]:
+        """Wait, then make a reading; see :class:`airflow_provider_mediaops.waiting.Readings`."""
+        if pause:
+            # No reason: a line in the log for each pause of a long wait would hide the changes.
+            yield Wait(pause)
+        limit = min(deadline + LATE_SECONDS, self.hook.monotonic() + self.longest_wait)
+        return (yield from self.hook.reading(self.look, limit, self.gave_up))
