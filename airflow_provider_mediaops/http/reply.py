@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import Response
 
 _MAX_LINE_LENGTH = 300
+# What only a text with markup has: `<empty>` alone is a word of the service.
+_MARKUP = re.compile(r"</[a-z]|/>|<[!?]|<(?:p|br|hr|div|pre|h[1-6]|li|td|tr|html|head|body)\b", re.IGNORECASE)
+# Tags within a sentence.
+_INLINE = re.compile(r"</?(?:a|b|i|u|em|strong|span|code|font|small|tt)\b", re.IGNORECASE)
 _WORD = re.compile(r"[\w.:-]{1,100}")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -92,7 +96,10 @@ def plain_text(text: str, secrets: Iterable[str] = (), longest: int = _MAX_LINE_
     :returns: one line.
     """
     shown = redacted(text, secrets)
-    folded = BLANKS.sub(" ", unescape_html(TAG.sub("", shown))).strip()
+    if _MARKUP.search(shown):
+        # The words of two cells or paragraphs are two words.
+        shown = TAG.sub(lambda tag: "" if _INLINE.match(tag[0]) else " ", shown)
+    folded = BLANKS.sub(" ", unescape_html(shown)).strip()
     return folded if len(folded) <= longest else folded[: longest - 1] + "…"
 
 

@@ -89,6 +89,14 @@ def test_numbers_that_are_no_more_than_large_are_read() -> None:
     ("text", "plain"),
     [
         ('This would exceed your <a href="/q">quota</a>.', "This would exceed your quota."),
+        # The words of two tags are two words.
+        ("<html><h1>403 Forbidden</h1><hr><center>nginx</center></html>", "403 Forbidden nginx"),
+        ("<Error><Code>AccessDenied</Code><Message>No.</Message></Error>", "AccessDenied No."),
+        ("<tr><td>one</td><td>two</td></tr>", "one two"),
+        ("first<br>second", "first second"),
+        # Without any markup, it is a word of the service.
+        ("index [<empty>] and <your-key>", "index [<empty>] and <your-key>"),
+        ("<empty>", "<empty>"),
         ("a\n\n  b\tc", "a b c"),
         ("1 &lt; 2 &amp; 3", "1 < 2 & 3"),
         ("red \x1b[31mtext\x00 end", "red [31mtext end"),
