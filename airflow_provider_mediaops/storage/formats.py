@@ -102,7 +102,7 @@ def check_format(format: Format) -> None:
     if format == "parquet" and not find_spec("pyarrow"):
         raise PermanentError(
             "Writing Parquet needs pyarrow, which is not installed here: "
-            "install airflow-provider-mediaops[parquet], or write .jsonl or .csv."
+            "install this provider's extra 'parquet', or write .jsonl or .csv."
         )
 
 

@@ -196,7 +196,7 @@ def _opened_parquet(path: ObjectStoragePath, role: FileRole, column: str) -> Ite
         other = role.advice(", or give the list as .txt, .csv or .jsonl")
         raise PermanentError(
             "Reading Parquet needs pyarrow, which is not installed here: "
-            f"install airflow-provider-mediaops[parquet]{other}."
+            f"install this provider's extra 'parquet'{other}."
         ) from None
     with role.naming(path), path.fs.open(path.path, "rb") as opened:
         reads = _Reads(opened)

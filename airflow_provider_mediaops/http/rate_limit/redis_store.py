@@ -96,8 +96,8 @@ class RedisStore(RateStore):
         self.secrets = tuple(form for password in given if password for form in (unquote(password), password))
         if not find_spec("redis"):
             raise ValueError(
-                f"{self.where} needs the package redis: pip install 'airflow-provider-mediaops[redis]', on every "
-                "worker and triggerer."
+                f"{self.where} needs the package redis: install this provider's extra 'redis' on every worker and "
+                "triggerer."
             )
         if unusable := _unusable_option(options):
             raise self._option_error(unusable)

@@ -131,7 +131,7 @@ class TestServersThatCannotBeUsed:
 
     def test_the_package_is_missing(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("airflow_provider_mediaops.http.rate_limit.redis_store.find_spec", lambda _: None)
-        with pytest.raises(ValueError, match=r"pip install 'airflow-provider-mediaops\[redis\]'"):
+        with pytest.raises(ValueError, match="needs the package redis: install this provider's extra 'redis' on every"):
             RedisStore("redis://host")
 
 
