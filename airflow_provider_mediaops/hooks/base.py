@@ -367,6 +367,12 @@ class ServiceHook(BaseHook):
         from airflow_provider_mediaops.hooks.connection.secrets import header_credentials, proxy_passwords
         from airflow_provider_mediaops.hooks.connection.warnings import connection_warnings
 
+        if not connection.conn_type and "//" in (connection.schema or ""):
+            # Airflow finds no scheme in such a URI, and takes the whole of it, with its password, for a schema.
+            raise InvalidConnectionError(
+                f"Connection {self.conn_id!r}: its URI begins with no scheme. A scheme has no underscore: write "
+                f"{self.conn_type.replace('_', '-')}://…"
+            )
         fields = ConnectionFields.of(connection)
         # A misspelt field must not break a connection that has worked so far.
         self._warnings = connection_warnings(fields, self.conn_type)

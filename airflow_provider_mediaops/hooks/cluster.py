@@ -65,7 +65,7 @@ class SearchClusterHook(ServiceHook):
 
     def __init__(self, cluster_conn_id: str = default_conn_name) -> None:
         super().__init__(cluster_conn_id)
-        self.cluster_conn_id = cluster_conn_id
+        self.cluster_conn_id = self.conn_id
 
     def hot_threads(
         self,

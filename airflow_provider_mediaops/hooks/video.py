@@ -76,7 +76,7 @@ class VideoPlatformHook(ServiceHook):
 
     def __init__(self, video_conn_id: str = default_conn_name) -> None:
         super().__init__(video_conn_id)
-        self.video_conn_id = video_conn_id
+        self.video_conn_id = self.conn_id
         self._kind_prefix = "svc"
 
     def post_bulletin(

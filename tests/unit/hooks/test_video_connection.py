@@ -15,6 +15,8 @@ from airflow_provider_mediaops.exceptions import (
     ConnectionFailedError,
     InvalidConnectionError,
 )
+from airflow_provider_mediaops.hooks.books import BookDatabaseHook
+from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
 from airflow_provider_mediaops.hooks.video import VideoPlatformHook
 from airflow_provider_mediaops.http.auth import HeaderAuth, NoAuth, ParameterAuth, RefreshTokenAuth
 from tests.unit.hooks.video_hook import BASE, REFRESH, SUBSCRIPTIONS, TOKEN_URL, both_forms, carry_out, http
@@ -85,6 +87,21 @@ class TestConnections:
         monkeypatch.setenv("AIRFLOW_CONN_FROM_ENV", f"mediaops-video://h.example/https?__extra__={nested}")
         self.requested(requests_mock)
         assert requests_mock.request_history[-1].headers["X-Team"] == "ops"
+
+    @pytest.mark.parametrize("hook_class", [VideoPlatformHook, SearchClusterHook, BookDatabaseHook])
+    def test_uri_with_an_underscore_in_its_scheme_is_told_the_scheme(
+        self, monkeypatch: pytest.MonkeyPatch, hook_class: Any
+    ) -> None:
+        monkeypatch.setenv("AIRFLOW_CONN_FROM_ENV", f"{hook_class.conn_type}://me:s3cr3t@h.example:9200/?auth=none")
+        scheme = hook_class.conn_type.replace("_", "-")
+        with pytest.raises(InvalidConnectionError, match=f"A scheme has no underscore: write {scheme}://") as caught:
+            _ = hook_class("from_env").service
+        assert "s3cr3t" not in str(caught.value)
+
+    @pytest.mark.parametrize("hook_class", [VideoPlatformHook, SearchClusterHook, BookDatabaseHook])
+    def test_id_with_blanks_is_kept_without_them_under_both_names(self, hook_class: Any) -> None:
+        hook = hook_class(" an_id ")
+        assert (hook.conn_id, getattr(hook, hook_class.conn_name_attr)) == ("an_id", "an_id")
 
     def test_a_connection_object_will_do(self, requests_mock: Mocker, monkeypatch: pytest.MonkeyPatch) -> None:
         given = Connection(conn_id="c1", conn_type="mediaops_video", host=BASE, password="t1", extra='{"max_wait": 5}')
