@@ -161,7 +161,7 @@ def read_texts(name: str, value: object, *, if_empty: str = "") -> tuple[str, ..
     Read a list of texts.
 
     :param name: the argument, for the message.
-    :param value: a list of texts, or of integers that templates made of them; or one text with commas.
+    :param value: a list of texts, or of integers that templates made of them; or one text with commas. A set is sorted.
     :param if_empty: a sentence with the correction of an empty list, for the message.
     :returns: one entry or more, without blanks at their ends.
     :raises InvalidArgumentError: for an empty list, an empty entry, the text of a Python list, and anything else.
@@ -178,7 +178,7 @@ def read_texts(name: str, value: object, *, if_empty: str = "") -> tuple[str, ..
     elif isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray)):
         entries = value
     elif isinstance(value, AbstractSet):
-        entries = sorted(value, key=str)
+        entries = ordered(value)
     else:
         raise refused(name, value, "is a list of texts, or one text with commas")
     texts = tuple(read_text(f"an entry of {name}", entry).strip() for entry in entries)
@@ -186,6 +186,16 @@ def read_texts(name: str, value: object, *, if_empty: str = "") -> tuple[str, ..
         message = f"{name} needs at least one entry, and none of them empty; not {shown(value)}.{_hint(value)}"
         raise InvalidArgumentError(f"{message} {if_empty}".rstrip())
     return texts
+
+
+def ordered(value: Any) -> Any:
+    """
+    Return a list in the place of a set, which has no order of its own: sorted, so that each try has the same.
+
+    :param value: a set, or anything else.
+    :returns: the sorted list; anything else as it is.
+    """
+    return sorted(value, key=str) if isinstance(value, AbstractSet) else value
 
 
 def read_choice(name: str, value: object, choices: Sequence[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,7 @@ if HAS_RETRY_POLICY:
     from airflow_provider_mediaops.version_compat import RetryDecision, RetryPolicy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from airflow.sdk import BaseOperator, Context
 
@@ -84,6 +85,27 @@ def use_retry_policy(task: BaseOperator) -> None:
     """
     if HAS_RETRY_POLICY and task.retry_policy is None:
         task.retry_policy = TypedErrorRetryPolicy()
+
+
+@contextmanager
+def naming_default_args(task: BaseOperator, given: Mapping[str, Any]) -> Iterator[None]:
+    """
+    Say of an argument that the constructor refuses if ``default_args`` gave it.
+
+    :param task: the task.
+    :param given: the other arguments of the constructor, with the ``default_args`` that Airflow adds.
+    :raises InvalidArgumentError: the same error, and where the argument comes from.
+    """
+    try:
+        yield
+    except InvalidArgumentError as error:
+        defaults = given.get("default_args") or {}
+        name = re.split(r"[ =]", str(error), maxsplit=1)[0]
+        if name not in defaults or getattr(task, name, None) != defaults[name]:
+            raise
+        raise InvalidArgumentError(
+            f"{error} It comes from default_args, which give each task of the Dag its {name}: set {name} on this task."
+        ) from None
 
 
 @contextmanager

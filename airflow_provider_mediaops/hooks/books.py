@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from airflow_provider_mediaops.arguments import ordered
 from airflow_provider_mediaops.connection_fields import BOOKS
 from airflow_provider_mediaops.hooks.base import Service, ServiceHook
 from airflow_provider_mediaops.hooks.connection.check import ProbeResult, Quota
@@ -62,7 +63,7 @@ class BookDatabaseHook(ServiceHook):
 
     def __init__(self, books_conn_id: str = default_conn_name) -> None:
         super().__init__(books_conn_id)
-        self.books_conn_id = books_conn_id
+        self.books_conn_id = self.conn_id
         #: The plan of the connection.
         self.plan = "default"
         self._canary: str | None = None
@@ -133,7 +134,7 @@ class BookDatabaseHook(ServiceHook):
         As many requests are under way as the rate and the service's delay call for, so the list is read some way ahead
         of the look-ups that are handed out, and in another thread.
 
-        :param isbns: the ISBNs in any usual writing.
+        :param isbns: the ISBNs in any usual writing. A set is sorted.
         :param max_failures: the number of look-ups that may be ``failed``, because the service did not answer, before
             the error of the next one is raised. Errors that are about the key are raised at once.
         :returns: the look-ups; nothing is sent before the first is asked for.
@@ -141,6 +142,7 @@ class BookDatabaseHook(ServiceHook):
         """
         from airflow_provider_mediaops.books.batch.rows import IsbnRow
 
+        isbns = ordered(isbns)
         options = _options_for(isbns, max_failures)
         with closing(self.lookup_batch(map(IsbnRow.of, isbns), options)) as updates:
             for update in updates:
@@ -151,6 +153,7 @@ class BookDatabaseHook(ServiceHook):
         await self._import_modules()
         from airflow_provider_mediaops.books.batch.rows import IsbnRow
 
+        isbns = ordered(isbns)
         options = _options_for(isbns, max_failures)
         async with aclosing(self.alookup_batch(map(IsbnRow.of, isbns), options)) as updates:
             async for update in updates:

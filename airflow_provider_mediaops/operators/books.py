@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from airflow.sdk import BaseOperator
 
-from airflow_provider_mediaops.arguments import path_text
+from airflow_provider_mediaops.arguments import ordered, path_text
 from airflow_provider_mediaops.operators.enrichment_arguments import EnrichmentArguments, check_known, read_reuse
 from airflow_provider_mediaops.operators.lineage_task import LineageTask
 from airflow_provider_mediaops.operators.links import DatasetLink
-from airflow_provider_mediaops.task_failure import ending_task, use_retry_policy
+from airflow_provider_mediaops.task_failure import ending_task, naming_default_args, use_retry_policy
 from airflow_provider_mediaops.task_stop import StoppableTask
 from airflow_provider_mediaops.triggers.deferral import (
     can_defer,
@@ -93,8 +93,6 @@ class EnrichIsbnsOperator(LineageTask, StoppableTask, BaseOperator):
         earlier dataset holds stay as they are there, however old; the others are ``not_asked``.
     :param deferrable: whether to work in the triggerer, which holds no worker slot, however long it takes; the default
         is that of ``[operators] default_deferrable``.
-    :param multiple_outputs: whether each value of the summary is an XCom of its own, too, under its name: then
-        ``task.output["path"]`` is that value in another task. An argument of Airflow's.
     :param books_conn_id: the connection's id.
     :raises ValueError: for arguments that cannot be used: here, unless they are templated.
     """
@@ -139,11 +137,10 @@ class EnrichIsbnsOperator(LineageTask, StoppableTask, BaseOperator):
         reuse_not_found_for: timedelta | float | str = _REUSE_NOT_FOUND_FOR,
         max_requests: int | str | None = None,
         deferrable: bool | None = None,
-        multiple_outputs: bool = True,
         books_conn_id: str = "mediaops_books_default",
         **kwargs: Any,
     ) -> None:
-        super().__init__(multiple_outputs=multiple_outputs, **kwargs)
+        super().__init__(**kwargs)
         self.destination = path_text(destination)
         self.isbns = isbns
         self.source = path_text(source)
@@ -155,13 +152,15 @@ class EnrichIsbnsOperator(LineageTask, StoppableTask, BaseOperator):
         self.bulk_verify = bulk_verify
         self.on_invalid = on_invalid
         self.max_failures = max_failures
+        reuse = ordered(reuse)
         self.reuse = [path_text(path) for path in reuse] if isinstance(reuse, (list, tuple)) else path_text(reuse)
         self.reuse_for = reuse_for
         self.reuse_not_found_for = reuse_not_found_for
         self.max_requests = max_requests
         self.deferrable = read_deferrable(deferrable)
         self.books_conn_id = books_conn_id
-        check_known(self._given)
+        with naming_default_args(self, kwargs):
+            check_known(self._given)
         use_retry_policy(self)
 
     @property

@@ -15,7 +15,7 @@ from airflow_provider_mediaops.operators.capture_arguments import STAND_INS, fil
 from airflow_provider_mediaops.operators.dataset_owner import owner_of
 from airflow_provider_mediaops.operators.lineage_task import LineageTask
 from airflow_provider_mediaops.operators.links import HotThreadsReportLink
-from airflow_provider_mediaops.task_failure import ending_task, is_templated, use_retry_policy
+from airflow_provider_mediaops.task_failure import ending_task, is_templated, naming_default_args, use_retry_policy
 from airflow_provider_mediaops.task_stop import StoppableTask
 from airflow_provider_mediaops.triggers.deferral import (
     can_defer,
@@ -99,8 +99,6 @@ class CaptureHotThreadsOperator(LineageTask, StoppableTask, BaseOperator):
         shape without literals. Any user who may list tasks sees the queries of all users.
     :param deferrable: whether to wait in the triggerer, for a spike or between several captures; the default is that of
         ``[operators] default_deferrable``. A single capture without a wait is always taken in the worker.
-    :param multiple_outputs: whether each value of the summary is an XCom of its own, too, under its name: then
-        ``task.output["paths"]`` is that value in another task. An argument of Airflow's.
     :param cluster_conn_id: the connection's id.
     :raises InvalidArgumentError: for an argument that cannot be used: here, or, if it is templated, before the first
         request.
@@ -156,13 +154,12 @@ class CaptureHotThreadsOperator(LineageTask, StoppableTask, BaseOperator):
         running_tasks: bool | str = False,
         show_queries: bool | str = False,
         deferrable: bool | str | None = None,
-        multiple_outputs: bool = True,
         cluster_conn_id: str = "mediaops_cluster_default",
         **kwargs: Any,
     ) -> None:
         if "threshold" in kwargs:
             raise InvalidArgumentError("threshold is called when_cpu_above in this operator.")
-        super().__init__(multiple_outputs=multiple_outputs, **kwargs)
+        super().__init__(**kwargs)
         self.destination = path_text(destination)
         self.nodes = nodes
         self.ignore_idle_threads = ignore_idle_threads
@@ -180,7 +177,8 @@ class CaptureHotThreadsOperator(LineageTask, StoppableTask, BaseOperator):
         self.running_tasks, self.show_queries = running_tasks, show_queries
         self.deferrable = read_deferrable(deferrable)
         self.cluster_conn_id = cluster_conn_id
-        self._check_known()
+        with naming_default_args(self, kwargs):
+            self._check_known()
         use_retry_policy(self)
 
     def _check_known(self) -> None:

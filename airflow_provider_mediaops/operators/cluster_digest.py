@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
-from airflow_provider_mediaops.arguments import is_path, path_text, read_path, read_texts
+from airflow_provider_mediaops.arguments import is_path, ordered, path_text, read_path, read_texts
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.operators.dataset_owner import owner_of
 from airflow_provider_mediaops.operators.lineage_task import LineageTask
 from airflow_provider_mediaops.operators.links import HotThreadsDigestLink
-from airflow_provider_mediaops.task_failure import ending_task, is_templated, use_retry_policy
+from airflow_provider_mediaops.task_failure import ending_task, is_templated, naming_default_args, use_retry_policy
 from airflow_provider_mediaops.task_stop import StoppableTask
 
 if TYPE_CHECKING:
@@ -50,8 +50,6 @@ class HotThreadsDigestOperator(LineageTask, StoppableTask, BaseOperator):
     :param since: the beginning of the period: a ``datetime``, or an ISO text such as ``{{ data_interval_start }}``,
         in UTC without a time zone. The period of the same length before is compared with it. None for all captures.
     :param until: its end, which is no part of it; None for now if there is a beginning, else for no end.
-    :param multiple_outputs: whether each value of the summary is an XCom of its own, too, under its name: then
-        ``task.output["headline"]`` is that value in another task. An argument of Airflow's.
     :raises InvalidArgumentError: for an argument that cannot be used: here, or, if it is templated, when the task runs.
     """
 
@@ -65,15 +63,16 @@ class HotThreadsDigestOperator(LineageTask, StoppableTask, BaseOperator):
         destination: str | PurePath | ObjectStoragePath,
         since: datetime | str | None = None,
         until: datetime | str | None = None,
-        multiple_outputs: bool = True,
         **kwargs: Any,
     ) -> None:
-        super().__init__(multiple_outputs=multiple_outputs, **kwargs)
+        super().__init__(**kwargs)
+        source = ordered(source)
         self.source = [path_text(each) for each in source] if isinstance(source, (list, tuple)) else path_text(source)
         self.destination = path_text(destination)
         self.since = since
         self.until = until
-        self._check_known()
+        with naming_default_args(self, kwargs):
+            self._check_known()
         use_retry_policy(self)
 
     def _check_known(self) -> None:
@@ -133,6 +132,7 @@ def _sources(source: object) -> tuple[str, ...]:
         # A comma may stand in a path.
         paths: tuple[str, ...] = (read_path("source", source),)
     else:
+        source = ordered(source)
         entries = list(map(path_text, source)) if isinstance(source, (list, tuple)) else source
         texts = read_texts("source", entries, if_empty="Give a folder, a pattern or a file.")
         paths = tuple(read_path("source", path) for path in texts)

@@ -6,7 +6,15 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.arguments import is_path, path_text, read_identifier, read_path, read_text, read_texts
+from airflow_provider_mediaops.arguments import (
+    is_path,
+    ordered,
+    path_text,
+    read_identifier,
+    read_path,
+    read_text,
+    read_texts,
+)
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.operators.dataset_owner import digest_of, owner_of
 from airflow_provider_mediaops.task_failure import is_end_templated, is_templated
@@ -213,7 +221,7 @@ def read_reuse(value: object) -> tuple[str, ...]:
     """
     if value is None:
         return ()
-    paths = [value] if is_path(value) else value
+    paths = [value] if is_path(value) else ordered(value)
     entries = [path_text(each) for each in paths] if isinstance(paths, (list, tuple)) else paths
     return tuple(read_path("an entry of reuse", each) for each in read_texts("reuse", entries))
 
@@ -241,6 +249,7 @@ def _read_column(value: object) -> str:
 def _read_isbns(value: object) -> list[Any]:
     if isinstance(value, str):
         return list(read_texts("isbns", value))
+    value = ordered(value)
     if isinstance(value, bytes) or not isinstance(value, Sequence):
         raise InvalidArgumentError(f"isbns is a list of texts, or one text with commas, not a {type(value).__name__}.")
     return list(value)

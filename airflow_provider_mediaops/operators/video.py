@@ -21,7 +21,7 @@ from airflow_provider_mediaops.operators.subscription_arguments import (
     read_changes,
     read_query,
 )
-from airflow_provider_mediaops.task_failure import ending_task, is_templated, use_retry_policy
+from airflow_provider_mediaops.task_failure import ending_task, is_templated, naming_default_args, use_retry_policy
 from airflow_provider_mediaops.task_stop import StoppableTask
 from airflow_provider_mediaops.triggers.deferral import (
     can_defer,
@@ -221,8 +221,6 @@ class ExportSubscriptionsOperator(LineageTask, StoppableTask, BaseOperator):
     :param deferrable: whether to work in the triggerer, which holds no worker slot. There the export also waits for the
         reset of a quota that is used up, and for as long as the service asks; a worker's attempt ends instead. The
         default is that of ``[operators] default_deferrable``.
-    :param multiple_outputs: whether each value of the summary is an XCom of its own, too, under its name: then
-        ``task.output["path"]`` is that value in another task. An argument of Airflow's.
     :param video_conn_id: the connection's id.
     :raises ValueError: for arguments that cannot be used: here, unless they are templated.
     """
@@ -265,11 +263,10 @@ class ExportSubscriptionsOperator(LineageTask, StoppableTask, BaseOperator):
         changes: str | PurePath | ObjectStoragePath | None = None,
         on_unchanged: OnUnchanged = "success",
         deferrable: bool | None = None,
-        multiple_outputs: bool = True,
         video_conn_id: str = "mediaops_video_default",
         **kwargs: Any,
     ) -> None:
-        super().__init__(multiple_outputs=multiple_outputs, **kwargs)
+        super().__init__(**kwargs)
         self.destination = path_text(destination)
         self.channel_id = channel_id
         self.ids = ids
@@ -286,7 +283,8 @@ class ExportSubscriptionsOperator(LineageTask, StoppableTask, BaseOperator):
         self.on_unchanged = on_unchanged
         self.deferrable = read_deferrable(deferrable)
         self.video_conn_id = video_conn_id
-        check_arguments(self)
+        with naming_default_args(self, kwargs):
+            check_arguments(self)
         use_retry_policy(self)
 
     def execute(self, context: Context) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
-from airflow_provider_mediaops.arguments import shown
+from airflow_provider_mediaops.arguments import ordered, shown
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.hooks.threads import import_in_thread
 from airflow_provider_mediaops.triggers.base import WatchTrigger, WorkTrigger, reading_row
@@ -219,6 +219,7 @@ class HighCpuTrigger(BaseEventTrigger):
         self.cluster_conn_id = cluster_conn_id
         self.threshold = threshold
         self.sustained_for = sustained_for.total_seconds() if isinstance(sustained_for, timedelta) else sustained_for
+        nodes = ordered(nodes)
         self.nodes = list(nodes) if isinstance(nodes, tuple) else nodes
         self.require = require
         self.poll_interval = poll_interval

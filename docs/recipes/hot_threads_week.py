@@ -39,5 +39,6 @@ with DAG(dag_id="hot_threads_week", schedule="0 7 * * MON", default_args={"retri
         since="{{ dag_run.run_after - macros.timedelta(days=7) }}",
         until="{{ dag_run.run_after }}",
         destination="{{ params.folder }}/weeks/{{ dag_run.run_after | ds }}.html",
+        multiple_outputs=True,
     )
     PostBulletinOperator(task_id="post", text=digest.output["headline"])

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 NOT_TEMPLATED = {
     "deferrable": "Airflow decides before the task runs whether a triggerer is needed",
     "context": "Airflow passes it",
-    "multiple_outputs": "it is Airflow's own argument, with another default",
 }
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from airflow.models.asset import AssetEvent
+from airflow.models.xcom import XComModel
 from airflow.utils.session import create_session
 from sqlalchemy import select
 
@@ -42,6 +43,9 @@ def test_the_results_of_the_tasks_are_those_that_are_shown(sandbox: SandboxServe
         (event,) = session.scalars(select(AssetEvent).where(AssetEvent.source_run_id == run.run_id))
         assert event.extra == {name: value for name, value in run.values["export"].items() if name in event.extra}
         assert {"path", "rows", "bytes", "complete"} <= set(event.extra)
+        keys = session.scalars(select(XComModel.key).where(XComModel.run_id == run.run_id))
+        # One for each task, and none for each value of a result; others are Airflow's own, for the task's links.
+        assert {key for key in keys if not key.startswith("_link_")} == {"return_value"}
     assert shape(run.values["wait"]) == shape(shown("subscription_sensor_result"))
     assert shape(run.values["export"]) == shape(shown("export_result"))
     # What one task returned was used by the next.

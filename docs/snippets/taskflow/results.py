@@ -8,6 +8,7 @@ from collections import Counter
 from airflow.sdk import ObjectStoragePath, dag, task
 
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
+from airflow_provider_mediaops.results import EnrichmentSummary
 
 
 @task
@@ -17,10 +18,10 @@ def ordered() -> list[str]:
 
 
 @task
-def by_publisher(path: str) -> dict[str, int]:
+def by_publisher(enriched: EnrichmentSummary) -> dict[str, int]:
     """Count the books of each publisher."""
     # The path of a dataset leads back to it, with its connection: s3://aws_default@books/….jsonl
-    lines = ObjectStoragePath(path).read_text(encoding="utf-8").split("\n")
+    lines = ObjectStoragePath(enriched["path"]).read_text(encoding="utf-8").split("\n")
     rows = [json.loads(line) for line in lines if line]
     return Counter(row["book"]["publisher"] for row in rows if row["status"] == "found")
 
@@ -33,7 +34,7 @@ def results_downstream() -> None:
         isbns=ordered(),
         destination="{{ params.folder }}/{{ run_id }}.jsonl",
     )
-    by_publisher(enrich.output["path"])
+    by_publisher(enrich.output)
 
 
 results_downstream()
