@@ -10,7 +10,7 @@
 #   make coverage     which lines and branches the unit and contract tests reach; below 95 % is an error
 #   make lint, make docs, make links, make unit, make benchmarks, make lock, make clean
 # Parts of make test-all:
-#   make floor, long, faults, models, clusters, floor-stores, system, newcomer, distributed, soak, ratios
+#   make floor, long, faults, models, clusters, floor-stores, system, newcomer, install, distributed, soak, ratios
 #   SOAK_SECONDS=3600 make soak lasts an hour instead of some minutes
 
 PYTHON ?= python3
@@ -31,7 +31,7 @@ OLDEST_PYTHON = $(shell PYENV_VERSION=3.10 python3.10 -c 'import sys; print(sys.
 	|| command -v $(PYTHON))
 
 # What `make test-all` adds to `make test`, the longest first, so that two at a time end together.
-SUITES := system floor clusters soak distributed long faults newcomer models floor-stores
+SUITES := system floor clusters soak distributed long faults newcomer models install floor-stores
 
 .PHONY: help demo test test-all lint docs links unit coverage $(SUITES) ratios pictures benchmarks sbom lock clean
 .DELETE_ON_ERROR:
@@ -116,6 +116,10 @@ system: .venv/ready
 newcomer: .venv/ready
 	@echo "== The first page, line by line"
 	@.venv/bin/$(PYTEST) tests/newcomer
+
+install: .venv/ready
+	@echo "== The wheel beside four Airflows, each with the packages of its days"
+	@.venv/bin/$(PYTEST) tests/install
 
 distributed: .venv/ready
 	@echo "== Several workers"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import subprocess
 import sys
 import sysconfig
 from pathlib import Path
@@ -15,6 +13,7 @@ import pytest
 
 from airflow_provider_mediaops.sandbox.server import SandboxServer
 from scripts.processes import free_port
+from tests.wheel import built_wheel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,17 +29,7 @@ def sandbox() -> Iterator[SandboxServer]:
 
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the package as it would be published."""
-    folder = tmp_path_factory.mktemp("wheel")
-    source = folder / "source"
-    package = "airflow_provider_mediaops"
-    shutil.copytree(ROOT / package, source / package, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, source / name)
-    command = [sys.executable, "-m", "flit_core.wheel", "--outdir", str(folder), str(source)]
-    subprocess.run(command, check=True, capture_output=True, timeout=300)
-    [built] = folder.glob("*.whl")
-    return built
+    return built_wheel(tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.fixture(scope="session")
