@@ -1,28 +1,28 @@
-"""Base class of the notifiers: a failure is logged, and never fails the run."""
+"""Base class of the notifiers: it renders the templates, and says of which callback one fails, and why."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from contextlib import contextmanager
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseNotifier
 
-from airflow_provider_mediaops.exceptions import MediaOpsError
+from airflow_provider_mediaops.exceptions import InvalidArgumentError, MediaOpsError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Generator
 
-    from airflow.sdk import Context
+    import jinja2
+    from airflow.sdk import DAG, Context
 
 
 class ServiceNotifier(BaseNotifier):
     """
     Base class for notifiers that call a service when a task or a run ends.
 
-    It serves the ``on_*_callback`` of tasks and DAGs, which Airflow calls, and deadline alerts, which the triggerer
-    awaits it.
+    It serves the ``on_*_callback`` of tasks and DAGs, and deadline alerts. A failure never fails a task or a run: it is
+    logged. One of a deadline alert is raised, so that Airflow logs it and notes it as the state of the callback.
 
     :param context: the event's context, if Airflow gives it beforehand (deadline alerts).
     """
@@ -31,42 +31,22 @@ class ServiceNotifier(BaseNotifier):
         super().__init__(context)
 
     @abstractmethod
-    def send(self, context: Context) -> None:
+    def notify(self, context: Context) -> None:
         """Call the service; raise if that fails."""
 
     @abstractmethod
-    async def asend(self, context: Context) -> None:
+    async def async_notify(self, context: Context) -> None:
         """Call the service on the event loop; raise if that fails."""
 
-    def notify(self, context: Context) -> None:
-        """Call the service, or log why that failed."""
-        with self._only_logging():
-            self.send(context)
-
-    async def async_notify(self, context: Context) -> None:
-        """Call the service on the event loop, or log why that failed."""
-        with self._only_logging():
-            await self.asend(context)
-
     def __call__(self, *args: Any) -> None:
-        """Render the templates and call the service, or log why that failed; Airflow calls this."""
-        # Airflow renders templates in place, and one notifier may serve many tasks: each event has its own copy.
-        with self._only_logging():
-            super(ServiceNotifier, copy(self)).__call__(*args)
-
-    def __await__(self) -> Generator[Any, Any, None]:
-        with self._only_logging():
-            return super().__await__()
-        return self._nothing().__await__()
-
-    async def _nothing(self) -> None:
-        """Do nothing, in place of a notification that could not begin."""
-
-    @contextmanager
-    def _only_logging(self) -> Iterator[None]:
+        """Render the templates and call the service; Airflow calls this with the context."""
+        [context] = args
         try:
-            yield
+            event, context = self._event(context)
+            event.notify(context)
         except Exception as error:
+            if "deadline" in context:
+                raise
             expected = isinstance(error, (MediaOpsError, ValueError, OSError))
             self.log.error(  # noqa: TRY400 - a traceback helps only if the sentence does not
                 "%s failed, and the run goes on: %s: %s",
@@ -75,3 +55,71 @@ class ServiceNotifier(BaseNotifier):
                 error,
                 exc_info=not expected,
             )
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        """Render the templates and call the service; Airflow awaits this for a deadline alert."""
+        return self._on_event_loop().__await__()
+
+    async def _on_event_loop(self) -> None:
+        event, context = self._event(self.context)
+        await event.async_notify(context)
+
+    def _event(self, given: Context) -> tuple[ServiceNotifier, Context]:
+        """Give a notifier whose templates are rendered, and the context: one notifier may serve many tasks."""
+        from airflow_provider_mediaops.notifications.contexts import complete
+
+        context = complete(given)
+        event = copy(self)
+        event.render_template_fields(context)
+        return event, context
+
+    def render_template_fields(self, context: Context, jinja_env: jinja2.Environment | None = None) -> None:
+        """
+        Render the templates in place.
+
+        Airflow 3.1 calls no callable, and keeps a template that renders to nothing as it is; this does the same in all
+        versions.
+
+        :param context: the names that templates can use.
+        :param jinja_env: the environment of the templates; by default that of the DAG.
+        :raises InvalidArgumentError: if a template cannot be rendered.
+        """
+        environment = jinja_env or self.get_template_env(context.get("dag"))
+        for name in self.template_fields:
+            value = getattr(self, name)
+            try:
+                if callable(value):
+                    rendered = value(context=context, jinja_env=environment)
+                else:
+                    rendered = self.render_template(value, context, environment)
+            except Exception as error:
+                from airflow_provider_mediaops.notifications.contexts import kind_of
+
+                raise InvalidArgumentError(
+                    f"{name} cannot be rendered from {value!r}: {_reason(error)}. "
+                    f"The context of {kind_of(context)} has: {', '.join(sorted(context)) or 'nothing'}."
+                ) from error
+            setattr(self, name, rendered)
+
+    def get_template_env(self, dag: DAG | None = None) -> jinja2.Environment:
+        """
+        Return the environment of the DAG; one of its own for a deadline alert, which has no DAG.
+
+        The DAG of a DAG's callback in ``dag.test()`` has none either (apache/airflow#64649).
+
+        :param dag: the DAG of the context.
+        :returns: an environment in which an unknown name is an error.
+        """
+        if hasattr(dag, "get_template_env"):
+            return super().get_template_env(dag)
+        from jinja2 import StrictUndefined
+
+        environment = super().get_template_env()
+        environment.undefined = StrictUndefined
+        return environment
+
+
+def _reason(error: Exception) -> str:
+    from jinja2 import TemplateError
+
+    return str(error) if isinstance(error, TemplateError) else f"{type(error).__name__}: {error}"

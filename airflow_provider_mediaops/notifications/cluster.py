@@ -127,14 +127,14 @@ class CaptureHotThreadsNotifier(ServiceNotifier):
     def _tasks(self) -> dict[str, Any]:
         return {name: read_flag(name, getattr(self, name)) for name in ("running_tasks", "show_queries")}
 
-    def send(self, context: Context) -> None:
+    def notify(self, context: Context) -> None:
         """Take a capture, and write the files."""
         destination, tasks = self._destination(context), self._tasks()
         with self._make_hook() as hook:
             capture = hook.capture(**self._query(), **tasks)
         self._keep(capture, destination)
 
-    async def asend(self, context: Context) -> None:
+    async def async_notify(self, context: Context) -> None:
         """Capture on the event loop, and write the files beside it."""
         # In threads, because these import modules, too.
         destination, tasks = await in_thread(partial(self._destination, context)), self._tasks()

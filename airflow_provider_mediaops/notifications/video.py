@@ -82,7 +82,7 @@ class PostBulletinNotifier(ServiceNotifier):
             read_identifier("video_conn_id", video_conn_id)
         Bulletin.check({"text": text, "video_id": video_id, "playlist_id": playlist_id}, is_templated)
 
-    def send(self, context: Context) -> None:
+    def notify(self, context: Context) -> None:
         """Post the bulletin, unless the journal says that it is posted."""
         with self._leaving_it_to_others():
             delivery = self._begin(context)
@@ -91,7 +91,7 @@ class PostBulletinNotifier(ServiceNotifier):
                     activity = hook.post_bulletin(self.text, self.video_id, self.playlist_id, delivery=delivery)
                 self._log_result(activity, delivery)
 
-    async def asend(self, context: Context) -> None:
+    async def async_notify(self, context: Context) -> None:
         """Post the bulletin on the event loop, unless the journal says that it is posted."""
         with self._leaving_it_to_others():
             # In threads, because these import the service's modules, and read the journal.

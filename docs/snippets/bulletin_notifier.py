@@ -21,5 +21,7 @@ with DAG(
         task_id="enrich",
         isbns=["978-0-14-044913-6"],
         destination="{{ params.folder }}/{{ run_id }}/books.jsonl",
-        on_failure_callback=PostBulletinNotifier(text="{{ ti.task_id }} failed: {{ exception }}"),
+        on_failure_callback=PostBulletinNotifier(
+            text="{{ ti.task_id }} failed: {{ exception or 'no error is known' }}"
+        ),
     )

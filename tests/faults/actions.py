@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 Kind = Literal["read", "write", "report", "listing", "books", "waiting", "watching", "digest"]
 Form = Literal["sync", "async"]
 _REPORT = Path(__file__).parents[1] / "data" / "hot_threads" / "opensearch-2.19.1-cpu.txt"
-#: How the outcome of an action shows: it is raised, logged by a notifier, or shown on the connection page.
+#: How the outcome of an action shows: it is raised, logged by a notifier that is not awaited, or shown on the
+#: connection page.
 Shown = Literal["raised", "logged", "answered"]
 
 
@@ -225,11 +226,16 @@ def _notify(notifier: Callable[[Desk], Any], form: Form) -> Callable[[Desk], Any
         made = notifier(desk)
         desk.rows.append({name: getattr(made, name) for name in made.template_fields})
         if form == "sync":
-            made.notify(desk.context)
+            made(desk.context)
         else:
-            settle(made.async_notify(desk.context))
+            made.context = desk.context
+            settle(_awaited(made))
 
     return run
+
+
+async def _awaited(notifier: Any) -> None:
+    await notifier
 
 
 def _watch(desk: Desk) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import re
 import sqlite3
 import sys
 import time
@@ -106,6 +107,14 @@ class WatchedAirflow(LocalAirflow):
         query = "SELECT value FROM asset_state_store JOIN asset ON asset.id = asset_id WHERE asset.name = ?"
         with closing(sqlite3.connect(self.home / "airflow.db", timeout=240)) as database:
             return [json.loads(value) for (value,) in database.execute(query, [asset])]
+
+    def callback_states(self, dag_id: str) -> list[tuple[str, str]]:
+        """Give the last word of the text, or the name of the file, of a DAG's deadline alerts, and their states."""
+        query = "SELECT data, state FROM callback JOIN deadline ON callback_id = callback.id"
+        with closing(sqlite3.connect(self.home / "airflow.db", timeout=240)) as database:
+            rows = [(json.loads(data)["__var"], state) for data, state in database.execute(query)]
+        given = [(data["kwargs"]["__var"], state) for data, state in rows if data["dag_id"] == dag_id]
+        return [(re.split("[ /]", each.get("text") or each["destination"])[-1], state) for each, state in given]
 
     def trigger_arguments(self) -> list[str]:
         """Give the arguments of all waiting triggers as they stand in the database, where nobody encrypts them."""

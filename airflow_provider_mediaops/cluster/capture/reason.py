@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from airflow_provider_mediaops.cluster.cpu import CpuWatch
 
 Reason = Literal["spike", "time_limit", "at_once"]
@@ -36,16 +37,17 @@ class TakenFor:
         """
         Read the task attempt from an Airflow context.
 
-        :param context: the context of a task, or of a callback; a deadline alert has the DAG run only, as a dictionary.
+        :param context: the context of a task, or of a callback. That of a DAG's callback has the task that ended last,
+            for which the capture is not taken.
         :returns: the names and numbers that the context holds.
         """
-        ti, run = context.get("ti"), context.get("dag_run")
-        map_index = _field(ti, "map_index")
+        ti = None if "reason" in context else context.get("ti")
+        map_index = getattr(ti, "map_index", None)
         return cls(
-            dag_id=_field(ti, "dag_id") or _field(run, "dag_id"),
-            run_id=_field(ti, "run_id") or _field(run, "run_id"),
-            task_id=_field(ti, "task_id"),
-            try_number=_field(ti, "try_number"),
+            dag_id=getattr(ti, "dag_id", None) or getattr(context.get("dag_run") or context.get("dag"), "dag_id", None),
+            run_id=getattr(ti, "run_id", None) or context.get("run_id"),
+            task_id=getattr(ti, "task_id", None),
+            try_number=getattr(ti, "try_number", None),
             map_index=None if map_index == -1 else map_index,
         )
 
@@ -74,7 +76,3 @@ def reason_of(watch: CpuWatch | None, *, timed_out: bool = False) -> Reason:
     if watch is None:
         return "at_once"
     return "time_limit" if timed_out else "spike"
-
-
-def _field(owner: object, name: str) -> Any:
-    return owner.get(name) if isinstance(owner, Mapping) else getattr(owner, name, None)

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from airflow_provider_mediaops.exceptions import AuthenticationError
 from airflow_provider_mediaops.notifications import CaptureHotThreadsNotifier
+from tests.callback_contexts import of_a_dag, of_a_deadline, of_a_task
 from tests.unit.log_lines import log_lines
 from tests.unit.loopback import Loopback, answering
 from tests.unit.search_cluster import connection, http, replied, report, stats
@@ -88,6 +90,16 @@ class TestAsCallback:
         assert files(logs) == [f"{run}/task_id=load/attempt=2.txt", f"{run}/task_id=load/map_index=3/attempt=2.txt"]
 
     @pytest.mark.usefixtures("cluster")
+    def test_callback_of_a_dag_replaces_no_capture_of_its_task_by_default(self, logs: Path) -> None:
+        notifier = CaptureHotThreadsNotifier(formats=["txt"])
+        notifier(of_a_task())
+        notifier(of_a_dag())
+        run = "hot_threads/dag_id=nightly/run_id=scheduled__2026-03-14T20:00:00+00:00"
+        of_the_dag, of_the_task = files(logs)
+        assert of_the_dag.startswith(f"{run}/attempt=2")
+        assert of_the_task == f"{run}/task_id=load/attempt=2.txt"
+
+    @pytest.mark.usefixtures("cluster")
     @pytest.mark.parametrize("name", ["../../up", "a/b"])
     def test_no_name_leads_out_of_that_place(self, logs: Path, name: str) -> None:
         ti = TaskInstance()
@@ -159,19 +171,28 @@ class TestAsDeadlineAlert:
         answers = [http(replied(stats({"node-1": 95}))), http(replied(report("node-1")))]
         with Loopback(answering(*answers)) as server:
             supervisor.connect("mediaops_cluster_default", connection(server.base))
-            context: Any = {"dag_run": {"dag_id": "nightly", "run_id": "r-1"}, "deadline": {"id": "d-1"}}
+            context: Any = of_a_deadline(run_id="r-1")
             await CaptureHotThreadsNotifier(formats=["txt"], context=context)
         (written,) = files(logs)
         assert written.startswith("hot_threads/dag_id=nightly/run_id=r-1/attempt=")
         assert (logs / written).read_text() == report("node-1")
         assert lines[0].startswith("INFO: Captured")
 
-    async def test_its_failure_stays_its_own(self, supervisor: Supervisor, lines: list[str]) -> None:
+    async def test_each_run_has_a_file_of_its_own(self, supervisor: Supervisor, tmp_path: Path) -> None:
+        answers = [http(replied(stats({"node-1": 95}))), http(replied(report("node-1")))]
+        with Loopback(answering(*answers, *answers)) as server:
+            supervisor.connect("mediaops_cluster_default", connection(server.base))
+            for run_id in ("r-1", "r-2"):
+                context: Any = of_a_deadline(run_id=run_id)
+                destination = f"{tmp_path}/out/{{{{ run_id }}}}.txt"
+                await CaptureHotThreadsNotifier(destination=destination, formats=["txt"], context=context)
+        assert files(tmp_path / "out") == ["r-1.txt", "r-2.txt"]
+
+    async def test_failure_is_raised(self, supervisor: Supervisor) -> None:
         with Loopback(answering(http(replied("Unauthorized", 401)))) as server:
             supervisor.connect("mediaops_cluster_default", connection(server.base))
-            await CaptureHotThreadsNotifier()
-        (line,) = lines
-        assert "AuthenticationError" in line
+            with pytest.raises(AuthenticationError):
+                await CaptureHotThreadsNotifier(context=of_a_deadline())
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.exceptions import InvalidArgumentError
+from airflow_provider_mediaops.exceptions import InvalidArgumentError, PermissionDeniedError
 from airflow_provider_mediaops.notifications import PostBulletinNotifier
 from airflow_provider_mediaops.operators.video import PostBulletinOperator
+from tests.callback_contexts import of_a_deadline
 from tests.unit.log_lines import log_lines
 from tests.unit.loopback import Loopback, answering, http_reply
 
@@ -94,8 +95,6 @@ class TestAsCallback:
         assert line.startswith("ERROR: PostBulletinNotifier failed, and the run goes on: ")
         assert not requests_mock.called
 
-    # Before, Airflow leaves a field as it is whose template gives nothing.
-    @pytest.mark.airflow(">=3.2")
     def test_a_text_that_is_rendered_to_nothing_is_told(self, lines: list[str]) -> None:
         PostBulletinNotifier(text="{{ '' }}")({})
         assert "bulletinTextRequired" in lines[0]
@@ -112,23 +111,23 @@ class TestAsDeadlineAlert:
         seen: list[bytes] = []
         with Loopback(answering(http_reply(body=json.dumps(ACTIVITY).encode()), seen=seen)) as server:
             supervisor.connect("mediaops_video_default", connection(server.base))
-            context: Any = {"dag_run": {"run_id": "manual__1"}, "deadline": {"id": "d-1"}}
+            context: Any = of_a_deadline(run_id="manual__1")
             await PostBulletinNotifier(text="{{ dag_run.run_id }} is late", context=context)
         (request,) = seen
         assert b"manual__1 is late" in request
         assert lines == ["INFO: Posted bulletin act-1."]
 
-    async def test_its_failure_stays_its_own(self, supervisor: Supervisor, lines: list[str]) -> None:
+    async def test_failure_in_the_triggerer_is_raised(self, supervisor: Supervisor) -> None:
         with Loopback(answering(http_reply(403, b'{"error": {"errors": [{"reason": "forbidden"}]}}'))) as server:
             supervisor.connect("mediaops_video_default", connection(server.base))
-            await PostBulletinNotifier(text="late")
-        (line,) = lines
-        assert "PermissionDeniedError" in line
+            with pytest.raises(PermissionDeniedError):
+                await PostBulletinNotifier(text="late", context=of_a_deadline())
 
-    async def test_a_template_that_cannot_be_rendered_is_its_own_failure(self, lines: list[str]) -> None:
-        await PostBulletinNotifier(text="{{ ti.no_such.thing }}")
-        (line,) = lines
-        assert line.startswith("ERROR: PostBulletinNotifier failed, and the run goes on: ")
+    def test_failure_in_an_executor_is_raised(self, requests_mock: requests_mock.Mocker) -> None:
+        requests_mock.post(ACTIVITIES, status_code=403, json={"error": {"errors": [{"reason": "forbidden"}]}})
+        context = of_a_deadline()
+        with pytest.raises(PermissionDeniedError):
+            PostBulletinNotifier(text="late", context=context)(context)
 
 
 @pytest.mark.parametrize(
@@ -160,7 +159,7 @@ def test_a_failure_that_nobody_foresaw_comes_with_its_traceback(
     def break_down(*_: Any) -> None:
         raise RuntimeError("odd")
 
-    monkeypatch.setattr(PostBulletinNotifier, "send", break_down)
+    monkeypatch.setattr(PostBulletinNotifier, "notify", break_down)
     PostBulletinNotifier(text="failed")({})
     assert lines == ["ERROR: PostBulletinNotifier failed, and the run goes on: RuntimeError: odd (with a traceback)"]
 
@@ -210,7 +209,7 @@ class TestOnce:
         with Loopback(answering(http_reply(body=json.dumps(ACTIVITY).encode()), seen=seen)) as server:
             supervisor.connect("mediaops_video_default", connection(server.base))
             for _ in range(2):
-                context: Any = {"dag_run": {"run_id": "manual__1"}, "deadline": {"id": "d-1"}}
+                context: Any = of_a_deadline()
                 await PostBulletinNotifier(text="late", journal=tmp_path, once_per="1", context=context)
         assert len(seen) == 1
         assert lines[0] == "INFO: Posted bulletin act-1."

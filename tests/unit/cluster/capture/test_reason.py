@@ -38,6 +38,16 @@ def test_the_task_is_read_from_its_context() -> None:
     assert TakenFor.from_context({"ti": ti}).map_index is None
 
 
-def test_a_deadline_alert_knows_its_run_only() -> None:
-    assert TakenFor.from_context({"dag_run": {"dag_id": "d", "run_id": "r"}}) == TakenFor("d", "r")
+def test_capture_of_a_dag_callback_is_not_for_the_task_that_ended_last() -> None:
+    context = {
+        "ti": SimpleNamespace(dag_id="d", run_id="r", task_id="last", try_number=2, map_index=0),
+        "dag": SimpleNamespace(dag_id="d"),
+        "run_id": "r",
+        "reason": "task_failure",
+    }
+    assert TakenFor.from_context(context) == TakenFor("d", "r")
+    assert TakenFor.from_context({**context, "dag_run": SimpleNamespace(dag_id="d")}) == TakenFor("d", "r")
+
+
+def test_capture_without_any_context_is_for_nobody() -> None:
     assert TakenFor.from_context({}) == TakenFor()

@@ -1,0 +1,213 @@
+"""The templates of a notifier in each kind of callback: what the pages show, what a run tells, and what is an error."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_provider_mediaops.exceptions import InvalidArgumentError
+from airflow_provider_mediaops.notifications import CaptureHotThreadsNotifier, PostBulletinNotifier
+from tests.callback_contexts import KINDS, RUN_ID, of_a_dag, of_a_deadline, of_a_task
+from tests.unit.log_lines import log_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import requests_mock
+
+    from tests.unit.conftest import Supervisor
+
+ROOT = Path(__file__).parents[3]
+ACTIVITIES = "https://video.example/v3/activities"
+
+# What the pages show in a notifier, the kinds for which they show it, and what it gives there.
+SHOWN = {
+    "{{ dag.dag_id }}": (["task", "lost", "DAG", "no tasks"], "nightly"),
+    "{{ dag_run.dag_id }}": (["task", "lost", "DAG", "deadline"], "nightly"),
+    "{{ dag_run.run_after | ds }}": (["task", "lost", "DAG", "deadline"], "2026-03-15"),
+    "{{ params.folder }}": (["task", "lost", "DAG"], "/exports"),
+    "{{ run_id }}": (["task", "lost", "DAG", "no tasks", "deadline"], RUN_ID),
+    "{{ ti.task_id }}": (["task", "lost"], "load"),
+    "{{ ti.try_number }}": (["task", "lost"], "2"),
+    "{{ exception or 'no error is known' }}": (["task", "lost"], "no such file|no error is known"),
+}
+CASES = [(kind, template, expected) for template, (kinds, expected) in SHOWN.items() for kind in kinds]
+# What a deadline alert has as a task has it.
+OF_THE_RUN = [
+    "{{ run_id }}",
+    "{{ dag_run.run_id }}",
+    "{{ dag_run.dag_id }}",
+    "{{ dag_run.conf.why }}",
+    "{{ dag_run.run_after | ts }}",
+    "{{ dag_run.logical_date | ds_nodash }}",
+    "{{ logical_date.in_timezone('Asia/Tokyo') | ds }}",
+    "{{ data_interval_start | ts }}",
+    "{{ data_interval_end.subtract(days=2) | ds }}",
+    "{{ ds }} {{ ds_nodash }} {{ ts }} {{ ts_nodash }} {{ ts_nodash_with_tz }}",
+]
+
+
+@pytest.fixture(autouse=True)
+def platform(supervisor: Supervisor, requests_mock: requests_mock.Mocker) -> requests_mock.Mocker:
+    connection = {"conn_type": "mediaops_video", "host": "https://video.example", "password": "token-1"}
+    supervisor.connect("mediaops_video_default", json.dumps(connection))
+    requests_mock.post(ACTIVITIES, json={"kind": "svc#activity", "id": "act-1"})
+    return requests_mock
+
+
+@pytest.fixture
+def lines(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    return log_lines(monkeypatch, PostBulletinNotifier)
+
+
+def posted(platform: requests_mock.Mocker) -> list[str]:
+    """Give the texts that were posted."""
+    return [request.json()["snippet"]["description"] for request in platform.request_history]
+
+
+def templates_in(text: str) -> Iterator[str]:
+    yield from re.findall(r"\{\{.+?\}\}", text.replace(r"\|", "|"))
+
+
+def notifier_calls(source: str) -> Iterator[str]:
+    """Give the texts in the calls that make notifiers; a name stands for the text that the module gives it."""
+    tree = ast.parse(source)
+    names = {
+        target.id: node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    for call in ast.walk(tree):
+        if isinstance(call, ast.Call) and "Notifier" in ast.unparse([call.func, *call.args[:1]][-1]):
+            for node in ast.walk(call):
+                value = names.get(node.id) if isinstance(node, ast.Name) else node
+                if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                    yield value.value
+
+
+def test_templates_that_pages_show_in_notifiers_are_the_tested_ones() -> None:
+    sources = [*(ROOT / "docs" / "recipes").glob("*.py"), *(ROOT / "docs" / "snippets").glob("*.py")]
+    sources += (ROOT / "example_dags").glob("*.py")
+    texts = [text for file in sources for text in notifier_calls(file.read_text(encoding="utf-8"))]
+    texts += [cls.__doc__ or "" for cls in (CaptureHotThreadsNotifier, PostBulletinNotifier)]
+    for name in ("bulletin_notifier", "capture_notifier"):
+        page = (ROOT / "docs" / "guides" / f"{name}.md").read_text(encoding="utf-8")
+        texts.append(re.sub(r"(?s)```python.*?```", "", page))
+
+    assert {template for text in texts for template in templates_in(text)} == set(SHOWN)
+
+
+@pytest.mark.parametrize(("kind", "template", "expected"), CASES)
+def test_template_of_a_page_renders_in_each_kind_of_callback_that_it_is_shown_for(
+    platform: requests_mock.Mocker, kind: str, template: str, expected: str
+) -> None:
+    PostBulletinNotifier(text=template)(KINDS[kind]())
+
+    [text] = posted(platform)
+    assert text == (expected.split("|")[kind == "lost"] if "|" in expected else expected)
+
+
+@pytest.mark.parametrize("template", OF_THE_RUN)
+def test_deadline_alert_renders_what_is_known_of_its_run_as_a_task_does(
+    platform: requests_mock.Mocker, template: str
+) -> None:
+    for context in (of_a_task(), of_a_deadline()):
+        PostBulletinNotifier(text=template)(context)
+
+    in_task, in_alert = posted(platform)
+    assert in_alert == in_task != ""
+
+
+def test_deadline_alert_has_its_deadline_and_its_partition(platform: requests_mock.Mocker) -> None:
+    PostBulletinNotifier(text="{{ partition_key }} by {{ deadline.deadline_time | ts }}")(of_a_deadline())
+
+    assert posted(platform) == ["eu by 2026-03-15T21:00:00+00:00"]
+
+
+def test_deadline_alert_of_a_run_without_a_logical_date_has_no_names_of_it() -> None:
+    context = of_a_deadline(is_manual=True)
+
+    with pytest.raises(InvalidArgumentError, match="'ds' is undefined"):
+        PostBulletinNotifier(text="{{ ds }}", context=context)(context)
+
+
+def test_context_that_airflow_gives_is_left_as_it_is(platform: requests_mock.Mocker) -> None:
+    context = of_a_deadline()
+
+    PostBulletinNotifier(text="late", context=context)(context)
+
+    assert context == of_a_deadline()
+    assert posted(platform) == ["late"]
+
+
+@pytest.mark.parametrize(
+    ("template", "why"),
+    [
+        ("{{ ti.task_id }} is late", "'ti' is undefined"),
+        ("{{ dag_run.no_such }}", "has no attribute 'no_such'"),
+        ("{{ 1 / 0 }}", "ZeroDivisionError: division by zero"),
+        ("{{ unclosed", "unexpected end of template"),
+    ],
+)
+async def test_template_that_a_deadline_alert_cannot_render_is_raised_with_what_its_context_has(
+    platform: requests_mock.Mocker, template: str, why: str
+) -> None:
+    with pytest.raises(InvalidArgumentError) as in_executor:
+        PostBulletinNotifier(text=template)(of_a_deadline())
+    with pytest.raises(InvalidArgumentError) as in_triggerer:
+        await PostBulletinNotifier(text=template, context=of_a_deadline())
+
+    told = str(in_executor.value)
+    assert told == str(in_triggerer.value)
+    assert told.startswith(f"text cannot be rendered from {template!r}: ")
+    assert why in told
+    assert (
+        "The context of a deadline alert has: dag_run, data_interval_end, data_interval_start, deadline, ds, " in told
+    )
+    assert not platform.called
+
+
+@pytest.mark.parametrize(
+    ("kind", "has"),
+    [
+        ("task", "The context of a task's callback has: dag, dag_run, "),
+        ("DAG", "The context of a DAG's callback has: dag, dag_run, "),
+        ("no tasks", "The context of a DAG's callback has: dag, reason, run_id."),
+    ],
+)
+def test_template_that_a_callback_cannot_render_is_logged_with_what_its_context_has(
+    platform: requests_mock.Mocker, lines: list[str], kind: str, has: str
+) -> None:
+    PostBulletinNotifier(text="{{ deadline.id }}")(KINDS[kind]())
+
+    [line] = lines
+    assert line.startswith(
+        "ERROR: PostBulletinNotifier failed, and the run goes on: InvalidArgumentError: "
+        "text cannot be rendered from '{{ deadline.id }}': 'deadline' is undefined. "
+    )
+    assert has in line
+    assert not platform.called
+
+
+def test_callback_with_a_dag_that_renders_no_templates_has_an_environment_of_its_own(
+    platform: requests_mock.Mocker, lines: list[str]
+) -> None:
+    class SerializedDag:
+        """`dag.test()` gives such a one to the callbacks of the DAG (apache/airflow#64649)."""
+
+        dag_id = "nightly"
+        render_template_as_native_obj = False
+
+    context = {**of_a_dag(), "dag": SerializedDag()}
+    PostBulletinNotifier(text="{{ dag.dag_id }} of {{ dag_run.run_after | ds }}")(context)
+    PostBulletinNotifier(text="{{ dag.no_such }}")(context)
+
+    assert posted(platform) == ["nightly of 2026-03-15"]
+    assert "has no attribute 'no_such'" in lines[-1]
