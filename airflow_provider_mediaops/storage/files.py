@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import logging
 import os
 import re
 import secrets
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Literal
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.storage.durability import replace, sync
 from airflow_provider_mediaops.storage.records import write_at
+from airflow_provider_mediaops.storage.refusals import refusal_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -38,6 +40,11 @@ _KINDS_OF_NO_FILE = {
 # Their clients create a missing bucket or container together with a folder.
 _BUCKET_SCHEMES = frozenset({"s3", "s3a", "s3n", "gs", "gcs", "abfs", "abfss", "az", "adl"})
 
+_AZURE_SCHEMES = frozenset({"abfs", "abfss"})
+# The addresses of Microsoft's tools, of Hadoop and of fsspec for files on Azure.
+_AZURE_FORM = re.compile(r"(abfss?|wasbs?|az|https)://(?:([^@/]*)@)?([^@/]*)/(.*)", re.DOTALL)
+_AZURE_HOST = re.compile(r"\.(dfs|blob)\.")
+
 Action = Literal["read", "written"]
 
 
@@ -56,15 +63,55 @@ def path_of(text: object) -> ObjectStoragePath:
     try:
         path = ObjectStoragePath(words)
     except (ValueError, ImportError) as error:
+        if form := airflow_form(words):
+            raise InvalidArgumentError(f"Airflow does not read the path {words!r}. {advice_for_azure(form)}") from error
         # An ImportError names the package that a scheme needs.
         message = f"{words!r} is no path of a file: {error}. Use file://, s3:// or another scheme of fsspec."
         raise InvalidArgumentError(message) from error
     if is_local(path):
         _local_path_of(path)
+    if path.protocol in _AZURE_SCHEMES:
+        _quieten_azure()
+        if form := airflow_form(words):
+            raise InvalidArgumentError(f"Airflow reads {words!r} as another place. {advice_for_azure(form)}")
     if not path.protocol and path.path.startswith("/") and not words.startswith("/"):
         # The universal_pathlib of Airflow 3.1 lets relative paths, and those of a home folder, begin at the root.
         path = ObjectStoragePath(str(Path.cwd() / _expanded(words)))
     return path
+
+
+def advice_for_azure(form: str) -> str:
+    """
+    Return the advice for an address of Azure that Airflow does not read.
+
+    :param form: see :func:`airflow_form`.
+    """
+    return f"Write {form!r}: the account and its key are in a connection, whose id stands before the @."
+
+
+def _quieten_azure() -> None:
+    """Leave out the headers of each request, which Azure's client logs at INFO, unless the user has set a level."""
+    client = logging.getLogger("azure")
+    if client.level == logging.NOTSET:
+        client.setLevel(logging.WARNING)
+
+
+def airflow_form(words: str) -> str:
+    """
+    Return the path that Airflow reads for an address of Azure as other tools write it.
+
+    :param words: a path of a store.
+    :returns: a path with ``<conn_id>`` in the place of a connection, which has the account; empty for other paths.
+    """
+    found = _AZURE_FORM.match(words)
+    if found is None:
+        return ""
+    scheme, user, host, rest = found.groups()
+    if scheme == "https":
+        return f"abfs://<conn_id>@{rest}" if _AZURE_HOST.search(host) else ""
+    if _AZURE_HOST.search(host):
+        return f"abfs://<conn_id>@{user or '<container>'}/{rest}"
+    return "" if scheme.startswith("abfs") else f"abfs://{user or '<conn_id>'}@{host}/{rest}"
 
 
 def _local_path_of(path: ObjectStoragePath) -> Path:
@@ -368,13 +415,16 @@ def naming_path(path: object, action: Action, hint: str = "") -> Iterator[None]:
     """
     try:
         yield
-    except OSError as error:
+    except Exception as error:
+        found = refusal_of(error) or error
+        if not isinstance(found, OSError):
+            raise
         # Stores raise FileNotFoundError with nothing but a path.
-        is_missing = isinstance(error, FileNotFoundError) and not error.errno
-        reason = "there is no such file" if is_missing else error.strerror or error
+        is_missing = isinstance(found, FileNotFoundError) and not found.errno
+        reason = "there is no such file" if is_missing else found.strerror or found
         message = f"{path} cannot be {action}: {reason}"
         # An error with a number keeps its class: PermissionError, FileNotFoundError, …
-        raise with_message(error, f"{message}. {hint}" if hint else message) from error
+        raise with_message(found, f"{message}. {hint}" if hint else message) from error
 
 
 def with_message(error: OSError, message: str) -> OSError:

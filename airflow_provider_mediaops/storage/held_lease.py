@@ -6,6 +6,7 @@ The steps are those of the protocol in :mod:`airflow_provider_mediaops.storage.o
 
 from __future__ import annotations
 
+import logging
 import secrets
 from contextlib import suppress
 from dataclasses import replace
@@ -20,10 +21,11 @@ from airflow_provider_mediaops.storage.segments import Segment, alive_name, epoc
 from airflow_provider_mediaops.storage.store_objects import ConflictError, Found, StoreObjects
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from airflow_provider_mediaops.storage.ownership import Owner, Receipt
 
+_log = logging.getLogger(__name__)
 _VERIFY_SECONDS = 30.0
 
 
@@ -233,8 +235,24 @@ def remove_settled(objects: StoreObjects, lease: Lease) -> None:
     :param lease: the lease that holds the receipt.
     """
     found = ((name, epoch_and_token(name)) for name in objects.staged())
-    objects.remove(
+    settled = [
         name
         for name, staged_by in found
         if staged_by and (staged_by[0] < lease.epoch or staged_by == (lease.epoch, lease.token))
-    )
+    ]
+    objects.remove(settled)
+    if settled:
+        # A bulk deletion says nothing of single objects that the store has refused to delete.
+        with suppress(OSError):
+            _warn_of_left(objects, objects.staged().keys() & set(settled))
+
+
+def _warn_of_left(objects: StoreObjects, left: Collection[str]) -> None:
+    if left:
+        _log.warning(
+            "%s is written, but %d staged object(s) below %s/ could not be removed: give the key of the connection the "
+            "right to delete. The next task that writes this destination removes them; you may remove them, too.",
+            objects.path,
+            len(left),
+            objects.folder,
+        )

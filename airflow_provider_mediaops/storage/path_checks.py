@@ -8,8 +8,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from airflow_provider_mediaops.exceptions import PermanentError
+from airflow_provider_mediaops.exceptions import InvalidConnectionError, PermanentError
 from airflow_provider_mediaops.storage.files import (
+    advice_for_azure,
+    airflow_form,
     beside,
     irregular_kind,
     is_local,
@@ -48,28 +50,55 @@ _PACKAGES = {
 
 def check_store(path: ObjectStoragePath, role: str) -> None:
     """
-    Make sure that the package is installed which Airflow needs to open a path.
+    Make sure that a store can be opened: its package is installed, and there is a connection that its client can use.
 
     :param path: the path.
     :param role: what the path is to the user: ``source`` or ``destination``.
-    :raises PermanentError: if it is missing; the message names the package.
+    :raises PermanentError: if the package is missing, or Airflow has no support for the scheme.
+    :raises InvalidConnectionError: if there is no connection, or the store's client cannot use it.
     """
     if is_local(path):
         return
+    from airflow.providers.common.compat.sdk import AirflowException, AirflowNotFoundException
+
+    start = f"{role} {path} cannot be opened: "
     try:
         path.fs  # noqa: B018 the store is opened here
     except ImportError as error:
-        missing = str(error)
-    except ValueError as error:
-        if "No filesystem registered" not in str(error):
-            raise
-        missing = str(error)
-    else:
-        return
-    package = _PACKAGES.get(path.protocol, f"the Airflow provider that registers {path.protocol}://")
-    raise PermanentError(
-        f"{role} {path} cannot be opened: Airflow has no support for {path.protocol}:// here ({missing}). "
-        f"Install {package} where the task runs, in workers and triggerers."
+        raise PermanentError(start + _scheme_advice(path, error)) from error
+    except AirflowNotFoundException as error:
+        raise InvalidConnectionError(
+            f"{start}there is no connection {conn_id_of(path)!r}. Create it, or write the id of another before the @: "
+            f"{path.protocol}://<conn_id>@{path.path.partition('/')[0]}/…"
+        ) from error
+    except (ValueError, AirflowException) as error:
+        if "No filesystem registered" in str(error):
+            raise PermanentError(start + _scheme_advice(path, error)) from error
+        raise InvalidConnectionError(start + _connection_advice(path, error)) from error
+
+
+def _scheme_advice(path: ObjectStoragePath, error: Exception) -> str:
+    scheme = path.protocol
+    if form := airflow_form(str(path)):
+        return f"Airflow has no support for {scheme}://. {advice_for_azure(form)}"
+    if package := _PACKAGES.get(scheme):
+        return (
+            f"Airflow has no support for {scheme}:// here ({error}). Install {package} where the task runs, in "
+            "workers and triggerers."
+        )
+    return (
+        f"Airflow has no support for {scheme}://. Put the file on s3://, gs://, abfs:// or sftp://, or on a disk that "
+        "the machines share."
+    )
+
+
+def _connection_advice(path: ObjectStoragePath, error: Exception) -> str:
+    reason = f"({type(error).__name__}: {str(error)[:200].rstrip('.!')})"
+    if conn_id := conn_id_of(path):
+        return f"the connection {conn_id!r} is not complete or not right for {path.protocol}:// {reason}. Correct it."
+    return (
+        f"it names no connection, and this machine has no key of its own {reason}. Write the id of a connection before "
+        f"the @: {path.protocol}://<conn_id>@{path.path}"
     )
 
 
@@ -122,10 +151,12 @@ def check_writable(path: ObjectStoragePath) -> None:
 
     :param path: the file. An older file of that name stays as it is.
     :raises OSError: if it cannot be written; the message names it.
+    :raises PermanentError: if its store cannot be opened, as :func:`check_store` says.
     """
     if is_local(path):
         _probe_folder(path)
     else:
+        check_store(path, "destination")
         _probe_store(path)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_provider_mediaops.json_text import check_depth, text_of
 from airflow_provider_mediaops.storage.file_role import DATASET, LIST, FileRole
-from airflow_provider_mediaops.storage.files import naming_path, path_of
+from airflow_provider_mediaops.storage.files import path_of, translating_errors
 from airflow_provider_mediaops.storage.object_info import content_tag
 from airflow_provider_mediaops.storage.path_checks import check_regular, check_store
 from airflow_provider_mediaops.storage.source_columns import (
@@ -211,7 +211,7 @@ def file_info(file: str | ObjectStoragePath, role: str) -> dict[str, Any]:
     path = path_of(file)
     check_store(path, role)
     check_regular(path, role)
-    with naming_path(f"{role} {path}", "read"):
+    with translating_errors(f"{role} {path}", "read"):
         # A triggerer runs for long, and clients of stores cache listings.
         path.fs.invalidate_cache()
         info: dict[str, Any] = path.fs.info(path.path)

@@ -2,8 +2,9 @@
 The objects of one destination on an object store, and the requests for them.
 
 Writes can carry a condition: replace only the version that was read before, or only create. It is sent if the store's
-client knows it: s3fs knows both, most other clients only the second, some none. A store or client that ignores a
-condition writes all the same, so the protocol in ``object_store`` does not rely on conditions alone.
+client knows it: s3fs and adlfs know both (adlfs for files of one block), most other clients only the second, some none.
+A store or client that ignores a condition writes all the same, so the protocol in ``object_store`` does not rely on
+conditions alone.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from airflow_provider_mediaops.exceptions import MediaOpsError
 from airflow_provider_mediaops.storage.files import beside, put, translating_errors
 from airflow_provider_mediaops.storage.object_info import content_tag, modified_time
 from airflow_provider_mediaops.storage.records import read_blocks, write_at
+from airflow_provider_mediaops.storage.refusals import code_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -30,8 +32,8 @@ _MAX_OBJECTS = 100
 _MAX_BYTES = 16 * 1024 * 1024
 #: A file with more bytes than this is uploaded in blocks.
 BLOCK_BYTES = 8 * 1024 * 1024
-# The codes of S3 for a condition that did not hold, and for a store that knows no conditions.
-_CONFLICT_CODES = {"PreconditionFailed", "ConditionalRequestConflict", "412", "409"}
+# The codes of S3 and Azure for a condition that did not hold, and of S3 for a store that knows no conditions.
+_CONFLICT_CODES = {"PreconditionFailed", "ConditionalRequestConflict", "ConditionNotMet", "412", "409"}
 _UNKNOWN_CODES = {"NotImplemented", "501"}
 
 
@@ -187,7 +189,7 @@ class StoreObjects:
                 # Raised by the check, to end the upload.
                 failures.append(error)
             except Exception as error:
-                code = _code_of(error)
+                code = code_of(error)
                 if options and code in _UNKNOWN_CODES:
                     self._conditions = _no_conditions
                     send({})
@@ -261,7 +263,7 @@ class StoreObjects:
         """
         paths = [f"{self.folder}/{name}" for name in names]
         for start in range(0, len(paths), _MAX_OBJECTS):
-            with suppress(OSError), translating_errors(self.path, "read"):
+            with suppress(OSError), translating_errors(self.path, "written"):
                 self._remove(paths[start : start + _MAX_OBJECTS])
 
     def _remove(self, paths: list[str]) -> None:
@@ -295,6 +297,8 @@ def _conditions_of(fs: Any) -> Callable[[str], Mapping[str, Any]]:
     protocols = (fs.protocol,) if isinstance(fs.protocol, str) else fs.protocol
     if "s3" in protocols:
         return _s3_conditions
+    if "abfs" in protocols:
+        return _azure_conditions
     with suppress(TypeError, ValueError):
         if "mode" in inspect.signature(fs.pipe_file).parameters:
             return _creation_only
@@ -305,20 +309,20 @@ def _s3_conditions(version: str) -> Mapping[str, Any]:
     return {"IfMatch": version} if version else {"IfNoneMatch": "*"}
 
 
+def _azure_conditions(version: str) -> Mapping[str, Any]:
+    if not version:
+        return {"mode": "create"}
+    from azure.core import MatchConditions
+
+    return {"etag": version, "match_condition": MatchConditions.IfNotModified}
+
+
 def _creation_only(version: str) -> Mapping[str, Any]:
     return {} if version else {"mode": "create"}
 
 
 def _no_conditions(_: str) -> Mapping[str, Any]:
     return {}
-
-
-def _code_of(error: BaseException) -> str:
-    for each in (error, error.__cause__):
-        response = getattr(each, "response", None)
-        if isinstance(response, dict):
-            return str(response.get("Error", {}).get("Code", ""))
-    return ""
 
 
 def _is_conflict(error: Exception, code: str, replaces: str | None) -> bool:

@@ -1,17 +1,19 @@
 from __future__ import annotations
 
+import logging
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.exceptions import PermanentError
+from airflow_provider_mediaops.exceptions import InvalidArgumentError, InvalidConnectionError, PermanentError
 from airflow_provider_mediaops.storage.files import path_of
 from airflow_provider_mediaops.storage.path_checks import check_store, is_same_file, warn_if_deferred_to_local
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 
 class TestSameFile:
@@ -88,8 +90,57 @@ class TestCheck:
         monkeypatch.setattr("airflow.sdk.io.fs._register_filesystems", lambda: {"s3": refused})
         monkeypatch.setattr("airflow.sdk.io.store._STORE_CACHE", {})
 
-        with pytest.raises(ValueError, match="the region is wrong"):
+        with pytest.raises(InvalidConnectionError, match=r"source s3://bucket/a.csv .* no connection.*region is wrong"):
             check_store(path_of("s3://bucket/a.csv"), "source")
+        with pytest.raises(InvalidConnectionError, match=r"the connection 'mine' is not complete or .*region is wrong"):
+            check_store(path_of("s3://mine@bucket/a.csv"), "source")
+
+    @pytest.mark.parametrize("path", ["http://host/list.csv", "memory://list.csv", "hdfs://host/list.csv"])
+    def test_a_scheme_that_no_provider_registers_is_answered_with_those_that_work(self, path: str) -> None:
+        with pytest.raises(
+            PermanentError, match=r"Put the file on s3://, gs://, abfs:// or sftp://, or on a disk"
+        ) as told:
+            check_store(path_of(path), "source")
+        assert "nstall" not in str(told.value)
+
+
+class TestAddressesOfAzure:
+    @pytest.mark.parametrize(
+        ("path", "written"),
+        [
+            ("abfs://books@acme.dfs.core.windows.net/a/b.csv", "abfs://<conn_id>@books/a/b.csv"),
+            ("abfss://books@acme.dfs.core.windows.net/a/b.csv", "abfs://<conn_id>@books/a/b.csv"),
+            ("wasbs://books@acme.blob.core.windows.net/b.csv", "abfs://<conn_id>@books/b.csv"),
+            ("wasb://books/b.csv", "abfs://<conn_id>@books/b.csv"),
+            ("az://books/b.csv", "abfs://<conn_id>@books/b.csv"),
+            ("az://mine@books/b.csv", "abfs://mine@books/b.csv"),
+            ("https://acme.blob.core.windows.net/books/b.csv", "abfs://<conn_id>@books/b.csv"),
+        ],
+    )
+    def test_those_of_other_tools_are_answered_with_the_form_of_airflow(self, path: str, written: str) -> None:
+        with pytest.raises((InvalidArgumentError, PermanentError), match=f"Write '{re.escape(written)}'"):
+            check_store(path_of(path), "source")
+
+    def test_the_form_of_airflow_is_read(self) -> None:
+        assert path_of("abfs://mine@books/a/b.csv").path == "books/a/b.csv"
+
+
+class TestLogLevel:
+    @pytest.fixture(autouse=True)
+    def _level_kept(self) -> Iterator[None]:
+        client = logging.getLogger("azure")
+        before = client.level
+        client.setLevel(logging.NOTSET)
+        yield
+        client.setLevel(before)
+
+    def test_of_azures_client_is_warning_unless_the_user_has_set_one(self) -> None:
+        path_of("abfs://mine@books/a/b.csv")
+        assert logging.getLogger("azure.core.pipeline").getEffectiveLevel() == logging.WARNING
+
+        logging.getLogger("azure").setLevel(logging.INFO)
+        path_of("abfs://mine@books/a/b.csv")
+        assert logging.getLogger("azure.core.pipeline").getEffectiveLevel() == logging.INFO
 
 
 @pytest.mark.parametrize(
