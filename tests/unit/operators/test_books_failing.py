@@ -277,7 +277,7 @@ class TestFailing:
     ) -> None:
         monkeypatch.setitem(sys.modules, "pyarrow", None)
 
-        with pytest.raises(permanent(PermanentError), match=r"airflow-provider-mediaops\[parquet\]"):
+        with pytest.raises(permanent(PermanentError), match="this provider's extra 'parquet'"):
             make(tmp_path / "books.parquet", isbns=[CRIME]).execute({})
 
         assert not database.called
