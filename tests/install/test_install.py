@@ -27,6 +27,10 @@ PINS = sorted((ROOT / "requirements").glob("airflow-*.txt"))
 VERSIONS = [path.stem.removeprefix("airflow-") for path in PINS]
 OLDEST, NEWEST = VERSIONS[0], VERSIONS[-1]
 PUBLIC = re.findall(r"automodule:: (\S+)", (ROOT / "docs" / "reference" / "public.md").read_text(encoding="utf-8"))
+# The lines of the page that install with constraints.
+PAGE_LINES = re.findall(
+    r"^\$ (pip install .*--constraint .*)$", (ROOT / "docs" / "install.md").read_text(encoding="utf-8"), re.MULTILINE
+)
 DAGS = Path(__file__).with_name("dags_of_each_operator.py")
 
 
@@ -87,14 +91,15 @@ def installed(
 
 
 def _installed(version: str, wheel: Path, folder: Path) -> Environment:
-    """Install as the page Install says, with constraints."""
+    """Install with the lines of the page Install."""
     environment = Environment(folder, version)
     base = sys._base_executable  # type: ignore[attr-defined] # noqa: SLF001
     _output_of([str(UV), "venv", "--quiet", "--allow-existing", "--python", base, str(environment.folder)])
-    constraints = ROOT / "requirements" / f"airflow-{environment.airflow}.txt"
-    provider = f"airflow-provider-mediaops[parquet,redis,sandbox] @ {wheel.as_uri()}"
-    install = [str(UV), "pip", "install", "--quiet", "--python", str(environment.python)]
-    _output_of([*install, "--constraint", str(constraints), f"apache-airflow=={environment.airflow}", provider])
+    shutil.copy(ROOT / "requirements" / f"airflow-{version}.txt", folder / "constraints.txt")
+    variables = {"MEDIAOPS": str(wheel), "AIRFLOW_VERSION": version, "VIRTUAL_ENV": str(folder)}
+    for line in PAGE_LINES:
+        script = f'set -e; cd {folder}; pip() {{ {UV} pip "$@"; }}; {line}'
+        _output_of(["bash", "-c", script], {**os.environ, **variables})
     return environment
 
 
@@ -102,6 +107,10 @@ def _installed(version: str, wheel: Path, folder: Path) -> Environment:
 def sandbox() -> Iterator[SandboxServer]:
     with SandboxServer() as server:
         yield server
+
+
+def test_the_page_installs_with_constraints_plain_and_with_extras() -> None:
+    assert len(PAGE_LINES) == 2
 
 
 def test_four_airflows_are_pinned_from_the_oldest_to_the_newest() -> None:
