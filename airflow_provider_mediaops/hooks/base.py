@@ -7,7 +7,7 @@ import threading
 import time
 from abc import abstractmethod
 from contextlib import aclosing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -19,9 +19,10 @@ from airflow_provider_mediaops.exceptions import InvalidConnectionError, MediaOp
 from airflow_provider_mediaops.hooks.connection.check import ConnectionCheck
 from airflow_provider_mediaops.hooks.connection.fields import ConnectionFields
 from airflow_provider_mediaops.hooks.logged_waits import LoggedWaits
-from airflow_provider_mediaops.hooks.threads import import_in_thread, in_thread
+from airflow_provider_mediaops.hooks.threads import import_in_thread, in_thread, to_its_end
 from airflow_provider_mediaops.http import drivers
 from airflow_provider_mediaops.http.reply import plain_text
+from airflow_provider_mediaops.http.request_threads import LONG_JOBS, SHORT_REQUESTS
 from airflow_provider_mediaops.http.stopping import Stop
 from airflow_provider_mediaops.version_compat import AirflowNotFoundException
 
@@ -33,18 +34,18 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.hooks.connection.check import ProbeResult
     from airflow_provider_mediaops.hooks.connection.warnings import ConnectionWarning
-    from airflow_provider_mediaops.http.async_transport import AsyncTransport
     from airflow_provider_mediaops.http.client import Client
     from airflow_provider_mediaops.http.exchange import Ask, Call, Conversation, Request, Response, Wait
-    from airflow_provider_mediaops.http.sync_transport import SyncTransport
+    from airflow_provider_mediaops.http.request_threads import RequestThreads
+    from airflow_provider_mediaops.http.transport import Transport
     from airflow_provider_mediaops.http.transport_settings import TransportSettings
 
 T = TypeVar("T")
 
 # The modules that every conversation on an event loop imports.
 _RUN_TIME_MODULES = (
-    "airflow_provider_mediaops.http.async_transport",
     "airflow_provider_mediaops.http.client",
+    "airflow_provider_mediaops.http.transport",
     "asgiref.sync",
 )
 # The maximum length of the message on the connection page, in characters.
@@ -72,27 +73,12 @@ class Service:
         return self.checked_ask or self.client.ask
 
 
-@dataclass(slots=True)
-class _LoopSession:
-    """The session of one event loop, and the lock of the coroutines that share it."""
-
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    transport: AsyncTransport | None = None
-
-
-def _open_async_transport(settings: TransportSettings) -> AsyncTransport:
-    from airflow_provider_mediaops.http.async_transport import AsyncTransport
-
-    return AsyncTransport(settings)
-
-
 class ServiceHook(BaseHook):
     """
     A client of one service, made from an Airflow connection when it is first used.
 
-    A hook is a context manager, synchronous in workers and asynchronous in triggerers, and holds one pooled session
-    until it is closed. Methods with the prefix ``a`` are for the event loop; each event loop has a session of its own,
-    which :meth:`aclose` closes there.
+    A hook is a context manager, and holds one pooled session until it is closed. Its methods block. On an event loop,
+    :meth:`arun` and :meth:`astream` send over the same session from threads.
 
     :param conn_id: the connection's id.
     :raises InvalidArgumentError: if it is blank or no text.
@@ -112,10 +98,10 @@ class ServiceHook(BaseHook):
         #: The fields of the connection that was read; None until then, and if it cannot be used.
         self.fields: ConnectionFields | None = None
         self._service: Service | None = None
-        self._transport: SyncTransport | None = None
-        # A conversation beside another one sends from a thread of its own.
+        self._transport: Transport | None = None
+        # Several threads may need the service, or send, for the first time.
+        self._fetching = threading.Lock()
         self._opening = threading.Lock()
-        self._sessions: dict[asyncio.AbstractEventLoop, _LoopSession] = {}
         # Secrets of the connection that Airflow does not mask by itself.
         self._new_secrets: list[str] = []
         self._warnings: tuple[ConnectionWarning, ...] = ()
@@ -166,30 +152,25 @@ class ServiceHook(BaseHook):
         :raises InvalidConnectionError: if a field of the connection cannot be used.
         """
         if self._service is None:
-            with self._naming_the_connection():
-                connection = self._connection or self.get_connection(self.conn_id)
-            self._service = self._service_of(connection)
-            self._mask_new_secrets()
+            with self._fetching:
+                # Another thread may have fetched it meanwhile.
+                self._service = self._service or self._fetched()  # type: ignore[redundant-expr]
         return self._service
 
-    async def aservice(self) -> Service:
-        """Return the service without blocking the event loop; the asynchronous twin of :attr:`service`."""
-        await self._import_modules()
-        async with self._loop_session().lock:
-            if self._service is None:
-                with self._naming_the_connection():
-                    connection = self._connection or await self.aget_connection(self.conn_id)
-                self._service = await in_thread(partial(self._service_in_thread, connection))
-            return self._service
-
-    async def _import_modules(self) -> None:
-        await import_in_thread(*_RUN_TIME_MODULES, *self.run_time_modules)
-
-    def _service_in_thread(self, connection: Any) -> Service:
-        # Loading certificates and masking secrets takes too long for an event loop.
+    def _fetched(self) -> Service:
+        with self._naming_the_connection():
+            connection = self._connection or self.get_connection(self.conn_id)
         service = self._service_of(connection)
         self._mask_new_secrets()
         return service
+
+    async def aservice(self) -> Service:
+        """Return the service without blocking the event loop."""
+        if self._service is None:
+            await import_in_thread(*_RUN_TIME_MODULES, *self.run_time_modules)
+            # Airflow 3.1 takes an answer that nobody has read for the answer to the next question.
+            await to_its_end(lambda: self.service)
+        return self.service
 
     def get_conn(self) -> Self:
         """
@@ -212,11 +193,6 @@ class ServiceHook(BaseHook):
         """
         return self.run(self.service.ask(call))
 
-    async def aask(self, call: Call[T]) -> T:
-        """Make one call on the event loop; the asynchronous twin of :meth:`ask`."""
-        service = await self.aservice()
-        return await self.arun(service.ask(call))
-
     def run(self, conversation: Conversation[T]) -> T:
         """Carry out a conversation over this hook's session."""
         # The session is made with the first request: the conversation meets an error of the connection then.
@@ -235,17 +211,28 @@ class ServiceHook(BaseHook):
         """Carry out a conversation over this hook's session; yield its items as they come."""
         yield from drivers.stream(conversation, self._session().send, self.sleep)
 
-    async def arun(self, conversation: Conversation[T]) -> T:
-        """Carry out a conversation on the event loop; the asynchronous twin of :meth:`run`."""
-        send = (await self._asession()).send
+    async def arun(self, conversation: Conversation[T], threads: RequestThreads = SHORT_REQUESTS) -> T:
+        """
+        Carry out a conversation on the event loop.
+
+        :param conversation: the conversation; its first step comes when the connection has been read.
+        :param threads: the threads that send.
+        :returns: its result.
+        """
+        await self.aservice()
+        send = partial(self._send_in, threads)
         return await drivers.arun(conversation, send, self._asleep, in_thread=in_thread)
 
     async def astream(self, conversation: Conversation[Any]) -> AsyncGenerator[Any, None]:
-        """Carry out a conversation on the event loop; the asynchronous twin of :meth:`stream`."""
-        send = (await self._asession()).send
+        """Carry out a conversation on the event loop; yield its items as they come."""
+        await self.aservice()
+        send = partial(self._send_in, LONG_JOBS)
         async with aclosing(drivers.astream(conversation, send, self._asleep, in_thread=in_thread)) as items:
             async for item in items:
                 yield item
+
+    async def _send_in(self, threads: RequestThreads, request: Request) -> Response:
+        return await threads.send(self._session(), self.conn_id, request)
 
     def test_connection(self) -> tuple[bool, str]:
         """
@@ -309,12 +296,6 @@ class ServiceHook(BaseHook):
             self._transport.close()
             self._transport = None
 
-    async def aclose(self) -> None:
-        """Close the session of the running event loop; the asynchronous twin of :meth:`close`."""
-        session = self._sessions.pop(asyncio.get_running_loop(), None)
-        if session and session.transport:
-            await session.transport.aclose()
-
     def __enter__(self) -> Self:
         return self
 
@@ -322,14 +303,6 @@ class ServiceHook(BaseHook):
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
 
     @contextmanager
     def _naming_the_connection(self) -> Iterator[None]:
@@ -340,26 +313,13 @@ class ServiceHook(BaseHook):
                 f"There is no connection {self.conn_id!r}: create one of type {self.conn_type}."
             ) from None
 
-    def _session(self) -> SyncTransport:
+    def _session(self) -> Transport:
         with self._opening:
             if self._transport is None:
-                from airflow_provider_mediaops.http.sync_transport import SyncTransport
+                from airflow_provider_mediaops.http.transport import Transport
 
-                self._transport = SyncTransport(self.service.transport, self._stop)
+                self._transport = Transport(self.service.transport, self._stop)
             return self._transport
-
-    async def _asession(self) -> AsyncTransport:
-        settings = (await self.aservice()).transport
-        session = self._loop_session()
-        async with session.lock:
-            if session.transport is None:
-                session.transport = await in_thread(partial(_open_async_transport, settings))
-            return session.transport
-
-    def _loop_session(self) -> _LoopSession:
-        # The connections of an event loop that was closed cannot be used or closed on another.
-        self._sessions = {loop: session for loop, session in self._sessions.items() if not loop.is_closed()}
-        return self._sessions.setdefault(asyncio.get_running_loop(), _LoopSession())
 
     def _service_of(self, connection: Any) -> Service:
         from urllib.request import getproxies

@@ -21,8 +21,8 @@ from airflow_provider_mediaops.hooks.connection.settings import (
     transport_settings,
 )
 from airflow_provider_mediaops.hooks.threads import in_thread
-from airflow_provider_mediaops.http import drivers
 from airflow_provider_mediaops.http.auth import HeaderAuth
+from airflow_provider_mediaops.http.request_threads import LONG_JOBS, RequestThreads
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator, Iterable, Iterator
@@ -86,14 +86,6 @@ class BookDatabaseHook(ServiceHook):
         isbn13 = normalise(isbn)
         return self.run(self._finder_of(self.service).find(isbn13))
 
-    async def abook(self, isbn: str) -> Book:
-        """Fetch a book's record; the asynchronous twin of :meth:`book`."""
-        await self._import_modules()
-        from airflow_provider_mediaops.books.isbn import normalise
-
-        isbn13 = normalise(isbn)
-        return await self.arun(self._finder_of(await self.aservice()).find(isbn13))
-
     def lookup(self, isbn: str) -> Lookup:
         """
         Look up one ISBN. A text that is not an ISBN, and a book that is not there, are results and no errors.
@@ -105,10 +97,6 @@ class BookDatabaseHook(ServiceHook):
         """
         return self.run(self._finder_of(self.service).look_up(isbn))
 
-    async def alookup(self, isbn: str) -> Lookup:
-        """Look up one ISBN; the asynchronous twin of :meth:`lookup`."""
-        return await self.arun(self._finder_of(await self.aservice()).look_up(isbn))
-
     def key_usage(self) -> KeyUsage | None:
         """
         Fetch the key's daily quota. The call is not in the specification; it costs one request.
@@ -119,13 +107,6 @@ class BookDatabaseHook(ServiceHook):
         from airflow_provider_mediaops.books.lookup import read_key_usage
 
         return self.run(read_key_usage(self.service.client.ask))
-
-    async def akey_usage(self) -> KeyUsage | None:
-        """Fetch the key's daily quota; the asynchronous twin of :meth:`key_usage`."""
-        await self._import_modules()
-        from airflow_provider_mediaops.books.lookup import read_key_usage
-
-        return await self.arun(read_key_usage((await self.aservice()).client.ask))
 
     def books(self, isbns: Iterable[str], *, max_failures: int = 0) -> Iterator[Lookup]:
         """
@@ -148,18 +129,6 @@ class BookDatabaseHook(ServiceHook):
             for update in updates:
                 yield from update.done
 
-    async def abooks(self, isbns: Iterable[str], *, max_failures: int = 0) -> AsyncGenerator[Lookup, None]:
-        """Look up a list; the asynchronous twin of :meth:`books`."""
-        await self._import_modules()
-        from airflow_provider_mediaops.books.batch.rows import IsbnRow
-
-        isbns = ordered(isbns)
-        options = _options_for(isbns, max_failures)
-        async with aclosing(self.alookup_batch(map(IsbnRow.of, isbns), options)) as updates:
-            async for update in updates:
-                for lookup in update.done:
-                    yield lookup
-
     def lookup_batch(
         self,
         rows: Iterable[IsbnRow],
@@ -181,12 +150,12 @@ class BookDatabaseHook(ServiceHook):
             everything that was found is handed out.
         """
         from airflow_provider_mediaops.books.batch.scheduler import IN_FLIGHT
-        from airflow_provider_mediaops.http.loop_thread import LoopThread, SendingThreads
+        from airflow_provider_mediaops.http.loop_thread import LoopThread
 
         # Fetched here: on a loop within a worker it could block the worker for ever.
         client = self.service.client
-        with SendingThreads(self._session().send, IN_FLIGHT) as threads, LoopThread(stop=self._stop) as loop:
-            run = partial(drivers.arun, send=threads.send, sleep=self._asleep, in_thread=in_thread)
+        run = partial(self.arun, threads=RequestThreads(IN_FLIGHT, IN_FLIGHT))
+        with LoopThread(stop=self._stop) as loop:
             yield from loop.stream(self._batch(client, rows, run, options, resume, bulk=bulk))
 
     async def alookup_batch(
@@ -197,9 +166,10 @@ class BookDatabaseHook(ServiceHook):
         resume: ResumePoint | None = None,
         bulk: bool = False,
     ) -> AsyncGenerator[BatchUpdate, None]:
-        """Look up a list for callers that save the progress; the asynchronous twin of :meth:`lookup_batch`."""
+        """Look up a list on the event loop, as :meth:`lookup_batch` does in a worker."""
         client = (await self.aservice()).client
-        async with aclosing(self._batch(client, rows, self.arun, options, resume, bulk=bulk)) as updates:
+        run = partial(self.arun, threads=LONG_JOBS)
+        async with aclosing(self._batch(client, rows, run, options, resume, bulk=bulk)) as updates:
             async for update in updates:
                 yield update
 

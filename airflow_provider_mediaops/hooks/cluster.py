@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, TypedDict
 
 from airflow_provider_mediaops.connection_fields import CLUSTER
@@ -11,7 +10,6 @@ from airflow_provider_mediaops.hooks.base import Service, ServiceHook
 from airflow_provider_mediaops.hooks.connection.check import ProbeResult
 from airflow_provider_mediaops.hooks.connection.form import connection_form
 from airflow_provider_mediaops.hooks.connection.settings import base_urls, retry_policy, transport_settings
-from airflow_provider_mediaops.hooks.threads import in_thread
 from airflow_provider_mediaops.http.auth import Auth, HeaderAuth, NoAuth
 
 if TYPE_CHECKING:
@@ -111,14 +109,6 @@ class SearchClusterHook(ServiceHook):
         )
         return self.ask(hot_threads(query))
 
-    async def ahot_threads(self, nodes: str | Sequence[str] | None = None, **query: Unpack[HotThreadsArguments]) -> str:
-        """Report the hot threads of nodes; the asynchronous twin of :meth:`hot_threads`."""
-        await self._import_modules()
-        from airflow_provider_mediaops.cluster.api import hot_threads
-        from airflow_provider_mediaops.cluster.query import HotThreadsQuery
-
-        return await self.aask(hot_threads(HotThreadsQuery(nodes, **query)))
-
     def hot_threads_report(
         self, nodes: str | Sequence[str] | None = None, **query: Unpack[HotThreadsArguments]
     ) -> HotThreadsReport:
@@ -134,16 +124,6 @@ class SearchClusterHook(ServiceHook):
 
         return parse(self.hot_threads(nodes, **query))
 
-    async def ahot_threads_report(
-        self, nodes: str | Sequence[str] | None = None, **query: Unpack[HotThreadsArguments]
-    ) -> HotThreadsReport:
-        """Report the hot threads of nodes, typed; the asynchronous twin of :meth:`hot_threads_report`."""
-        text = await self.ahot_threads(nodes, **query)
-        from airflow_provider_mediaops.cluster.hot_threads.parser import parse
-
-        # Parsing a large report takes longer than the event loop should stand still.
-        return await in_thread(partial(parse, text))
-
     def cpu(self, nodes: str | Sequence[str] | None = None) -> list[NodeCpu]:
         """
         Read the CPU of nodes from their statistics; a node without a figure has None, never zero.
@@ -156,13 +136,6 @@ class SearchClusterHook(ServiceHook):
         from airflow_provider_mediaops.cluster.api import node_stats
 
         return self._log_gaps(self.ask(node_stats(nodes)), nodes)
-
-    async def acpu(self, nodes: str | Sequence[str] | None = None) -> list[NodeCpu]:
-        """Read the CPU of nodes; the asynchronous twin of :meth:`cpu`."""
-        await self._import_modules()
-        from airflow_provider_mediaops.cluster.api import node_stats
-
-        return self._log_gaps(await self.aask(node_stats(nodes)), nodes)
 
     def capture(
         self,
@@ -183,32 +156,25 @@ class SearchClusterHook(ServiceHook):
         :raises InvalidArgumentError: for ``show_queries`` without ``running_tasks``; nothing is sent.
         :raises MediaOpsError: if the cluster returns no hot threads.
         """
-        from airflow_provider_mediaops.cluster.capture.model import take_capture
-        from airflow_provider_mediaops.cluster.query import HotThreadsQuery
-        from airflow_provider_mediaops.cluster.running_tasks.sampling import task_sampler
-        from airflow_provider_mediaops.http.clock import Clock
+        return self.run(self.capturing(nodes, running_tasks=running_tasks, show_queries=show_queries, **query))
 
-        asked, ask = HotThreadsQuery(nodes, **query), self.service.client.ask
-        sampler = task_sampler(ask, Clock(), running_tasks=running_tasks, show_queries=show_queries)
-        return self.run(take_capture(ask, asked, sampler=sampler))
-
-    async def acapture(
+    def capturing(
         self,
         nodes: str | Sequence[str] | None = None,
         *,
         running_tasks: bool = False,
         show_queries: bool = False,
         **query: Unpack[HotThreadsArguments],
-    ) -> Capture:
-        """Read CPU and hot threads; the asynchronous twin of :meth:`capture`."""
-        ask = (await self.aservice()).client.ask
+    ) -> Conversation[Capture]:
+        """Return :meth:`capture` as a conversation."""
         from airflow_provider_mediaops.cluster.capture.model import take_capture
         from airflow_provider_mediaops.cluster.query import HotThreadsQuery
         from airflow_provider_mediaops.cluster.running_tasks.sampling import task_sampler
         from airflow_provider_mediaops.http.clock import Clock
 
+        ask = self.service.client.ask
         sampler = task_sampler(ask, Clock(), running_tasks=running_tasks, show_queries=show_queries)
-        return await self.arun(take_capture(ask, HotThreadsQuery(nodes, **query), sampler=sampler))
+        return (yield from take_capture(ask, HotThreadsQuery(nodes, **query), sampler=sampler))
 
     def _log_gaps(self, stats: NodeStats, nodes: str | Sequence[str] | None) -> list[NodeCpu]:
         from airflow_provider_mediaops.cluster.query import node_list

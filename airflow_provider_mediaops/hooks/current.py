@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from dataclasses import dataclass
 from functools import partial
@@ -10,13 +9,16 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from airflow_provider_mediaops.exceptions import InvalidConnectionError, MediaOpsError
 from airflow_provider_mediaops.hooks.connection.fields import ConnectionFields
-from airflow_provider_mediaops.hooks.threads import in_thread
+from airflow_provider_mediaops.hooks.threads import to_its_end
 from airflow_provider_mediaops.http import drivers
 from airflow_provider_mediaops.http.exchange import Blocking, Wait
 from airflow_provider_mediaops.waiting import LATE_SECONDS, LONGEST_WITHOUT_NEWS_SECONDS, until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from typing_extensions import Self
 
     from airflow_provider_mediaops.hooks.base import Service, ServiceHook
     from airflow_provider_mediaops.http.exchange import Ask, Call, Conversation, Request, Response
@@ -94,13 +96,17 @@ class CurrentHook:
         """
         return await self._arun(self._hook, lambda service: service.client.ask(call))
 
-    def close(self) -> None:
-        """Close the session of a worker."""
-        self._hook.close()
+    def __enter__(self) -> Self:
+        return self
 
-    async def aclose(self) -> None:
-        """Close the session of the running event loop, also if the waiting trigger is cancelled meanwhile."""
-        await _finished(self._hook.aclose())
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the session."""
+        self._hook.close()
 
     def _send(self, request: Request) -> Response:
         return self._hook.send(request)
@@ -115,12 +121,10 @@ class CurrentHook:
     async def _arun(self, hook: ServiceHook, conversation: Callable[[Service], Conversation[T]]) -> T:
         self._users[hook] += 1
         try:
-            # On Airflow 3.1, giving up in the middle of a reply puts the supervisor's channel out of order for all.
-            service = await _finished(hook.aservice())
-            return await hook.arun(conversation(service))
+            return await hook.arun(conversation(await hook.aservice()))
         finally:
             self._users[hook] -= 1
-            await self._close_if_left(hook)
+            self._close_if_left(hook)
 
     def _read_again(self, hook: ServiceHook) -> Conversation[bool]:
         """Return whether the connection was edited since a hook read it; then use it from now on."""
@@ -130,30 +134,19 @@ class CurrentHook:
             return False
         fetch = partial(hook.get_connection, hook.conn_id)
         try:
-            connection = yield Blocking(fetch, lambda: in_thread(fetch))
+            connection = yield Blocking(fetch, lambda: to_its_end(fetch))
         except Exception:  # noqa: BLE001 a connection that is not found may be in a secrets backend that is away
             return False
         if hook is self._hook and _fields_of(connection) != hook.fields:
             self._hook = self._make()
-            yield Blocking(hook.close, lambda: self._close_if_left(hook))
+            self._close_if_left(hook)
         return hook is not self._hook
 
-    async def _close_if_left(self, hook: ServiceHook) -> None:
+    def _close_if_left(self, hook: ServiceHook) -> None:
         # Credentials that are leased differ at each fetch: each failing reading replaces the hook.
         if hook is not self._hook and not self._users[hook]:
             del self._users[hook]
-            await _finished(hook.aclose())
-
-
-_FINISHING: set[asyncio.Task[Any]] = set()
-
-
-async def _finished(action: Coroutine[Any, Any, T]) -> T:
-    """Await an action, which goes on to its end if this is cancelled."""
-    task = asyncio.get_running_loop().create_task(action)
-    _FINISHING.add(task)
-    task.add_done_callback(_FINISHING.discard)
-    return await asyncio.shield(task)
+            hook.close()
 
 
 def _fields_of(connection: Any) -> ConnectionFields | None:

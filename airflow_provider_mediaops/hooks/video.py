@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import aclosing
 from typing import TYPE_CHECKING, TypedDict
 
 from airflow_provider_mediaops.arguments import read_flag, shown
@@ -21,14 +20,13 @@ from airflow_provider_mediaops.hooks.connection.settings import (
 from airflow_provider_mediaops.http.auth import Auth, HeaderAuth, NoAuth, ParameterAuth, RefreshTokenAuth
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from typing_extensions import Unpack
 
     from airflow_provider_mediaops.hooks.connection.fields import ConnectionFields
     from airflow_provider_mediaops.http.client import Client
     from airflow_provider_mediaops.http.exchange import Conversation
-    from airflow_provider_mediaops.video.arguments import Bulletin
     from airflow_provider_mediaops.video.models import Activity, Subscription, SubscriptionPage
     from airflow_provider_mediaops.video.paging import ListedPage, Listing
     from airflow_provider_mediaops.video.recorded_delivery import RecordedDelivery
@@ -100,31 +98,23 @@ class VideoPlatformHook(ServiceHook):
         :raises UncertainDeliveryError: if it may have been posted although no reply says so; it is not repeated.
         :raises MediaOpsError: if the service refuses it, or the record cannot be kept.
         """
-        from airflow_provider_mediaops.video.arguments import Bulletin
+        return self.run(self.posting(text, video_id, playlist_id, delivery=delivery))
 
-        bulletin = Bulletin(text, video_id, playlist_id)
-        return self.run(self._posting(self.service.client, bulletin, delivery))
-
-    async def apost_bulletin(
+    def posting(
         self,
         text: str | None = None,
         video_id: str | None = None,
         playlist_id: str | None = None,
         *,
         delivery: RecordedDelivery | None = None,
-    ) -> Activity:
-        """Post a bulletin; the asynchronous twin of :meth:`post_bulletin`."""
-        await self._import_modules()
+    ) -> Conversation[Activity]:
+        """Return :meth:`post_bulletin` as a conversation."""
+        from airflow_provider_mediaops.video.api import insert_bulletin
         from airflow_provider_mediaops.video.arguments import Bulletin
 
         bulletin = Bulletin(text, video_id, playlist_id)
-        return await self.arun(self._posting((await self.aservice()).client, bulletin, delivery))
-
-    def _posting(self, client: Client, bulletin: Bulletin, delivery: RecordedDelivery | None) -> Conversation[Activity]:
-        from airflow_provider_mediaops.video.api import insert_bulletin
-
-        posting = client.ask(insert_bulletin(bulletin, self._kind_prefix))
-        return delivery.around(posting) if delivery else posting
+        posting = self.service.client.ask(insert_bulletin(bulletin, self._kind_prefix))
+        return (yield from delivery.around(posting) if delivery else posting)
 
     def list_subscriptions(
         self, *, page_token: str | None = None, **query: Unpack[SubscriptionArguments]
@@ -141,15 +131,6 @@ class VideoPlatformHook(ServiceHook):
         from airflow_provider_mediaops.video.arguments import SubscriptionQuery
 
         return self.ask(SubscriptionQuery(**query).page(page_token))
-
-    async def alist_subscriptions(
-        self, *, page_token: str | None = None, **query: Unpack[SubscriptionArguments]
-    ) -> SubscriptionPage:
-        """Fetch one page; the asynchronous twin of :meth:`list_subscriptions`."""
-        await self._import_modules()
-        from airflow_provider_mediaops.video.arguments import SubscriptionQuery
-
-        return await self.aask(SubscriptionQuery(**query).page(page_token))
 
     def iter_deduplicated_pages(
         self, *, page_token: str | None = None, require_complete: bool = False, **query: Unpack[SubscriptionArguments]
@@ -168,19 +149,6 @@ class VideoPlatformHook(ServiceHook):
         listing = _listing_of(query, page_token, require_complete, self.log.warning)
         return self.stream(list_pages(self.service.client.ask, listing))
 
-    async def aiter_deduplicated_pages(
-        self, *, page_token: str | None = None, require_complete: bool = False, **query: Unpack[SubscriptionArguments]
-    ) -> AsyncGenerator[ListedPage, None]:
-        """Yield all pages; the asynchronous twin of :meth:`iter_deduplicated_pages`."""
-        await self._import_modules()
-        from airflow_provider_mediaops.video.paging import list_pages
-
-        listing = _listing_of(query, page_token, require_complete, self.log.warning)
-        client = (await self.aservice()).client
-        async with aclosing(self.astream(list_pages(client.ask, listing))) as pages:
-            async for listed in pages:
-                yield listed
-
     def iter_subscription_pages(
         self, *, page_token: str | None = None, require_complete: bool = False, **query: Unpack[SubscriptionArguments]
     ) -> Iterator[SubscriptionPage]:
@@ -195,16 +163,6 @@ class VideoPlatformHook(ServiceHook):
         """
         for listed in self.iter_deduplicated_pages(page_token=page_token, require_complete=require_complete, **query):
             yield listed.page
-
-    async def aiter_subscription_pages(
-        self, *, page_token: str | None = None, require_complete: bool = False, **query: Unpack[SubscriptionArguments]
-    ) -> AsyncGenerator[SubscriptionPage, None]:
-        """Yield all pages; the asynchronous twin of :meth:`iter_subscription_pages`."""
-        async with aclosing(
-            self.aiter_deduplicated_pages(page_token=page_token, require_complete=require_complete, **query)
-        ) as pages:
-            async for listed in pages:
-                yield listed.page
 
     def iter_subscriptions(
         self, *, require_complete: bool = False, **query: Unpack[SubscriptionArguments]
@@ -221,18 +179,6 @@ class VideoPlatformHook(ServiceHook):
 
         for listed in self.iter_deduplicated_pages(require_complete=require_complete, **query):
             yield from map(Subscription.model_validate, listed.fresh)
-
-    async def aiter_subscriptions(
-        self, *, require_complete: bool = False, **query: Unpack[SubscriptionArguments]
-    ) -> AsyncGenerator[Subscription, None]:
-        """Yield all subscriptions; the asynchronous twin of :meth:`iter_subscriptions`."""
-        await self._import_modules()
-        from airflow_provider_mediaops.video.models import Subscription
-
-        async with aclosing(self.aiter_deduplicated_pages(require_complete=require_complete, **query)) as pages:
-            async for listed in pages:
-                for item in listed.fresh:
-                    yield Subscription.model_validate(item)
 
     def _configure(self, fields: ConnectionFields) -> Service:
         from airflow_provider_mediaops.http.client import Client

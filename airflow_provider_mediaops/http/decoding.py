@@ -1,7 +1,7 @@
 """
 Read a body under a limit of size: raw chunks in, decoded bytes out. No I/O.
 
-Both transports hand over what the connection gives, before any decompression, and decompression happens here in pieces
+The transport hands over what the connection gives, before any decompression, and decompression happens here in pieces
 of at most 64 kB. So a small reply that inflates to gigabytes costs no more memory than the limit and one piece.
 
 Accepted are no compression, ``gzip``, and ``deflate`` with or without the zlib wrapper, because servers disagree. A

@@ -122,7 +122,7 @@ async def arun(
     in_thread: InThread,
 ) -> T:
     """
-    Carry out a conversation on the event loop; the asynchronous twin of :func:`run`.
+    Carry out a conversation on the event loop, as :func:`run` does in a thread.
 
     :param conversation: the conversation; items that it emits are dropped.
     :param send: sends one request; raises :class:`TransportError`.
@@ -144,7 +144,7 @@ def astream(
     in_thread: InThread,
 ) -> AsyncGenerator[object, None]:
     """
-    Carry out a conversation on the event loop and yield its items; the asynchronous twin of :func:`stream`.
+    Carry out a conversation on the event loop and yield its items, as :func:`stream` does in a thread.
 
     :param conversation: the conversation; nothing is sent before the first item is asked for.
     :param send: sends one request; raises :class:`TransportError`.

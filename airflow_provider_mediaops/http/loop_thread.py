@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from airflow_provider_mediaops.http.exchange import Request, Response
 
 T = TypeVar("T")
 
@@ -174,40 +172,3 @@ async def _next(items: AsyncGenerator[T, None]) -> T | Any:
 
 async def _close(items: AsyncGenerator[Any, None]) -> None:
     await items.aclose()
-
-
-class SendingThreads:
-    """
-    Sends many requests at a time from an event loop over a transport that blocks.
-
-    A context manager: requests that are under way when its block ends are not waited for; their threads end with them.
-
-    :param send: sends one request, in any thread.
-    :param max_requests: the maximum number of requests at a time.
-    """
-
-    def __init__(self, send: Callable[[Request], Response], max_requests: int) -> None:
-        self._send = send
-        self._under_way: set[Future[Response]] = set()
-        self._pool = ThreadPoolExecutor(max_requests, thread_name_prefix="mediaops-sending")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._pool.shutdown(wait=not self._under_way, cancel_futures=True)
-
-    async def send(self, request: Request) -> Response:
-        """
-        Send one request.
-
-        :param request: the request.
-        :returns: the reply.
-        :raises TransportError: if no whole reply came.
-        """
-        sending = self._pool.submit(self._send, request)
-        self._under_way.add(sending)
-        sending.add_done_callback(self._under_way.discard)
-        return await asyncio.wrap_future(sending)

@@ -306,17 +306,14 @@ def _begun_at_end(text: str, needle: str) -> int:
     return at
 
 
-_LOGGERS = (
-    *("urllib3.connection", "urllib3.connectionpool", "urllib3.poolmanager", "urllib3.response", "urllib3.util.retry"),
-    *("httpx", "httpcore.connection", "httpcore.http11", "httpcore.http2", "httpcore.proxy", "httpcore.socks"),
-)
+_LOGGERS = ("connection", "connectionpool", "poolmanager", "response", "util.retry")
 _hidden: ContextVar[Request | None] = ContextVar("hidden", default=None)
 
 
 @contextmanager
 def hiding_credentials(request: Request) -> Iterator[None]:
     """
-    Replace a request's credentials in the log records of the HTTP libraries while it is sent.
+    Replace a request's credentials in the log records of urllib3 while it is sent.
 
     :param request: the request that this thread or task sends.
     """
@@ -352,4 +349,4 @@ def _without(text: str, request: Request) -> str:
 
 
 for _name in _LOGGERS:
-    logging.getLogger(_name).addFilter(_WithoutCredentials())
+    logging.getLogger(f"urllib3.{_name}").addFilter(_WithoutCredentials())

@@ -1,4 +1,4 @@
-"""The settings of both transports (limits, proxies, headers, certificates), and the checks that both make."""
+"""The settings of the transport (limits, proxies, headers, certificates), and the checks that it makes."""
 
 from __future__ import annotations
 
@@ -44,8 +44,7 @@ class TransportSettings:
 
     A request takes at most ``connect_timeout`` plus the read time limit in all, however slowly the bytes arrive.
 
-    :param connect_timeout: seconds to make a connection: in a worker for each address of the host; in a triggerer for
-        all of them, but on Python 3.10 for each.
+    :param connect_timeout: seconds to make a connection to each address of the host.
     :param read_timeout: seconds to wait for the next bytes of a reply, unless a request asks for more.
     :param proxies: proxy addresses by scheme (``http``, ``https``); empty follows the environment.
     :param headers: headers of every request.
@@ -79,7 +78,7 @@ class TransportSettings:
         return merge_headers({"User-Agent": agent, "Accept-Encoding": "gzip, deflate", "Accept": "*/*"}, self.headers)
 
     def trust(self) -> bool | str:
-        """Return ``verify``, or the path that the environment names, so that both transports trust the same."""
+        """Return ``verify``, or the path that the environment names, as requests does."""
         if self.verify is not True:
             return self.verify
         paths = map(os.environ.get, _CA_VARIABLES)

@@ -138,8 +138,8 @@ class CaptureHotThreadsNotifier(ServiceNotifier):
         """Capture on the event loop, and write the files beside it."""
         # In threads, because these import modules, too.
         destination, tasks = await in_thread(partial(self._destination, context)), self._tasks()
-        async with await in_thread(self._make_hook) as hook:
-            capture = await hook.acapture(**self._query(), **tasks)
+        with await in_thread(self._make_hook) as hook:
+            capture = await hook.arun(hook.capturing(**self._query(), **tasks))
         await in_thread(partial(self._keep, capture, destination))
 
     def _make_hook(self) -> SearchClusterHook:

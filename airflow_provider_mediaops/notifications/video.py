@@ -97,8 +97,9 @@ class PostBulletinNotifier(ServiceNotifier):
             # In threads, because these import the service's modules, and read the journal.
             delivery = await in_thread(partial(self._begin, context))
             if not self._is_posted(delivery):
-                async with await in_thread(self._make_hook) as hook:
-                    activity = await hook.apost_bulletin(self.text, self.video_id, self.playlist_id, delivery=delivery)
+                with await in_thread(self._make_hook) as hook:
+                    posting = hook.posting(self.text, self.video_id, self.playlist_id, delivery=delivery)
+                    activity = await hook.arun(posting)
                 self._log_result(activity, delivery)
 
     def _begin(self, context: Context) -> RecordedDelivery | AlreadyPosted | None:

@@ -189,11 +189,8 @@ class WatchTrigger(TaskTrigger):
     async def _readings(self, watch: Watch) -> AsyncIterator[Readings[Any]]:
         from airflow_provider_mediaops.hooks.current import CurrentHook, OwnReadings
 
-        hook = await in_thread(partial(CurrentHook, self._make_hook, asyncio.get_running_loop().time))
-        try:
+        with await in_thread(partial(CurrentHook, self._make_hook, asyncio.get_running_loop().time)) as hook:
             yield OwnReadings(hook, watch.look)
-        finally:
-            await hook.aclose()
 
 
 def _argument_names(trigger: type[TaskTrigger]) -> list[str]:

@@ -80,7 +80,7 @@ class EnrichmentTrigger(DatasetTrigger):
         from airflow_provider_mediaops.enrichment.attempt import Attempt
         from airflow_provider_mediaops.hooks.books import BookDatabaseHook
 
-        async with BookDatabaseHook(self.conn_id) as hook:
+        with BookDatabaseHook(self.conn_id) as hook:
             attempt = await to_its_end(lambda: Attempt(enrichment, staging, self.log.info, self.log.warning))
             batch = hook.alookup_batch(attempt.rows(), attempt.options(), resume=attempt.resume, bulk=enrichment.bulk)
             try:

@@ -43,6 +43,8 @@ _CAPTURE_MODULES = (
     "airflow_provider_mediaops.cluster.capture.destination",
     "airflow_provider_mediaops.cluster.capture.files",
     "airflow_provider_mediaops.cluster.capture.on_spike",
+    "airflow_provider_mediaops.cluster.capture.plan",
+    "airflow_provider_mediaops.cluster.capture.reason",
     "airflow_provider_mediaops.triggers.shared_readings",
     "airflow_provider_mediaops.triggers.waits",
 )

@@ -111,8 +111,10 @@ class SharedCluster:
     async def aclose(self) -> None:
         """Cancel all readings, and close the session."""
         polls = [self._together, *self._apart.values()]
-        await asyncio.gather(*(task for poll in polls for task in poll.stop()), return_exceptions=True)
-        await self._hook.aclose()
+        try:
+            await asyncio.gather(*(task for poll in polls for task in poll.stop()), return_exceptions=True)
+        finally:
+            self._hook.close()
 
     def _poll_of(self, selection: Selection) -> Poll:
         return self._apart.setdefault(selection, Poll(self._read, self._refer))

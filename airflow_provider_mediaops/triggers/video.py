@@ -83,7 +83,7 @@ class ExportSubscriptionsTrigger(DatasetTrigger):
         from airflow_provider_mediaops.video.export import ExportAttempt
 
         attempt = await to_its_end(lambda: ExportAttempt(export, staging, self.log.info, self.log.warning))
-        async with VideoPlatformHook(self.conn_id) as hook:
+        with VideoPlatformHook(self.conn_id) as hook:
             client = (await hook.aservice()).client
             try:
                 async with aclosing(hook.astream(attempt.pages(client))) as pages:

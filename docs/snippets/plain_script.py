@@ -3,13 +3,13 @@ import sys
 from airflow_provider_mediaops.http.auth import HeaderAuth
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.drivers import run
-from airflow_provider_mediaops.http.sync_transport import SyncTransport
+from airflow_provider_mediaops.http.transport import Transport
 from airflow_provider_mediaops.http.transport_settings import TransportSettings
 from airflow_provider_mediaops.video.api import VIDEO_RULES
 from airflow_provider_mediaops.video.arguments import SubscriptionQuery
 
 address, token = sys.argv[1:]
 client = Client((address,), VIDEO_RULES, auth=HeaderAuth.bearer(token))
-with SyncTransport(TransportSettings()) as transport:
+with Transport(TransportSettings()) as transport:
     page = run(client.ask(SubscriptionQuery(mine=True).page()), transport.send)
 print(len(page.items))

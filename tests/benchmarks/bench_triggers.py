@@ -218,16 +218,10 @@ def _alone(nodes: list[str] | None, interval: float) -> BaseTrigger:
 
         async def run(self) -> AsyncIterator[TriggerEvent]:
             watch = CpuWatch(85, sustained_for=60, nodes=nodes)
-            hook = CurrentHook(lambda: SearchClusterHook(CONN_ID), time.monotonic)
-            readings, judge, term = (
-                OwnReadings(hook, watch.look),
-                watch.judge(time.monotonic),
-                Term(time.monotonic, time.monotonic()),
-            )
-            try:
+            with CurrentHook(lambda: SearchClusterHook(CONN_ID), time.monotonic) as hook:
+                readings = OwnReadings(hook, watch.look)
+                judge, term = watch.judge(time.monotonic), Term(time.monotonic, time.monotonic())
                 await carried_out(wait(readings, judge, Pace(interval), Progress(self.log.log), term))
-            finally:
-                await hook.aclose()
             yield TriggerEvent(None)
 
     return AloneTrigger()  # type: ignore[no-untyped-call]

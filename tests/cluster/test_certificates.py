@@ -19,43 +19,40 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.kinds("secured")
 
 
-async def error_of(connection: str, expected: type[Exception], patch: pytest.MonkeyPatch) -> str:
-    """Return the message of the error, which is of the same class in the worker and in the triggerer."""
+def error_of(connection: str, expected: type[Exception], patch: pytest.MonkeyPatch) -> str:
+    """Return the message of the error."""
     patch.setenv("AIRFLOW_CONN_TEST_CLUSTER", connection)
-    with SearchClusterHook("test_cluster") as hook, pytest.raises(expected) as in_worker:
+    with SearchClusterHook("test_cluster") as hook, pytest.raises(expected) as raised:
         hook.cpu()
-    async with SearchClusterHook("test_cluster") as hook:
-        with pytest.raises(expected):
-            await hook.acpu()
-    return str(in_worker.value)
+    return str(raised.value)
 
 
-async def test_the_cluster_s_own_authority_is_trusted(cluster: Cluster, connection: str) -> None:
-    async with SearchClusterHook(connection) as hook:
-        assert {node.name for node in await hook.acpu()} == set(cluster.node_names)
-        assert (await hook.ahot_threads(interval="10ms")).startswith("::: {")
+def test_the_cluster_s_own_authority_is_trusted(cluster: Cluster, connection: str) -> None:
+    with SearchClusterHook(connection) as hook:
+        assert {node.name for node in hook.cpu()} == set(cluster.node_names)
+        assert hook.hot_threads(interval="10ms").startswith("::: {")
 
 
-async def test_no_authority_and_another_are_refused(
+def test_no_authority_and_another_are_refused(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = tmp_path / "other.pem"
     other.write_bytes(make_certificate("another authority").pem)
     for authority in ("", str(other)):
-        message = await error_of(cluster.connection(ca_cert=authority), InvalidConnectionError, monkeypatch)
+        message = error_of(cluster.connection(ca_cert=authority), InvalidConnectionError, monkeypatch)
         assert "Check the host, ca_cert and verify in the connection" in message
 
 
-async def test_another_name_is_refused(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_name_is_refused(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     by_name = f"https://localhost:{urlsplit(cluster.url).port}"
-    message = await error_of(cluster.connection(by_name), InvalidConnectionError, monkeypatch)
+    message = error_of(cluster.connection(by_name), InvalidConnectionError, monkeypatch)
     assert "Check the host, ca_cert and verify in the connection" in message
 
 
 # OpenSearch does not start with one.
 @pytest.mark.kinds("is_elasticsearch")
-async def test_an_expired_certificate_is_refused(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    message = await error_of(cluster.connection(cluster.nodes[-1].url), InvalidConnectionError, monkeypatch)
+def test_an_expired_certificate_is_refused(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    message = error_of(cluster.connection(cluster.nodes[-1].url), InvalidConnectionError, monkeypatch)
     assert "certificate has expired" in message
 
 
@@ -65,7 +62,7 @@ def test_checking_can_be_turned_off(cluster: Cluster, monkeypatch: pytest.Monkey
         assert hook.cpu()
 
 
-async def test_plain_http_is_named(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plain_http_is_named(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = cluster.url.replace("https", "http")
-    message = await error_of(cluster.connection(plain, max_attempts=1), ConnectionFailedError, monkeypatch)
+    message = error_of(cluster.connection(plain, max_attempts=1), ConnectionFailedError, monkeypatch)
     assert "scheme (http or https)" in message

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 PROVIDER = "airflow_provider_mediaops"
 HEAVY = ("requests", "urllib3", "httpx", "aiohttp", "pyarrow", "stdnum", "fastapi")
 OURS_AT_RUN_TIME = (
-    "airflow_provider_mediaops.http.sync_transport",
-    "airflow_provider_mediaops.http.async_transport",
+    "airflow_provider_mediaops.http.transport",
     *(f"airflow_provider_mediaops.{service}.models" for service in ("video", "cluster", "books")),
 )
 # What a DAG file does not need to be parsed: the constructors read arguments, and ask for nothing.

@@ -116,18 +116,13 @@ class Action:
 _HOOKS: dict[str, Any] = {"video": VideoPlatformHook, "cluster": SearchClusterHook, "books": BookDatabaseHook}
 
 
-def _call(service: str, method: str, form: Form, *arguments: Any, **named: Any) -> Callable[[Desk], Any]:
-    def sync(_: Desk) -> Any:
+def _call(service: str, method: str, *arguments: Any, **named: Any) -> Callable[[Desk], Any]:
+    def call(_: Desk) -> Any:
         with _HOOKS[service]() as hook:
             outcome = getattr(hook, method)(*arguments, **named)
             return list(outcome) if inspect.isgenerator(outcome) else outcome
 
-    async def awaited() -> Any:
-        async with _HOOKS[service]() as hook:
-            outcome = getattr(hook, f"a{method}")(*arguments, **named)
-            return [item async for item in outcome] if inspect.isasyncgen(outcome) else await outcome
-
-    return sync if form == "sync" else lambda _: settle(awaited())
+    return call
 
 
 def _in_form(task: Callable[..., Any], form: Form) -> Callable[[Desk], Any]:
@@ -287,17 +282,17 @@ def _capture_notifier(desk: Desk) -> Any:
 
 def _actions() -> list[Action]:
     made: list[Action] = []
+    for service, method, kind, arguments, named, text in _METHODS:
+        call = _call(service, method, *arguments, **named)
+        made.append(Action(method, "sync", service, kind, call, reads_text=text))
+    listed = _call("video", "list_subscriptions", channel_id="UC1")
+    made.append(Action("list_subscriptions", "sync", "video", "read", listed, auth="api_key"))
+    mine = _call("video", "list_subscriptions", mine=True)
+    made.append(Action("list_subscriptions", "sync", "video", "read", mine, auth="refresh_token"))
+    # The request that meets the fault is the one for a token, which may be sent again.
+    post = _call("video", "post_bulletin", "New")
+    made.append(Action("post_bulletin", "sync", "video", "read", post, auth="refresh_token"))
     for form in _BOTH:
-        for service, method, kind, arguments, named, text in _METHODS:
-            call = _call(service, method, form, *arguments, **named)
-            made.append(Action(method, form, service, kind, call, reads_text=text))
-        listed = _call("video", "list_subscriptions", form, channel_id="UC1")
-        made.append(Action("list_subscriptions", form, "video", "read", listed, auth="api_key"))
-        mine = _call("video", "list_subscriptions", form, mine=True)
-        made.append(Action("list_subscriptions", form, "video", "read", mine, auth="refresh_token"))
-        # The request that meets the fault is the one for a token, which may be sent again.
-        post = _call("video", "post_bulletin", form, "New")
-        made.append(Action("post_bulletin", form, "video", "read", post, auth="refresh_token"))
         made += [
             Action(cls, form, service, kind, _in_form(task, form), files=files)
             for cls, service, kind, task, files in _tasks()

@@ -191,7 +191,7 @@ def guard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capture
     logger = logging.getLogger("mediaops.faults")
     for owner in _WRITERS:
         monkeypatch.setattr(owner, "log", logger, raising=False)
-    levels = {name: logging.getLogger(name).level for name in ("", "mediaops.faults", "httpx", "httpcore", "urllib3")}
+    levels = {name: logging.getLogger(name).level for name in ("", "mediaops.faults", "urllib3")}
     for name in levels:
         logging.getLogger(name).setLevel(logging.DEBUG)
     # Airflow's own handler would print each line a second time.

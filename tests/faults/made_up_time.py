@@ -14,7 +14,7 @@ from weakref import WeakSet
 
 from airflow_provider_mediaops.books.batch import runner
 from airflow_provider_mediaops.books.batch.options import RETRY_AFTER_SECONDS, BatchOptions
-from airflow_provider_mediaops.http import async_transport, sync_transport, timed_connections
+from airflow_provider_mediaops.http import connections, transport
 from airflow_provider_mediaops.http.clock import Clock
 
 if TYPE_CHECKING:
@@ -133,9 +133,8 @@ class MadeUpTime:
     def install(self, patch: pytest.MonkeyPatch) -> None:
         """Let everything that the package does from now on happen in this time."""
         patch.setattr(time, "sleep", self.pause)
-        patch.setattr(timed_connections, "time", SimpleNamespace(monotonic=self.network))
-        patch.setattr(sync_transport, "Deadline", self.noting(timed_connections.Deadline))
-        patch.setattr(async_transport, "_Progress", self.noting(async_transport._Progress))  # noqa: SLF001 it has no public name
+        patch.setattr(connections, "time", SimpleNamespace(monotonic=self.network))
+        patch.setattr(transport, "Deadline", self.noting(connections.Deadline))
         patch.setattr(asyncio, "new_event_loop", lambda: _Loop(self))
         patch.setattr(Clock.__init__, "__defaults__", (self.monotonic, self.now, lambda low, high: (low + high) / 2))
         patch.setattr(runner.lookup_batch, "__kwdefaults__", {**_DEFAULTS, "clock": self.monotonic})

@@ -33,7 +33,7 @@ def test_a_careless_service_repeats_a_secret_in_each_form() -> None:
 def test_it_looks_everywhere(place: str, bench: Bench, capfd: pytest.CaptureFixture[str]) -> None:
     guard, secret = bench.guard, canaries.HEADER
     if place == "log":
-        logging.getLogger("httpcore.http11").debug("sent %s", secret)
+        logging.getLogger("urllib3.connection").debug("sent %s", secret)
     elif place == "traceback":
         logging.getLogger("any").error("failed", exc_info=ValueError(secret))
     elif place == "file":

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from airflow_provider_mediaops.http import async_transport as transport
+from airflow_provider_mediaops.http import transport
 from tests.unit.search_cluster import connection, node_id, replied, stats
+from tests.unit.virtual_time import send_on_the_loop
 
 if TYPE_CHECKING:
     import pytest
 
     from airflow_provider_mediaops.http.exchange import Request, Response, TransportError
-    from airflow_provider_mediaops.http.transport_settings import TransportSettings
     from tests.unit.conftest import Supervisor
 
 CONN_ID = "cluster_1"
@@ -75,15 +75,16 @@ def install(cluster: ScriptedCluster, patch: pytest.MonkeyPatch, supervisor: Sup
     """Put a cluster where the connection leads."""
 
     class Transport:
-        def __init__(self, settings: TransportSettings) -> None:
+        def __init__(self, *settings: object) -> None:
             cluster.opened += 1
             cluster.most_open = max(cluster.most_open, cluster.opened - cluster.closed)
 
         async def send(self, request: Request) -> Response:
             return await cluster.answer(request)
 
-        async def aclose(self) -> None:
+        def close(self) -> None:
             cluster.closed += 1
 
-    patch.setattr(transport, "AsyncTransport", Transport)
+    patch.setattr(transport, "Transport", Transport)
+    send_on_the_loop(patch)
     supervisor.connect(CONN_ID, connection(HOST))

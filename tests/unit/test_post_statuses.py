@@ -144,7 +144,9 @@ class TestNotifier:
         with Loopback(answering(http_reply(status), seen=seen)) as server:
             supervisor.connect("mediaops_video_default", connection(server.base))
             for _ in range(3):
-                await PostBulletinNotifier(text="late", journal=tmp_path, once_per="1", context=cast("Any", {}))
+                # A failure in a deadline alert is Airflow's to tell.
+                with suppress(MediaOpsError):
+                    await PostBulletinNotifier(text="late", journal=tmp_path, once_per="1", context=cast("Any", {}))
 
         assert len(seen) == REQUESTS[VERDICTS[status]]
 

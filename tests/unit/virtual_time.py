@@ -6,8 +6,14 @@ import asyncio
 import selectors
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from airflow_provider_mediaops.http.request_threads import RequestThreads
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
+
+    import pytest
+
+    from airflow_provider_mediaops.http.exchange import Request, Response
 
 T = TypeVar("T")
 
@@ -54,6 +60,18 @@ class _Selector(selectors.DefaultSelector):
         if not found:
             self._loop.now += max(timeout, 0.0)
         return found
+
+
+def send_on_the_loop(patch: pytest.MonkeyPatch) -> None:
+    """Let stand-ins for the transport answer on the event loop, where time is made up: they may be coroutines."""
+
+    async def send(_: RequestThreads, transport: Any, user: str, request: Request) -> Response:
+        del user
+        answer: Any = transport.send(request)
+        reply: Response = await answer if asyncio.iscoroutine(answer) else answer
+        return reply
+
+    patch.setattr(RequestThreads, "send", send)
 
 
 def in_virtual_time(coroutine: Coroutine[Any, Any, T]) -> T:

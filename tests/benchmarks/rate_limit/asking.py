@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.http.auth import HeaderAuth
@@ -17,14 +18,14 @@ from airflow_provider_mediaops.http.errors import ErrorRules
 from airflow_provider_mediaops.http.exchange import Call, Request
 from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for
 from airflow_provider_mediaops.http.rate_limit.store_by_address import store_at
+from airflow_provider_mediaops.http.request_threads import LONG_JOBS
 from airflow_provider_mediaops.http.retry import RetryPolicy
 from airflow_provider_mediaops.http.transport_settings import TransportSettings
 from tests.benchmarks.rate_limit.weather import GOLDEN, Lateness, rate_of, weather_of
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.http.async_transport import AsyncTransport
     from airflow_provider_mediaops.http.exchange import Wait
-    from airflow_provider_mediaops.http.sync_transport import SyncTransport
+    from airflow_provider_mediaops.http.transport import Transport
 
 
 def ask(base: str, store: str, key: str, number: str, callers: int, *, on_loop: bool) -> None:
@@ -43,7 +44,7 @@ def ask(base: str, store: str, key: str, number: str, callers: int, *, on_loop: 
 
 
 async def _ask_on_loop(asking: list[_Asking]) -> None:
-    transports = [each.async_transport() for each in asking]
+    transports = [each.transport() for each in asking]
     _wait_for_the_word()
     await asyncio.gather(*(each.ask_on_loop(transport) for each, transport in zip(asking, transports, strict=True)))
 
@@ -74,26 +75,22 @@ class _Asking:
         self.call = Call(Request("GET", "/book/1"), lambda response: response.status)
         self.settings = TransportSettings(headers={"X-Process": self.number})
 
-    def transport(self) -> SyncTransport:
-        from airflow_provider_mediaops.http.sync_transport import SyncTransport
+    def transport(self) -> Transport:
+        from airflow_provider_mediaops.http.transport import Transport
 
-        return SyncTransport(self.settings)
+        return Transport(self.settings)
 
-    def async_transport(self) -> AsyncTransport:
-        from airflow_provider_mediaops.http.async_transport import AsyncTransport
-
-        return AsyncTransport(self.settings)
-
-    def ask_for_ever(self, transport: SyncTransport) -> None:
+    def ask_for_ever(self, transport: Transport) -> None:
         while True:
             run(self.client.ask(self.call), transport.send, lambda wait: time.sleep(self._seconds(wait)))
 
-    async def ask_on_loop(self, transport: AsyncTransport) -> None:
+    async def ask_on_loop(self, transport: Transport) -> None:
         async def sleep(wait: Wait) -> None:
             await asyncio.sleep(self._seconds(wait))
 
         while True:
-            await arun(self.client.ask(self.call), transport.send, sleep, in_thread=asyncio.to_thread)
+            send = partial(LONG_JOBS.send, transport, self.number)
+            await arun(self.client.ask(self.call), send, sleep, in_thread=asyncio.to_thread)
 
     def _seconds(self, wait: Wait) -> float:
         return wait.seconds + (self.late.seconds() if self.late else 0.0)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.books.api import ForeignNotFoundError, KeyUsage, get_key_usage
+from airflow_provider_mediaops.books.batch.rows import IsbnRow
 from airflow_provider_mediaops.books.isbn import InvalidIsbnError
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
@@ -26,7 +27,6 @@ from tests.unit.book_database import (
     http,
     limit_404,
     no_such_book,
-    replied,
 )
 from tests.unit.hooks.book_hook import BASE, MISSING, address
 from tests.unit.loopback import Loopback, Peer, answering
@@ -69,13 +69,6 @@ class TestTheQuotaOfToday:
             hook.ask(get_key_usage())
 
         assert asked(requests_mock) == ["key"]
-
-    async def test_the_asynchronous_twin_does_the_same(self, connect_books: Any) -> None:
-        usage = replied({"plan_limit": {"total": 10, "left": 3}})
-        with Loopback(answering(http(usage))) as server:
-            connect_books(server.base)
-            async with BookDatabaseHook() as hook:
-                assert await hook.akey_usage() == KeyUsage(total=10, left=3)
 
 
 @pytest.mark.usefixtures("connect_books")
@@ -137,45 +130,29 @@ class TestOneBook:
 
 
 class TestOnTheEventLoop:
-    async def test_the_asynchronous_twins_do_the_same(self, connect_books: Any) -> None:
-        seen: list[bytes] = []
+    async def test_list_gives_the_look_ups_of_a_worker(self, connect_books: Any) -> None:
         absent = iter([no_such_book(), limit_404(), limit_404()])
 
         def answer(peer: Peer) -> None:
             # Requests of a list are sent together, so they may arrive in any order.
             while request := peer.request():
-                seen.append(request)
                 peer.send(http(found(CRIME) if CRIME.encode() in request else next(absent)))
 
         with Loopback(answer) as server:
             connect_books(server.base)
-            async with BookDatabaseHook() as hook:
-                read = await hook.abook("0140449132")
-                missing = await hook.alookup(CALENDAR)
-                lookups = [lookup async for lookup in hook.abooks(["x", CRIME, CALENDAR, CRIME])]
-        assert read.record == book(CRIME)["book"]
-        assert missing.status == "not_found"
+            with BookDatabaseHook() as hook:
+                rows = map(IsbnRow.of, ["x", CRIME, CALENDAR, CRIME])
+                lookups = [lookup async for update in hook.alookup_batch(rows) for lookup in update.done]
         assert [lookup.status for lookup in lookups] == ["invalid", "found", "not_found", "found"]
-        asked_for = [request.split()[1].decode().rpartition("/")[2] for request in seen]
-        assert asked_for[:2] == [CRIME, CALENDAR]
-        assert sorted(asked_for[2:]) == sorted([CRIME, *[CALENDAR, CRIME] * 2])
-        assert all(f"authorization: {KEY}".encode() in request.lower() for request in seen)
 
-    async def test_errors_have_the_same_types(self, connect_books: Any) -> None:
-        with Loopback(answering(http(no_such_book()), http(found(CRIME)), http(replied({}, 401)))) as server:
-            connect_books(server.base)
-            async with BookDatabaseHook() as hook:
-                with pytest.raises(InvalidIsbnError):
-                    await hook.abook("x")
-                with pytest.raises(NotFoundError):
-                    await hook.abook(CALENDAR)
-                with pytest.raises(AuthenticationError):
-                    await anext(hook.abooks([CRIME]))
-
-    async def test_a_list_that_is_given_up_leaves_nothing_behind(self, connect_books: Any) -> None:
+    async def test_list_that_is_given_up_leaves_no_task(self, connect_books: Any) -> None:
         with Loopback(answering(http(found(CRIME)))) as server:
             connect_books(server.base)
-            async with BookDatabaseHook() as hook, aclosing(hook.abooks([CRIME, CALENDAR])) as lookups:
-                assert (await anext(lookups)).status == "found"
+            batch = map(IsbnRow.of, [CRIME, CALENDAR])
+            with BookDatabaseHook() as hook:
+                async with aclosing(hook.alookup_batch(batch)) as updates:
+                    async for update in updates:
+                        if update.done:
+                            break
 
         assert {task for task in asyncio.all_tasks() if task is not asyncio.current_task()} == set()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import gc
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import requests
 
+from airflow_provider_mediaops.cluster.api import node_stats
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
     InvalidConnectionError,
@@ -151,39 +150,27 @@ def test_a_capture_holds_both(requests_mock: requests_mock.Mocker) -> None:
 
 
 class TestOnTheEventLoop:
-    async def test_the_asynchronous_twins_do_the_same(self, connect_cluster: Any) -> None:
-        seen: list[bytes] = []
-        replies = [replied(report("a")), replied(report("a")), replied(stats({"a": 7})), replied(stats({"a": 7}))]
-        serve = answering(*map(http, [*replies, replied(report("a"))]), seen=seen)
-        with Loopback(serve) as server:
-            connect_cluster(server.base)
-            async with SearchClusterHook() as hook:
-                text = await hook.ahot_threads("a", threads=4)
-                read = await hook.ahot_threads_report()
-                (node,) = await hook.acpu()
-                taken = await hook.acapture(snapshots=2)
-            assert server.accepted == 1
-        assert text == read.render() == taken.text == report("a")
-        assert (node.name, node.percent) == ("a", 7.0)
-        assert [request.split()[1] for request in seen] == [
-            b"/_nodes/a/hot_threads?threads=4",
-            b"/_nodes/hot_threads",
-            b"/_nodes/stats/os,process",
-            b"/_nodes/stats/os,process",
-            b"/_nodes/hot_threads?snapshots=2",
-        ]
-
-    async def test_errors_have_the_same_types(self, connect_cluster: Any) -> None:
-        replies = [replied("Unauthorized", 401), replied("", 200), replied("", 503)]
+    async def test_conversations_share_one_session(self, connect_cluster: Any) -> None:
+        replies = [replied(stats({"a": 7})), replied(report("a")), replied(stats({"a": 7}))]
         with Loopback(answering(*map(http, replies))) as server:
             connect_cluster(server.base)
-            async with SearchClusterHook() as hook:
+            with SearchClusterHook() as hook:
+                taken = await hook.arun(hook.capturing(snapshots=2))
+                (node,) = (await hook.arun(hook.service.ask(node_stats(None)))).nodes
+            assert server.accepted == 1
+        assert taken.text == report("a")
+        assert (node.name, node.percent) == ("a", 7.0)
+
+    async def test_errors_have_the_types_of_a_worker(self, connect_cluster: Any) -> None:
+        replies = [replied("Unauthorized", 401), replied("", 503)]
+        with Loopback(answering(*map(http, replies))) as server:
+            connect_cluster(server.base)
+            with SearchClusterHook() as hook:
+                ask = (await hook.aservice()).ask
                 with pytest.raises(AuthenticationError):
-                    await hook.ahot_threads()
-                with pytest.raises(NotFoundError):
-                    await hook.ahot_threads("nobody")
+                    await hook.arun(ask(node_stats(None)))
                 with pytest.raises(ServiceUnavailableError):
-                    await hook.acpu()
+                    await hook.arun(ask(node_stats(None)))
 
 
 class TestFailures:
@@ -223,10 +210,10 @@ class TestSize:
         with SearchClusterHook() as hook, pytest.raises(InvalidReplyError, match="larger than 1,048,576 bytes"):
             hook.hot_threads()
 
-    async def test_a_report_within_the_connection_s_limit_is_read(self, server: Loopback, connect_cluster: Any) -> None:
+    def test_a_report_within_the_connection_s_limit_is_read(self, server: Loopback, connect_cluster: Any) -> None:
         connect_cluster(server.base, max_report_mb="2")
-        async with SearchClusterHook() as hook:
-            assert len((await hook.acapture()).text) > 1024 * 1024
+        with SearchClusterHook() as hook:
+            assert len(hook.capture().text) > 1024 * 1024
 
 
 class TestSession:
@@ -234,40 +221,6 @@ class TestSession:
     def server(self) -> Any:
         with Loopback(answering(http(replied(stats({"a": 1}))))) as server:
             yield server
-
-    # An event loop that ends before its session was closed leaves the socket to the garbage collector, which warns.
-    @pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
-    def test_each_event_loop_has_its_own(self, server: Loopback, connect_cluster: Any) -> None:
-        connect_cluster(server.base)
-        hook = SearchClusterHook()
-        assert [len(asyncio.run(hook.acpu())) for _ in range(3)] == [1, 1, 1]
-        del hook
-        gc.collect()
-
-    def test_closing_on_one_event_loop_leaves_that_of_another_open(
-        self, server: Loopback, connect_cluster: Any
-    ) -> None:
-        connect_cluster(server.base)
-
-        async def read_twice() -> None:
-            await hook.acpu()
-            accepted = server.accepted
-
-            def elsewhere() -> None:
-                async def read() -> None:
-                    async with hook:
-                        await hook.acpu()
-
-                asyncio.run(read())
-
-            await asyncio.to_thread(elsewhere)
-            assert server.accepted == accepted + 1
-            await hook.acpu()
-            assert server.accepted == accepted + 1
-            await hook.aclose()
-
-        hook = SearchClusterHook()
-        asyncio.run(read_twice())
 
     def test_the_connection_of_a_hook_is_the_hook(self, server: Loopback, connect_cluster: Any) -> None:
         connect_cluster(server.base)

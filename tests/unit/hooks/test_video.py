@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from airflow.sdk import BaseHook, Connection
+from airflow.sdk import Connection
 
 from airflow_provider_mediaops.exceptions import (
     InvalidConnectionError,
@@ -18,7 +19,9 @@ from airflow_provider_mediaops.exceptions import (
 )
 from airflow_provider_mediaops.hooks.video import VideoPlatformHook
 from airflow_provider_mediaops.http.exchange import Wait
+from airflow_provider_mediaops.video.arguments import SubscriptionQuery
 from airflow_provider_mediaops.video.at_most_once import RECORD_KEY, Try, begin
+from airflow_provider_mediaops.video.paging import Listing, list_pages
 from tests.unit.conversations import on_a_loop
 from tests.unit.hooks.video_hook import BASE, both_forms, carry_out, http
 from tests.unit.log_lines import log_lines
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     from requests_mock import Mocker
 
     from airflow_provider_mediaops.http.exchange import Conversation
+    from airflow_provider_mediaops.video.models import SubscriptionPage
     from tests.unit.loopback import Peer
 
 pytestmark = pytest.mark.usefixtures("supervisor")
@@ -294,36 +298,59 @@ class TestWaiting:
         assert 0 < (caught.value.retry_after or 0) <= 25 * 3_600
 
 
-class TestAsynchronously:
-    async def test_tasks_that_share_a_hook_share_its_connection_and_session(
+class TestOnTheEventLoop:
+    async def test_calls_that_share_a_hook_share_its_connection_and_session(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         fetched: list[str] = []
 
-        async def fetch(conn_id: str) -> Connection:
+        def fetch(conn_id: str) -> Connection:
             fetched.append(conn_id)
-            await asyncio.sleep(0)
             return Connection(conn_id=conn_id, conn_type="mediaops_video", host=server.base, password=KEY)
 
-        monkeypatch.setattr(BaseHook, "aget_connection", staticmethod(fetch))
-        with Loopback(answering(http(page(1)))) as server:
-            async with VideoPlatformHook() as hook:
-                first = await asyncio.gather(*(hook.alist_subscriptions(mine=True) for _ in range(5)))
-                accepted = server.accepted
-                await asyncio.gather(*(hook.alist_subscriptions(mine=True) for _ in range(5)))
-                assert server.accepted == accepted <= 5
+        monkeypatch.setattr(VideoPlatformHook, "get_connection", staticmethod(fetch))
+        with Loopback(answering(http(page(1)))) as server, VideoPlatformHook() as hook:
+
+            async def list_once() -> SubscriptionPage:
+                ask = (await hook.aservice()).ask
+                return await hook.arun(ask(SubscriptionQuery(mine=True).page()))
+
+            first = await asyncio.gather(*(list_once() for _ in range(5)))
+            await asyncio.gather(*(list_once() for _ in range(5)))
+            assert server.accepted <= 5
         assert len(first) == 5
         assert fetched == ["mediaops_video_default"]
 
-    async def test_a_listing_that_is_left_half_way_ends_there(self, connect_video: Callable[..., None]) -> None:
+    async def test_connection_is_read_to_its_end_by_a_cancelled_call(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Airflow 3.1 takes an answer that nobody has read for the answer to the next question."""
+        asked, may_answer = threading.Event(), threading.Event()
+
+        def fetch(conn_id: str) -> Connection:
+            asked.set()
+            assert may_answer.wait(240)
+            return Connection(conn_id=conn_id, conn_type="mediaops_video", host=BASE, password=KEY)
+
+        monkeypatch.setattr(VideoPlatformHook, "get_connection", staticmethod(fetch))
+        fetching = asyncio.ensure_future(VideoPlatformHook().aservice())
+        assert await asyncio.to_thread(asked.wait, 240)
+        for _ in range(3):
+            fetching.cancel()
+            await asyncio.sleep(0)
+        assert not fetching.done()
+        may_answer.set()
+        with pytest.raises(asyncio.CancelledError):
+            await fetching
+
+    async def test_stream_left_half_way_asks_for_no_other_page(self, connect_video: Callable[..., None]) -> None:
         seen: list[bytes] = []
         with Loopback(answering(http(page(1, next_token="T1")), http(page(2)), seen=seen)) as server:
             connect_video(server.base)
-            async with VideoPlatformHook() as hook:
-                listing = hook.aiter_subscriptions(mine=True)
-                assert (await anext(listing)).id == "sub-1"
-                await listing.aclose()
-                assert [item async for item in listing] == []
+            with VideoPlatformHook() as hook:
+                client = (await hook.aservice()).client
+                pages = hook.astream(list_pages(client.ask, Listing(SubscriptionQuery(mine=True))))
+                assert [item["id"] for item in (await anext(pages)).fresh] == ["sub-1"]
+                await pages.aclose()
+                assert [item async for item in pages] == []
         assert len(seen) == 1
 
 

@@ -1,4 +1,4 @@
-"""The hook of the video platform, in its two forms."""
+"""The hook of the video platform, in a worker and beside an event loop."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 import pytest
+from asgiref.sync import sync_to_async
 
 from airflow_provider_mediaops.hooks.video import VideoPlatformHook
 from tests.unit.conversations import on_a_loop
@@ -27,15 +28,11 @@ def http(body: object, status: int = 200, **headers: str) -> bytes:
 
 
 def carry_out(form: str, method: str, *arguments: Any, **named: Any) -> Any:
-    """Call a hook's method, or its asynchronous twin, and give what it returns; all items where it gives several."""
-    if form == "sync":
+    """Call a hook's method, in this thread or beside an event loop; return what it returns, or all items of several."""
+
+    def call() -> Any:
         with VideoPlatformHook() as hook:
             outcome = getattr(hook, method)(*arguments, **named)
             return list(outcome) if inspect.isgenerator(outcome) else outcome
 
-    async def await_it() -> Any:
-        async with VideoPlatformHook() as hook:
-            outcome = getattr(hook, f"a{method}")(*arguments, **named)
-            return [item async for item in outcome] if inspect.isasyncgen(outcome) else await outcome
-
-    return on_a_loop(await_it())
+    return call() if form == "sync" else on_a_loop(sync_to_async(call, thread_sensitive=False)())

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.http.exchange import Failure, Request, Response, TransportError
-from airflow_provider_mediaops.http.loop_thread import LoopThread, SendingThreads
-from tests.unit.conversations import on_a_loop
+from airflow_provider_mediaops.http.exchange import Request
+from airflow_provider_mediaops.http.loop_thread import LoopThread
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterator
@@ -301,50 +300,3 @@ class TestStreaming:
             assert next(items) == 1
             with pytest.raises(ValueError, match="no"):
                 next(items)
-
-
-class TestSending:
-    def test_requests_are_sent_at_the_same_time_in_threads(self) -> None:
-        meeting = threading.Barrier(3, timeout=240)
-
-        def send(_: Request) -> Response:
-            meeting.wait()
-            return Response(200)
-
-        async def three() -> list[Response]:
-            with SendingThreads(send, 3) as threads:
-                return await asyncio.gather(*(threads.send(REQUEST) for _ in range(3)))
-
-        assert on_a_loop(three()) == [Response(200)] * 3
-
-    def test_what_went_wrong_is_the_senders(self) -> None:
-        def send(_: Request) -> Response:
-            raise TransportError(Failure.BROKEN, "cut")
-
-        async def one() -> None:
-            with SendingThreads(send, 3) as threads:
-                await threads.send(REQUEST)
-
-        with pytest.raises(TransportError, match="cut"):
-            on_a_loop(one())
-
-    def test_a_request_that_is_under_way_at_the_end_is_not_waited_for(self) -> None:
-        asked, may_answer, ended = threading.Event(), threading.Event(), threading.Event()
-
-        def send(_: Request) -> Response:
-            asked.set()
-            may_answer.wait(240)
-            ended.set()
-            return Response(200)
-
-        async def give_up() -> None:
-            with SendingThreads(send, 3) as threads:
-                task = asyncio.ensure_future(threads.send(REQUEST))
-                assert await asyncio.to_thread(asked.wait, 240)
-                task.cancel()
-
-        with LoopThread() as loop:
-            loop.run(give_up())
-
-        assert not ended.is_set()
-        may_answer.set()

@@ -272,17 +272,13 @@ def test_any_text_is_unescaped(text: str) -> None:
 
 
 class TestLogs:
-    """The log records of the HTTP libraries while a request is sent."""
+    """The log records of urllib3 while a request is sent."""
 
     @pytest.mark.parametrize(
         "name",
         [
             "urllib3.connectionpool",
             "urllib3.connection",
-            "httpx",
-            "httpcore.http11",
-            "httpcore.http2",
-            "httpcore.proxy",
         ],
     )
     def test_a_record_holds_no_secret_of_the_request(self, name: str, caplog: pytest.LogCaptureFixture) -> None:
@@ -307,14 +303,14 @@ class TestLogs:
         assert caplog.records[0].exc_info is None
 
     def test_a_record_that_cannot_be_formatted_does_not_end_the_request(self, caplog: pytest.LogCaptureFixture) -> None:
-        caplog.set_level(logging.DEBUG, logger="httpx")
+        caplog.set_level(logging.DEBUG, logger="urllib3.connection")
         with hiding_credentials(Request("GET", "/", secrets=("t0k3n-s3cr3t",))):
-            logging.getLogger("httpx").debug("%d", "t0k3n-s3cr3t")
+            logging.getLogger("urllib3.connection").debug("%d", "t0k3n-s3cr3t")
         assert caplog.messages == []
 
     def test_records_outside_a_request_are_left_alone(self, caplog: pytest.LogCaptureFixture) -> None:
-        caplog.set_level(logging.DEBUG, logger="httpx")
+        caplog.set_level(logging.DEBUG, logger="urllib3.connection")
         with hiding_credentials(Request("GET", "/", secrets=("t0k3n-s3cr3t",))):
             pass
-        logging.getLogger("httpx").debug("t0k3n-s3cr3t of somebody else")
+        logging.getLogger("urllib3.connection").debug("t0k3n-s3cr3t of somebody else")
         assert caplog.messages == ["t0k3n-s3cr3t of somebody else"]

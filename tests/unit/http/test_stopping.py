@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from contextlib import ExitStack
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -17,11 +16,11 @@ from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.drivers import run
 from airflow_provider_mediaops.http.errors import ErrorRules
 from airflow_provider_mediaops.http.exchange import Blocking, Request, Response, Wait
-from airflow_provider_mediaops.http.loop_thread import LoopThread, SendingThreads
+from airflow_provider_mediaops.http.loop_thread import LoopThread
 from airflow_provider_mediaops.http.rate_limit.limiter import RateLimiter
 from airflow_provider_mediaops.http.rate_limit.sqlite_store import SqliteStore
 from airflow_provider_mediaops.http.stopping import Stop
-from airflow_provider_mediaops.http.sync_transport import SyncTransport
+from airflow_provider_mediaops.http.transport import Transport
 from tests.unit.conversations import FakeClock, text_call
 from tests.unit.http.rate_limit.rate_stores import wait_for_returned_slots
 from tests.unit.http.sending import PATIENT, ask
@@ -135,7 +134,7 @@ class TestATransport:
 
         with (
             Loopback(silent) as server,
-            SyncTransport(PATIENT, stop) as transport,
+            Transport(PATIENT, stop) as transport,
             terminated_after(asked),
             pytest.raises(TaskStoppedError) as caught,
         ):
@@ -149,7 +148,7 @@ class TestATransport:
     def test_ends_while_it_connects(self, stop: Stop) -> None:
         with (
             deaf_port() as port,
-            SyncTransport(PATIENT, stop) as transport,
+            Transport(PATIENT, stop) as transport,
             terminated_after(0.2),
             pytest.raises(TaskStoppedError) as caught,
         ):
@@ -158,7 +157,7 @@ class TestATransport:
         assert not caught.value.sent
 
     def test_sends_nothing_after_the_stop(self, stop: Stop) -> None:
-        with Loopback(answering(http_reply())) as server, SyncTransport(PATIENT, stop) as transport:
+        with Loopback(answering(http_reply())) as server, Transport(PATIENT, stop) as transport:
             terminate()
             with pytest.raises(TaskStoppedError) as caught:
                 transport.send(ask(server.base))
@@ -176,7 +175,7 @@ class TestATransport:
             return find(session, url)
 
         monkeypatch.setattr(requests.Session, "get_adapter", stopped)
-        with Loopback(answering(http_reply())) as server, SyncTransport(PATIENT, stop) as transport:
+        with Loopback(answering(http_reply())) as server, Transport(PATIENT, stop) as transport:
             with pytest.raises(TaskStoppedError) as caught:
                 transport.send(ask(server.base))
 
@@ -186,7 +185,7 @@ class TestATransport:
     def test_of_another_thread_sends_nothing_after_it_has_connected(self, stop: Stop, certificate: Path) -> None:
         """The connection is made, and the stop comes before the request is written."""
         seen: list[bytes] = []
-        with Loopback(answering(http_reply(), seen=seen)) as server, SyncTransport(PATIENT, stop) as transport:
+        with Loopback(answering(http_reply(), seen=seen)) as server, Transport(PATIENT, stop) as transport:
             transport.send(ask(server.base))
             failures: list[BaseException] = []
 
@@ -310,40 +309,6 @@ class TestABatch:
             work(loop)
 
         assert got == [0]
-
-    def test_sends_nothing_that_waits_for_a_thread(self, stop: Stop) -> None:
-        sent: list[Request] = []
-        asked, over = threading.Event(), threading.Event()
-
-        def send(request: Request) -> Response:
-            sent.append(request)
-            asked.set()
-            # The only thread is free for another request when all is over, and not before.
-            over.wait(LONG_SECONDS)
-            raise TaskStoppedError
-
-        async def items(threads: SendingThreads) -> AsyncGenerator[Response, None]:
-            for reply in await asyncio.gather(*(threads.send(GET) for _ in range(3))):
-                yield reply
-
-        with ExitStack() as stack:
-            stack.callback(over.set)
-            stack.enter_context(terminated_after(asked))
-            stack.enter_context(pytest.raises(TaskStoppedError))
-            threads = stack.enter_context(SendingThreads(send, 1))
-            loop = stack.enter_context(LoopThread(stop=stop))
-            list(loop.stream(items(threads)))
-
-        wait_for_threads("mediaops-sending")
-        assert len(sent) == 1
-
-
-def wait_for_threads(name: str) -> None:
-    """Wait for the end of threads."""
-    for thread in threading.enumerate():
-        if thread.name.startswith(name):
-            thread.join(LONG_SECONDS)
-            assert not thread.is_alive()
 
 
 def test_the_error_of_a_stop_is_none_of_the_service() -> None:

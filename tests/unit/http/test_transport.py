@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import gzip
 import logging
 import socket
@@ -12,9 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 import requests
 
-from airflow_provider_mediaops.http.async_transport import AsyncTransport
 from airflow_provider_mediaops.http.exchange import Failure, Request
-from airflow_provider_mediaops.http.sync_transport import SyncTransport
+from airflow_provider_mediaops.http.transport import Transport
 from airflow_provider_mediaops.http.transport_settings import TransportSettings
 from tests.unit.http.sending import (
     PAST_THE_DEADLINE,
@@ -90,7 +88,7 @@ def test_a_reply_says_when_its_request_was_sent(opened: Open) -> None:
 )
 def test_a_target_that_is_not_escaped_is_escaped(path: str, sent: str) -> None:
     seen: list[bytes] = []
-    with Loopback(answering(http_reply(), seen=seen)) as server, SyncTransport(PATIENT) as transport:
+    with Loopback(answering(http_reply(), seen=seen)) as server, Transport(PATIENT) as transport:
         transport.send(Request("GET", path, params=(("q", "1 2"),), base=server.base))
     assert seen[0].startswith(f"GET {sent}?q=1+2 HTTP/1.1\r\n".encode())
 
@@ -333,41 +331,7 @@ def test_a_session_is_a_context_manager_and_closes_its_connections() -> None:
         ended.set()
 
     with Loopback(serve) as server:
-        with SyncTransport(PATIENT) as transport:
+        with Transport(PATIENT) as transport:
             transport.send(ask(server.base))
             assert not ended.is_set()
         assert ended.wait(240)
-
-
-async def test_many_requests_at_once_share_the_pool() -> None:
-    def serve(peer: Peer) -> None:
-        while peer.request():
-            peer.pause(0.01)
-            peer.send(http_reply(200, b"x"))
-
-    with Loopback(serve) as server:
-        transport = AsyncTransport(PATIENT)
-        replies = await asyncio.gather(*(transport.send(ask(server.base)) for _ in range(160)))
-        await transport.aclose()
-        assert server.accepted <= 64
-    assert [reply.body for reply in replies] == [b"x"] * 160
-
-
-async def test_a_cancelled_request_leaves_its_connection() -> None:
-    asked, ended = threading.Event(), threading.Event()
-
-    def serve(peer: Peer) -> None:
-        peer.request()
-        asked.set()
-        peer.wait_for_the_end()
-        ended.set()
-
-    with Loopback(serve) as server:
-        transport = AsyncTransport(PATIENT)
-        sending = asyncio.create_task(transport.send(ask(server.base)))
-        assert await asyncio.to_thread(asked.wait, 240)
-        sending.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await sending
-        assert await asyncio.to_thread(ended.wait, 240)
-        await transport.aclose()

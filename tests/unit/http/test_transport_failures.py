@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
-import httpx
 import pytest
 import requests
 import urllib3.exceptions
@@ -90,51 +88,11 @@ def test_a_reply_that_cannot_be_read_was_asked_for(opened: Open, reply: bytes) -
     ids=lambda value: type(value).__name__,
 )
 def test_errors_of_requests_count_by_their_type(requests_mock: Mocker, error: Exception, failure: Failure) -> None:
-    from airflow_provider_mediaops.http.sync_transport import SyncTransport
+    from airflow_provider_mediaops.http.transport import Transport
 
     requests_mock.get("http://service.invalid/path", exc=error)
-    with SyncTransport(PATIENT) as transport:
+    with Transport(PATIENT) as transport:
         assert failure_of(transport.send, ask("http://service.invalid")).failure is failure
-
-
-@pytest.mark.parametrize(
-    ("error", "failure"),
-    [
-        (httpx.ConnectTimeout("slow"), Failure.NOT_SENT),
-        (httpx.PoolTimeout("full"), Failure.NOT_SENT),
-        (httpx.ConnectError("refused"), Failure.NOT_SENT),
-        (httpx.ProxyError("407 Proxy Authentication Required"), Failure.NOT_SENT),
-        (httpx.UnsupportedProtocol("ftp"), Failure.CONFIGURATION),
-        (httpx.InvalidURL("no"), Failure.CONFIGURATION),
-        (httpx.LocalProtocolError("too much data for declared length"), Failure.BROKEN),
-        (httpx.RemoteProtocolError("no HTTP"), Failure.BROKEN),
-        (httpx.ReadError("reset"), Failure.BROKEN),
-        (httpx.WriteError("reset"), Failure.BROKEN),
-        (httpx.ReadTimeout("slow"), Failure.TIMEOUT),
-        (httpx.WriteTimeout("slow"), Failure.TIMEOUT),
-        (ValueError("no integer"), Failure.BROKEN),
-        (OSError("?"), Failure.BROKEN),
-    ],
-    ids=lambda value: type(value).__name__,
-)
-async def test_errors_of_httpx_count_by_their_type(
-    monkeypatch: pytest.MonkeyPatch, error: Exception, failure: Failure
-) -> None:
-    from airflow_provider_mediaops.http.async_transport import AsyncTransport
-    from airflow_provider_mediaops.http.exchange import TransportError
-
-    async def fail(_: httpx.AsyncClient, sent: httpx.Request, **__: object) -> None:
-        if failure not in (Failure.NOT_SENT, Failure.CONFIGURATION):
-            begun = SimpleNamespace(method=b"GET")
-            await sent.extensions["trace"]("http11.send_request_headers.started", {"request": begun})
-        raise error
-
-    monkeypatch.setattr(httpx.AsyncClient, "send", fail)
-    transport = AsyncTransport(PATIENT)
-    with pytest.raises(TransportError) as caught:
-        await transport.send(ask("http://service.invalid"))
-    await transport.aclose()
-    assert caught.value.failure is failure
 
 
 def test_certificates_of_the_environment_that_are_missing_are_an_error_of_configuration(

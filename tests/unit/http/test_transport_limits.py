@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_provider_mediaops.http import timed_connections
+from airflow_provider_mediaops.http import connections
 from airflow_provider_mediaops.http.exchange import Failure, Request
-from airflow_provider_mediaops.http.sync_transport import SyncTransport
+from airflow_provider_mediaops.http.transport import Transport
 from airflow_provider_mediaops.http.transport_settings import MAX_HEAD_BYTES, TransportSettings
 from tests.unit.http.sending import (
     PAST_THE_DEADLINE,
@@ -131,7 +131,7 @@ def test_the_limit_of_headers_is_exact_although_the_body_comes_with_them() -> No
     start = OK + b"content-length: %d\r\n" % len(body) + b"".join(lines)
     for over in (0, 1):
         last = b"x: %b\r\n\r\n" % (b"y" * (MAX_HEAD_BYTES + over - len(start) - len(b"x: \r\n\r\n")))
-        with Loopback(read_and(start + last + body)) as server, SyncTransport(PATIENT) as transport:
+        with Loopback(read_and(start + last + body)) as server, Transport(PATIENT) as transport:
             if over:
                 assert failure_of(transport.send, ask(server.base)).failure is Failure.TOO_LARGE
             else:
@@ -201,8 +201,8 @@ def test_a_connection_that_is_made_at_the_deadline_is_closed(monkeypatch: pytest
         made.append(new)
         clock.ahead += PAST_THE_DEADLINE
 
-    monkeypatch.setattr(timed_connections, "time", clock)
+    monkeypatch.setattr(connections, "time", clock)
     monkeypatch.setattr(socket.socket, "connect", connect)
-    with SyncTransport(PATIENT) as transport:
+    with Transport(PATIENT) as transport:
         failure_of(transport.send, ask("http://127.0.0.1:9"))
     assert [each.fileno() for each in made] == [-1]

@@ -13,7 +13,7 @@ from airflow_provider_mediaops.http.drivers import run
 from airflow_provider_mediaops.http.errors import ErrorRules
 from airflow_provider_mediaops.http.exchange import Call, Failure, Request
 from airflow_provider_mediaops.http.retry import RetryPolicy
-from airflow_provider_mediaops.http.sync_transport import SyncTransport
+from airflow_provider_mediaops.http.transport import Transport
 from tests.unit.http.sending import PATIENT, ask, failure_of, read_and
 from tests.unit.http.tunnels import OK, server_side, through
 from tests.unit.loopback import Loopback, answering, closed_port, http_reply
@@ -130,7 +130,7 @@ def test_credentials_of_a_proxy_that_requests_cannot_send_are_an_error_of_config
     with Loopback(read_and()) as proxy:
         monkeypatch.setenv(f"{scheme}_proxy", f"http://me:{password}@127.0.0.1:{proxy.port}")
         with (
-            SyncTransport(PATIENT) as transport,
+            Transport(PATIENT) as transport,
             pytest.raises(InvalidConnectionError, match="Nothing was sent") as caught,
         ):
             post(transport.send, f"{scheme}://service.invalid")

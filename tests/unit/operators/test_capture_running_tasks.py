@@ -198,8 +198,8 @@ class TestWithoutATask:
     @pytest.mark.parametrize("is_async", [False, True])
     def test_the_hook(self, at: Callable[[TaskCluster], Loopback], *, is_async: bool) -> None:
         async def acapture() -> Any:
-            async with SearchClusterHook() as hook:
-                capture = await hook.acapture(running_tasks=True, **QUICK)
+            with SearchClusterHook() as hook:
+                capture = await hook.arun(hook.capturing(running_tasks=True, **QUICK))
             assert len(asyncio.all_tasks()) == 1
             return capture
 

@@ -138,19 +138,12 @@ class TestDeferred:
         with pytest.raises(TaskDeferred) as deferred:
             enrich(file, **arguments).execute({"outlet_events": events})
         assert len(events) == 0
-        summary = {"path": str(file), "rows": 1, "bytes": 99, "found": 1, "failed": 0}
+        summary = {"path": str(file), "rows": 1, "bytes": 99, "found": 1, "failed": 0, "not_asked": 0}
         operator = enrich(file, **arguments)
         operator.execute_complete({"outlet_events": events}, done_event(summary), **(deferred.value.kwargs or {}))
         assert events[ASSET].extra == {**summary, "complete": True}
         assert reported(operator)[1] == [(file.as_uri(), 1, 99)]
         assert list(columns_of(operator).items())[-1] == ("source_price", "string")
-
-    def test_a_task_that_an_older_version_has_deferred_is_taken_up(self, tmp_path: Path) -> None:
-        operator, events = enrich(tmp_path / "books.csv", source="/list.csv"), OutletEventAccessors()
-        event = done_event({"path": str(tmp_path / "books.csv"), "rows": 1})
-        operator.execute_complete({"outlet_events": events}, event)
-        assert events[ASSET].extra == {"path": str(tmp_path / "books.csv"), "rows": 1}
-        assert columns_of(operator) is None
 
     def test_an_error_of_the_triggerer_is_no_result(self, tmp_path: Path) -> None:
         operator, events = enrich(tmp_path / "books.csv", isbns=[CRIME]), OutletEventAccessors()

@@ -377,5 +377,6 @@ def test_the_trigger_that_starts_dags_decides_as_a_sensor_that_fails_silently(li
     found = live("cluster", script, watched)
     assert found[0] == expected[0]
     assert waits_of(found[2]) == waits_of(expected[2])
-    # It has no time limit, and so no last reading at it.
-    assert found[1] == pytest.approx([at for at in expected[1] if at < LIMIT or found[0] == "done"], abs=1)
+    # It has no time limit, and so no last reading at it; the test may end before or after one that is due then.
+    within = [[at for at in times if at < LIMIT or found[0] == "done"] for times in (found[1], expected[1])]
+    assert within[0] == pytest.approx(within[1], abs=1)

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote
 
 from airflow_provider_mediaops.cluster.capture import on_spike
-from airflow_provider_mediaops.http import async_transport, sync_transport
+from airflow_provider_mediaops.http import transport
 from airflow_provider_mediaops.http.clock import Clock
 from airflow_provider_mediaops.http.exchange import Failure, Response, TransportError
 from tests.unit import book_database as books
 from tests.unit import search_cluster as cluster
 from tests.unit import video_platform as video
-from tests.unit.virtual_time import START, VirtualTimeLoop
+from tests.unit.virtual_time import START, VirtualTimeLoop, send_on_the_loop
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     import pytest
 
     from airflow_provider_mediaops.http.exchange import Request
-    from airflow_provider_mediaops.http.transport_settings import TransportSettings
     from tests.unit.conftest import Supervisor
 
 T = TypeVar("T")
@@ -177,7 +176,7 @@ class World:
 def living_in(world: World, patch: pytest.MonkeyPatch, supervisor: Supervisor) -> Iterator[World]:
     """Have the world's time, and its service where the default connection leads."""
 
-    class Sync:
+    class StandIn:
         def __init__(self, *settings: Any) -> None:
             pass
 
@@ -187,24 +186,14 @@ def living_in(world: World, patch: pytest.MonkeyPatch, supervisor: Supervisor) -
         def close(self) -> None:
             pass
 
-    class Async:
-        def __init__(self, settings: TransportSettings) -> None:
-            pass
-
-        async def send(self, request: Request) -> Any:
-            return world.answer(request)
-
-        async def aclose(self) -> None:
-            pass
-
     made = {
         "cluster": cluster.connection(HOST),
         "video": video.connection(HOST),
         "books": books.connection(HOST, canary_isbn=books.PROGRAMMING),
     }
     with patch.context() as within:
-        within.setattr(sync_transport, "SyncTransport", Sync)
-        within.setattr(async_transport, "AsyncTransport", Async)
+        within.setattr(transport, "Transport", StandIn)
+        send_on_the_loop(within)
         within.setattr(time, "monotonic", world.monotonic)
         # The deadline in the row of a trigger is a date.
         within.setattr(time, "time", world.monotonic)

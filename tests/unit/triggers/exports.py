@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.http import async_transport as transport
+from airflow_provider_mediaops.http import transport
 from airflow_provider_mediaops.http.exchange import Request, Response
 from airflow_provider_mediaops.storage.dataset import Dataset
 from airflow_provider_mediaops.storage.ownership import Owner
@@ -20,7 +20,7 @@ from airflow_provider_mediaops.video.export import SUBSCRIPTIONS
 from tests.unit.log_lines import log_lines
 from tests.unit.sensor_forms import first_event, made_again
 from tests.unit.video_platform import connection, error
-from tests.unit.virtual_time import START, in_virtual_time
+from tests.unit.virtual_time import START, in_virtual_time, send_on_the_loop
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,16 +75,17 @@ def platform(monkeypatch: pytest.MonkeyPatch, supervisor: Supervisor) -> Platfor
     platform = Platform()
 
     class Transport:
-        def __init__(self, settings: object) -> None:
+        def __init__(self, *settings: object) -> None:
             platform.open += 1
 
         async def send(self, request: Request) -> Response:
             return await platform.answer(request)
 
-        async def aclose(self) -> None:
+        def close(self) -> None:
             platform.open -= 1
 
-    monkeypatch.setattr(transport, "AsyncTransport", Transport)
+    monkeypatch.setattr(transport, "Transport", Transport)
+    send_on_the_loop(monkeypatch)
     supervisor.connect("video_1", connection("https://video.example"))
     return platform
 

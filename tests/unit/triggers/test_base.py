@@ -71,7 +71,7 @@ class HookWithoutService:
             return verdict
         raise AssertionError("it asks")
 
-    async def aclose(self) -> None:
+    def close(self) -> None:
         self.closed = True
 
 

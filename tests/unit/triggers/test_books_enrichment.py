@@ -6,6 +6,7 @@ import asyncio
 import json
 import threading
 from dataclasses import asdict
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -110,7 +111,8 @@ class TestEvent:
         }
 
     async def test_requests_are_bounded_in_the_triggerer_too(self, supervisor: Supervisor, tmp_path: Path) -> None:
-        row = {"input": CALENDAR, "isbn13": CALENDAR, "status": "found", "error": None, "book": {"title": "before"}}
+        found = {"input": CALENDAR, "isbn13": CALENDAR, "status": "found", "error": None, "book": {"title": "before"}}
+        row = {**found, "fetched_at": datetime.now(timezone.utc).isoformat(), "reused": False}
         (tmp_path / "old.jsonl").write_text(json.dumps(row) + "\n")
         with Loopback(shelf) as server:
             supervisor.connect("books_1", connection(server.base))

@@ -164,29 +164,6 @@ class TestConnection:
 
         together(wait())
 
-    def test_who_leaves_while_it_is_fetched_leaves_no_reply_behind(
-        self, cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch, supervisor: Supervisor
-    ) -> None:
-        """Airflow 3.1 takes a reply that nobody has read for the answer to the next question."""
-        monkeypatch.delenv(f"AIRFLOW_CONN_{CONN_ID.upper()}")
-        read: list[float] = []
-
-        async def reply_late(message: Any) -> Any:
-            await asyncio.sleep(3)
-            read.append(now())
-            return supervisor.send(message)
-
-        monkeypatch.setattr(supervisor, "asend", reply_late)
-
-        async def leave() -> None:
-            with pytest.raises(asyncio.TimeoutError):
-                await asyncio.wait_for(watch([]), 1)
-            assert now() == 1
-            await asyncio.sleep(5)
-
-        together(leave())
-        assert read == [3]
-
     def test_one_that_was_edited_counts_within_five_minutes(
         self, cluster: ScriptedCluster, supervisor: Supervisor
     ) -> None:

@@ -255,7 +255,7 @@ class TestRestart:
         watched(cluster, watcher(store), {5: HOT, 25: COOL}, 60)
         assert store.kept_at == [15, 30]
         cluster.cpu.update(COOL)
-        assert [at - START for at in cluster.times] == [0, 10, 20, 30, 40, 50]
+        assert [at - START for at in cluster.times if at < START + 60] == [0, 10, 20, 30, 40, 50]
 
     def test_a_triggerer_killed_before_tells_of_it_again(self, cluster: ScriptedCluster) -> None:
         store = Store()

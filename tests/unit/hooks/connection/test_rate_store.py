@@ -162,11 +162,6 @@ class TestASpentQuota:
             hook.book(CALENDAR)
         assert not requests_mock.called
 
-    async def test_also_on_the_event_loop(self, requests_mock: requests_mock.Mocker) -> None:
-        async with BookDatabaseHook() as hook:
-            with pytest.raises(QuotaExceededError, match="used up until"):
-                await hook.abook(CALENDAR)
-
     @pytest.mark.parametrize(
         ("key_reply", "book_reply"),
         [

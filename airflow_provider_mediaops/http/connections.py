@@ -59,14 +59,14 @@ class Deadline:
     The time at which one exchange ends, and whether and when its request began to be sent.
 
     :param seconds: the time that it may take from now.
-    :param stop: whether the task is to end; then no other wait of the exchange begins.
+    :param stops: whether the task or the request is to end; then no other wait of the exchange begins.
     """
 
-    __slots__ = ("_ends", "_stop", "may_have_sent", "sent_at")
+    __slots__ = ("_ends", "_stops", "may_have_sent", "sent_at")
 
-    def __init__(self, seconds: float, stop: Stop) -> None:
+    def __init__(self, seconds: float, stops: tuple[Stop, ...]) -> None:
         self._ends = time.monotonic() + seconds
-        self._stop = stop
+        self._stops = stops
         #: Whether anything of the request may have been sent; None before a connection is looked for, and with
         #: stand-ins for the network, such as requests-mock, which do not record it.
         self.may_have_sent: bool | None = None
@@ -86,7 +86,8 @@ class Deadline:
         :raises TimeoutError: if the deadline has passed.
         :raises TaskStoppedError: if the task is to end.
         """
-        self._stop.check()
+        for stop in self._stops:
+            stop.check()
         left = self._ends - time.monotonic()
         if left <= 0:
             raise TimeoutError(STILL_COMING)

@@ -1,5 +1,5 @@
 """
-The transport of workers, over requests.
+The transport, over requests.
 
 It is a plain session without some habits of requests: redirects are not resolved, cookies are not kept, ``.netrc`` is
 not read. Proxies and certificates of the environment are honoured.
@@ -8,7 +8,7 @@ All requests of a transport to one base address use the same proxy, certificates
 looked up once for each base address, because requests would look for them at each request, which takes as long as
 sending it.
 
-One deadline holds for the whole exchange, headers included; see ``timed_connections``.
+One deadline holds for the whole exchange, headers included; see ``connections``.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from requests.structures import CaseInsensitiveDict
 from requests.utils import get_environ_proxies
 
 from airflow_provider_mediaops.exceptions import TaskStoppedError
-from airflow_provider_mediaops.http.decoding import BodyReader
-from airflow_provider_mediaops.http.exchange import Failure, Request, Response, TransportError
-from airflow_provider_mediaops.http.headers import check_headers, merge_headers
-from airflow_provider_mediaops.http.redaction import hiding_credentials
-from airflow_provider_mediaops.http.stopping import Stop
-from airflow_provider_mediaops.http.timed_connections import (
+from airflow_provider_mediaops.http.connections import (
     POOLS,
     Deadline,
     NotConnectedError,
     current_deadline,
 )
+from airflow_provider_mediaops.http.decoding import BodyReader
+from airflow_provider_mediaops.http.exchange import Failure, Request, Response, TransportError
+from airflow_provider_mediaops.http.headers import check_headers, merge_headers
+from airflow_provider_mediaops.http.redaction import hiding_credentials
+from airflow_provider_mediaops.http.stopping import Stop
 from airflow_provider_mediaops.http.transport_errors import (
     causes_of,
     failure_after_sending,
@@ -97,7 +97,7 @@ class _PreparedRequest(requests.PreparedRequest):
         self.prepare_body(request.body, None)
 
 
-class SyncTransport:
+class Transport:
     """
     One pooled session over requests.
 
@@ -113,21 +113,24 @@ class SyncTransport:
         self._bases: dict[str, _Base] = {}
         self._session = _Session()
 
-    def send(self, request: Request) -> Response:
+    def send(self, request: Request, cancelled: Stop | None = None) -> Response:
         """
         Send one request and read its reply whole.
 
         :param request: the request.
+        :param cancelled: whether this request is to end, beside the task.
         :returns: the reply, whatever its status.
         :raises TransportError: if no whole reply was received.
         :raises TaskStoppedError: if the task is to end.
         """
-        self._stop.check()
+        stops = (self._stop, cancelled or self._stop)
+        for stop in stops:
+            stop.check()
         base = self._base(request.base)
         check_headers(request.headers)
         prepared = _PreparedRequest(request, base, merge_headers(self._headers, request.headers))
         limit = self._settings.read_limit(request)
-        deadline = Deadline(self._settings.total_limit(request), self._stop)
+        deadline = Deadline(self._settings.total_limit(request), stops)
         before = current_deadline.set(deadline)
         failure: BaseException
         try:

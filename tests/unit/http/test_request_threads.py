@@ -1,0 +1,155 @@
+"""The threads that send requests for an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from airflow_provider_mediaops.exceptions import TaskStoppedError
+from airflow_provider_mediaops.http.exchange import Failure, Request, Response, TransportError
+from airflow_provider_mediaops.http.request_threads import RequestThreads
+from airflow_provider_mediaops.http.transport import Transport
+from tests.unit.http.sending import PATIENT, ask
+from tests.unit.loopback import Loopback, http_reply
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from airflow_provider_mediaops.http.stopping import Stop
+    from tests.unit.loopback import Peer
+
+REQUEST = Request("GET", "/")
+LONG_SECONDS = 240
+
+
+class Answering:
+    """A transport that answers by a function."""
+
+    def __init__(self, answer: Callable[[Request, Stop], Response]) -> None:
+        self._answer = answer
+
+    def send(self, request: Request, cancelled: Stop) -> Response:
+        return self._answer(request, cancelled)
+
+
+def transport(answer: Callable[[Request, Stop], Response]) -> Transport:
+    return cast("Transport", Answering(answer))
+
+
+async def set_in_a_thread(event: threading.Event) -> None:
+    assert await asyncio.to_thread(event.wait, LONG_SECONDS)
+
+
+async def test_requests_up_to_the_limit_are_sent_at_the_same_time() -> None:
+    meeting = threading.Barrier(3, timeout=LONG_SECONDS)
+
+    def meet(*_: object) -> Response:
+        meeting.wait()
+        return Response(200)
+
+    threads = RequestThreads(3, 3)
+    replies = await asyncio.gather(*(threads.send(transport(meet), "one", REQUEST) for _ in range(3)))
+    assert replies == [Response(200)] * 3
+
+
+async def test_user_at_its_limit_leaves_threads_to_others() -> None:
+    may_answer, both_begun = threading.Event(), threading.Event()
+    under_way: list[str] = []
+
+    def stall(request: Request, _: Stop) -> Response:
+        under_way.append(request.path)
+        if len(under_way) == 2:
+            both_begun.set()
+        assert may_answer.wait(LONG_SECONDS)
+        return Response(200)
+
+    threads = RequestThreads(3, 2)
+    stalled = [asyncio.ensure_future(threads.send(transport(stall), "dead", REQUEST)) for _ in range(5)]
+    assert await threads.send(transport(lambda *_: Response(204)), "alive", REQUEST) == Response(204)
+    await set_in_a_thread(both_begun)
+    assert len(under_way) == 2
+    may_answer.set()
+    assert await asyncio.gather(*stalled) == [Response(200)] * 5
+
+
+async def test_error_of_the_transport_is_raised_to_the_caller() -> None:
+    def fail(*_: object) -> Response:
+        raise TransportError(Failure.BROKEN, "cut")
+
+    with pytest.raises(TransportError, match="cut"):
+        await RequestThreads(1, 1).send(transport(fail), "one", REQUEST)
+
+
+async def test_cancelled_request_that_waits_for_a_thread_is_not_sent() -> None:
+    begun, may_answer = threading.Event(), threading.Event()
+    sent: list[str] = []
+
+    def answer(request: Request, _: Stop) -> Response:
+        sent.append(request.path)
+        begun.set()
+        assert may_answer.wait(LONG_SECONDS)
+        return Response(200)
+
+    threads = RequestThreads(1, 1)
+    first = asyncio.ensure_future(threads.send(transport(answer), "one", Request("GET", "/first")))
+    await set_in_a_thread(begun)
+    second = asyncio.ensure_future(threads.send(transport(answer), "one", Request("GET", "/second")))
+    await asyncio.sleep(0)
+    second.cancel()
+    with suppress(asyncio.CancelledError):
+        await second
+    may_answer.set()
+    assert await first == Response(200)
+    assert await threads.send(transport(answer), "one", Request("GET", "/third")) == Response(200)
+    assert sent == ["/first", "/third"]
+
+
+async def test_request_cancelled_while_it_connects_is_not_sent() -> None:
+    connecting, may_connect, ended = threading.Event(), threading.Event(), threading.Event()
+    outcome: list[object] = []
+    with Loopback(lambda peer: peer.send(http_reply())) as server:
+        real = Transport(PATIENT)
+
+        def connect_late(request: Request, cancelled: Stop) -> Response:
+            connecting.set()
+            assert may_connect.wait(LONG_SECONDS)
+            try:
+                return real.send(request, cancelled)
+            except TaskStoppedError as error:
+                outcome.append(error.sent)
+                raise
+            finally:
+                ended.set()
+
+        sending = asyncio.ensure_future(RequestThreads(1, 1).send(transport(connect_late), "one", ask(server.base)))
+        await set_in_a_thread(connecting)
+        sending.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await sending
+        may_connect.set()
+        await set_in_a_thread(ended)
+        real.close()
+        assert outcome == [False]
+        assert server.accepted == 0
+
+
+async def test_cancelled_request_under_way_leaves_the_event_loop_at_once() -> None:
+    asked, may_answer = threading.Event(), threading.Event()
+
+    def serve(peer: Peer) -> None:
+        peer.request()
+        asked.set()
+        assert may_answer.wait(LONG_SECONDS)
+        peer.send(http_reply())
+
+    with Loopback(serve) as server, Transport(PATIENT) as real:
+        sending = asyncio.ensure_future(RequestThreads(1, 1).send(real, "one", ask(server.base)))
+        await set_in_a_thread(asked)
+        sending.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await sending
+        may_answer.set()
