@@ -140,5 +140,5 @@ class RequestThreads:
 
 #: The threads of readings, captures and posts.
 SHORT_REQUESTS = RequestThreads(32, 12)
-#: The threads of lists and exports.
-LONG_JOBS = RequestThreads(24, 24)
+#: The threads of lists and exports. A list at 5 a second has 25 requests under way if each reply takes 5 seconds.
+LONG_JOBS = RequestThreads(26, 26)

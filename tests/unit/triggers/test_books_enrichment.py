@@ -25,7 +25,7 @@ from airflow_provider_mediaops.storage.ownership import Owner
 from airflow_provider_mediaops.triggers import dataset as module
 from airflow_provider_mediaops.triggers.books import EnrichmentTrigger
 from airflow_provider_mediaops.triggers.event import value_of
-from tests.unit.book_database import CALENDAR, CRIME, PROGRAMMING, connection, found, http, no_such_book, replied
+from tests.unit.book_database import CALENDAR, CRIME, PROGRAMMING, book, connection, found, http, no_such_book, replied
 from tests.unit.log_lines import log_lines
 from tests.unit.loopback import Loopback, Peer, answering
 from tests.unit.sensor_forms import first_event, made_again
@@ -34,6 +34,8 @@ from tests.unit.until import until
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import requests_mock
 
     from tests.unit.conftest import Supervisor
 
@@ -109,6 +111,16 @@ class TestEvent:
             "resumed": False,
             "bytes": (tmp_path / "books.jsonl").stat().st_size,
         }
+
+    async def test_requests_mock_answers_a_trigger(
+        self, supervisor: Supervisor, requests_mock: requests_mock.Mocker, tmp_path: Path
+    ) -> None:
+        requests_mock.get(f"https://books.example/book/{CRIME}", json=book(CRIME))
+        supervisor.connect("books_1", connection("https://books.example"))
+        (tmp_path / "one.txt").write_text(f"{CRIME}\n")
+        await enriched(trigger(tmp_path, source=f"{tmp_path}/one.txt", total=1))
+        assert statuses(tmp_path) == ["found"]
+        assert requests_mock.call_count == 1
 
     async def test_requests_are_bounded_in_the_triggerer_too(self, supervisor: Supervisor, tmp_path: Path) -> None:
         found = {"input": CALENDAR, "isbn13": CALENDAR, "status": "found", "error": None, "book": {"title": "before"}}
