@@ -22,7 +22,7 @@ from airflow_provider_mediaops.storage.files import (
     translating_errors,
 )
 from airflow_provider_mediaops.storage.source_lines import InvalidSourceError
-from airflow_provider_mediaops.version_compat import conn_id_of
+from airflow_provider_mediaops.version_compat import AirflowNotFoundException, conn_id_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,7 +59,7 @@ def check_store(path: ObjectStoragePath, role: str) -> None:
     """
     if is_local(path):
         return
-    from airflow.providers.common.compat.sdk import AirflowException, AirflowNotFoundException
+    from airflow.sdk.exceptions import AirflowException
 
     start = f"{role} {path} cannot be opened: "
     try:
