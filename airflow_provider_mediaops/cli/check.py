@@ -56,7 +56,7 @@ def _document(hook: ServiceHook, found: ConnectionCheck, service: Service | None
         "rate": limiter
         and {
             "requests_per_second": limiter.per_second,
-            "store": limiter.store.where,
+            "store": limiter.backend.where,
             "fingerprint": fingerprint(limiter.name),
             **state_document(limiter),
         },

@@ -61,7 +61,7 @@ def service_of(hook: ServiceHook, terminal: Terminal) -> Service:
     client = hook.service.client
     terminal.hide(client.secrets)
     if client.limiter:
-        terminal.hide(client.limiter.store.secrets)
+        terminal.hide(client.limiter.backend.secrets)
     return hook.service
 
 

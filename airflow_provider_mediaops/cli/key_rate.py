@@ -41,7 +41,7 @@ def state_document(limiter: RateLimiter) -> dict[str, Any]:
     :returns: plain values. ``state`` is ``free``, ``reserved``, ``paused``, ``exhausted``, ``unused`` (the store has no
         schedule of the key), ``unseen`` (another process has it) or ``unreadable`` (with a ``problem``).
     """
-    if limiter.store.where == PER_PROCESS:
+    if limiter.backend.where == PER_PROCESS:
         return {"state": "unseen"}
     try:
         state = limiter.state()

@@ -9,7 +9,7 @@ from airflow_provider_mediaops.cli.connections import hook_of, listed_connection
 from airflow_provider_mediaops.cli.key_rate import PER_PROCESS, figures_of, fingerprint, state_document, state_in_words
 from airflow_provider_mediaops.cli.result import Line, Result, TextTable
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, MediaOpsError, RateStoreError
-from airflow_provider_mediaops.http.rate_limit.key_state import KeyState
+from airflow_provider_mediaops.http.rate_limit.key_state import state_of
 from airflow_provider_mediaops.progress import duration
 
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.cli.result import Part
     from airflow_provider_mediaops.cli.terminal import Terminal
+    from airflow_provider_mediaops.http.rate_limit.backend import RateBackend
     from airflow_provider_mediaops.http.rate_limit.limiter import RateLimiter
-    from airflow_provider_mediaops.http.rate_limit.store_interface import RateStore
 
 
 @dataclass(slots=True)
@@ -38,7 +38,7 @@ class _Key:
         connections = [
             {"conn_id": conn_id, "requests_per_second": rate} for conn_id, rate in sorted(self.rates.items())
         ]
-        return _document(self.limiter.name, self.limiter.store, self.service, connections, state)
+        return _document(self.limiter.name, self.limiter.backend, self.service, connections, state)
 
 
 @dataclass(slots=True)
@@ -60,31 +60,31 @@ class _Keys:
         if limiter is None:
             self.without_rate.append(conn_id)
             return
-        key = self.by_name.setdefault((limiter.store.where, limiter.name), _Key(limiter, hook.hook_name))
+        key = self.by_name.setdefault((limiter.backend.where, limiter.name), _Key(limiter, hook.hook_name))
         key.rates[conn_id] = limiter.per_second
 
     def others(self) -> Iterator[dict[str, Any]]:
         """Yield the keys of the stores that belong to no connection that is known here."""
-        for store in self._stores():
+        for backend in self._backends():
             try:
-                for name in store.names():
-                    if (store.where, name) not in self.by_name and (reading := store.read(name)):
-                        yield _document(name, store, None, [], figures_of(KeyState.of(*reading)))
+                for name in backend.names():
+                    if (backend.where, name) not in self.by_name and (state := state_of(*backend.read(name))):
+                        yield _document(name, backend, None, [], figures_of(state))
             except RateStoreError as error:
                 self.problems.append(error.message)
 
-    def _stores(self) -> Iterable[RateStore]:
-        from airflow_provider_mediaops.hooks.connection.settings import configured_rate_store
+    def _backends(self) -> Iterable[RateBackend]:
+        from airflow_provider_mediaops.hooks.connection.settings import configured_rate_backend
 
-        stores = {key.limiter.store.where: key.limiter.store for key in self.by_name.values()}
+        backends = {key.limiter.backend.where: key.limiter.backend for key in self.by_name.values()}
         try:
-            store = configured_rate_store()
+            backend = configured_rate_backend()
         except MediaOpsError as error:
             self.problems.append(error.message)
         else:
-            self.terminal.hide(store.secrets)
-            stores.setdefault(store.where, store)
-        return stores.values()
+            self.terminal.hide(backend.secrets)
+            backends.setdefault(backend.where, backend)
+        return backends.values()
 
 
 def run(options: argparse.Namespace, terminal: Terminal) -> Result:
@@ -122,7 +122,7 @@ def _forget(keys: _Keys, terminal: Terminal, *, yes: bool) -> bool:
     keys.problems += [
         f"Connection {conn_id!r} has no rate, so there is nothing to reset." for conn_id in keys.without_rate
     ]
-    shared = [key for key in keys.by_name.values() if key.limiter.store.where != PER_PROCESS]
+    shared = [key for key in keys.by_name.values() if key.limiter.backend.where != PER_PROCESS]
     if len(shared) < len(keys.by_name):
         keys.problems.append(
             "A rate in memory:// is kept by each process on its own: restart the worker or triggerer to reset it."
@@ -131,16 +131,16 @@ def _forget(keys: _Keys, terminal: Terminal, *, yes: bool) -> bool:
     if not shared or not terminal.confirm(f"Forget what is kept of the rate of {names}?", yes=yes):
         return False
     for key in shared:
-        key.limiter.store.forget(key.limiter.name)
+        key.limiter.backend.forget(key.limiter.name)
     return True
 
 
 def _document(
-    name: str, store: RateStore, service: str | None, connections: list[dict[str, Any]], state: Mapping[str, Any]
+    name: str, backend: RateBackend, service: str | None, connections: list[dict[str, Any]], state: Mapping[str, Any]
 ) -> dict[str, Any]:
     return {
         "fingerprint": fingerprint(name),
-        "store": store.where,
+        "store": backend.where,
         "service": service,
         "connections": connections,
         **state,

@@ -215,7 +215,7 @@ class BookDatabaseHook(ServiceHook):
         self._canary = _canary_of(fields)
         self._bulk_size = PLAN_BATCHES[plan]
         limiter = rate_limiter(fields, BOOK_RULES.service, key, rate)
-        self._new_secrets += limiter.store.secrets
+        self._new_secrets += limiter.backend.secrets
         client = Client(
             base_urls(fields),
             BOOK_RULES,

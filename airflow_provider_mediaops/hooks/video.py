@@ -189,7 +189,7 @@ class VideoPlatformHook(ServiceHook):
         urls, auth = base_urls(fields), self._auth(fields)
         limiter = optional_rate_limiter(fields, VIDEO_RULES.service, _counted_by(fields, auth, urls))
         if limiter:
-            self._new_secrets += limiter.store.secrets
+            self._new_secrets += limiter.backend.secrets
         client = Client(urls, VIDEO_RULES, auth=auth, retry=retry_policy(fields), limiter=limiter)
         if isinstance(auth, _WITHOUT_USER):
             credentials = f"connection {self.conn_id!r} has auth={fields.choice('auth', _AUTH_KINDS, 'bearer')}"

@@ -61,6 +61,7 @@ class Client:
     :param auth: the credentials.
     :param retry: the limits of retries.
     :param limiter: the rate limiter of the key, if it has a rate.
+    :param respects_quota: whether an exhausted quota of the key ends a call; False to test whether it still is.
     :param clock: the source of time and chance.
     :param other_secrets: credentials beside those of ``auth`` that a reply or an error may hold, such as the password
         of a proxy.
@@ -71,6 +72,7 @@ class Client:
     auth: Auth = field(default_factory=NoAuth)
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     limiter: RateLimiter | None = None
+    respects_quota: bool = True
     clock: Clock = field(default_factory=Clock)
     other_secrets: tuple[str, ...] = field(default=(), repr=False)
     _current: int = field(default=0, init=False)
@@ -137,8 +139,7 @@ class Client:
         :returns: a client that asks each host once, even if the key's quota is known to be used up: only the service
             can tell whether it still is.
         """
-        limiter = self.limiter and replace(self.limiter, respects_quota=False)
-        return replace(self, retry=RetryPolicy(max_attempts=len(self.base_urls)), limiter=limiter)
+        return replace(self, retry=RetryPolicy(max_attempts=len(self.base_urls)), respects_quota=False)
 
     def restore_quota(self) -> Conversation[None]:
         """
@@ -165,8 +166,7 @@ class Client:
 
     def _fetch_token(self, call: Call[T]) -> Conversation[T]:
         request = replace(call.request, secrets=self.secrets)
-        token, _ = yield from self._exchange(call, request, confidential=True)
-        return token
+        return (yield from self._exchange(call, request, confidential=True))
 
     def _acquire(self, request: Request) -> Conversation[Permit | None]:
         if not self.limiter:
@@ -174,7 +174,7 @@ class Client:
         answer = yield from self.limiter.acquire()
         if not isinstance(answer, QuotaExhausted):
             return answer
-        if self.limiter.respects_quota:
+        if self.respects_quota:
             raise quota_error(request, self.rules.service, answer, self.clock.now())
         return None
 
@@ -186,36 +186,39 @@ class Client:
             # No pause is longer than a call may wait: after that, a request shows whether the limit still holds.
             yield from self.limiter.on_error(error, permit, self.retry.max_wait)
 
+    def _on_sent(self, permit: Permit | None, sent_at: float | None) -> Conversation[None]:
+        if self.limiter and permit:
+            yield from self.limiter.on_sent(permit, sent_at)
+
     def _try_once(self, call: Call[T], signed: Request, permit: Permit | None) -> Conversation[T]:
         try:
-            result, sent_at = yield from self._exchange(call, signed)
+            return (yield from self._exchange(call, signed, permit))
         except MediaOpsError as error:
             yield from self._on_error(error, permit)
             raise
-        if self.limiter and permit:
-            yield from self.limiter.on_reply(permit, sent_at)
-        return result
 
     def _exchange(
-        self, call: Call[T], request: Request, *, confidential: bool = False
-    ) -> Conversation[tuple[T, float | None]]:
-        """Return the call's result, and when its request was sent, if that is known."""
+        self, call: Call[T], request: Request, permit: Permit | None = None, *, confidential: bool = False
+    ) -> Conversation[T]:
         # Errors are raised outside the handlers. Otherwise the libraries' errors, which may quote the reply, would be
         # their context.
         error: MediaOpsError
+        sent_at: float | None
         try:
             response: Response = yield request
         except TransportError as failure:
-            error = self.rules.no_reply(request, failure)
+            error, sent_at = self.rules.no_reply(request, failure), None
         else:
             reading = partial(self._outcome, call, request, response, confidential=confidential)
             large = _LARGE_REPLY_BYTES if response.status in SUCCESS else _LARGE_REFUSAL_BYTES
             outcome = (yield Blocking(reading)) if len(response.body) >= large else reading()
             if not isinstance(outcome, MediaOpsError):
-                return outcome, response.sent_at
-            error = outcome
+                yield from self._on_sent(permit, response.sent_at)
+                return outcome
+            error, sent_at = outcome, response.sent_at
         if not request.idempotent and not isinstance(error, UncertainDeliveryError):
             yield Emit(NotCarriedOut(error))
+        yield from self._on_sent(permit, sent_at)
         raise error
 
     def _outcome(self, call: Call[T], request: Request, response: Response, *, confidential: bool) -> T | MediaOpsError:

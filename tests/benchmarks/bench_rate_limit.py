@@ -1,129 +1,190 @@
 """
 One rate for many processes: how much of a key's rate they use together, how fairly, and whether the service refuses.
 
-Each case has a key and a store of its own at a stand-in service, which admits so many requests in any second, strictly,
-and refuses the rest; as many processes as the case says ask it as fast as the limiter lets them. The service's own log
-is what counts. Run by `make benchmarks`, or `python -m tests.benchmarks.bench_rate_limit`. On a machine that is busy
-with other things, the stand-in service and its clock are late themselves.
+Each case has a key and a back end of its own at a stand-in service, which admits so many requests in any second,
+strictly, and refuses the rest; as many processes as the case says ask it as fast as the limiter lets them. The
+service's own log is what counts. Run by `make benchmarks`, or `python -m tests.benchmarks.bench_rate_limit`.
 
-Cases of one weather are measured at the same time, in groups of up to 64 processes, once all of these have started; a
-case's figures are those of its own time. Those of 50 a second are measured by themselves. `--one-by-one` measures every
-case by itself, and for a shorter time.
+`--weather` chooses what else happens: `plain`, the service replies at once; `late`, it replies after 80 ms ± 30 %, and
+two in a hundred of the wake-ups and of the replies are late by up to 400 ms; `stall`, it replies as late, and one in
+two hundred senders stalls for up to 400 ms before it sends. `--seconds` is the time of a case. Cases of a slow rate are
+measured at the same time: their processes sleep almost always. `--against c9a03d1` measures each case with the package
+as it was at that commit, too, at the same time.
 
-`--weather` chooses what else happens: `plain`, the service replies at once (13 minutes); `jitter`, it replies after
-80 ms ± 30 % (31 minutes); `late`, in addition two in a hundred of the wake-ups and of the replies are late by up to
-400 ms (46 minutes). `--against COMMIT` measures each case with the package as it was at that commit, too, which takes
-twice as long. Starting the processes takes a tenth of that in addition. `--seconds` is the least time for a case, which
-grows so that there are enough requests, in all and of each process.
-
-Before these, ten thousand callers in made-up time, beside callers that poll; `--made-up` measures only them.
+Before these, a thousand callers in made-up time.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
+import os
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from contextlib import ExitStack, closing, contextmanager
-from itertools import product
+from collections import Counter
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from itertools import groupby, product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import requests
+
 from airflow_provider_mediaops.http.drivers import run
+from airflow_provider_mediaops.http.rate_limit.addresses import backend_at
 from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for
-from airflow_provider_mediaops.http.rate_limit.store_by_address import store_at
-from tests.benchmarks.rate_limit import many
-from tests.benchmarks.rate_limit.asking import send_nothing
-from tests.benchmarks.rate_limit.cases import (
-    BY_ITSELF_RATE,
-    LEAST_SHARE,
-    LEAST_USED,
-    MOST_SHARE,
-    ROOT,
-    TOGETHER_SECONDS,
-    Case,
-    Figures,
-    measure,
-    started,
-    together,
-)
 from tests.benchmarks.rate_limit.weather import WEATHERS
-from tests.benchmarks.ratios.peers import PlainLimiter
 from tests.benchmarks.results import Limit, Row, record
 from tests.redis_server import PROGRAM, running_redis
+from tests.unit.http.rate_limit.callers import World
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-PROCESSES = (1, 4, 16, 64)
-RATES = (1, 3, 5, 50)
-SECONDS = 5.0
+    from airflow_provider_mediaops.http.exchange import Request, Response
+
+ROOT = Path(__file__).parents[2]
+PROCESSES, RATES, SECONDS = (1, 4, 16, 64), (1, 3, 5, 50), 30.0
+LEAST_USED = {"plain": 96.5, "late": 96.0, "stall": 90.0}
+MOST_REFUSED = {"plain": 0.0, "late": 0.0, "stall": 1.5}
+LEAST_SHARE, MOST_SHARE = 60.0, 140.0
+# A process whose turn comes this often has its share.
+TURNS = 3
+# Cases of this rate and above keep the machine busy, so they are measured one after the other.
+FAST = 50
 RESERVATIONS = 2_000
-# Each case has a database of its own.
-REDIS_DATABASES = 1_000
 
 
-def cost_of(store: str) -> list[float]:
-    """Measure single reservations in this process, in milliseconds."""
-    limiter = limiter_for("cost", f"key {time.time()}", 1e6, store_at(store))
-    taken = []
-    for _ in range(RESERVATIONS):
-        start = time.perf_counter()
-        run(limiter.acquire(), send_nothing, lambda wait: time.sleep(wait.seconds))
-        taken.append((time.perf_counter() - start) * 1000)
-    return sorted(taken[10:])
-
-
-def cost_of_plain(path: Path) -> list[float]:
-    """Measure single reservations in a limiter as one would write it, in milliseconds."""
-    taken = []
-    with closing(PlainLimiter(path, 5)) as limiter:
-        for _ in range(RESERVATIONS):
-            start = time.perf_counter()
-            limiter.reserve("key")
-            taken.append((time.perf_counter() - start) * 1000)
-    return sorted(taken[10:])
-
-
-class Stores:
+@dataclass(frozen=True)
+class Case:
     """
-    Stores that nobody else uses.
+    A case to measure.
+
+    :param folder: where its package is.
+    :param package: ``now`` or ``former``.
+    :param weather: one of ``weather.WEATHERS``.
+    :param kind: the kind of back end.
+    :param backend: the address of a back end for this case alone.
+    :param processes: how many ask at the same time.
+    :param rate: the requests a second that the service admits.
+    """
+
+    folder: Path
+    package: str
+    weather: str
+    kind: str
+    backend: str
+    processes: int
+    rate: int
+
+    @property
+    def key(self) -> str:
+        """The key of its own."""
+        return f"{self.rate}-{self.weather}-{self.package}-{self.kind}-{self.processes}"
+
+    @property
+    def callers(self) -> int:
+        """How many callers each process needs, so that replies that take long do not keep them from using the rate."""
+        return 1 if self.weather == "plain" else math.ceil((1 + self.rate / 4) / self.processes)
+
+
+@dataclass(frozen=True)
+class Figures:
+    """The figures of a case: shares are those of the fair one, in percent as the rest."""
+
+    requests: int
+    used: float
+    refused: float
+    least: float
+    most: float
+
+
+def figures_of(log: Sequence[tuple[float, str, bool]], rate: int, processes: int) -> Figures:
+    """Return the figures of a case from the service's log."""
+    counts = Counter(process for _, process, _ in log)
+    shares = [100 * counts[str(number)] * processes / len(log) for number in range(processes)]
+    used = 100 * (len(log) - 1) / (log[-1][0] - log[0][0]) / rate
+    refused = 100 * sum(not good for _, _, good in log) / len(log)
+    return Figures(len(log), used, refused, min(shares), max(shares))
+
+
+def measure(cases: Sequence[Case], base: str, seconds: float) -> Iterator[tuple[Case, Figures]]:
+    """Measure cases at the same time, once all of them have been made ready, and read the service's log."""
+    with ExitStack() as stack:
+        asking = [
+            stack.enter_context(
+                started("asking", base, case.backend, case.key, case.processes, case.callers, folder=case.folder)
+            )
+            for case in cases
+        ]
+        for process in asking:
+            assert process.stdout
+            assert process.stdout.readline() == "ready\n"
+        for process in asking:
+            assert process.stdin
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        # A second more for the wait before the first slot.
+        time.sleep(1.0 + seconds)
+        logs = [requests.get(f"{base}/log/{case.key}", timeout=60).json() for case in cases]
+    for case, log in zip(cases, logs, strict=True):
+        yield case, figures_of(log, case.rate, case.processes)
+
+
+@contextmanager
+def started(module: str, *arguments: object, folder: Path = ROOT) -> Iterator[subprocess.Popen[str]]:
+    """Run a module of the folder beside this one, and end it with all that it has forked."""
+    command = [sys.executable, "-m", f"tests.benchmarks.rate_limit.{module}", *map(str, arguments)]
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(command, cwd=folder, stdin=pipe, stdout=pipe, text=True, start_new_session=True)
+    with process:
+        try:
+            yield process
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+class BackEnds:
+    """
+    Back ends that nobody else uses.
 
     :param folder: where they are.
     :param kinds: which kinds are wanted.
+    :param stack: ends them.
     """
 
     def __init__(self, folder: Path, kinds: list[str], stack: ExitStack) -> None:
-        self.kinds = [kind for kind in ("sqlite", "redis") if kind in kinds and (kind == "sqlite" or PROGRAM)]
+        self.kinds = [kind for kind in kinds if kind != "redis" or PROGRAM]
         self._folder, self._count = folder, 0
         if "redis" in self.kinds:
-            server = stack.enter_context(running_redis(folder, "--databases", str(REDIS_DATABASES)))
+            server = stack.enter_context(running_redis(folder, "--databases", "1000"))
             self._redis = server.url.removesuffix("/0")
 
     def new(self, kind: str) -> str:
         """Return the address of a new one."""
         self._count += 1
-        if kind == "sqlite":
-            return f"sqlite:///{self._folder}/rates-{self._count}.db"
-        return f"{self._redis}/{self._count}"
+        folder = f"sqlite:///{self._folder}/rates-{self._count}.db"
+        return folder if kind == "sqlite" else f"{self._redis}/{self._count}"
 
 
-def _line(case: Case, figures: Figures) -> str:
-    return (
-        f"{case.package:9}{case.weather:8}{case.store:8}{case.processes:10d}{case.rate:6d}{figures.requests:10d}"
-        f"{figures.used:9.1%}{figures.refused:9d}{figures.least:8.0%}{figures.most:8.0%}   "
-        f"{'holds' if figures.holds else 'DOES NOT HOLD'}"
-    )
+def cost_of(address: str) -> float:
+    """Return the median time of a reservation in this process, in milliseconds."""
+    limiter = limiter_for("cost", f"key {time.time()}", 1e6, backend_at(address))
+    taken = []
+    for _ in range(RESERVATIONS):
+        start = time.perf_counter()
+        run(limiter.acquire(), _send_nothing, lambda wait: time.sleep(wait.seconds))
+        taken.append((time.perf_counter() - start) * 1000)
+    return statistics.median(taken[10:])
 
 
-def _least_seconds(arguments: argparse.Namespace, weather: str, rate: int) -> float:
-    is_alone = arguments.one_by_one or rate >= BY_ITSELF_RATE
-    seconds: float = arguments.seconds
-    return seconds if is_alone else max(seconds, TOGETHER_SECONDS[weather])
+def _send_nothing(request: Request) -> Response:
+    raise AssertionError(request)
 
 
 @contextmanager
@@ -142,83 +203,62 @@ def _package_at(commit: str) -> Iterator[Path]:
 
 def measure_all(arguments: argparse.Namespace) -> None:
     """Measure every case, print a line each, and record those of the package as it is."""
-    ours, rows = list[tuple[Case, Figures]](), list[Row]()
+    measured, rows = list[tuple[Case, Figures]](), list[Row]()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        stores = Stores(folder, arguments.stores, stack)
+        backends = BackEnds(folder, arguments.backends, stack)
         packages = {"now": ROOT}
         if arguments.against:
             packages["former"] = stack.enter_context(_package_at(arguments.against))
-        service = stack.enter_context(started(["service"]))
+        service = stack.enter_context(started("service"))
         assert service.stdout
         base = f"http://127.0.0.1:{service.stdout.readline().strip()}"
-        _print(
-            f"{'package':9}{'weather':8}{'store':8}{'processes':>10}{'rate':>6}{'requests':>10}{'used':>9}"
-            f"{'refused':>9}{'least':>8}{'most':>8}"
-        )
         cases = [
-            Case(
-                package,
-                root,
-                weather,
-                store,
-                stores.new(store),
-                processes,
-                rate,
-                _least_seconds(arguments, weather, rate),
+            Case(packages[package], package, weather, kind, backends.new(kind), processes, rate)
+            for weather, rate, kind, processes, package in product(
+                arguments.weather, arguments.rates, backends.kinds, arguments.processes, packages
             )
-            for weather, store, processes, rate, (package, root) in product(
-                arguments.weather, stores.kinds, arguments.processes, arguments.rates, packages.items()
-            )
+            if rate * arguments.seconds >= TURNS * processes
         ]
-        for group in together(cases, one_by_one=arguments.one_by_one):
-            for case, figures in measure(group, base, on_loop=arguments.on_loop):
-                ours += [(case, figures)] if case.package == "now" else []
-                _print(_line(case, figures))
-        for kind in stores.kinds:
-            cost = cost_of(stores.new(kind))
-            _print(
-                f"a reservation in {kind}: median {statistics.median(cost):.3f} ms, "
-                f"99th percentile {cost[len(cost) * 99 // 100]:.3f} ms"
-            )
-            plain = statistics.median(cost_of_plain(folder / "plain.db")) if kind == "sqlite" else None
-            peer = "a plain limiter in SQLite" if plain else None
-            rows.append(Row(f"a reservation in {kind}, median", "ms", statistics.median(cost), peer, plain))
-    record("rate_limit", [*_rows(ours), *rows])
+        for _, group in groupby(cases, lambda case: case.rate >= FAST and (case.kind, case.processes)):
+            for case, figures in measure(list(group), base, arguments.seconds):
+                measured.append((case, figures))
+                _print(
+                    f"{case.package:8}{case.weather:7}{case.kind:8}{case.processes:4} processes{case.rate:4}/s"
+                    f"{figures.requests:7} requests{figures.used:7.1f} % used{figures.refused:6.2f} % refused"
+                    f"   shares {figures.least:.0f}-{figures.most:.0f} %"
+                )
+        for kind in backends.kinds:
+            rows.append(Row(f"a reservation in {kind}, median", "ms", cost_of(backends.new(kind))))
+            _print(f"{rows[-1].what}: {rows[-1].ours:.3f} ms")
+    record("rate_limit", [*_rows([(case, found) for case, found in measured if case.package == "now"]), *rows])
 
 
-def _rows(measured: list[tuple[Case, Figures]]) -> Iterator[Row]:
-    """Yield the worst figures of each number of processes, over the rates."""
-    rates = ", ".join(map(str, sorted({case.rate for case, _ in measured})))
-    alike: dict[tuple[str, str, int], list[Figures]] = {}
-    for case, figures in measured:
-        alike.setdefault((case.weather, case.store, case.processes), []).append(figures)
-    for (weather, store, processes), found in sorted(alike.items()):
-        name = f"{processes} {'processes' if processes > 1 else 'process'}, {store}, {weather}, {rates} a second"
-        used, least = min(each.used for each in found), min(each.least for each in found)
-        yield Row(f"{name}: rate used", "%", 100 * used, limit=Limit("at least", 100 * LEAST_USED))
-        yield Row(f"{name}: refused", "requests", sum(each.refused for each in found), limit=Limit("at most", 0))
-        if processes > 1:
-            most = max(each.most for each in found)
-            yield Row(f"{name}: least share", "%", 100 * least, limit=Limit("at least", 100 * LEAST_SHARE))
-            yield Row(f"{name}: largest share", "%", 100 * most, limit=Limit("at most", 100 * MOST_SHARE))
+def _rows(measured: Sequence[tuple[Case, Figures]]) -> Iterator[Row]:
+    """Yield the worst figures of each back end in each weather, over rates and numbers of processes."""
+    for weather, kind in dict.fromkeys((case.weather, case.kind) for case, _ in measured):
+        found = [figures for case, figures in measured if (case.weather, case.kind) == (weather, kind)]
+        rates = ", ".join(map(str, sorted({case.rate for case, _ in measured})))
+        most = max(case.processes for case, _ in measured)
+        name = f"{weather}, {kind}, {rates} a second, up to {most} processes"
+        yield Row(f"{name}: used", "%", min(each.used for each in found), limit=Limit("at least", LEAST_USED[weather]))
+        refused = max(each.refused for each in found)
+        yield Row(f"{name}: refused", "%", refused, limit=Limit("at most", MOST_REFUSED[weather]))
+        least, largest = min(each.least for each in found), max(each.most for each in found)
+        yield Row(f"{name}: least share", "%", least, limit=Limit("at least", LEAST_SHARE))
+        yield Row(f"{name}: largest share", "%", largest, limit=Limit("at most", MOST_SHARE))
 
 
 def measure_made_up() -> None:
-    """Measure ten thousand callers in made-up time."""
-    (used, refused, least, most, asked), polling = many.ours(), many.polling()
-    peer = "callers that poll a log"
-    record(
-        "rate_limit_made_up",
-        [
-            Row("rate used", "%", 100 * used, peer, 100 * polling.used, Limit("at least", 100 * LEAST_USED)),
-            Row("refused", "requests", refused, peer, polling.refused, Limit("at most", 0)),
-            Row("least share", "%", 100 * least, peer, 100 * polling.least, Limit("at least", 100 * LEAST_SHARE)),
-            Row("largest share", "%", 100 * most, peer, 100 * polling.most, Limit("at most", 100 * MOST_SHARE)),
-            Row("requests to the store, for each to the service", "", asked, peer, polling.asked),
-            Row("requests to the store a second", "", asked * used * many.RATE, peer, polling.asked * many.RATE),
-        ],
-    )
+    """Measure a thousand callers in made-up time, each of whom has four turns."""
+    world = World(5, 1_000, often=0.05, longer=0.01).run(820.0)
+    shares = [100 * share for share in world.shares()]
+    used = Row("rate used", "%", 100 * world.used(), limit=Limit("at least", LEAST_USED["plain"]))
+    refused = Row("refused", "requests", len(world.refused), limit=Limit("at most", 0))
+    least = Row("least share", "%", min(shares), limit=Limit("at least", LEAST_SHARE))
+    most = Row("largest share", "%", max(shares), limit=Limit("at most", MOST_SHARE))
+    asked = Row("updates of the back end, for each request", "", world.backend.asked / len(world.sent))
+    record("rate_limit_made_up", [used, refused, least, most, asked])
 
 
 def _print(line: str) -> None:
@@ -229,19 +269,15 @@ def _print(line: str) -> None:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=SECONDS, help="the least time of a case")
-    parser.add_argument("--stores", nargs="+", default=["sqlite", "redis"])
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="the time of a case")
+    parser.add_argument("--backends", nargs="+", default=["sqlite", "redis"])
     parser.add_argument("--processes", nargs="+", type=int, default=PROCESSES)
     parser.add_argument("--rates", nargs="+", type=int, default=RATES)
     parser.add_argument("--weather", nargs="+", choices=WEATHERS, default=["plain"])
     parser.add_argument("--against", metavar="COMMIT", help="measure the package of a commit, too")
-    parser.add_argument("--on-loop", action="store_true", help="ask from event loops, as a triggerer does")
-    parser.add_argument("--one-by-one", action="store_true", help="measure each case by itself")
-    parser.add_argument("--made-up", action="store_true", help="only the callers in made-up time")
     arguments = parser.parse_args()
     measure_made_up()
-    if not arguments.made_up:
-        measure_all(arguments)
+    measure_all(arguments)
 
 
 if __name__ == "__main__":

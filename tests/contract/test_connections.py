@@ -164,7 +164,7 @@ def the_video_hook_has_all(hook: Any) -> None:
     assert client.auth.scopes == "read write"
     assert "acme" in vars(hook).values()
     assert client.limiter.per_second == 4.5
-    assert client.limiter.store.where == "redis://redis.example.com:7000/2"
+    assert client.limiter.backend.where == "redis://redis.example.com:7000/2"
 
 
 def the_cluster_hook_has_all(hook: Any) -> None:
@@ -180,5 +180,5 @@ def the_books_hook_has_all(hook: Any) -> None:
     assert client.base_urls == ("https://books.example.com",)
     assert client.auth == HeaderAuth.raw("rest key")
     assert client.limiter.per_second == 2.5
-    assert client.limiter.store.where == "redis://redis.example.com:7000/1"
+    assert client.limiter.backend.where == "redis://redis.example.com:7000/1"
     assert "9780140449136" in vars(hook).values()

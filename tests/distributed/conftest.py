@@ -14,7 +14,6 @@ import pytest
 from airflow_provider_mediaops.sandbox.server import SandboxServer
 from tests.distributed.celery_airflow import celery_airflow
 from tests.distributed.postgresql_server import postgresql, postgresql_programs
-from tests.distributed.rate_answers import RateAnswers
 from tests.redis_server import RedisServer, running_redis
 from tests.unit.no_limit import NoLimit
 
@@ -32,14 +31,12 @@ class Installation:
     :param airflow: the components, among them the two workers.
     :param sandbox: the service.
     :param redis: carries tasks to the workers and keeps the key's rate.
-    :param rate: the answers of the rate store.
     :param output: the folder that the tasks read from and write to.
     """
 
     airflow: WatchedAirflow
     sandbox: SandboxServer
     redis: RedisServer
-    rate: RateAnswers
     output: Path
 
 
@@ -61,15 +58,14 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installat
         SandboxServer() as sandbox,
         postgresql() as database,
         running_redis(folder, *kept) as server,
-        (rate := RateAnswers(server)).running(),
     ):
         sandbox.state.books_rate = NoLimit()
         books = json.loads(sandbox.connections()["AIRFLOW_CONN_MEDIAOPS_BOOKS_DEFAULT"])
         env = {
             "AIRFLOW_CONN_MEDIAOPS_BOOKS_DEFAULT": json.dumps(books),
-            "AIRFLOW__MEDIAOPS__RATE_LIMIT_STORE": f"redis://127.0.0.1:{rate.port}/1",
+            "AIRFLOW__MEDIAOPS__RATE_LIMIT_STORE": f"redis://127.0.0.1:{server.port}/1",
             "MEDIAOPS_OUTPUT": str(output),
         }
         dags = Path(__file__).parent / "dags"
         with celery_airflow(scratch / "home", dags=dags, env=env, database=database, broker=server) as airflow:
-            yield Installation(airflow, sandbox, server, rate, output)
+            yield Installation(airflow, sandbox, server, output)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.hooks.base import ServiceHook
-from airflow_provider_mediaops.http.rate_limit.store_by_address import store_at
 from airflow_provider_mediaops.notifications.base import ServiceNotifier
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
@@ -28,6 +27,7 @@ from tests.faults.actions import Desk, connection
 from tests.faults.cells import outcome_of
 from tests.faults.made_up_time import MadeUpTime
 from tests.faults.services import Cell, Services, running
+from tests.memory_rates import forget_rates
 from tests.unit.conftest import Supervisor
 from tests.unit.loopback import Loopback, closed_port, deaf_port, http_reply
 
@@ -115,9 +115,9 @@ def addresses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Addresses]:
 @pytest.fixture(autouse=True)
 def new_rates() -> Iterator[None]:
     """Have no limit of one cell hold for the next."""
-    store_at("memory://").close()
+    forget_rates()
     yield
-    store_at("memory://").close()
+    forget_rates()
 
 
 @pytest.fixture(autouse=True)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_provider_mediaops.http.rate_limit import store_interface
-from airflow_provider_mediaops.http.rate_limit.operations import ExhaustQuota, Release, Reserve, SlowDown
-from airflow_provider_mediaops.http.rate_limit.schedule import Granted
+from airflow_provider_mediaops.http.rate_limit import schedule
+from airflow_provider_mediaops.http.rate_limit.schedule import Granted, Later
 from tests.models.limiter_model import LimiterMachine
 from tests.models.settings import try_examples
 from tests.models.worlds import World
@@ -17,45 +16,40 @@ from tests.models.worlds import World
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from airflow_provider_mediaops.http.rate_limit.schedule import Schedule, Slot
+    from airflow_provider_mediaops.http.rate_limit.schedule import Answer, Schedule
 
 
 def test_the_limiter_is_what_its_model_says() -> None:
     try_examples(LimiterMachine)
 
 
-def _unchanged(_operation: object, schedule: Schedule, _now: float) -> tuple[Schedule, None]:
-    return schedule, None
+def _unchanged(state: Schedule, _now: float, *_figures: object) -> Schedule:
+    return state
 
 
-def _forgets_entries(reserve: Callable[..., tuple[Schedule, Any]]) -> Callable[..., tuple[Schedule, Any]]:
+def _without_log(confirm: Callable[..., tuple[Schedule, Answer]]) -> Callable[..., tuple[Schedule, Answer]]:
     """Keep the log without the entry of a permit."""
 
-    def apply(operation: Reserve, schedule: Schedule, now: float) -> tuple[Schedule, Any]:
-        after, answer = reserve(operation, schedule, now)
-        return replace(after, sent=schedule.sent[-1:]), answer
+    def confirmed(state: Schedule, now: float, rate: float, slot: float) -> tuple[Schedule, Answer]:
+        after, answer = confirm(state, now, rate, slot)
+        return replace(after, sent=state.sent), answer
 
-    return apply
-
-
-def _confirm_at_once(
-    _operation: Reserve, schedule: Schedule, now: float, slept: float, _slot: Slot
-) -> tuple[Schedule, Granted]:
-    return replace(schedule, seen=now, sent=(*schedule.sent, slept)), Granted(schedule.epoch, slept)
+    return confirmed
 
 
+def _at_once(state: Schedule, now: float, rate: float, slot: float) -> tuple[Schedule, Answer]:
+    """Permit a request in a slot that is due, however many were sent."""
+    after, answer = _CONFIRM(state, now, rate, slot)
+    is_due = isinstance(answer, Later) and state.at <= now and slot <= schedule.reading_at(state, now)
+    return (after, Granted(now)) if is_due else (after, answer)
+
+
+_CONFIRM = schedule.confirm
 WORLDS = {
-    "a slot is a permit, however late it is confirmed": World(Reserve, "_confirm", _confirm_at_once, "permits in"),
-    "permits are not kept": World(Reserve, "apply", _forgets_entries(Reserve.apply), "permits in"),
-    "a slot is not returned": World(Release, "apply", _unchanged, "nobody waits"),
-    "a cancelled question is not followed up": World(
-        store_interface._Call,  # noqa: SLF001
-        "abandon",
-        lambda _self: None,
-        "nobody waits",
-    ),
-    "a pause is not kept": World(SlowDown, "apply", _unchanged, "a permit in a pause"),
-    "a quota is not kept": World(ExhaustQuota, "apply", _unchanged, "a permit in a pause"),
+    "a slot is a permit, however late it is confirmed": World(schedule, "confirm", _at_once, "permits in"),
+    "permits are not kept": World(schedule, "confirm", _without_log(_CONFIRM), "permits in"),
+    "a pause is not kept": World(schedule, "slow_down", _unchanged, "a permit in a pause"),
+    "a quota is not kept": World(schedule, "exhaust", _unchanged, "a permit in a pause"),
 }
 
 

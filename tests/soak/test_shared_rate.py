@@ -19,30 +19,34 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 PROCESSES, EACH = 64, 10
-# The first slot is so late that no machine is too busy to have taken the last one before.
-APART, COOLDOWN = 100.0, 10_000.0
+APART = 1.03
 # The processes begin together, when the pipe that each of them reads is closed. The client of Redis is loaded before:
 # sixty-four processes would each take a fifth of a second for it.
 _TAKE = f"""
 import os, sys
 from importlib.util import find_spec
-from airflow_provider_mediaops.http.rate_limit.operations import Reserve
-from airflow_provider_mediaops.http.rate_limit.redis_store import RedisStore
-from airflow_provider_mediaops.http.rate_limit.sqlite_store import SqliteStore
+from airflow_provider_mediaops.http.rate_limit.redis_backend import RedisBackend
+from airflow_provider_mediaops.http.rate_limit.schedule import begin, from_text, reserve, to_text
+from airflow_provider_mediaops.http.rate_limit.sqlite_backend import SqliteBackend
 from pathlib import Path
 if find_spec("redis"):
     import redis
-begin, closed = os.pipe()
+
+def change(text, now, age):
+    # The time stands still, so that no machine is too busy to take the last slot before the first is due.
+    state, answer = reserve(from_text(text, 1_000.0) if text else begin(1_000.0, 1.0), 1_000.0, 1.0)
+    return to_text(state), answer.slot
+
+start, closed = os.pipe()
 children = []
 for _ in range({PROCESSES}):
     child = os.fork()
     if not child:
         os.close(closed)
-        os.read(begin, 1)
-        store = {{store}}
+        os.read(start, 1)
+        backend = {{store}}
         for _ in range({EACH}):
-            answer = store.apply("key", Reserve({APART}, 1, 90.0, 1e9), {COOLDOWN})
-            os.write(1, f"{{{{answer.position}}}}\\n".encode())
+            os.write(1, f"{{{{backend.update('key', change)}}}}\\n".encode())
         os._exit(0)
     children.append(child)
 os.close(closed)
@@ -53,7 +57,7 @@ sys.exit(any(os.waitpid(child, 0)[1] for child in children))
 @contextmanager
 def sqlite(folder: Path) -> Iterator[str]:
     # A process waits its turn for as long as the machine is busy.
-    yield f"SqliteStore(Path({str(folder / 'rates.db')!r}), busy_seconds=240.0)"
+    yield f"SqliteBackend(Path({str(folder / 'rates.db')!r}), busy_seconds=240.0)"
 
 
 @contextmanager
@@ -61,7 +65,7 @@ def redis(folder: Path) -> Iterator[str]:
     if PROGRAM is None:
         pytest.skip("redis-server is not installed")
     with running_redis(folder) as server:
-        yield f"RedisStore({server.url!r})"
+        yield f"RedisBackend({server.url!r})"
 
 
 @pytest.mark.parametrize("store", [sqlite, redis])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.http.rate_limit.store_by_address import store_at
+from tests.memory_rates import forget_rates
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,7 +38,7 @@ class Supervisor:
 def new_rates() -> Iterator[None]:
     """Have no limit or spent quota of one test hold for the next that uses the same key."""
     yield
-    store_at("memory://").close()
+    forget_rates()
 
 
 @pytest.fixture

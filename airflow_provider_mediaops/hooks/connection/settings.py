@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from urllib.parse import SplitResult
 
     from airflow_provider_mediaops.hooks.connection.fields import ConnectionFields
+    from airflow_provider_mediaops.http.rate_limit.backend import RateBackend
     from airflow_provider_mediaops.http.rate_limit.limiter import RateLimiter
-    from airflow_provider_mediaops.http.rate_limit.store_interface import RateStore
     from airflow_provider_mediaops.http.transport_settings import TransportSettings
 
 #: The slowest rate that a connection can have, in requests a second: one in about 17 minutes.
@@ -229,36 +229,36 @@ def retry_policy(fields: ConnectionFields) -> RetryPolicy:
 
 def rate_limiter(fields: ConnectionFields, service: str, key: str, per_second: float) -> RateLimiter:
     """
-    Make the limiter of a key, which is shared by all who use the key and the store.
+    Make the limiter of a key, which is shared by all who use the key and the back end.
 
-    :param fields: the connection; it may name a store of its own instead of the one in Airflow's configuration.
+    :param fields: the connection; it may name a back end of its own instead of the one in Airflow's configuration.
     :param service: the service that counts by the key.
     :param key: the key.
     :param per_second: its rate, in requests a second.
-    :returns: the limiter; its store is opened when it is first used.
-    :raises InvalidConnectionError: if the store's address cannot be used.
+    :returns: the limiter; its back end is opened when it is first used.
+    :raises InvalidConnectionError: if the back end's address cannot be used.
     """
     from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for
 
     own = fields.text("rate_limit_store")
-    store = _own_rate_store(fields, own) if own else configured_rate_store()
-    return limiter_for(service, key, per_second, store)
+    backend = _own_rate_backend(fields, own) if own else configured_rate_backend()
+    return limiter_for(service, key, per_second, backend)
 
 
-def _own_rate_store(fields: ConnectionFields, address: str) -> RateStore:
-    from airflow_provider_mediaops.http.rate_limit.store_by_address import store_at
+def _own_rate_backend(fields: ConnectionFields, address: str) -> RateBackend:
+    from airflow_provider_mediaops.http.rate_limit.addresses import backend_at
 
     try:
-        store = store_at(_in_airflow_home(address))
+        backend = backend_at(_in_airflow_home(address))
     except ValueError as error:
         raise fields.error("rate_limit_store", str(error)) from None
-    if store.secrets:
+    if backend.secrets:
         raise fields.error(
             "rate_limit_store",
             "it holds a password, and Airflow shows this field. An address with a password belongs in the option "
             "rate_limit_store of Airflow's section [mediaops].",
         )
-    return store
+    return backend
 
 
 def optional_rate_limiter(fields: ConnectionFields, service: str, key: str) -> RateLimiter | None:
@@ -269,7 +269,7 @@ def optional_rate_limiter(fields: ConnectionFields, service: str, key: str) -> R
     :param service: the service that counts by the key.
     :param key: the key.
     :returns: the limiter; None if the connection has no rate.
-    :raises InvalidConnectionError: if rate or store cannot be used, or there is a store without a rate.
+    :raises InvalidConnectionError: if rate or back end cannot be used, or there is a back end without a rate.
     """
     rate = fields.number("requests_per_second", 0.0, minimum=SLOWEST_RATE)
     if rate:
@@ -281,19 +281,19 @@ def optional_rate_limiter(fields: ConnectionFields, service: str, key: str) -> R
     return None
 
 
-def configured_rate_store() -> RateStore:
+def configured_rate_backend() -> RateBackend:
     """
-    Return the store of Airflow's configuration, which all connections without one of their own share.
+    Return the back end of Airflow's configuration, which all connections without one of their own share.
 
     :raises InvalidConnectionError: if its address cannot be used.
     """
-    from airflow_provider_mediaops.http.rate_limit.store_by_address import store_at
+    from airflow_provider_mediaops.http.rate_limit.addresses import backend_at
     from airflow_provider_mediaops.version_compat import conf
 
     # In a worker, Airflow 3.1 may not know a provider's defaults.
     address: str = conf.get("mediaops", "rate_limit_store", fallback=DEFAULT_RATE_STORE)
     try:
-        return store_at(_in_airflow_home(address.strip()))
+        return backend_at(_in_airflow_home(address.strip()))
     except ValueError as error:
         raise InvalidConnectionError(f"Airflow's section [mediaops], option rate_limit_store: {error}") from None
 

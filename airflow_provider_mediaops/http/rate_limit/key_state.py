@@ -1,18 +1,17 @@
-"""Read the state of a key off its schedule: reserved slots, a pause, a lower rate, a quota that is used up. Pure."""
+"""The state of a key, for people: reserved slots, a pause, a lower rate, an exhausted quota. Pure."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
-if TYPE_CHECKING:
-    from airflow_provider_mediaops.http.rate_limit.schedule import Schedule
+from airflow_provider_mediaops.http.rate_limit.schedule import GUARD, from_text, reading_at
 
 State: TypeAlias = Literal["free", "reserved", "paused", "exhausted"]
 
 # The share of a slot by which rounding may move its time.
-_ROUNDING = 1e-6
+_ROUNDING = 0.001
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +20,7 @@ class KeyState:
     The state of a key at a moment.
 
     :param exhausted_seconds: until the key's quota is restored; 0 if it is not known to be used up.
-    :param paused_seconds: until the end of the latest pause; 0 if there is none.
+    :param paused_seconds: until the end of the pause; 0 if there is none.
     :param reserved_seconds: from now, or from the end of the pause, until the first slot that is free.
     :param reserved: the number of slots ahead that are reserved; None if the key's rate is not known.
     :param rate_factor: the share of the rate that is used: below 1 after the service refused a request.
@@ -35,32 +34,9 @@ class KeyState:
     rate_factor: float
     idle_seconds: float | None
 
-    @classmethod
-    def of(cls, schedule: Schedule, now: float, gap: float | None = None) -> KeyState:
-        """
-        Read the state of a key off its schedule.
-
-        :param schedule: the schedule.
-        :param now: the time on the store's clock.
-        :param gap: seconds from one slot to the next at the full rate; None if the rate is not known.
-        :returns: the state.
-        """
-        now = max(now, schedule.seen)
-        first = schedule.position(now)
-        ahead = max(0.0, schedule.next_free - first)
-        past = [moment for moment in schedule.sent if moment <= now]
-        return cls(
-            exhausted_seconds=max(0.0, schedule.blocked_until - now),
-            paused_seconds=max(0.0, schedule.paused_until - now),
-            reserved_seconds=ahead,
-            reserved=None if gap is None else _slots(schedule, first, gap / schedule.rate_factor),
-            rate_factor=schedule.rate_factor,
-            idle_seconds=now - past[-1] if past else None,
-        )
-
     @property
     def state(self) -> State:
-        """Return the state in a word: of several, the one that delays the next request the longest."""
+        """The state in a word: of several, the one that delays the next request the longest."""
         if self.exhausted_seconds:
             return "exhausted"
         if self.paused_seconds:
@@ -68,8 +44,25 @@ class KeyState:
         return "reserved" if self.reserved or (self.reserved is None and self.reserved_seconds) else "free"
 
 
-def _slots(schedule: Schedule, first: float, gap: float) -> int:
-    # The last slot is a gap before the next free one; a slot that was due before now was used, or passed.
-    ahead = math.floor((schedule.next_free - first) / gap + _ROUNDING)
-    free_again = sum(position >= first for position in schedule.vacant)
-    return max(0, ahead - free_again)
+def state_of(text: str | None, now: float, rate: float | None = None) -> KeyState | None:
+    """
+    Read the state of a key off the text that a back end keeps of it.
+
+    :param text: the text.
+    :param now: the time on the back end's clock.
+    :param rate: the requests a second; None if they are not known.
+    :returns: the state; None if there is none, or a damaged one.
+    """
+    schedule = from_text(text, now) if text else None
+    if not schedule:
+        return None
+    ahead = max(0.0, schedule.next_free - reading_at(schedule, now))
+    return KeyState(
+        exhausted_seconds=max(0.0, schedule.blocked_until - now),
+        paused_seconds=max(0.0, schedule.at - now),
+        reserved_seconds=ahead / schedule.speed,
+        # The last slot is a gap before the first free one. A slot that was due before now was used, or passed.
+        reserved=None if rate is None else math.floor(ahead * rate / GUARD + _ROUNDING),
+        rate_factor=schedule.speed,
+        idle_seconds=max(0.0, now - schedule.sent[-1]) if schedule.sent else None,
+    )

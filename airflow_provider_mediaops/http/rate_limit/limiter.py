@@ -1,62 +1,43 @@
 """
 The rate limiter of a key, shared by all tasks, workers and triggerers that use the key.
 
-A caller reserves the next free slot and sleeps until it is due. So callers are served in the order in which they asked,
-evenly spaced, and none polls. After its sleep it confirms the slot, because meanwhile the service may have replied to
-any caller that the rate limit or the quota is reached. The schedule of the slots is kept in a store
-(``store_by_address.store_at``), whose clock counts. A caller that is cancelled returns its slot. One that dies wastes
-its slot and no more.
-
-Connections with different rates for one key work together: after each request the key rests for as long as the rate of
-the connection that made it demands.
+It asks the key's schedule (``schedule``), which a back end keeps, when a request may be sent, and waits until then. A
+caller that is cancelled or dies leaves its slot unused.
 """
 
 from __future__ import annotations
 
 import hashlib
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from airflow_provider_mediaops.exceptions import QuotaExceededError, RateLimitedError, RateStoreError
 from airflow_provider_mediaops.http.clock import Clock
-from airflow_provider_mediaops.http.exchange import Wait
-from airflow_provider_mediaops.http.rate_limit.key_state import KeyState
-from airflow_provider_mediaops.http.rate_limit.latency import UNNOTICED_SECONDS, Latency
-from airflow_provider_mediaops.http.rate_limit.operations import (
-    Delayed,
-    ExhaustQuota,
-    Release,
-    Reserve,
-    RestoreQuota,
-    SlowDown,
-)
-from airflow_provider_mediaops.http.rate_limit.schedule import (
-    LONGEST_PAUSE_SECONDS,
-    Granted,
-    Overbooked,
-    QuotaExhausted,
-    Slot,
-)
+from airflow_provider_mediaops.http.exchange import Blocking, Wait
+from airflow_provider_mediaops.http.rate_limit import schedule
+from airflow_provider_mediaops.http.rate_limit.key_state import state_of
+from airflow_provider_mediaops.http.rate_limit.schedule import BookedOut, Granted, Later, QuotaExhausted, Schedule
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from airflow_provider_mediaops.exceptions import MediaOpsError
     from airflow_provider_mediaops.http.exchange import Conversation
-    from airflow_provider_mediaops.http.rate_limit.operations import A, Operation
-    from airflow_provider_mediaops.http.rate_limit.store_interface import RateStore
+    from airflow_provider_mediaops.http.rate_limit.backend import RateBackend
+    from airflow_provider_mediaops.http.rate_limit.key_state import KeyState
 
-# Guard bands: slots are spaced 1.4 % wider than the rate and the window is 1.011 s, which absorbs 11 ms of jitter.
-# Requests that fell behind their slots catch up by the difference.
-_SPACING, _WINDOW_SECONDS = 1.014, 1.011
-_SECOND = 1.0
-# The largest number of requests that a window holds; a faster rate is counted over less than a second.
-_MAX_IN_WINDOW = 256
-# No slot is reserved further ahead than this time or, at a slow rate, this number of slots.
-_HORIZON_SECONDS, _MIN_HORIZON_SLOTS = 3600.0, 10
+T = TypeVar("T")
+#: From a state and the time, and figures of its own, to the next state and an answer.
+_Question: TypeAlias = "Callable[..., tuple[Schedule, T]]"
+
 # A quota that is restored within this time is waited for.
 _SHORT_QUOTA_SECONDS = 10.0
-# Pauses between attempts to use a store that fails.
-_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 5.0
+# How long to wait for a back end that has worked and fails, and the pauses between attempts.
+_PATIENCE_SECONDS, _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 60.0, 0.1, 5.0
+# A request that leaves this much later than it was permitted is reported; the guard band absorbs less.
+_UNNOTICED_SECONDS = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,16 +45,12 @@ class Permit:
     """
     Permission to send one request.
 
-    :param granted: the store's answer.
-    :param since: the time when the store was asked, on the clock of this process.
-    :param answered: the time when the store's answer came, on the same clock.
-    :param late: the seconds by which it came later than usual.
+    :param at: its entry in the key's log of sends.
+    :param since: the same time on the clock of this process, at the earliest.
     """
 
-    granted: Granted
+    at: float
     since: float
-    answered: float
-    late: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,73 +58,54 @@ class RateLimiter:
     """
     Grants permits at the rate of a key.
 
-    :param store: keeps the key's schedule.
-    :param name: the schedule's name, which does not show the key.
+    :param backend: keeps the state of the key for all who use it.
+    :param name: the name of the state, which does not show the key.
     :param per_second: the rate of the key, in requests a second.
-    :param patience_seconds: how long to wait for a store that has worked and fails. One that never worked is an error
-        at once.
-    :param respects_quota: whether an exhausted quota stops this caller; False to test whether it still is.
     :param clock: the source of time and chance.
     """
 
-    store: RateStore
+    backend: RateBackend
     name: str
     per_second: float
-    patience_seconds: float = 60.0
-    respects_quota: bool = True
     clock: Clock = field(default_factory=Clock)
-    _latency: Latency = field(default_factory=Latency, repr=False, compare=False)
-    _store_latency: Latency = field(default_factory=lambda: Latency(has_work=False), repr=False, compare=False)
 
     def acquire(self) -> Conversation[Permit | QuotaExhausted]:
         """
-        Wait until a request may be sent. A conversation that is closed or stopped while it waits returns its slot.
+        Wait until a request may be sent.
 
         :returns: a conversation that ends with a permit, or at once if the key's quota is exhausted.
         :raises RateLimitedError: if the key is booked out for too long; nothing was reserved.
-        :raises RateStoreError: if the store cannot be used; then no request may be sent.
+        :raises RateStoreError: if the back end cannot be used; then no request may be sent.
         """
-        limit = min(max(1, int(self.per_second)), _MAX_IN_WINDOW)
-        horizon = max(_HORIZON_SECONDS, _MIN_HORIZON_SLOTS * self._gap)
-        reserve = Reserve(self._gap, limit, _WINDOW_SECONDS * limit / self.per_second, horizon)
+        question: _Question[schedule.Answer] = schedule.reserve
+        slot: tuple[float, ...] = ()
         while True:
-            asked = self.clock.monotonic()
-            answer = yield from self._ask(reserve)
-            answered = self.clock.monotonic()
-            late = self._store_latency.delay(answered - asked)
+            answer, since = yield from self._ask(question, self.per_second, *slot)
             if isinstance(answer, Granted):
-                return Permit(answer, asked, answered, late)
-            if isinstance(answer, Overbooked):
-                raise self._overbooked(answer)
-            if isinstance(answer, Slot):
-                yield from self._wait_for(answer)
-                reserve = replace(reserve, held=answer)
+                return Permit(answer.at, since)
+            if isinstance(answer, BookedOut):
+                raise self._booked_out(answer)
+            if isinstance(answer, Later):
+                question, slot = schedule.confirm, (answer.slot,)
+                yield Wait(answer.seconds, "the key's rate")
             elif answer.seconds > _SHORT_QUOTA_SECONDS:
                 return answer
             else:
                 yield Wait(answer.seconds, "the reset of the key's quota")
 
-    def on_reply(self, permit: Permit, sent_at: float | None = None) -> Conversation[None]:
+    def on_sent(self, permit: Permit, sent_at: float | None) -> Conversation[None]:
         """
-        Report that the reply to a request has come. If the request may have been late, later ones are delayed.
+        Report when a request left. If that was late, later requests keep their distance from it.
 
         :param permit: the permit for the request.
-        :param sent_at: the time when it was sent, on the clock of this process; None if that is not known.
-        :returns: a conversation that ends when the store knows. Errors of the store are ignored: it grants nothing.
+        :param sent_at: the time when it left, on the clock of this process; None if that is not known: it may have left
+            at any time until now.
+        :returns: a conversation that ends when the back end knows; its errors are ignored, because it grants nothing.
         """
-        delay = self._delay(permit, sent_at, self.clock.monotonic())
-        if delay:
-            yield from self._report(Delayed(permit.granted.at, delay))
-
-    def _delay(self, permit: Permit, sent_at: float | None, now: float) -> float:
-        if sent_at is None or not permit.answered <= sent_at <= now:
-            # A late answer of the store shows that this machine was busy before the request was sent.
-            return max(permit.late, self._latency.delay(now - permit.since))
-        # The time until it was sent is known, so replies that take long and differ do not hide that it was late. This
-        # is what keeps requests of a busy machine from being refused then.
-        held_up = sent_at - permit.answered
-        delay = permit.late + self._latency.delay(now - sent_at, was_connected=True)
-        return delay + held_up if held_up > UNNOTICED_SECONDS else delay
+        now = self.clock.monotonic()
+        left = sent_at if sent_at is not None and permit.since <= sent_at <= now else now
+        if left - permit.since > _UNNOTICED_SECONDS:
+            yield from self._report(schedule.sent_late, permit.at, left - permit.since)
 
     def on_error(self, error: MediaOpsError, permit: Permit | None, longest_seconds: float) -> Conversation[None]:
         """
@@ -156,54 +114,33 @@ class RateLimiter:
         :param error: the error of a request, of any kind.
         :param permit: the permit for the request, if it is known.
         :param longest_seconds: the longest pause; after that, a request tests whether the limit still holds.
-        :returns: a conversation that ends when the store knows. Errors of the store are ignored: it grants nothing.
+        :returns: a conversation that ends when the back end knows; its errors are ignored, because it grants nothing.
         """
         asked = error.retry_after or 0.0
         if isinstance(error, RateLimitedError):
-            epoch = permit.granted.epoch if permit else None
-            yield from self._report(SlowDown(self._gap, min(asked, longest_seconds, LONGEST_PAUSE_SECONDS), epoch))
+            yield from self._report(schedule.slow_down, permit.at if permit else None, min(asked, longest_seconds))
         elif isinstance(error, QuotaExceededError):
-            yield from self._report(ExhaustQuota(min(asked, LONGEST_PAUSE_SECONDS)))
-        elif permit:
-            # A request without a reply may have reached the service at any time until now.
-            yield from self.on_reply(permit)
+            yield from self._report(schedule.exhaust, asked)
 
     def restore_quota(self) -> Conversation[None]:
         """
         Let all callers continue although the quota was exhausted, because the service answers.
 
-        :returns: a conversation that ends when the store knows.
-        :raises RateStoreError: if the store cannot be used.
+        :returns: a conversation that ends when the back end knows.
+        :raises RateStoreError: if the back end cannot be used.
         """
-        yield from self._ask(RestoreQuota())
+        yield from self._ask(_told(schedule.restore))
 
     def state(self) -> KeyState | None:
         """
-        Read what the key's schedule says. It may block.
+        Read the state of the key. It may block.
 
-        :returns: the state; None if the store has no schedule of the key.
-        :raises RateStoreError: if the store cannot be used.
+        :returns: the state; None if the back end has none.
+        :raises RateStoreError: if the back end cannot be used.
         """
-        reading = self.store.read(self.name)
-        return reading and KeyState.of(reading.schedule, reading.now, self._gap)
+        return state_of(*self.backend.read(self.name), self.per_second)
 
-    @property
-    def _gap(self) -> float:
-        return _SPACING / self.per_second
-
-    @property
-    def _cooldown(self) -> float:
-        return max(_SECOND * _SPACING, self._gap)
-
-    def _wait_for(self, slot: Slot) -> Conversation[None]:
-        try:
-            yield Wait(slot.wait, "the key's rate")
-        except BaseException:
-            # The conversation is closed, or the task is stopped.
-            self.store.release(self.name, Release(self._gap, slot), self._cooldown)
-            raise
-
-    def _overbooked(self, answer: Overbooked) -> RateLimitedError:
+    def _booked_out(self, answer: BookedOut) -> RateLimitedError:
         return RateLimitedError(
             f"So many requests wait for the rate of this key ({self.per_second:g} a second) that the next could be "
             f"sent only in {answer.seconds / 60:.0f} minutes; it was not sent. Run it again later, let fewer tasks "
@@ -212,33 +149,51 @@ class RateLimiter:
             retry_after=answer.seconds / 2,
         )
 
-    def _report(self, operation: Operation[None]) -> Conversation[None]:
+    def _report(self, report: Callable[..., Schedule], *figures: float | None) -> Conversation[None]:
         with suppress(RateStoreError):
-            yield from self.store.ask(self.name, operation, self._cooldown)
+            yield Blocking(self._update(_told(report), *figures))
 
-    def _ask(self, operation: Operation[A]) -> Conversation[A]:
+    def _ask(self, question: _Question[T], *figures: float | None) -> Conversation[tuple[T, float]]:
+        update = self._update(question, *figures)
         started, waited, pause = self.clock.monotonic(), 0.0, _FIRST_PAUSE_SECONDS
         while True:
             try:
-                return (yield from self.store.ask(self.name, operation, self._cooldown))
+                answer: tuple[T, float] = yield Blocking(update)
             except RateStoreError as error:
                 tried = max(waited, self.clock.monotonic() - started)
-                if not self.store.reached or tried + pause > self.patience_seconds:
+                if not self.backend.has_worked or tried + pause > _PATIENCE_SECONDS:
                     raise
                 wait = self.clock.uniform(pause / 2, pause)
                 yield Wait(wait, error.message)
-                waited += wait
-                pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
+                waited, pause = waited + wait, min(pause * 2, _LONGEST_PAUSE_SECONDS)
+            else:
+                self.backend.has_worked = True
+                return answer
+
+    def _update(self, question: _Question[T], *figures: float | None) -> Callable[[], tuple[T, float]]:
+        def change(text: str | None, now: float, age: float) -> tuple[str | None, tuple[T, float]]:
+            before = schedule.from_text(text, now) if text else None
+            begun = before or schedule.begin(now, self.per_second, at_once=not self.backend.may_lose)
+            # A clock that was set back a little stands still.
+            after, answer = question(begun, max((now, *begun.sent[-1:])), *figures)
+            # The same text says that there is nothing to write.
+            return (text if after is before else schedule.to_text(after)), (answer, self.clock.monotonic() - age)
+
+        return partial(self.backend.update, self.name, change)
 
 
-def limiter_for(service: str, key: str, per_second: float, store: RateStore) -> RateLimiter:
+def _told(report: Callable[..., Schedule]) -> _Question[None]:
+    return lambda state, now, *figures: (report(state, now, *figures), None)
+
+
+def limiter_for(service: str, key: str, per_second: float, backend: RateBackend) -> RateLimiter:
     """
     Return the limiter of a key.
 
     :param service: the service's name: keys of different services are independent.
-    :param key: the credential by which the service counts; the store gets only a digest of it.
+    :param key: the credential by which the service counts; the back end gets only a digest of it.
     :param per_second: the key's rate, in requests a second.
-    :param store: the store that all who use the key share.
+    :param backend: the back end that all who use the key share.
     :returns: the limiter.
     """
-    return RateLimiter(store, hashlib.sha256(f"{service}\0{key}".encode()).hexdigest()[:32], per_second)
+    return RateLimiter(backend, hashlib.sha256(f"{service}\0{key}".encode()).hexdigest()[:32], per_second)

@@ -1,115 +1,107 @@
-"""A process that asks the stand-in service as fast as the limiter lets it."""
+"""Processes that ask the stand-in service as fast as the limiter of one key lets them."""
 
 from __future__ import annotations
 
 import argparse
-import asyncio
+import importlib
+import os
 import sys
 import threading
 import time
-from dataclasses import dataclass
-from functools import partial
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.http.auth import HeaderAuth
 from airflow_provider_mediaops.http.client import Client
-from airflow_provider_mediaops.http.drivers import arun, run
+from airflow_provider_mediaops.http.drivers import run
 from airflow_provider_mediaops.http.errors import ErrorRules
 from airflow_provider_mediaops.http.exchange import Call, Request
 from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for
-from airflow_provider_mediaops.http.rate_limit.store_by_address import store_at
-from airflow_provider_mediaops.http.request_threads import LONG_JOBS
 from airflow_provider_mediaops.http.retry import RetryPolicy
 from airflow_provider_mediaops.http.transport_settings import TransportSettings
-from tests.benchmarks.rate_limit.weather import GOLDEN, Lateness, rate_of, weather_of
+from tests.benchmarks.rate_limit.weather import GOLDEN, LATE_EVERY, STALL_EVERY, Lateness, rate_of, weather_of
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.http.exchange import Wait
-    from airflow_provider_mediaops.http.transport import Transport
+    from airflow_provider_mediaops.http.exchange import Response, Wait
+
+# Where the names are, and where packages to compare with have them.
+_TRANSPORTS = (("transport", "Transport"), ("sync_transport", "SyncTransport"))
+_BACK_ENDS = (("rate_limit.addresses", "backend_at"), ("rate_limit.store_by_address", "store_at"))
 
 
-def ask(base: str, store: str, key: str, number: str, callers: int, *, on_loop: bool) -> None:
-    """Send requests from the time when the parent process writes a line, until it kills this one."""
-    late = Lateness((int(number) + 1) * GOLDEN % 1) if weather_of(key) == "late" else None
-    asking = [_Asking(base, store, key, number, late) for _ in range(callers)]
-    # What a process does once is done before the time counts; its first request is as cold as that of any task.
-    run(limiter_for("stand-in", "unused", rate_of(key), store_at(store)).restore_quota(), send_nothing)
-    if on_loop:
-        asyncio.run(_ask_on_loop(asking))
-    transports = [each.transport() for each in asking]
-    _wait_for_the_word()
-    for each, transport in zip(asking[1:], transports[1:], strict=True):
-        threading.Thread(target=each.ask_for_ever, args=[transport], daemon=True).start()
-    asking[0].ask_for_ever(transports[0])
+def _named(places: tuple[tuple[str, str], ...]) -> Any:
+    for module, name in places:
+        if find_spec(f"airflow_provider_mediaops.http.{module}"):
+            return getattr(importlib.import_module(f"airflow_provider_mediaops.http.{module}"), name)
+    raise ImportError(str(places))
 
 
-async def _ask_on_loop(asking: list[_Asking]) -> None:
-    transports = [each.transport() for each in asking]
-    _wait_for_the_word()
-    await asyncio.gather(*(each.ask_on_loop(transport) for each, transport in zip(asking, transports, strict=True)))
+Transport, backend_at = _named(_TRANSPORTS), _named(_BACK_ENDS)
+if find_spec("redis"):
+    # Once, and not in each of the processes.
+    importlib.import_module("redis")
 
 
-def _wait_for_the_word() -> None:
-    print("ready", flush=True)  # noqa: T201
-    sys.stdin.readline()
+class Caller:
+    """
+    One caller, as a task is one.
 
+    :param base: the service's address.
+    :param backend: the address of the back end.
+    :param key: the key, which names the weather.
+    :param number: the number of the process.
+    """
 
-@dataclass
-class _Asking:
-    """One caller, as a task is one."""
-
-    base: str
-    store: str
-    key: str
-    number: str
-    late: Lateness | None
-
-    def __post_init__(self) -> None:
-        self.client = Client(
-            (self.base,),
+    def __init__(self, base: str, backend: str, key: str, number: int) -> None:
+        start = (number + 1) * GOLDEN % 1
+        weather = weather_of(key)
+        self._late = Lateness(LATE_EVERY, start) if weather == "late" else None
+        self._stalled = Lateness(STALL_EVERY, start) if weather == "stall" else None
+        self._transport = Transport(TransportSettings(headers={"X-Process": str(number)}))
+        self._client = Client(
+            (base,),
             ErrorRules(service="stand-in"),
-            auth=HeaderAuth.raw(self.key),
+            auth=HeaderAuth.raw(key),
             retry=RetryPolicy(max_attempts=1_000),
-            limiter=limiter_for("stand-in", self.key, float(rate_of(self.key)), store_at(self.store)),
+            limiter=limiter_for("stand-in", key, float(rate_of(key)), backend_at(backend)),
         )
-        self.call = Call(Request("GET", "/book/1"), lambda response: response.status)
-        self.settings = TransportSettings(headers={"X-Process": self.number})
+        self._call = Call(Request("GET", "/book/1"), lambda response: response.status)
 
-    def transport(self) -> Transport:
-        from airflow_provider_mediaops.http.transport import Transport
-
-        return Transport(self.settings)
-
-    def ask_for_ever(self, transport: Transport) -> None:
+    def ask_for_ever(self) -> None:
+        """Ask until the process is killed."""
         while True:
-            run(self.client.ask(self.call), transport.send, lambda wait: time.sleep(self._seconds(wait)))
+            run(self._client.ask(self._call), self._send, self._sleep)
 
-    async def ask_on_loop(self, transport: Transport) -> None:
-        async def sleep(wait: Wait) -> None:
-            await asyncio.sleep(self._seconds(wait))
+    def _send(self, request: Request) -> Response:
+        if self._stalled:
+            time.sleep(self._stalled.seconds())
+        response: Response = self._transport.send(request)
+        return response
 
-        while True:
-            send = partial(LONG_JOBS.send, transport, self.number)
-            await arun(self.client.ask(self.call), send, sleep, in_thread=asyncio.to_thread)
-
-    def _seconds(self, wait: Wait) -> float:
-        return wait.seconds + (self.late.seconds() if self.late else 0.0)
+    def _sleep(self, wait: Wait) -> None:
+        time.sleep(wait.seconds + (self._late.seconds() if self._late else 0.0))
 
 
-def send_nothing(request: Request) -> Any:
-    """Stand for the transport of a conversation that sends nothing."""
-    raise AssertionError(request)
+def _ask(base: str, backend: str, key: str, number: int, callers: int) -> None:
+    asking = [Caller(base, backend, key, number) for _ in range(callers)]
+    for caller in asking[1:]:
+        threading.Thread(target=caller.ask_for_ever, daemon=True).start()
+    asking[0].ask_for_ever()
 
 
 def main() -> None:
-    """Send requests, as the command line says."""
+    """Fork the processes when the process that started this one writes a line; it kills them all."""
     parser = argparse.ArgumentParser(description=__doc__)
-    for name in ("base", "store", "key", "number"):
+    for name in ("base", "backend", "key"):
         parser.add_argument(name)
+    parser.add_argument("processes", type=int)
     parser.add_argument("callers", type=int)
-    parser.add_argument("--on-loop", action="store_true")
     arguments = parser.parse_args()
-    ask(**vars(arguments))
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    sys.stdin.readline()
+    number = next((number for number in range(1, arguments.processes) if not os.fork()), 0)
+    _ask(arguments.base, arguments.backend, arguments.key, number, arguments.callers)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import time
 from bisect import insort
 from collections import defaultdict
 
-from tests.benchmarks.rate_limit.weather import Lateness, rate_of, reply_seconds, weather_of
+from tests.benchmarks.rate_limit.weather import LATE_EVERY, Lateness, rate_of, reply_seconds, weather_of
 
 # Linux's number of SO_TIMESTAMPNS, which Python does not name. Its value is two C longs: seconds and nanoseconds.
 _TIMESTAMPS, _TIMESPEC = 35, struct.Struct("@ll")
@@ -29,7 +29,7 @@ class Service:
     def __init__(self) -> None:
         self._admitted: defaultdict[str, list[float]] = defaultdict(list)
         self._log: defaultdict[str, list[tuple[float, str, bool]]] = defaultdict(list)
-        self._late: defaultdict[str, Lateness] = defaultdict(Lateness)
+        self._late: defaultdict[str, Lateness] = defaultdict(lambda: Lateness(LATE_EVERY))
 
     def answer(self, path: str, headers: dict[str, str], came_at: float) -> tuple[int, bytes]:
         """Answer a request that came at a time in seconds."""
@@ -47,7 +47,7 @@ class Service:
 
     def reply_seconds(self, key: str) -> float:
         """Return how long a reply takes."""
-        if weather_of(key) not in ("jitter", "late"):
+        if weather_of(key) not in ("late", "stall"):
             return 0.0
         late = self._late[key].seconds() if weather_of(key) == "late" else 0.0
         return reply_seconds() + late

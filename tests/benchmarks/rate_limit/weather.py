@@ -1,25 +1,26 @@
-"""What happens besides the requests: how long replies take, and how late wake-ups and replies are."""
+"""What happens besides the requests: how long replies take, and how late wake-ups, replies and senders are."""
 
 from __future__ import annotations
 
 import random
 import threading
 
-WEATHERS = ("plain", "jitter", "late")
+WEATHERS = ("plain", "late", "stall")
 REPLY_SECONDS, JITTER = 0.08, 0.3
-LATE_EVERY, LATE_SECONDS = 50, 0.4
+LATE_EVERY, STALL_EVERY, LATE_SECONDS = 50, 200, 0.4
 GOLDEN = 0.618034
 
 
 class Lateness:
     """
-    Makes one in fifty late, by times that are spread evenly, so that a short case meets a fair part of them.
+    Makes one in so many late, by times that are spread evenly, so that a short case meets a fair part of them.
 
+    :param every: of how many one is late.
     :param start: where in the sequence to begin, from 0 to 1.
     """
 
-    def __init__(self, start: float = 0.0) -> None:
-        self._count = int(start * LATE_EVERY)
+    def __init__(self, every: int, start: float = 0.0) -> None:
+        self._every, self._count = every, int(start * every)
         self._share = start
         self._lock = threading.Lock()
 
@@ -27,7 +28,7 @@ class Lateness:
         """Return by how much the next is late."""
         with self._lock:
             self._count += 1
-            if self._count % LATE_EVERY:
+            if self._count % self._every:
                 return 0.0
             self._share = (self._share + GOLDEN) % 1
             return LATE_SECONDS * self._share

@@ -14,8 +14,10 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.cluster.hot_threads.parser import parse
-from airflow_provider_mediaops.http.rate_limit.operations import Reserve
-from airflow_provider_mediaops.http.rate_limit.sqlite_store import SqliteStore
+from airflow_provider_mediaops.http.drivers import run
+from airflow_provider_mediaops.http.exchange import Response
+from airflow_provider_mediaops.http.rate_limit.limiter import RateLimiter
+from airflow_provider_mediaops.http.rate_limit.sqlite_backend import SqliteBackend
 from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
 from tests.benchmarks import bench_export, bench_import_time
 from tests.benchmarks.bench_hot_threads import REPORTS, text_of
@@ -85,12 +87,12 @@ def hot_threads(_folder: Path) -> float:
 
 def rate_store(folder: Path) -> float:
     """Reserve slots of a key in a SQLite file, and in one of a limiter as one would write it."""
-    reserve = Reserve(gap=0.2, limit=5, window=1.0, horizon=86_400.0)
-    with closing(SqliteStore(folder / "ours.db")) as store, closing(PlainLimiter(folder / "plain.db", 5)) as plain:
+    limiter = RateLimiter(SqliteBackend(folder / "ours.db"), "key", 1e6)
+    with closing(PlainLimiter(folder / "plain.db", 5)) as plain:
 
         def reserve_all() -> None:
             for _ in range(SLOTS):
-                store.apply("key", reserve, 0.0)
+                run(limiter.acquire(), lambda _: Response(200))
 
         def reserve_all_plain() -> None:
             for _ in range(SLOTS):

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.http.rate_limit.operations import ExhaustQuota
-from airflow_provider_mediaops.http.rate_limit.sqlite_store import SqliteStore
+from airflow_provider_mediaops.http.rate_limit.sqlite_backend import SqliteBackend
 from tests.unit import book_database, search_cluster, video_platform
 from tests.unit.cli.commands import command
+from tests.unit.http.rate_limit.keys import keep
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,9 +89,9 @@ def test_it_is_shown_to_people(requests_mock: requests_mock.Mocker, tmp_path: Pa
 def test_a_quota_that_is_recorded_as_used_up_is_asked_anew(requests_mock: requests_mock.Mocker, tmp_path: Path) -> None:
     requests_mock.get(f"{BOOKS}/key", json={"plan_limit": {"total": 5000, "left": 0}})
     command("check", "books")
-    store = SqliteStore(tmp_path / "rates.db")
-    (name,) = store.names()
-    store.apply(name, ExhaustQuota(3600.0), 0.0)
+    backend = SqliteBackend(tmp_path / "rates.db")
+    (name,) = backend.names()
+    keep(backend, name, exhausted=3602.0)
     assert command("check", "books", "--output", "json").document["rate"]["state"] == "exhausted"
     assert "quota used up, for another 1 h 0 min" in command("check", "books").output
     requests_mock.get(f"{BOOKS}/key", **QUOTA)

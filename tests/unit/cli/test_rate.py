@@ -8,27 +8,28 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for
-from airflow_provider_mediaops.http.rate_limit.operations import ExhaustQuota, Reserve, SlowDown
-from airflow_provider_mediaops.http.rate_limit.sqlite_store import SqliteStore
+from airflow_provider_mediaops.http.rate_limit.sqlite_backend import SqliteBackend
 from tests.unit import book_database, search_cluster, video_platform
 from tests.unit.cli.commands import command
+from tests.unit.http.rate_limit.keys import keep
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
 
-SLOT = Reserve(1_000.0, 1, 900.0, 1e9)
+# Seconds from one slot to the next of a connection of these tests.
+GAP = 1_030.0
 PASSWORD = "r3dis-s3cr3t"
 
 
 @pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SqliteStore:
-    """The store of Airflow's configuration; there is no connection yet."""
+def backend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SqliteBackend:
+    """The back end of Airflow's configuration; there is no connection yet."""
     path = tmp_path / "rates.db"
     monkeypatch.setenv("AIRFLOW__MEDIAOPS__RATE_LIMIT_STORE", f"sqlite:///{path}")
     monkeypatch.setattr("airflow_provider_mediaops.cli.connections._stored_ids", set)
-    return SqliteStore(path)
+    return SqliteBackend(path)
 
 
 @pytest.fixture
@@ -36,17 +37,16 @@ def books(connect: Callable[[str, str], None]) -> Callable[..., str]:
     def set_connection(conn_id: str, key: str = book_database.KEY, **fields: object) -> str:
         own = {"rate_limit_store": "", "requests_per_second": 0.001, "password": key, **fields}
         connect(conn_id, book_database.connection("https://books.example", **own))
-        return limiter_for("book database", key, 1.0, SqliteStore("/nowhere")).name
+        return limiter_for("book database", key, 1.0, SqliteBackend("/nowhere")).name
 
     return set_connection
 
 
-def test_connections_with_the_same_key_share_its_rate(store: SqliteStore, books: Callable[..., str]) -> None:
+def test_connections_with_the_same_key_share_its_rate(backend: SqliteBackend, books: Callable[..., str]) -> None:
     name = books("nightly")
     books("weekly")
     books("other", key="another-key")
-    for _ in range(4):
-        store.apply(name, SLOT, 0.0)
+    keep(backend, name, reserved=3.5 * GAP)
     done = command("rate", "-o", "json")
     assert (done.code, done.document["problems"]) == (0, [])
     first, second = done.document["keys"]
@@ -55,60 +55,55 @@ def test_connections_with_the_same_key_share_its_rate(store: SqliteStore, books:
         {"conn_id": "weekly", "requests_per_second": 0.001},
     ]
     assert (first["fingerprint"], first["state"], first["reserved"]) == (name[:12], "reserved", 3)
-    assert first["store"] == store.where
+    assert first["store"] == backend.where
     assert [connection["conn_id"] for connection in second["connections"]] == ["other"]
     assert second["state"] == "unused"
 
 
-def test_it_is_shown_to_people(store: SqliteStore, books: Callable[..., str]) -> None:
+def test_it_is_shown_to_people(backend: SqliteBackend, books: Callable[..., str]) -> None:
     name = books("nightly")
-    store.apply(name, SLOT, 0.0)
-    store.apply(name, SLOT, 0.0)
-    store.apply(name, SlowDown(1_000.0, 7_260.0), 0.0)
-    store.apply(name, ExhaustQuota(12_000.0), 0.0)
+    keep(backend, name, reserved=GAP, paused=7_260.0, exhausted=12_002.0)
     where, titles, row = command("rate", "nightly").output.splitlines()
-    assert where == store.where
+    assert where == backend.where
     assert titles.split()[:3] == ["key", "connections", "rate"]
     assert row.startswith(f"{name[:12]}  nightly      0.001/s")
     assert "quota used up, for another 3 h 20 min" in row
     assert "paused for 2 h" in row
 
 
-def test_a_key_that_was_refused_is_slowed_down(store: SqliteStore, books: Callable[..., str]) -> None:
+def test_a_key_that_was_refused_is_slowed_down(backend: SqliteBackend, books: Callable[..., str]) -> None:
     name = books("nightly")
-    granted = store.apply(name, SLOT, 0.0)
-    store.apply(name, SlowDown(0.0, 0.0, granted.epoch), 0.0)  # type: ignore[union-attr]
+    keep(backend, name, speed=0.7)
     assert "slowed down to 70%" in command("rate", "nightly").output
 
 
 def test_with_other_rates_for_one_key_the_number_of_slots_is_not_known(
-    store: SqliteStore, books: Callable[..., str]
+    backend: SqliteBackend, books: Callable[..., str]
 ) -> None:
     name = books("nightly")
     books("weekly", requests_per_second=0.002)
-    store.apply(name, SLOT, 0.0)
-    store.apply(name, SLOT, 0.0)
+    keep(backend, name, reserved=2_000.0)
     (key,) = command("rate", "-o", "json").document["keys"]
     assert key["reserved"] is None
     assert 1_900 < key["reserved_seconds"] <= 2_000
     assert "reserved for 33 min" in command("rate").output
 
 
-def test_a_key_of_no_connection_that_is_known_here(store: SqliteStore) -> None:
-    store.apply("0123456789abcdef", SLOT, 0.0)
+def test_a_key_of_no_connection_that_is_known_here(backend: SqliteBackend) -> None:
+    keep(backend, "0123456789abcdef")
     done = command("rate", "-o", "json")
     (key,) = done.document["keys"]
     assert (key["fingerprint"], key["connections"], key["reserved"]) == ("0123456789ab", [], None)
     assert done.code == 0
 
 
-def test_nothing_at_all_is_no_problem(store: SqliteStore) -> None:
+def test_nothing_at_all_is_no_problem(backend: SqliteBackend) -> None:
     done = command("rate")
     assert (done.code, done.output) == (0, "No connection has a rate, and no store holds a key.\n")
-    assert store.names() == []
+    assert backend.names() == []
 
 
-@pytest.mark.usefixtures("store")
+@pytest.mark.usefixtures("backend")
 def test_connections_without_a_rate_are_named(connect: Callable[[str, str], None]) -> None:
     connect("cluster", search_cluster.connection("https://cluster.example"))
     connect("video", video_platform.connection("https://video.example"))
@@ -117,7 +112,7 @@ def test_connections_without_a_rate_are_named(connect: Callable[[str, str], None
     assert (done.code, done.document["without_rate"]) == (0, ["cluster", "video"])
 
 
-@pytest.mark.usefixtures("store")
+@pytest.mark.usefixtures("backend")
 def test_a_connection_that_cannot_be_used_is_a_problem_and_the_others_are_shown(books: Callable[..., str]) -> None:
     books("nightly")
     books("broken", timeout="soon")
@@ -128,7 +123,7 @@ def test_a_connection_that_cannot_be_used_is_a_problem_and_the_others_are_shown(
     assert "'broken', field 'timeout'" in problem
 
 
-@pytest.mark.usefixtures("store")
+@pytest.mark.usefixtures("backend")
 def test_a_store_that_cannot_be_used_is_a_problem(books: Callable[..., str], tmp_path: Path) -> None:
     books("nightly")
     (tmp_path / "rates.db").write_bytes(b"no database " * 1000)
@@ -139,7 +134,7 @@ def test_a_store_that_cannot_be_used_is_a_problem(books: Callable[..., str], tmp
     assert "cannot be used" in command("rate").output
 
 
-@pytest.mark.usefixtures("store")
+@pytest.mark.usefixtures("backend")
 def test_a_database_that_cannot_be_read_is_reported(books: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
     def fail() -> set[str]:
         raise ConnectionError("postgresql://airflow:d4tabase-s3cr3t@db")
@@ -153,42 +148,44 @@ def test_a_database_that_cannot_be_read_is_reported(books: Callable[..., str], m
     assert "s3cr3t" not in done.output + done.messages
 
 
-def test_a_reset_lets_tasks_go_on(store: SqliteStore, books: Callable[..., str]) -> None:
+def test_a_reset_lets_tasks_go_on(backend: SqliteBackend, books: Callable[..., str]) -> None:
     name, other = books("nightly"), books("other", key="another-key")
     for key in (name, other):
-        store.apply(key, ExhaustQuota(3_600.0), 0.0)
+        keep(backend, key, exhausted=3_600.0)
     done = command("rate", "nightly", "--reset", "--yes", "-o", "json")
     assert (done.code, done.document["reset"], done.document["keys"][0]["state"]) == (0, True, "unused")
-    assert store.names() == [other]
+    assert backend.names() == [other]
 
 
 @pytest.mark.parametrize(("answer", "forgotten"), [("y\n", True), ("n\n", False)])
-def test_a_reset_is_asked_for(store: SqliteStore, books: Callable[..., str], answer: str, *, forgotten: bool) -> None:
+def test_a_reset_is_asked_for(
+    backend: SqliteBackend, books: Callable[..., str], answer: str, *, forgotten: bool
+) -> None:
     name = books("nightly")
     books("weekly")
-    store.apply(name, SLOT, 0.0)
+    keep(backend, name)
     done = command("rate", "nightly", "weekly", "--reset", answer=answer)
     assert "Forget what is kept of the rate of nightly, weekly? [y/N]" in done.messages
-    assert (name not in store.names()) is forgotten
+    assert (name not in backend.names()) is forgotten
     assert ("Reset: " in done.output) is forgotten
 
 
-def test_nobody_there_forgets_nothing(store: SqliteStore, books: Callable[..., str]) -> None:
+def test_nobody_there_forgets_nothing(backend: SqliteBackend, books: Callable[..., str]) -> None:
     name = books("nightly")
-    store.apply(name, SLOT, 0.0)
+    keep(backend, name)
     done = command("rate", "nightly", "--reset")
-    assert (done.code, store.names()) == (2, [name])
+    assert (done.code, backend.names()) == (2, [name])
     assert "--yes" in done.messages
 
 
-def test_a_reset_of_everything_is_wrong_use(store: SqliteStore) -> None:
-    store.apply("somebody", SLOT, 0.0)
+def test_a_reset_of_everything_is_wrong_use(backend: SqliteBackend) -> None:
+    keep(backend, "somebody")
     done = command("rate", "--reset", "--yes")
-    assert (done.code, store.names()) == (2, ["somebody"])
+    assert (done.code, backend.names()) == (2, ["somebody"])
     assert "rate CONN_ID --reset" in done.messages
 
 
-@pytest.mark.usefixtures("store")
+@pytest.mark.usefixtures("backend")
 def test_what_cannot_be_reset_is_a_problem(books: Callable[..., str], connect: Callable[[str, str], None]) -> None:
     books("own", rate_limit_store="memory://")
     connect("cluster", search_cluster.connection("https://cluster.example"))
@@ -214,8 +211,8 @@ def test_a_redis_that_is_gone_is_named_without_its_password(
         assert PASSWORD not in done.output + done.messages
 
 
-def test_no_key_is_shown(store: SqliteStore, books: Callable[..., str]) -> None:
-    store.apply(books("nightly"), SLOT, 0.0)
+def test_no_key_is_shown(backend: SqliteBackend, books: Callable[..., str]) -> None:
+    keep(backend, books("nightly"))
     for form in ("text", "json"):
         done = command("rate", "-o", form)
         assert book_database.KEY not in done.output + done.messages

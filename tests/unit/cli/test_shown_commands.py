@@ -12,16 +12,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_provider_mediaops.http.rate_limit import store_by_address
+from airflow_provider_mediaops.http.rate_limit import addresses
 from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for
-from airflow_provider_mediaops.http.rate_limit.operations import ExhaustQuota, Reserve, RestoreQuota
-from airflow_provider_mediaops.http.rate_limit.sqlite_store import SqliteStore
+from airflow_provider_mediaops.http.rate_limit.sqlite_backend import SqliteBackend
 from airflow_provider_mediaops.storage.dataset import Dataset
 from airflow_provider_mediaops.storage.formats import FlatView
 from airflow_provider_mediaops.storage.ownership import Owner
 from tests.unit.cli.commands import Ended, command
-from tests.unit.conversations import FakeClock
-from tests.unit.http.rate_limit.rate_stores import sqlite_store
+from tests.unit.http.rate_limit.keys import keep
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,18 +30,16 @@ SNIPPETS = Path(__file__).parents[3] / "docs" / "snippets" / "command_line"
 STORE = "sqlite:////opt/airflow/mediaops_rate_limits.db"
 BOOKS = "https://books.example.com/pro"
 KEY = "key-of-the-tests"
-# Of a key with five requests a second.
-SLOT = Reserve(1.014 / 5, 5, 1.011, 3_600.0)
 DAY = 86_400
 
 
 @pytest.fixture
-def use_store(monkeypatch: pytest.MonkeyPatch) -> Callable[[SqliteStore], None]:
-    """Have a store of the test as that of Airflow's configuration."""
+def use_backend(monkeypatch: pytest.MonkeyPatch) -> Callable[[SqliteBackend], None]:
+    """Have a back end of the test as that of Airflow's configuration."""
 
-    def use(store: SqliteStore) -> None:
-        store.where = STORE
-        monkeypatch.setitem(store_by_address._stores, STORE, store)  # noqa: SLF001 - the address is not this machine's
+    def use(backend: SqliteBackend) -> None:
+        backend.where = STORE
+        monkeypatch.setitem(addresses._backends, STORE, backend)  # noqa: SLF001 - the address is not this machine's
         monkeypatch.setenv("AIRFLOW__MEDIAOPS__RATE_LIMIT_STORE", STORE)
         monkeypatch.setattr("airflow_provider_mediaops.cli.connections._stored_ids", set)
 
@@ -51,11 +47,11 @@ def use_store(monkeypatch: pytest.MonkeyPatch) -> Callable[[SqliteStore], None]:
 
 
 @pytest.fixture
-def used(use_store: Callable[[SqliteStore], None], tmp_path: Path) -> None:
-    """A store that knows the key, so that no request has to wait."""
-    store = SqliteStore(tmp_path / "rates.db")
-    use_store(store)
-    store.apply(limiter_for("book database", KEY, 5.0, store).name, RestoreQuota(), 0.0)
+def used(use_backend: Callable[[SqliteBackend], None], tmp_path: Path) -> None:
+    """A back end that knows the key, so that no request has to wait."""
+    backend = SqliteBackend(tmp_path / "rates.db")
+    use_backend(backend)
+    keep(backend, limiter_for("book database", KEY, 5.0, backend).name)
 
 
 def books(plan: str = "pro", key: str = KEY, **extra: object) -> str:
@@ -89,23 +85,21 @@ def test_a_check_that_fails(requests_mock: requests_mock.Mocker, connect: Callab
     check_shown("check_failed", 1)
 
 
-def test_rates(use_store: Callable[[SqliteStore], None], tmp_path: Path, connect: Callable[[str, str], None]) -> None:
+def test_rates(
+    use_backend: Callable[[SqliteBackend], None], tmp_path: Path, connect: Callable[[str, str], None]
+) -> None:
     connect("mediaops_books_default", books())
     connect("books_nightly", books())
     connect("books_premium", books("premium", "another-key"))
     cluster = {"conn_type": "mediaops_cluster", "host": "https://search.example.com:9200"}
     connect("mediaops_cluster_default", json.dumps(cluster))
-    clock = FakeClock(seconds=1_000_000.0)
-    store = sqlite_store(tmp_path / "rates.db", clock)
-    use_store(store)
-    shared, spent, other = (limiter_for("book database", key, 5.0, store).name for key in (KEY, "another-key", "third"))
-    for name in (shared, spent, other):
-        store.apply(name, SLOT, 0.0)
-    store.apply(spent, ExhaustQuota(9_600.0), 0.0)
-    clock.wait(600.0)
-    for _ in range(41):
-        store.apply(shared, SLOT, 0.0)
-    clock.wait(0.01)
+    backend = SqliteBackend(tmp_path / "rates.db", clock=lambda: 1_000_000.0)
+    use_backend(backend)
+    keys = (KEY, "another-key", "third")
+    shared, spent, other = (limiter_for("book database", key, 5.0, backend).name for key in keys)
+    keep(backend, shared, reserved=8.04, idle=0.01)
+    keep(backend, spent, exhausted=9_002.0, idle=600.0)
+    keep(backend, other, idle=600.0)
     check_shown("rate", 0)
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from airflow_provider_mediaops.http.rate_limit.addresses import backend_at
 from tests.unit import book_database, search_cluster, video_platform
 from tests.unit.hooks import book_hook, cluster_hook, video_hook
 
@@ -55,4 +57,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Have the pauses that are asked for, without waiting for them."""
     slept: list[float] = []
     monkeypatch.setattr("time.sleep", slept.append)
+    # The key's schedule takes the time for passed.
+    now = time.monotonic
+    monkeypatch.setattr(backend_at("memory://"), "_clock", lambda: now() + sum(slept))
     return slept

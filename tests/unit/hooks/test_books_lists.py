@@ -111,7 +111,7 @@ class TestLists:
             limiters = [hook.service.client.limiter for hook in (one, other)]
         assert limiters[0]
         assert limiters[1]
-        assert limiters[0].store is limiters[1].store
+        assert limiters[0].backend is limiters[1].backend
         assert limiters[0].name == limiters[1].name
 
     def test_failures_within_bounds_are_results(self, requests_mock: requests_mock.Mocker) -> None:

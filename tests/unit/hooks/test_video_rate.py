@@ -75,7 +75,7 @@ class TestWhoShares:
         self, connect_video: Callable[..., None], one: dict[str, Any], other: dict[str, Any]
     ) -> None:
         limiters = [limiter_of(connect_video, **fields) for fields in (one, other)]
-        assert limiters[0].store is limiters[1].store
+        assert limiters[0].backend is limiters[1].backend
         assert limiters[0].name == limiters[1].name
 
     @pytest.mark.parametrize(
@@ -98,8 +98,8 @@ class TestWhoShares:
         self, connect_video: Callable[..., None], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv(OPTION, "redis://redis.example/3")
-        assert limiter_of(connect_video, rate_limit_store="").store.where == "redis://redis.example:6379/3"
-        assert limiter_of(connect_video).store.where == "memory://"
+        assert limiter_of(connect_video, rate_limit_store="").backend.where == "redis://redis.example:6379/3"
+        assert limiter_of(connect_video).backend.where == "memory://"
 
 
 class TestTheRate:

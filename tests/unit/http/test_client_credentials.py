@@ -27,7 +27,7 @@ from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for
 from airflow_provider_mediaops.http.retry import RetryPolicy
 from tests.unit.conversations import FakeClock, on_a_loop, pauses_of, replay, requests_of, text_call
 from tests.unit.http.asking import BROKEN, DOWN, GOOD, error_of, make, refused
-from tests.unit.http.rate_limit.rate_stores import memory_store
+from tests.unit.http.rate_limit.keys import memory_backend
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -130,7 +130,7 @@ def test_an_error_of_the_token_address_does_not_move_the_calls_to_the_next_host(
 def test_a_slow_token_address_does_not_bring_two_requests_closer_together() -> None:
     fake = FakeClock()
     tokens = Tokens(fake)
-    tokens.client.limiter = replace(limiter_for("thing", "key", 1.0, memory_store(fake)), clock=fake.clock)
+    tokens.client.limiter = replace(limiter_for("thing", "key", 1.0, memory_backend(fake)), clock=fake.clock)
     sent: list[float] = []
 
     def ask() -> None:
@@ -160,7 +160,7 @@ def test_a_slow_token_address_does_not_bring_two_requests_closer_together() -> N
 def test_a_token_that_always_expires_in_the_queue_is_used_all_the_same() -> None:
     fake, steps = FakeClock(), list["Step"]()
     tokens = Tokens(fake)
-    tokens.client.limiter = replace(limiter_for("thing", "key", 0.01, memory_store(fake)), clock=fake.clock)
+    tokens.client.limiter = replace(limiter_for("thing", "key", 0.01, memory_backend(fake)), clock=fake.clock)
     reply = Response(200, {}, json.dumps({"access_token": "t1", "expires_in": 5}).encode())
     replay(tokens.client.ask(text_call()), [reply, GOOD], clock=fake)
     assert replay(tokens.client.ask(text_call()), [reply, reply, GOOD], steps=steps, clock=fake) == "good"
@@ -322,7 +322,7 @@ def test_a_token_is_taken_after_any_wait() -> None:
     fake, steps = FakeClock(), list["Step"]()
     tokens = Tokens(fake)
     tokens.client.retry = RetryPolicy(max_wait=9_000.0)
-    tokens.client.limiter = limiter_for("thing", "key", 1.0, memory_store(fake))
+    tokens.client.limiter = limiter_for("thing", "key", 1.0, memory_backend(fake))
     # The token is good for an hour, the service asks for a longer pause.
     replies = [tokens.granted("t1"), Response(503, {"retry-after": "4000"}), tokens.granted("t2"), GOOD]
     replay(tokens.client.ask(text_call()), replies, steps=steps, clock=fake)

@@ -17,12 +17,9 @@ from airflow_provider_mediaops.http.drivers import run
 from airflow_provider_mediaops.http.errors import ErrorRules
 from airflow_provider_mediaops.http.exchange import Blocking, Request, Response, Wait
 from airflow_provider_mediaops.http.loop_thread import LoopThread
-from airflow_provider_mediaops.http.rate_limit.limiter import RateLimiter
-from airflow_provider_mediaops.http.rate_limit.sqlite_store import SqliteStore
 from airflow_provider_mediaops.http.stopping import Stop
 from airflow_provider_mediaops.http.transport import Transport
 from tests.unit.conversations import FakeClock, text_call
-from tests.unit.http.rate_limit.rate_stores import wait_for_returned_slots
 from tests.unit.http.sending import PATIENT, ask
 from tests.unit.loopback import Loopback, Peer, answering, deaf_port, http_reply
 from tests.unit.sigterm import sigterm_calls, terminate, terminated_after
@@ -248,27 +245,6 @@ class TestAConversation:
             run(client.ask(text_call()), refuse, sleep)
 
         assert len(sent) == 1
-
-    def test_returns_the_slot_that_it_waits_for(self, stop: Stop, tmp_path: Path) -> None:
-        """The next caller gets the time that was reserved; without that, it would wait for one gap more."""
-        store = SqliteStore(tmp_path / "rates.db", clock=lambda: 1_000.0)
-        limiter = RateLimiter(store, "key", 0.1, clock=FakeClock().clock)
-        waits: list[float] = []
-
-        def sleep(wait: Wait) -> None:
-            waits.append(wait.seconds)
-            terminate()
-            stop.sleep(wait.seconds)
-
-        for _ in range(2):
-            stop.requested = False
-            with pytest.raises(TaskStoppedError):
-                run(limiter.acquire(), lambda _: Response(200), sleep)
-            wait_for_returned_slots()
-        store.close()
-
-        assert waits[0] > 0
-        assert waits[1] == pytest.approx(waits[0])
 
 
 class TestABatch:

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_provider_mediaops.exceptions import QuotaExceededError
-from airflow_provider_mediaops.http.rate_limit.store_by_address import store_at
+from tests.memory_rates import forget_rates
 from tests.unit.book_database import CALENDAR, CRIME, PROGRAMMING, book, connection, http, no_such_book, replied
 from tests.unit.loopback import Loopback, Peer
 from tests.unit.operators.enrichment import address, in_triggerer, json_rows, make
@@ -274,7 +274,7 @@ class TestResuming:
         database.get(address(PROGRAMMING), status_code=429, json={"message": "Daily quota exceeded"})
         with pytest.raises(QuotaExceededError):
             make(file, source=source, **arguments).execute(CONTEXT)
-        store_at("memory://").close()
+        forget_rates()
         database.get(address(PROGRAMMING), json=book(PROGRAMMING))
         database.reset_mock()
 

@@ -15,13 +15,13 @@ from airflow_provider_mediaops.exceptions import (
     RateLimitedError,
     ServiceUnavailableError,
 )
-from airflow_provider_mediaops.http.rate_limit.store_by_address import store_at
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.storage.ownership import Owner
 from airflow_provider_mediaops.storage.sources import version_of
 from airflow_provider_mediaops.triggers.books import EnrichmentTrigger
 from airflow_provider_mediaops.triggers.event import done_event, error_event
 from tests.airflow_names import TaskDeferred
+from tests.memory_rates import forget_rates
 from tests.unit.book_database import CALENDAR, CRIME, LIMIT_404, NO_SUCH_BOOK, PROGRAMMING, asked, book, connection
 from tests.unit.log_lines import log_lines
 from tests.unit.operators.enrichment import BASE, SteadyTime, address
@@ -74,7 +74,7 @@ def stopped_at(isbn13: str, file: object, database: requests_mock.Mocker, **argu
     database.get(address(isbn13), **SPENT)
     with pytest.raises(QuotaExceededError):
         enrich(file, **arguments)
-    store_at("memory://").close()
+    forget_rates()
     database.get(address(isbn13), json=book(isbn13))
     database.reset_mock()
 
@@ -155,7 +155,7 @@ class TestGoingOn:
         database.get(address(CALENDAR), **SPENT)
         with pytest.raises(QuotaExceededError):
             enrich(tmp_path / "books.jsonl", isbns=[PROGRAMMING])
-        store_at("memory://").close()
+        forget_rates()
         database.get(address(CALENDAR), json=book(CALENDAR))
         database.reset_mock()
 

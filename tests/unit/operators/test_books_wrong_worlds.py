@@ -28,10 +28,10 @@ from airflow_provider_mediaops.exceptions import (
     ServiceUnavailableError,
     TemporaryError,
 )
-from airflow_provider_mediaops.http.rate_limit.store_by_address import store_at
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
 from airflow_provider_mediaops.storage.ownership import Owner
+from tests.memory_rates import forget_rates
 from tests.unit.book_database import LIMIT_404, LIMIT_429, connection, found, replied
 from tests.unit.book_worlds import UNWITNESSED, WITH_CANARY, WITHOUT_CANARY, WITNESSED, World, WorldServer
 from tests.unit.books.batch.service import Service, batch_of
@@ -134,7 +134,7 @@ def ended(file: Path, form: str, map_index: int = -1) -> Exception:
     assert not file.exists()
     assert '"not_found"' not in staged(file).replace('"not_found":0', "")
     # The limit of one attempt is not to be that of the next one.
-    store_at("memory://").close()
+    forget_rates()
     return caught.value
 
 

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.exceptions import AuthenticationError
-from airflow_provider_mediaops.http.rate_limit.store_by_address import store_at
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 from airflow_provider_mediaops.sensors.books import BookSensor
 from airflow_provider_mediaops.sensors.cluster import ClusterCpuSensor
@@ -32,6 +31,7 @@ from airflow_provider_mediaops.version_compat import (
     AirflowSkipException,
 )
 from tests.airflow_names import AirflowRescheduleException, TaskDeferred
+from tests.memory_rates import forget_rates
 from tests.unit.log_lines import log_lines
 from tests.unit.sensor_forms import first_event, made_again
 from tests.unit.sensors.worlds import Script, State, World, living_in
@@ -152,7 +152,7 @@ def live(monkeypatch: pytest.MonkeyPatch, supervisor: Supervisor, lines: list[st
     def run(service: str, script: Script, wait: Callable[[World], Any]) -> tuple[str, list[float], list[str]]:
         lines.clear()
         # The limit of a key lasts into the next run.
-        store_at("memory://").close()
+        forget_rates()
         with living_in(World(service, script), monkeypatch, supervisor) as world:
             verdict = verdict_of(lambda: wait(world))
             return verdict, world.readings, list(lines)

@@ -16,6 +16,7 @@ from airflow_provider_mediaops.cluster.capture import on_spike
 from airflow_provider_mediaops.http import transport
 from airflow_provider_mediaops.http.clock import Clock
 from airflow_provider_mediaops.http.exchange import Failure, Response, TransportError
+from airflow_provider_mediaops.http.rate_limit.addresses import backend_at
 from tests.unit import book_database as books
 from tests.unit import search_cluster as cluster
 from tests.unit import video_platform as video
@@ -195,6 +196,7 @@ def living_in(world: World, patch: pytest.MonkeyPatch, supervisor: Supervisor) -
         within.setattr(transport, "Transport", StandIn)
         send_on_the_loop(within)
         within.setattr(time, "monotonic", world.monotonic)
+        within.setattr(backend_at("memory://"), "_clock", world.monotonic)
         # The deadline in the row of a trigger is a date.
         within.setattr(time, "time", world.monotonic)
         within.setattr(on_spike, "Clock", lambda: Clock(monotonic=world.monotonic))

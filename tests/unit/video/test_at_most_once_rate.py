@@ -1,16 +1,16 @@
-"""A bulletin's delivery on a connection with a rate, whose store is asked before the post and told of it after."""
+"""A bulletin's delivery on a connection with a rate, whose back end is asked before the post and told of it after."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
 from airflow_provider_mediaops.exceptions import RateLimitedError, UncertainDeliveryError
 from airflow_provider_mediaops.http.drivers import run
-from airflow_provider_mediaops.http.exchange import Failure, Request, Response, TransportError
+from airflow_provider_mediaops.http.exchange import Failure, Request, Response, TransportError, Wait
 from airflow_provider_mediaops.http.rate_limit.limiter import RateLimiter
-from airflow_provider_mediaops.http.rate_limit.sqlite_store import SqliteStore
+from airflow_provider_mediaops.http.rate_limit.sqlite_backend import SqliteBackend
 from tests.unit.conversations import FakeClock
 from tests.unit.task_state import KeptState
 from tests.unit.video.delivering import Platform, begun, posting, reply
@@ -19,43 +19,48 @@ from tests.unit.video_platform import error
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from airflow_provider_mediaops.http.rate_limit.operations import A, Operation
+    from airflow_provider_mediaops.http.rate_limit.backend import Change
     from airflow_provider_mediaops.video.models import Activity
 
 
+T = TypeVar("T")
+
+
 class SlowPlatform(Platform):
-    """Takes its time to reply, which the key's limiter tells its store."""
+    """Takes its time to reply, which the key's limiter tells its back end."""
 
     def __init__(self, path: Path, *replies: Response | BaseException) -> None:
         super().__init__(KeptState(), *replies)
-        self._fake = FakeClock()
-        self._rates = NotedStore(path, self)
-        self.limiter = RateLimiter(self._rates, "key", 1_000.0, clock=self._fake.clock)
+        self.clock = FakeClock()
+        self.limiter = RateLimiter(NotedBackend(path, self), "key", 1_000.0, clock=self.clock.clock)
+
+    def sleep(self, wait: Wait) -> None:
+        self.clock.wait(wait.seconds)
+        super().sleep(wait)
 
     def send(self, request: Request) -> Response:
-        self._fake.wait(1.0)
+        self.clock.wait(1.0)
         return super().send(request)
 
     def post(self) -> Activity:
-        try:
-            return run(posting(begun(self.store), limiter=self.limiter), self.send, self.sleep)
-        finally:
-            self._rates.close()
+        return run(posting(begun(self.store), limiter=self.limiter), self.send, self.sleep)
 
 
-class NotedStore(SqliteStore):
-    """A store of rates that notes what the platform's record says when it is asked."""
+class NotedBackend(SqliteBackend):
+    """A back end that notes what the platform's record says when it is asked."""
 
-    def __init__(self, path: Path, platform: Platform) -> None:
-        super().__init__(path, clock=lambda: 1_000.0)
+    def __init__(self, path: Path, platform: SlowPlatform) -> None:
+        super().__init__(path, clock=lambda: platform.clock.seconds)
         self._platform = platform
 
-    def apply(self, name: str, operation: Operation[A], cooldown: float) -> A:
-        self._platform.seen.append((operation.name, self._platform.state))
-        return super().apply(name, operation, cooldown)
+    def update(self, name: str, change: Change[T]) -> T:
+        answer = super().update(name, change)
+        is_report = isinstance(answer, tuple) and answer[0] is None
+        self._platform.seen.append(("report" if is_report else "answer", self._platform.state))
+        return answer
 
 
-class TestWhatTheStoreIsTold:
+class TestReportsToTheBackEnd:
     """It says nothing of what became of the post."""
 
     @pytest.fixture
@@ -67,7 +72,7 @@ class TestWhatTheStoreIsTold:
 
         assert platform.post().id == "act-1"
 
-        assert platform.seen[-2:] == [("/v3/activities", "intended"), ("delayed", "intended")]
+        assert platform.seen[-2:] == [("/v3/activities", "intended"), ("report", "intended")]
         assert [state for _, state in platform.seen[:-2]] == [None] * (len(platform.seen) - 2)
         assert platform.state == "posted"
 
@@ -77,7 +82,7 @@ class TestWhatTheStoreIsTold:
         with pytest.raises(UncertainDeliveryError):
             platform.post()
 
-        assert platform.seen[-1] == ("delayed", "intended")
+        assert platform.seen[-1] == ("report", "intended")
         assert platform.state == "intended"
 
     def test_a_limit_takes_it_back(self, rates: Path) -> None:
@@ -87,5 +92,6 @@ class TestWhatTheStoreIsTold:
         with pytest.raises(RateLimitedError):
             platform.post()
 
-        assert {state for what, state in platform.seen if what in ("slow_down", "pause", "reserve")} == {None}
+        assert platform.seen.count(("report", None)) == 4
+        assert {state for what, state in platform.seen if what in ("report", "pause", "answer")} == {None}
         assert platform.store.values == {}

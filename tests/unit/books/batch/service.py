@@ -15,8 +15,8 @@ from airflow_provider_mediaops.books.batch.runner import lookup_batch
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.clock import Clock
 from airflow_provider_mediaops.http.drivers import arun
+from airflow_provider_mediaops.http.rate_limit.backend import MemoryBackend
 from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for
-from airflow_provider_mediaops.http.rate_limit.memory_store import MemoryStore
 from airflow_provider_mediaops.http.retry import RetryPolicy
 from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
 from tests.unit.book_database import found, replied
@@ -73,6 +73,7 @@ class Service:
         self.under_way += 1
         self.most = max(self.most, self.under_way)
         self.times.append(clock())
+        sent_at = clock()
         isbn, isbns = request.path.rpartition("/")[2], []
         if request.body is None:
             self.asked.append(isbn)
@@ -83,7 +84,7 @@ class Service:
             await asyncio.sleep(self.latency if isinstance(self.latency, float) else self.latency.get(isbn, 0.1))
         finally:
             self.under_way -= 1
-        return self.many(isbns) if isbns else self.answer(isbn)
+        return replace(self.many(isbns) if isbns else self.answer(isbn), sent_at=sent_at)
 
     def seconds_of(self, isbn: str) -> list[int]:
         """Give when a book was asked for, where each request is for one book."""
@@ -94,7 +95,7 @@ def batch_of(
     service: Service, rows: Iterable[IsbnRow], *, rate: float = 5.0, tries: int = 1, **how: Any
 ) -> AsyncGenerator[BatchUpdate, None]:
     times = Clock(monotonic=clock)
-    limiter = replace(limiter_for("books", "key", rate, MemoryStore(times)), clock=times)
+    limiter = replace(limiter_for("books", "key", rate, MemoryBackend(clock)), clock=times)
     # With one try, the client makes no others, but the batch does.
     policy = RetryPolicy(max_attempts=max(tries, 2), max_wait=120.0 if tries > 1 else 0.0)
     client = Client(("https://books.example",), BOOK_RULES, retry=policy, limiter=limiter, clock=times)

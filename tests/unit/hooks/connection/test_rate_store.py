@@ -14,7 +14,7 @@ from airflow_provider_mediaops.get_provider_info import get_provider_info
 from airflow_provider_mediaops.hooks.books import BookDatabaseHook
 from airflow_provider_mediaops.hooks.connection.fields import ConnectionFields
 from airflow_provider_mediaops.hooks.connection.settings import rate_limiter
-from airflow_provider_mediaops.http.rate_limit.store_by_address import store_at
+from airflow_provider_mediaops.http.rate_limit.addresses import backend_at
 from tests.conftest import AIRFLOW_HOME
 from tests.unit.book_database import CALENDAR, CRIME, NO_SUCH_BOOK, book, connection
 from tests.unit.loopback import closed_port
@@ -47,7 +47,7 @@ def store_of_the_hook() -> str:
     with BookDatabaseHook() as hook:
         limiter = hook.service.client.limiter
     assert limiter
-    return limiter.store.where
+    return limiter.backend.where
 
 
 class TestWhereItIs:
@@ -74,7 +74,7 @@ class TestWhereItIs:
         else:
             monkeypatch.setenv("AIRFLOW_HOME", home)
         limiter = rate_limiter(ConnectionFields("books"), "thing", "key", 1.0)
-        assert limiter.store.where == f"sqlite:///{file}"
+        assert limiter.backend.where == f"sqlite:///{file}"
 
     def test_it_can_be_configured(self, connect: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         connect(rate_limit_store=None)
@@ -93,7 +93,7 @@ class TestWhereItIs:
             with BookDatabaseHook() as hook:
                 limiters.append(hook.service.client.limiter)
         first, second, third = (limiter for limiter in limiters if limiter)
-        assert (first.store, first.name) == (second.store, second.name)
+        assert (first.backend, first.name) == (second.backend, second.name)
         assert (second.per_second, third.per_second) == (3.0, 10_000.0)
         assert third.name != first.name
 
@@ -198,4 +198,4 @@ def test_the_option_is_declared_with_what_the_hook_falls_back_to() -> None:
     option = get_provider_info()["config"]["mediaops"]["options"]["rate_limit_store"]
     assert set(option) == {"description", "version_added", "type", "example", "default", "sensitive"}
     assert option["default"] == DEFAULT_RATE_STORE
-    assert store_at(option["example"]).where == option["example"]
+    assert backend_at(option["example"]).where == option["example"]

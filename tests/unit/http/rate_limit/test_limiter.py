@@ -1,212 +1,198 @@
-"""What a caller of the limiter sees: when it may send, and what happens where it may not."""
+"""What callers of the limiter see: when they may send, what they report, and a back end that fails."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
 from airflow_provider_mediaops.exceptions import (
+    MediaOpsError,
+    NotFoundError,
     QuotaExceededError,
     RateLimitedError,
     RateStoreError,
+    TemporaryError,
 )
-from airflow_provider_mediaops.http.exchange import Blocking, Wait
+from airflow_provider_mediaops.http.errors import quota_error
+from airflow_provider_mediaops.http.exchange import Blocking, Request, Returned, Wait
+from airflow_provider_mediaops.http.rate_limit.backend import MemoryBackend
 from airflow_provider_mediaops.http.rate_limit.limiter import Permit, RateLimiter, limiter_for
-from airflow_provider_mediaops.http.rate_limit.memory_store import MemoryStore
-from airflow_provider_mediaops.http.rate_limit.redis_store import RedisStore
-from airflow_provider_mediaops.http.rate_limit.sqlite_store import SqliteStore
-from airflow_provider_mediaops.http.rate_limit.store_by_address import store_at
-from airflow_provider_mediaops.http.rate_limit.store_interface import RateStore
-from tests.unit.conversations import FakeClock, pauses_of, replay
-from tests.unit.http.rate_limit.limiters import limiter_of, take, tell
-from tests.unit.http.rate_limit.rate_stores import memory_store, sqlite_store, wait_for_returned_slots
+from airflow_provider_mediaops.http.rate_limit.schedule import QuotaExhausted
+from tests.unit.conversations import START, FakeClock, pauses_of, replay
+from tests.unit.http.rate_limit.keys import GAP, WINDOW, keep, limiter_of, memory_backend, next_step, take
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from airflow_provider_mediaops.http.exchange import Step
+    from airflow_provider_mediaops.http.rate_limit.backend import Change
 
-    from airflow_provider_mediaops.http.exchange import Conversation, Step
-    from airflow_provider_mediaops.http.rate_limit.operations import A, Operation
-    from airflow_provider_mediaops.http.rate_limit.schedule import QuotaExhausted
-
-
-@pytest.mark.parametrize("rate", [0.5, 1.0, 2.5, 3.0, 50.0, 200.0])
-def test_requests_are_evenly_spaced_a_little_below_the_rate(rate: float) -> None:
-    fake = FakeClock(seconds=1_000.0)
-    limiter = limiter_of(fake, rate)
-    sent = []
-    for _ in range(150):
-        take(limiter, fake)
-        sent.append(fake.seconds)
-    assert 149 / (sent[-1] - sent[0]) == pytest.approx(rate / 1.014, rel=0.01)
-    assert 149 / (sent[-1] - sent[0]) <= rate
+T = TypeVar("T")
 
 
-def test_a_caller_waits_once_and_says_for_what() -> None:
-    fake, steps = FakeClock(), list["Step"]()
-    limiter = limiter_of(fake)
+@pytest.fixture
+def fake() -> FakeClock:
+    return FakeClock(seconds=1_000.0)
+
+
+def tell(limiter: RateLimiter, error: MediaOpsError, permit: Permit | None = None, longest: float = 120.0) -> None:
+    replay(limiter.on_error(error, permit, longest), [])
+
+
+def waited(limiter: RateLimiter, fake: FakeClock) -> float:
+    """Return how long a permit has to be waited for."""
+    steps: list[Step] = []
+    replay(limiter.acquire(), [], steps=steps, clock=fake)
+    return sum(pauses_of(steps))
+
+
+def test_a_caller_waits_once_and_says_for_what(fake: FakeClock) -> None:
+    limiter, steps = limiter_of(fake), list["Step"]()
     take(limiter, fake)
     replay(limiter.acquire(), [], steps=steps, clock=fake)
-    assert [step.reason for step in steps if isinstance(step, Wait)] == ["the key's rate"]
-    assert pauses_of(steps) == pytest.approx([1.014])
-
-
-def test_a_clock_that_stands_still_does_not_keep_a_caller_for_ever() -> None:
-    fake, steps = FakeClock(), list["Step"]()
-    limiter = limiter_of(fake)
-    for _ in range(3):
-        replay(limiter.acquire(), [], steps=steps)
-    # They are taken to have slept.
-    assert pauses_of(steps) == pytest.approx([1.014, 2.028])
-
-
-def test_a_store_that_is_no_memory_is_asked_beside_the_service(tmp_path: Path) -> None:
-    fake, steps = FakeClock(seconds=100.0), list["Step"]()
-    store = sqlite_store(tmp_path / "rates.db", fake)
-    replay(limiter_of(fake, store=store).acquire(), [], steps=steps, clock=fake)
-    # A new file: nothing is sent in the first second.
     assert [type(step) for step in steps] == [Blocking, Wait, Blocking]
-    assert pauses_of(steps) == pytest.approx([1.014])
-    store.close()
+    assert [step.reason for step in steps if isinstance(step, Wait)] == ["the key's rate"]
+    assert pauses_of(steps) == pytest.approx([GAP])
 
 
-def test_in_a_store_that_others_use_a_slow_rate_begins_as_slowly(tmp_path: Path) -> None:
-    fake, steps = FakeClock(seconds=100.0), list["Step"]()
-    store = sqlite_store(tmp_path / "rates.db", fake)
-    replay(limiter_of(fake, 0.1, store=store).acquire(), [], steps=steps, clock=fake)
-    assert pauses_of(steps) == pytest.approx([10.14])
-    store.close()
-
-
-def waiting(limiter: RateLimiter) -> Conversation[Permit | QuotaExhausted]:
-    """Return a caller that waits for its slot."""
+def test_a_caller_that_is_cancelled_leaves_its_slot_unused(fake: FakeClock) -> None:
+    limiter = limiter_of(fake)
+    take(limiter, fake)
     caller = limiter.acquire()
-    assert isinstance(next(caller), Wait)
-    return caller
+    assert isinstance(next_step(caller), Wait)
+    caller.close()
+    assert waited(limiter, fake) == pytest.approx(2 * GAP)
 
 
-class TestCancelledCallers:
-    @pytest.mark.parametrize("latest_first", [True, False])
-    def test_of_many_the_next_caller_waits_about_a_second(self, *, latest_first: bool) -> None:
-        fake, steps = FakeClock(), list["Step"]()
+def test_a_booked_out_key_is_an_error_that_says_what_to_do(fake: FakeClock) -> None:
+    limiter = limiter_of(fake)
+    keep(limiter.backend, "key", reserved=3_601.0)
+    before = limiter.backend.read("key")[0]
+    with pytest.raises(RateLimitedError, match=r"\(1 a second\) .* only in 60 minutes; .* fewer tasks") as caught:
+        replay(limiter.acquire(), [])
+    assert caught.value.retry_after == pytest.approx(1_800.5)
+    assert limiter.backend.read("key")[0] == before
+
+
+def test_one_key_has_one_limiter_whose_name_does_not_tell_it(fake: FakeClock) -> None:
+    backend = memory_backend(fake)
+    first = limiter_for("service", "the-s3cr3t-key", 1.0, backend)
+    same = limiter_for("service", "the-s3cr3t-key", 5.0, backend)
+    others = limiter_for("service", "another-key", 1.0, backend), limiter_for("another", "the-s3cr3t-key", 1.0, backend)
+    assert first.name == same.name
+    assert len({first.name, *(other.name for other in others)}) == 3
+    assert "s3cr3t" not in f"{first!r} {first.name}"
+
+
+class TestReports:
+    def test_a_limit_slows_all_down_after_its_pause(self, fake: FakeClock) -> None:
+        limiter = limiter_of(fake)
+        permit = take(limiter, fake)
+        tell(limiter, RateLimitedError("limit", status=429, retry_after=20.0), permit)
+        assert waited(limiter, fake) == pytest.approx(20.0 + GAP / 0.7, abs=0.01)
+
+    def test_a_pause_is_no_longer_than_a_call_may_wait(self, fake: FakeClock) -> None:
+        limiter = limiter_of(fake)
+        tell(limiter, RateLimitedError("limit", retry_after=86_400.0), longest=60.0)
+        assert waited(limiter, fake) == pytest.approx(60.0)
+
+    def test_a_caller_that_waits_is_stopped_by_a_quota_that_another_hears_of(self, fake: FakeClock) -> None:
         limiter = limiter_of(fake)
         take(limiter, fake)
-        callers = [waiting(limiter) for _ in range(500)]
-        for caller in reversed(callers) if latest_first else callers:
-            caller.close()
-        replay(limiter.acquire(), [], steps=steps, clock=fake)
-        replay(limiter.acquire(), [], steps=steps, clock=fake)
-        assert pauses_of(steps) == pytest.approx([1.014, 1.014])
+        waiting = limiter.acquire()
+        assert isinstance(next_step(waiting), Wait)
+        tell(limiter, QuotaExceededError("spent", retry_after=3_600.0))
+        fake.wait(GAP)
+        end = next_step(waiting)
+        assert isinstance(end, Returned)
+        assert isinstance(end.value, QuotaExhausted)
+        assert end.value.seconds == pytest.approx(3_602.0 - GAP)
 
-    def test_also_in_a_file(self, tmp_path: Path) -> None:
-        fake, steps = FakeClock(seconds=100.0), list["Step"]()
-        limiter = limiter_of(fake, store=sqlite_store(tmp_path / "rates.db", fake))
-        take(limiter, fake)
-        callers = []
-        for _ in range(20):
-            caller = limiter.acquire()
-            asked = next(caller)
-            assert isinstance(asked, Blocking)
-            assert isinstance(caller.send(asked.action()), Wait)
-            callers.append(caller)
-        for caller in callers:
-            caller.close()
-        wait_for_returned_slots()
-        replay(limiter.acquire(), [], steps=steps, clock=fake)
-        assert pauses_of(steps) == pytest.approx([1.014])
-        limiter.store.close()
+    def test_a_quota_that_is_restored_soon_is_waited_for(self, fake: FakeClock) -> None:
+        limiter, steps = limiter_of(fake), list["Step"]()
+        tell(limiter, QuotaExceededError("spent", retry_after=8.0))
+        assert isinstance(replay(limiter.acquire(), [], steps=steps, clock=fake), Permit)
+        assert [step.reason for step in steps if isinstance(step, Wait)] == ["the reset of the key's quota"]
+        assert pauses_of(steps) == pytest.approx([10.0])
 
-    @pytest.mark.parametrize("ends_first", [True, False])
-    def test_a_reservation_that_was_under_way_is_given_back(self, tmp_path: Path, *, ends_first: bool) -> None:
-        """A thread asks the store while the caller is cancelled on its event loop."""
-        fake, steps = FakeClock(seconds=100.0), list["Step"]()
-        limiter = limiter_of(fake, store=sqlite_store(tmp_path / "rates.db", fake))
-        take(limiter, fake)
-        caller = limiter.acquire()
-        asked = next(caller)
-        assert isinstance(asked, Blocking)
-        if ends_first:
-            asked.action()
-        caller.close()
-        if not ends_first:
-            asked.action()
-        wait_for_returned_slots()
-        replay(limiter.acquire(), [], steps=steps, clock=fake)
-        assert pauses_of(steps) == pytest.approx([1.014])
-        limiter.store.close()
-
-    def test_a_store_that_fails_does_not_hide_the_cancelling(self) -> None:
-        fake = FakeClock()
-        store = FailingStore(fake)
-        limiter = limiter_of(fake, store=store)
-        take(limiter, fake)
-        caller = limiter.acquire()
-        asked = next(caller)
-        assert isinstance(asked, Blocking)
-        caller.send(asked.action())
-        store.failures = 1
-        caller.close()
-        assert store.failures == 0
-
-
-class TestABookedOutKey:
-    def test_it_is_an_error_that_says_what_to_do_instead_of_a_wait_of_hours(self) -> None:
-        fake = FakeClock()
+    def test_a_quota_is_restored_for_all(self, fake: FakeClock) -> None:
         limiter = limiter_of(fake)
+        tell(limiter, QuotaExceededError("spent", retry_after=3_600.0))
+        replay(limiter.restore_quota(), [])
         take(limiter, fake)
-        callers = [waiting(limiter) for _ in range(3_550)]
-        with pytest.raises(RateLimitedError, match=r"\(1 a second\) .* only in 60 minutes; .* fewer tasks") as caught:
-            replay(limiter.acquire(), [])
-        assert caught.value.retry_after == pytest.approx(1_800.0, abs=1.0)
-        # Nothing was reserved.
-        callers[-1].close()
-        assert isinstance(next(limiter.acquire()), Wait)
 
-    def test_a_slow_rate_may_have_its_first_callers_wait_for_longer(self) -> None:
-        limiter = limiter_of(FakeClock(), 0.001)
-        take(limiter, FakeClock())
-        assert [isinstance(next(limiter.acquire()), Wait) for _ in range(10)] == [True] * 10
+    def test_another_error_changes_nothing(self, fake: FakeClock) -> None:
+        limiter = limiter_of(fake)
+        permit = take(limiter, fake)
+        before = limiter.backend.read("key")[0]
+        tell(limiter, NotFoundError("none", status=404), permit)
+        assert limiter.backend.read("key")[0] == before
+
+    @pytest.mark.parametrize(("late", "wait"), [(0.3, WINDOW), (0.009, GAP - 0.009)])
+    def test_a_request_that_left_late_keeps_others_at_a_distance(
+        self, fake: FakeClock, late: float, wait: float
+    ) -> None:
+        limiter = limiter_of(fake)
+        permit = take(limiter, fake)
+        fake.wait(late)
+        replay(limiter.on_sent(permit, fake.seconds), [])
+        assert waited(limiter, fake) == pytest.approx(wait)
+
+    @pytest.mark.parametrize("sent_at", [None, 0.0, 1e6])
+    def test_a_request_of_an_unknown_time_may_have_left_until_now(self, fake: FakeClock, sent_at: float | None) -> None:
+        """The time of another clock is unknown, too."""
+        limiter = limiter_of(fake)
+        permit = take(limiter, fake)
+        fake.wait(0.3)
+        replay(limiter.on_sent(permit, sent_at), [])
+        assert waited(limiter, fake) == pytest.approx(WINDOW)
+
+    def test_the_time_that_the_back_end_needs_for_its_answer_counts(self, fake: FakeClock) -> None:
+        class Slow(MemoryBackend):
+            def update(self, name: str, change: Change[T]) -> T:
+                fake.wait(0.1)
+                answer = super().update(name, change)
+                fake.wait(0.2)
+                return answer
+
+        limiter = limiter_of(fake, backend=Slow(lambda: fake.seconds))
+        permit = take(limiter, fake)
+        # A tenth of a second passed before the back end looked at its clock: that is no delay.
+        assert fake.seconds - permit.since == pytest.approx(0.2)
+        replay(limiter.on_sent(permit, fake.seconds), [])
+        assert limiter.backend.read("key")[0] != "{}"
+        sent = fake.seconds - 0.4 - 0.2
+        assert waited(limiter, fake) >= sent + WINDOW - fake.seconds
 
 
-@dataclass
-class FailingStore(MemoryStore):
-    """A store that cannot be used for a number of times."""
+class FailingBackend(MemoryBackend):
+    """A back end that cannot be used for a number of times, and takes so many seconds each time."""
 
-    fake: FakeClock
-    failures: int = 0
-    seconds: float = 0.0
-    asked: int = field(default=0, init=False)
+    def __init__(self, fake: FakeClock, failures: int = 0, seconds: float = 0.0) -> None:
+        super().__init__(lambda: fake.seconds)
+        self.fake, self.failures, self.seconds, self.asked = fake, failures, seconds, 0
 
-    def __post_init__(self) -> None:
-        MemoryStore.__init__(self, self.fake.clock)
-
-    def apply(self, name: str, operation: Operation[A], cooldown: float) -> A:
+    def update(self, name: str, change: Change[T]) -> T:
         self.asked += 1
         if self.failures:
             self.failures -= 1
             self.fake.wait(self.seconds)
             raise RateStoreError("The rate store thing:// cannot be used: gone.")
-        return super().apply(name, operation, cooldown)
-
-    def ask(self, name: str, operation: Operation[A], cooldown: float) -> Any:
-        return RateStore.ask(self, name, operation, cooldown)
+        return super().update(name, change)
 
 
-class TestAStoreThatFails:
-    def test_at_the_start_it_is_an_error_at_once(self) -> None:
-        fake = FakeClock()
-        store = FailingStore(fake, failures=1)
+class TestABackEndThatFails:
+    def test_at_the_start_it_is_an_error_at_once(self, fake: FakeClock) -> None:
+        backend = FailingBackend(fake, failures=1)
         with pytest.raises(RateStoreError, match="thing:// cannot be used: gone"):
-            replay(limiter_of(fake, store=store).acquire(), [], clock=fake)
-        assert store.asked == 1
+            replay(limiter_of(fake, backend=backend).acquire(), [], clock=fake)
+        assert backend.asked == 1
 
-    def test_during_a_run_it_is_waited_for(self) -> None:
-        fake, steps = FakeClock(), list["Step"]()
-        store = FailingStore(fake)
-        limiter = limiter_of(fake, store=store)
+    def test_during_a_run_it_is_waited_for(self, fake: FakeClock) -> None:
+        backend, steps = FailingBackend(fake), list["Step"]()
+        limiter = limiter_of(fake, backend=backend)
         take(limiter, fake)
-        store.failures = 8
+        backend.failures = 8
         replay(limiter.acquire(), [], steps=steps, clock=fake)
         waits = [step for step in steps if isinstance(step, Wait)]
         assert [wait.seconds for wait in waits] == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0])
@@ -214,90 +200,92 @@ class TestAStoreThatFails:
 
     @pytest.mark.parametrize("seconds", [0.0, 5.0])
     @pytest.mark.parametrize("clock_runs", [True, False])
-    def test_but_not_for_ever(self, seconds: float, *, clock_runs: bool) -> None:
-        fake, steps = FakeClock(), list["Step"]()
-        store = FailingStore(fake, seconds=seconds)
-        limiter = limiter_of(fake, store=store)
+    def test_it_is_not_waited_for_longer_than_a_minute(
+        self, fake: FakeClock, seconds: float, *, clock_runs: bool
+    ) -> None:
+        backend, steps = FailingBackend(fake, seconds=seconds), list["Step"]()
+        limiter = limiter_of(fake, backend=backend)
         take(limiter, fake)
-        store.failures = 1_000
-        start = fake.seconds
+        backend.failures = 1_000
         with pytest.raises(RateStoreError):
             replay(limiter.acquire(), [], steps=steps, clock=fake if clock_runs else None)
         assert sum(pauses_of(steps)) <= 60.0
-        assert not clock_runs or 50.0 <= fake.seconds - start <= 65.0
+        assert not clock_runs or 50.0 <= fake.seconds - 1_000.0 <= 65.0
 
-    def test_what_the_service_said_is_not_hidden_by_it(self) -> None:
-        fake = FakeClock()
-        store = FailingStore(fake)
-        limiter = limiter_of(fake, store=store)
+    def test_reports_are_not_hidden_by_it(self, fake: FakeClock) -> None:
+        backend = FailingBackend(fake)
+        limiter = limiter_of(fake, backend=backend)
         permit = take(limiter, fake)
-        store.failures = 3
+        backend.failures = 3
         tell(limiter, RateLimitedError("limit"), permit)
         tell(limiter, QuotaExceededError("spent", retry_after=60.0))
         fake.wait(1.0)
-        replay(limiter.on_reply(permit), [])
-        assert store.failures == 0
+        replay(limiter.on_sent(permit, None), [])
+        assert backend.failures == 0
 
 
-class TestStores:
-    @pytest.mark.parametrize(
-        ("address", "cls", "where"),
-        [
-            ("memory://", MemoryStore, "memory://"),
-            ("sqlite:////folder/rates.db", SqliteStore, "sqlite:////folder/rates.db"),
-            ("redis://:s3cr3t@host:7000/1", RedisStore, "redis://host:7000/1"),
-            ("rediss://host", RedisStore, "rediss://host:6379"),
-        ],
-    )
-    def test_an_address_has_one_store_in_a_process(self, address: str, cls: type[RateStore], where: str) -> None:
-        store = store_at(address)
-        assert type(store) is cls
-        assert store.where == where
-        assert store_at(address) is store
+class TestTheStateForPeople:
+    @staticmethod
+    def state_of(fake: FakeClock, **kept: Any) -> Any:
+        limiter = limiter_of(fake)
+        keep(limiter.backend, "key", **kept)
+        return limiter.state()
 
-    @pytest.mark.parametrize(
-        "address",
-        [
-            "",
-            "memory",
-            "memory://something",
-            "redis",
-            "sqlite://",
-            "sqlite:///",
-            "sqlite:///relative.db",
-            "sqlite:////folder/",
-            "mysql://:s3cr3t@host",
-            "/folder/rates.db",
-        ],
-    )
-    def test_what_is_none_is_refused(self, address: str) -> None:
-        with pytest.raises(ValueError, match=r"sqlite:////folder/file\.db") as caught:
-            store_at(address)
-        assert "s3cr3t" not in str(caught.value)
+    def test_a_key_that_nobody_has_used_has_none(self, fake: FakeClock) -> None:
+        limiter = limiter_of(fake)
+        assert limiter.state() is None
+        assert limiter.backend.names() == []
 
-    @pytest.mark.parametrize("scheme", ["redis+sentinel", "rediss+sentinel", "redis+cluster"])
-    def test_sentinel_and_cluster_are_refused_in_words(self, scheme: str) -> None:
-        with pytest.raises(ValueError, match=r"is not supported. Write redis://host .* primary") as caught:
-            store_at(f"{scheme}://:s3cr3t@one:26379,two:26379/name/0")
-        assert "s3cr3t" not in str(caught.value)
-
-    def test_one_key_has_one_limiter_whose_name_does_not_tell_it(self) -> None:
-        fake = FakeClock()
-        store = memory_store(fake)
-        first = limiter_for("service", "the-s3cr3t-key", 1.0, store)
-        take(first, fake)
-        steps: list[Step] = []
-        replay(limiter_for("service", "the-s3cr3t-key", 5.0, store).acquire(), [], steps=steps, clock=fake)
-        replay(limiter_for("service", "another-key", 1.0, store).acquire(), [], steps=steps)
-        replay(limiter_for("another", "the-s3cr3t-key", 1.0, store).acquire(), [], steps=steps)
-        assert pauses_of(steps) == pytest.approx([1.014])
-        assert "s3cr3t" not in f"{first!r} {first.name}"
-
-    def test_a_store_that_is_closed_is_opened_again(self) -> None:
-        fake = FakeClock()
+    def test_a_key_is_free_again_after_a_request(self, fake: FakeClock) -> None:
         limiter = limiter_of(fake)
         take(limiter, fake)
-        limiter.store.close()
-        limiter.store.close()
+        fake.wait(1.5)
+        state = limiter.state()
+        assert state
+        assert (state.state, state.reserved, state.reserved_seconds) == ("free", 0, 0.0)
+        assert state.idle_seconds == pytest.approx(1.5)
+
+    def test_slots_that_are_waited_for_are_reserved(self, fake: FakeClock) -> None:
+        limiter = limiter_of(fake)
         take(limiter, fake)
-        assert fake.seconds == 0.0
+        for _ in range(3):
+            next_step(limiter.acquire())
+        fake.wait(0.25)
+        state = limiter.state()
+        assert state
+        assert (state.state, state.reserved) == ("reserved", 3)
+        assert state.reserved_seconds == pytest.approx(4 * GAP - 0.25)
+
+    @pytest.mark.parametrize(
+        ("kept", "word", "name", "figure"),
+        [
+            ({"paused": 20.0, "reserved": 5.0}, "paused", "paused_seconds", 20.0),
+            ({"paused": 20.0, "exhausted": 3_602.0}, "exhausted", "exhausted_seconds", 3_602.0),
+            ({"speed": 0.7, "reserved": 20.0}, "reserved", "reserved_seconds", 20.0),
+            ({"speed": 0.7}, "free", "rate_factor", 0.7),
+        ],
+    )
+    def test_of_several_the_one_that_delays_longest_counts(
+        self, fake: FakeClock, kept: Any, word: str, name: str, figure: float
+    ) -> None:
+        state = self.state_of(fake, **kept)
+        assert state.state == word
+        assert getattr(state, name) == pytest.approx(figure)
+
+
+class TestTheErrorOfAnExhaustedQuota:
+    def test_it_says_until_when_and_what_was_not_sent(self) -> None:
+        request = Request("GET", "/book/9780140449136", base="https://books.example")
+        error = quota_error(request, "book database", QuotaExhausted(4 * 3_600 + 2.0), START)
+        assert error.message == (
+            "The quota of this key at the book database is used up until 2026-03-15 00:00 UTC, so GET "
+            "/book/9780140449136 was not sent: run it again after that, or ask for a larger quota."
+        )
+        assert isinstance(error, TemporaryError)
+        assert (error.service, error.method, error.path) == ("book database", "GET", "/book/9780140449136")
+        assert error.retry_after == pytest.approx(4 * 3_600 + 2.0)
+
+    @pytest.mark.parametrize("seconds", [-20, 0, 20])
+    def test_clocks_that_differ_a_little_say_the_same(self, seconds: int) -> None:
+        error = quota_error(Request("GET", "/"), "thing", QuotaExhausted(14_402.0), START + timedelta(seconds=seconds))
+        assert "2026-03-15 00:00 UTC" in error.message

@@ -1,50 +1,48 @@
-"""The store that an address names."""
+"""The back end that an address names."""
 
 from __future__ import annotations
 
-import atexit
 from typing import TYPE_CHECKING
 
-from airflow_provider_mediaops.http.rate_limit.memory_store import MemoryStore
+from airflow_provider_mediaops.http.rate_limit.backend import MemoryBackend
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.http.rate_limit.store_interface import RateStore
+    from airflow_provider_mediaops.http.rate_limit.backend import RateBackend
 
-_stores: dict[str, RateStore] = {}
+_backends: dict[str, RateBackend] = {}
 
 
-def store_at(address: str) -> RateStore:
+def backend_at(address: str) -> RateBackend:
     """
-    Return the store that this process shares for an address.
+    Return the back end that this process shares for an address.
 
     :param address: ``memory://`` for this process alone; ``sqlite:////folder/file`` for the processes of one machine;
         ``redis://host`` or ``rediss://host`` for those of many.
-    :returns: the same store for the same address; nothing is opened before it is used.
+    :returns: the same back end for the same address; nothing is opened before it is used.
     :raises ValueError: for any other address; its text is free of credentials.
     """
-    if address not in _stores:
-        store = _stores.setdefault(address, _make_store(address))
-        atexit.register(store.close)
-    return _stores[address]
+    if address not in _backends:
+        _backends.setdefault(address, _made(address))
+    return _backends[address]
 
 
-def _make_store(address: str) -> RateStore:
+def _made(address: str) -> RateBackend:
     scheme, separator, rest = address.partition("://")
     if scheme == "memory" and not rest and separator:
-        return MemoryStore()
+        return MemoryBackend()
     if scheme == "sqlite" and separator:
-        from airflow_provider_mediaops.http.rate_limit.sqlite_store import SqliteStore
+        from airflow_provider_mediaops.http.rate_limit.sqlite_backend import SqliteBackend
 
         # As in other addresses of SQLite: three slashes, then the path, which begins with a slash of its own.
         if not rest.startswith("//") or rest.endswith("/"):
             raise ValueError(
                 "the path of a SQLite file must be absolute: sqlite:////folder/file.db, with four slashes."
             )
-        return SqliteStore(rest[1:])
+        return SqliteBackend(rest[1:])
     if scheme in ("redis", "rediss") and separator:
-        from airflow_provider_mediaops.http.rate_limit.redis_store import RedisStore
+        from airflow_provider_mediaops.http.rate_limit.redis_backend import RedisBackend
 
-        return RedisStore(address)
+        return RedisBackend(address)
     if scheme.endswith(("+sentinel", "+cluster")):
         raise ValueError(
             f"{scheme}:// is not supported. Write redis://host or rediss://host of one server: the address of the "

@@ -1,0 +1,194 @@
+"""States of keys on a Redis server: for processes of many machines."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from airflow_provider_mediaops.exceptions import RateStoreError
+from airflow_provider_mediaops.http.rate_limit.backend import BUSY_SECONDS, RateBackend
+from airflow_provider_mediaops.http.rate_limit.schedule import LONGEST_TEXT
+from airflow_provider_mediaops.http.reply import plain_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from airflow_provider_mediaops.http.rate_limit.backend import Change
+
+T = TypeVar("T")
+
+_KEY = "mediaops:rate:"
+# Redis forgets a state after this; no time in a state lies as far ahead.
+_KEPT_SECONDS = 3 * 86_400
+# The longest pause after a first conflict with another update, which doubles with each, and after a late one.
+_FIRST_CONFLICT_SECONDS, _LATE_CONFLICT_SECONDS = 0.001, 0.032
+# The keys that one SCAN looks at, of all in the database.
+_SCANNED_TOGETHER = "1000"
+_OR_ANOTHER = "or set rate_limit_store in Airflow's section [mediaops], or in the connection, to another."
+_ADVICE = (
+    "Make sure that this Redis runs, accepts the credentials, has memory left and replicas enough for a write, and "
+    f"that no other program uses its keys {_KEY}*; {_OR_ANOTHER}"
+)
+_ADVICE_RIGHTS = (
+    "Let its user run SELECT, WATCH, UNWATCH, GETRANGE, TIME, MULTI, SET, DEL and EXEC on "
+    f"{_KEY}*, and SCAN for the command line; {_OR_ANOTHER}"
+)
+_ADVICE_PRIMARY = (
+    "Set rate_limit_store in Airflow's section [mediaops], or in the connection, to the primary of a single server: a "
+    "replica, perhaps one since a failover, cannot keep a rate, and Redis Cluster is not supported."
+)
+# By the names of redis-py's errors.
+_ADVICE_BY_ERROR = {
+    "NoPermissionError": _ADVICE_RIGHTS,
+    "ReadOnlyError": _ADVICE_PRIMARY,
+    "MasterDownError": _ADVICE_PRIMARY,
+    "ClusterDownError": _ADVICE_PRIMARY,
+    "AskError": _ADVICE_PRIMARY,
+    "MovedError": _ADVICE_PRIMARY,
+}
+
+
+class RedisBackend(RateBackend):
+    """
+    Keeps states on a Redis server (5 or newer, or Valkey), by the server's clock.
+
+    :param address: ``redis://`` or ``rediss://``, with user name, password, database and options as redis-py reads it.
+    :raises ValueError: for an invalid address, or if redis-py is not installed; free of credentials.
+    """
+
+    def __init__(self, address: str) -> None:
+        where, parts = _shown(address), urlsplit(address)
+        given = [parts.password, *parse_qs(parts.query).get("password", ())]
+        super().__init__(where, tuple(form for password in given if password for form in (unquote(password), password)))
+        if not find_spec("redis"):
+            raise ValueError(
+                f"{where} needs the package redis: install this provider's extra 'redis' on every worker and triggerer."
+            )
+        self._address = address
+        # Connections that no thread uses at present, of this process.
+        self._process, self._idle = os.getpid(), list[Any]()
+
+    def update(self, name: str, change: Change[T]) -> T:
+        """Change a state if no other update came between, else try again."""
+        longest, deadline = _FIRST_CONFLICT_SECONDS, time.monotonic() + BUSY_SECONDS
+        while not (answers := self._try(_KEY + name, change)):
+            # It answers, so the limiter waits if others are always faster.
+            self.has_worked = True
+            if time.monotonic() > deadline:
+                raise self._error("too many others change the same key at the same time", _ADVICE)
+            time.sleep(random.uniform(0, longest))  # noqa: S311 no secret is made of it
+            longest = min(2 * longest, _LATE_CONFLICT_SECONDS)
+        return answers[0]
+
+    def names(self) -> list[str]:
+        """Return the names of all states; the user must be allowed to run SCAN."""
+        names, cursor = set[str](), b"0"
+        with self._connected() as connection:
+            while True:
+                [page] = self._ask(connection, ("SCAN", cursor, "MATCH", f"{_KEY}*", "COUNT", _SCANNED_TOGETHER))
+                with self._errors():
+                    cursor, keys = page
+                    names |= {key.decode("utf-8", "replace").removeprefix(_KEY) for key in keys}
+                if cursor == b"0":
+                    return sorted(names)
+
+    def _try(self, key: str, change: Change[T]) -> list[T]:
+        """Return the answer; nothing if another update came between."""
+        with self._connected() as connection:
+            # UNWATCH ends the watch of an update that had nothing to write. GETRANGE bounds a text that is not ours.
+            look = ("UNWATCH",), ("WATCH", key), ("GETRANGE", key, 0, LONGEST_TEXT), ("TIME",)
+            began = time.monotonic()
+            replies = self._ask(connection, *look)
+            with self._errors():
+                before, (seconds, micros) = replies[2].decode("utf-8", "replace") or None, replies[3]
+                now = int(seconds) + int(micros) / 1e6
+            text, answer = change(before, now, time.monotonic() - began)
+            if text == before:
+                return [answer]
+            write = ("DEL", key) if text is None else ("SET", key, text, "EX", _KEPT_SECONDS)
+            return [answer] if self._ask(connection, ("MULTI",), write, ("EXEC",))[-1] else []
+
+    def _ask(self, connection: Any, *commands: tuple[object, ...]) -> list[Any]:
+        """Send commands together, in one round trip."""
+        with self._errors():
+            connection.send_packed_command(connection.pack_commands(commands))
+            return [connection.read_response(disable_decoding=True) for _ in commands]
+
+    @contextmanager
+    def _connected(self) -> Iterator[Any]:
+        if self._process != os.getpid():
+            self._process, self._idle = os.getpid(), []
+        try:
+            connection = self._idle.pop()
+        except IndexError:
+            connection = self._new_connection()
+        try:
+            yield connection
+        except BaseException:
+            # Replies may be left in it, also if the task was stopped.
+            connection.disconnect()
+            raise
+        self._idle.append(connection)
+
+    def _new_connection(self) -> Any:
+        from redis import ConnectionPool
+        from redis.backoff import NoBackoff
+        from redis.retry import Retry
+
+        with self._errors():
+            try:
+                pool = ConnectionPool.from_url(
+                    self._address, socket_timeout=BUSY_SECONDS, socket_connect_timeout=BUSY_SECONDS, protocol=2
+                )
+                # The limiter retries instead, because it waits without blocking an event loop.
+                connection = pool.connection_class(**{"retry": Retry(NoBackoff(), 0)} | pool.connection_kwargs)
+                connection.connect()
+            except (TypeError, ValueError, AttributeError, LookupError) as error:
+                cause = f"its address has an option that redis-py does not take: {self._cause(error)}"
+                raise self._error(cause, _ADVICE) from None
+        return connection
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        from redis.exceptions import RedisError
+
+        try:
+            yield
+        except (RedisError, OSError) as error:
+            advice = next((_ADVICE_BY_ERROR[name] for name in _names_of(error) if name in _ADVICE_BY_ERROR), _ADVICE)
+            raise self._error(self._cause(error), advice) from None
+        except (TypeError, ValueError, AttributeError, ArithmeticError, RecursionError):
+            # redis-py reads a list in a list by calling itself.
+            raise self._error("it does not answer as a Redis does", _ADVICE) from None
+
+    def _error(self, cause: str, advice: str) -> RateStoreError:
+        return RateStoreError(f"The rate store {self.where} cannot be used: {cause}. {advice}")
+
+    def _cause(self, error: Exception) -> str:
+        return plain_text(str(error), self.secrets).rstrip(".")
+
+
+def _names_of(error: Exception) -> list[str]:
+    """Return the names of an error's classes; a transaction that ends for lack of a right has only the word for it."""
+    return ["NoPermissionError"] * ("NOPERM" in str(error)) + [cls.__name__ for cls in type(error).__mro__]
+
+
+def _shown(address: str) -> str:
+    """Return the address without credentials and options; raise ValueError if it is invalid."""
+    try:
+        parts = urlsplit(address)
+        host, port = parts.hostname, parts.port or 6379
+    except ValueError:
+        host = None
+    if not host:
+        raise ValueError(
+            "it is no address of a Redis; write redis://host[:port][/database], or rediss:// for TLS, with "
+            "user:password@ before the host where it needs them."
+        )
+    host = f"[{host}]" if ":" in host else host
+    return f"{parts.scheme}://{host}:{port}{parts.path.rstrip('/')}"

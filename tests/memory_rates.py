@@ -1,0 +1,12 @@
+"""The rates that this process keeps in its memory."""
+
+from __future__ import annotations
+
+from airflow_provider_mediaops.http.rate_limit.addresses import backend_at
+
+
+def forget_rates() -> None:
+    """Have no limit or spent quota of one test hold for the next that uses the same key."""
+    backend = backend_at("memory://")
+    for name in backend.names():
+        backend.forget(name)
