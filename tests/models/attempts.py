@@ -235,7 +235,7 @@ def use_made_up_services(patch: pytest.MonkeyPatch) -> None:
     """Let the hooks of attempts ask the services of the model, and wait in the made-up time."""
     patch.setattr(ServiceHook, "service", property(lambda _: Service(current_attempt().client, TransportSettings())))
     patch.setattr(ServiceHook, "_session", lambda _: SimpleNamespace(send=current_attempt().send))
-    patch.setattr(ServiceHook, "_sleep", lambda _, wait: current_attempt().clock.sleep(wait))
+    patch.setattr(ServiceHook, "sleep", lambda _, wait: current_attempt().clock.sleep(wait))
     patch.setattr(ServiceHook, "aservice", _aservice)
     patch.setattr(ServiceHook, "_asession", _asession)
     patch.setattr(BookDatabaseHook, "lookup_batch", _batch_in_made_up_time)
