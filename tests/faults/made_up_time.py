@@ -16,17 +16,21 @@ from airflow_provider_mediaops.books.batch import runner
 from airflow_provider_mediaops.books.batch.options import RETRY_AFTER_SECONDS, BatchOptions
 from airflow_provider_mediaops.http import connections, transport
 from airflow_provider_mediaops.http.clock import Clock
+from airflow_provider_mediaops.http.request_threads import RequestThreads
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import pytest
 
+    from airflow_provider_mediaops.http.exchange import Response
+
 #: A time limit of the network that no exchange is to reach: no pause is about as long.
 NEVER_SECONDS = 40_000
 # So far is a time limit of the network away while it runs: connecting and reading have one each, and both together.
 # An event loop looks for something that happens after a day (86,400 seconds) at the latest.
 _NETWORK_SECONDS = (30_000.0, 86_000.0)
+_SEND = RequestThreads.send
 _DEFAULTS = runner.lookup_batch.__kwdefaults__ or {}
 # Shorter waits are real: they cost little, and the small time limits of the network are among them.
 _SHORTEST_PAUSE_SECONDS = 0.6
@@ -136,6 +140,7 @@ class MadeUpTime:
         patch.setattr(connections, "time", SimpleNamespace(monotonic=self.network))
         patch.setattr(transport, "Deadline", self.noting(connections.Deadline))
         patch.setattr(asyncio, "new_event_loop", lambda: _Loop(self))
+        patch.setattr(RequestThreads, "send", _send)
         patch.setattr(Clock.__init__, "__defaults__", (self.monotonic, self.now, lambda low, high: (low + high) / 2))
         patch.setattr(runner.lookup_batch, "__kwdefaults__", {**_DEFAULTS, "clock": self.monotonic})
         # A list says once a second how far it is: its pauses of minutes would take as many steps.
@@ -154,6 +159,15 @@ class _Loop(asyncio.SelectorEventLoop):
 
     def time(self) -> float:
         return self._made_up.loop()
+
+    async def send(self, threads: RequestThreads, *arguments: Any) -> Response:
+        """Send a request in a thread."""
+        request = object()
+        self._selector_of_pauses.working.add(request)
+        try:
+            return await _SEND(threads, *arguments)
+        finally:
+            self._selector_of_pauses.working.discard(request)
 
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:  # type: ignore[override]
         working = self._selector_of_pauses.working
@@ -184,6 +198,11 @@ class _Selector(selectors.DefaultSelector):
         if not found and not self.working:
             self._made_up.pause(timeout)
         return found
+
+
+async def _send(threads: RequestThreads, *arguments: Any) -> Response:
+    loop = asyncio.get_running_loop()
+    return await (loop.send(threads, *arguments) if isinstance(loop, _Loop) else _SEND(threads, *arguments))
 
 
 def settle(value: Any) -> Any:

@@ -168,7 +168,7 @@ class TestParquet:
         source = table_of(tmp_path, ["a"])
         monkeypatch.setitem(sys.modules, "pyarrow", None)
 
-        with pytest.raises(PermanentError, match=r"airflow-provider-mediaops\[parquet\]"):
+        with pytest.raises(PermanentError, match="extra 'parquet'"):
             list(read_rows(source, "isbn"))
 
 
