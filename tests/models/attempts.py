@@ -30,6 +30,7 @@ from airflow_provider_mediaops.hooks.base import Service, ServiceHook
 from airflow_provider_mediaops.hooks.books import BookDatabaseHook
 from airflow_provider_mediaops.http.clock import Clock
 from airflow_provider_mediaops.http.drivers import arun
+from airflow_provider_mediaops.http.request_threads import RequestThreads
 from airflow_provider_mediaops.http.transport_settings import TransportSettings
 from airflow_provider_mediaops.storage import local
 from airflow_provider_mediaops.storage.dataset import Dataset
@@ -237,7 +238,7 @@ def use_made_up_services(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ServiceHook, "_session", lambda _: SimpleNamespace(send=current_attempt().send))
     patch.setattr(ServiceHook, "sleep", lambda _, wait: current_attempt().clock.sleep(wait))
     patch.setattr(ServiceHook, "aservice", _aservice)
-    patch.setattr(ServiceHook, "_asession", _asession)
+    patch.setattr(RequestThreads, "send", lambda _threads, _transport, _user, request: _asend(request))
     patch.setattr(BookDatabaseHook, "lookup_batch", _batch_in_made_up_time)
     patch.setattr(hooks.books, "in_thread", asyncio.to_thread)
     patch.setattr(asgiref.sync, "sync_to_async", _at_once)
@@ -247,10 +248,6 @@ def use_made_up_services(patch: pytest.MonkeyPatch) -> None:
 
 async def _aservice(hook: ServiceHook) -> Service:
     return hook.service
-
-
-async def _asession(_: ServiceHook) -> Any:
-    return SimpleNamespace(send=_asend)
 
 
 async def _asend(request: Request) -> Response:
