@@ -60,11 +60,11 @@ def path_of(text: object) -> ObjectStoragePath:
 
     # ObjectStoragePath cannot be constructed from a local one.
     words = str(text)
+    if form := airflow_form(words):
+        raise InvalidArgumentError(f"Airflow does not read the path {words!r}. {advice_for_azure(form)}")
     try:
         path = ObjectStoragePath(words)
     except (ValueError, ImportError) as error:
-        if form := airflow_form(words):
-            raise InvalidArgumentError(f"Airflow does not read the path {words!r}. {advice_for_azure(form)}") from error
         # An ImportError names the package that a scheme needs.
         message = f"{words!r} is no path of a file: {error}. Use file://, s3:// or another scheme of fsspec."
         raise InvalidArgumentError(message) from error
@@ -72,8 +72,6 @@ def path_of(text: object) -> ObjectStoragePath:
         _local_path_of(path)
     if path.protocol in _AZURE_SCHEMES:
         _quieten_azure()
-        if form := airflow_form(words):
-            raise InvalidArgumentError(f"Airflow reads {words!r} as another place. {advice_for_azure(form)}")
     if not path.protocol and path.path.startswith("/") and not words.startswith("/"):
         # The universal_pathlib of Airflow 3.1 lets relative paths, and those of a home folder, begin at the root.
         path = ObjectStoragePath(str(Path.cwd() / _expanded(words)))

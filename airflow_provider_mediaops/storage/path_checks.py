@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.exceptions import InvalidConnectionError, PermanentError
 from airflow_provider_mediaops.storage.files import (
-    advice_for_azure,
-    airflow_form,
     beside,
     irregular_kind,
     is_local,
@@ -79,8 +77,6 @@ def check_store(path: ObjectStoragePath, role: str) -> None:
 
 def _scheme_advice(path: ObjectStoragePath, error: Exception) -> str:
     scheme = path.protocol
-    if form := airflow_form(str(path)):
-        return f"Airflow has no support for {scheme}://. {advice_for_azure(form)}"
     if package := _PACKAGES.get(scheme):
         return (
             f"Airflow has no support for {scheme}:// here ({error}). Install {package} where the task runs, in "

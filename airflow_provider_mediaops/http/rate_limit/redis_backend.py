@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import time
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -42,14 +43,16 @@ _ADVICE_PRIMARY = (
     "Set rate_limit_store in Airflow's section [mediaops], or in the connection, to the primary of a single server: a "
     "replica, perhaps one since a failover, cannot keep a rate, and Redis Cluster is not supported."
 )
-# By the names of redis-py's errors.
+# By the names of redis-py's errors, and by Redis' own words for those that redis-py 5 has no class for.
 _ADVICE_BY_ERROR = {
     "NoPermissionError": _ADVICE_RIGHTS,
+    "NOPERM": _ADVICE_RIGHTS,
     "ReadOnlyError": _ADVICE_PRIMARY,
     "MasterDownError": _ADVICE_PRIMARY,
     "ClusterDownError": _ADVICE_PRIMARY,
     "AskError": _ADVICE_PRIMARY,
     "MovedError": _ADVICE_PRIMARY,
+    **dict.fromkeys(("MASTERDOWN", "CLUSTERDOWN", "MOVED"), _ADVICE_PRIMARY),
 }
 
 
@@ -148,7 +151,8 @@ class RedisBackend(RateBackend):
                 # The limiter retries instead, because it waits without blocking an event loop.
                 connection = pool.connection_class(**{"retry": Retry(NoBackoff(), 0)} | pool.connection_kwargs)
                 connection.connect()
-            except (TypeError, ValueError, AttributeError, LookupError) as error:
+            # The NameError is redis-py's own slip for some of them, up to version 6.4.
+            except (TypeError, ValueError, AttributeError, LookupError, NameError) as error:
                 cause = f"its address has an option that redis-py does not take: {self._cause(error)}"
                 raise self._error(cause, _ADVICE) from None
         return connection
@@ -174,8 +178,8 @@ class RedisBackend(RateBackend):
 
 
 def _names_of(error: Exception) -> list[str]:
-    """Return the names of an error's classes; a transaction that ends for lack of a right has only the word for it."""
-    return ["NoPermissionError"] * ("NOPERM" in str(error)) + [cls.__name__ for cls in type(error).__mro__]
+    """Return the words of an error in capitals, and the names of its classes."""
+    return [*re.findall(r"\b[A-Z]{4,}\b", str(error)), *(cls.__name__ for cls in type(error).__mro__)]
 
 
 def _shown(address: str) -> str:

@@ -179,7 +179,12 @@ def test_a_process_that_is_killed_amid_its_updates_loses_none_that_it_knows_of(b
         assert backend.update("key", increment) >= known + 1
 
 
-@pytest.mark.parametrize("text", ["", "text", "[" * 100_000, '{"at": 1e300}', b"\xff\xfe{}", "9" * 1_000_000])
+@pytest.mark.parametrize(
+    "text",
+    ["", "text", "[" * 100_000, '{"at": 1e300}', b"\xff\xfe{}", "9" * 1_000_000],
+    # The environment of a server that a test starts has the test's name in it.
+    ids=["empty", "text", "brackets", "far time", "no UTF-8", "digits"],
+)
 def test_a_damaged_state_begins_anew_and_the_key_goes_on(backend: RateBackend, text: str | bytes) -> None:
     if isinstance(text, bytes) and isinstance(backend, MemoryBackend):
         return
