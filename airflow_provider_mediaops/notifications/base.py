@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from copy import copy
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseNotifier
 
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, MediaOpsError
+from airflow_provider_mediaops.hooks.threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -61,7 +63,8 @@ class ServiceNotifier(BaseNotifier):
         return self._on_event_loop().__await__()
 
     async def _on_event_loop(self) -> None:
-        event, context = self._event(self.context)
+        # In a thread: it imports modules, and a template may take long.
+        event, context = await in_thread(partial(self._event, self.context))
         await event.async_notify(context)
 
     def _event(self, given: Context) -> tuple[ServiceNotifier, Context]:

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 RULES = ("plain", "soft_fail", "never_fail")
 RETRY_AFTER = 6
-# The seconds that must lie between the requests of an interrupted wait: what the service asked for, then pauses that
-# grow from the interval of one second; a rescheduled task begins anew each time, with an interval of five.
-PAUSES = {"poke": (RETRY_AFTER, 2, 4), "reschedule": (RETRY_AFTER, 5, 5), "deferred": (RETRY_AFTER, 2, 4)}
+# The seconds that must lie between the requests of an interrupted wait: what the service asked for, then the interval,
+# which is five seconds for a rescheduled task.
+PAUSES = {"poke": (RETRY_AFTER, 1, 1), "reschedule": (RETRY_AFTER, 5, 5), "deferred": (RETRY_AFTER, 1, 1)}
 FORMS = tuple(PAUSES)
 # The refusal tells the password that it refuses: it is not to be repeated.
 REFUSAL = {"error": {"type": "security_exception", "reason": f"{cluster.LOGIN} has no password {cluster.PASSWORD}"}}
