@@ -8,6 +8,7 @@
 #   make pictures     take the pictures of the documentation anew, with Chromium
 #   make sbom         write the bill of materials (CycloneDX) into dist
 #   make coverage     which lines and branches the unit and contract tests reach; below 95 % is an error
+#   make clouds       exports, enrichments, captures and bulletins on emulators of S3, Google and Azure; not in test-all
 #   make lint, make docs, make links, make unit, make benchmarks, make lock, make clean
 # Parts of make test-all:
 #   make floor, long, faults, models, clusters, floor-stores, system, newcomer, install, distributed, soak, ratios
@@ -33,7 +34,7 @@ OLDEST_PYTHON = $(shell PYENV_VERSION=3.10 python3.10 -c 'import sys; print(sys.
 # What `make test-all` adds to `make test`, the longest first, so that two at a time end together.
 SUITES := system floor clusters soak distributed long faults newcomer models install floor-stores
 
-.PHONY: help demo test test-all lint docs links unit coverage $(SUITES) ratios pictures benchmarks sbom lock clean
+.PHONY: help demo test test-all lint docs links unit coverage clouds $(SUITES) ratios pictures benchmarks sbom lock clean
 .DELETE_ON_ERROR:
 
 ifneq ($(filter test test-all,$(MAKECMDGOALS)),)
@@ -113,6 +114,12 @@ system: .venv/ready
 	@echo "== A real Airflow, and Chromium"
 	@.venv/bin/$(PYTEST) tests/system tests/browser
 
+# Azurite, fake-gcs-server and moto; the first run compiles the second for minutes.
+clouds: .venv-clouds/ready
+	@echo "== Emulators of three clouds"
+	@REQUIRE=clouds scripts/install-system-packages
+	@.venv-clouds/bin/$(PYTEST) -n 2 tests/clouds
+
 newcomer: .venv/ready
 	@echo "== The first page, line by line"
 	@.venv/bin/$(PYTEST) tests/newcomer
@@ -161,13 +168,14 @@ PIN = @printf 'apache-airflow==$(1)\nwtforms\n' | $(LOCK) - --all-extras --exclu
 lock: .venv/ready
 	$(LOCK) --all-extras --group dev -o requirements/newest.txt
 	$(LOCK) --extra redis --extra parquet --group benchmarks -c requirements/newest.txt -o requirements/benchmarks.txt
+	$(LOCK) --extra parquet --group test --group clouds -o requirements/clouds.txt
 	$(call PIN,3.1.0,2025-09-25,--group test --group stores)
 	$(call PIN,3.1.8,2026-03-11)
 	$(call PIN,3.2.2,2026-05-29)
 	$(call PIN,3.3.2,2026-09-17)
 
 clean:
-	rm -rf .venv .venv-floor .venv-benchmarks .demo .cache dist docs/_build \
+	rm -rf .venv .venv-floor .venv-benchmarks .venv-clouds .demo .cache dist docs/_build \
 		.coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache
 
 .venv/ready: pyproject.toml requirements/newest.txt
@@ -185,6 +193,14 @@ clean:
 	@$(UV) venv --quiet --clear --python "$(OLDEST_PYTHON)" .venv-floor
 	@$(INSTALL) -r requirements/airflow-3.1.0.txt
 	@$(INSTALL) --no-deps --editable .
+	@touch $@
+
+# Without byte code: Google's package alone has thousands of modules that nobody imports here.
+.venv-clouds/ready: .venv/ready requirements/clouds.txt
+	@echo "== Installing the clients of three clouds into .venv-clouds"
+	@$(UV) venv --quiet --clear --python .venv/bin/python .venv-clouds
+	@$(UV) pip install --quiet --python .venv-clouds/bin/python -r requirements/clouds.txt
+	@$(UV) pip install --quiet --python .venv-clouds/bin/python --no-deps --editable .
 	@touch $@
 
 .venv-benchmarks/ready: .venv/ready requirements/benchmarks.txt

@@ -1,0 +1,216 @@
+"""Emulators of three clouds, and the connections of Airflow that lead to them."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import subprocess
+import sys
+import time
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import requests
+
+from scripts.processes import free_port
+from tests.clouds.guard import Answer, Guard
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+CACHE = Path(__file__).parents[2] / ".cache" / "clouds"
+START_SECONDS = 120
+BUCKET = "bucket"
+#: The account that Azurite knows; Microsoft documents it.
+ACCOUNT = "devstoreaccount1"
+ACCOUNT_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+WRONG_KEY = base64.b64encode(b"another key" * 5).decode()
+_WRITES = {"PUT", "POST", "PATCH", "DELETE"}
+
+
+@dataclass
+class Cloud:
+    """
+    A cloud of the tests.
+
+    :param scheme: how a path on it begins.
+    :param package: the Airflow provider that registers the scheme.
+    :param port: the emulator's.
+    :param connection: makes the connection's JSON from an address and whether the key is right.
+    :param no_right: the answer to a request without the right.
+    :param expired: the answer to a request with a key that has expired.
+    """
+
+    scheme: str
+    package: str
+    port: int
+    connection: Callable[[str, bool], dict[str, Any]]
+    no_right: Answer
+    expired: Answer
+    files: Callable[[str], Any] = field(default=lambda _: None)
+    guards: list[Guard] = field(default_factory=list)
+
+    def guard(self, answer: Callable[[str, str, bytes], Answer | None] | None = None) -> Guard:
+        """Start a guard."""
+
+        def with_tokens(method: str, path: str, body: bytes) -> Answer | None:
+            if self.scheme == "gs" and path == "/token":
+                return _token(body)
+            if self.scheme == "s3" and answer is None:
+                return None
+            return answer(method, path, body) if answer else None
+
+        guard = Guard(self.port, with_tokens)
+        self.guards.append(guard)
+        return guard
+
+
+def is_write(method: str, path: str) -> bool:
+    """Return whether a request writes or deletes objects."""
+    return method in _WRITES and path != "/token"
+
+
+def _json(status: int, message: str) -> Answer:
+    content = json.dumps({"error": {"code": status, "message": message}}).encode()
+    return Answer(status, content, {"Content-Type": "application/json"})
+
+
+def _xml(status: int, code: str, message: str, detail: str = "") -> Answer:
+    more = f"<AuthenticationErrorDetail>{detail}</AuthenticationErrorDetail>" if detail else ""
+    content = (
+        f'<?xml version="1.0" encoding="utf-8"?><Error><Code>{code}</Code><Message>{message}</Message>{more}</Error>'
+    )
+    return Answer(status, content.encode(), {"Content-Type": "application/xml", "x-ms-error-code": code})
+
+
+def _token(body: bytes) -> Answer:
+    claims = json.loads(base64.urlsafe_b64decode(re.findall(rb"assertion=[^.]*\.([^.]*)", body)[0] + b"=="))
+    if claims["iss"].startswith("wrong"):
+        refusal = {"error": "invalid_grant", "error_description": "Invalid JWT Signature."}
+        return Answer(400, json.dumps(refusal).encode(), {"Content-Type": "application/json"})
+    content: dict[str, object] = {"access_token": "a-token", "expires_in": 3600, "token_type": "Bearer"}
+    return Answer(200, json.dumps(content).encode(), {"Content-Type": "application/json"})
+
+
+@cache
+def _private_key() -> str:
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import rsa
+
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    form = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    return key.private_bytes(*form).decode()
+
+
+def _s3_connection(address: str, right: bool) -> dict[str, Any]:  # noqa: FBT001
+    return {
+        "conn_type": "aws",
+        "login": "AKIA-right" if right else "AKIA-wrong",
+        "password": "the-secret-key",
+        "extra": {"region_name": "us-east-1", "endpoint_url": address},
+    }
+
+
+def _azure_connection(address: str, right: bool) -> dict[str, Any]:  # noqa: FBT001
+    parts = {
+        "DefaultEndpointsProtocol": "http",
+        "AccountName": ACCOUNT,
+        "AccountKey": ACCOUNT_KEY if right else WRONG_KEY,
+        "BlobEndpoint": f"{address}/{ACCOUNT}",
+    }
+    text = ";".join(f"{name}={value}" for name, value in parts.items())
+    return {"conn_type": "wasb", "extra": {"connection_string": text}}
+
+
+def _google_connection(address: str, right: bool) -> dict[str, Any]:  # noqa: FBT001
+    key = {
+        "type": "service_account",
+        "project_id": "books",
+        "private_key_id": "1",
+        "private_key": _private_key(),
+        "client_email": f"{'right' if right else 'wrong'}@books.iam.gserviceaccount.com",
+        "token_uri": f"{address}/token",
+    }
+    return {
+        "conn_type": "google_cloud_platform",
+        "extra": {"project": "books", "keyfile_dict": json.dumps(key), "gcs.endpoint": address},
+    }
+
+
+def azure(port: int) -> Cloud:
+    return Cloud(
+        "abfs",
+        "apache-airflow-providers-microsoft-azure",
+        port,
+        _azure_connection,
+        _xml(403, "AuthorizationPermissionMismatch", "This request is not authorized to perform this operation."),
+        _xml(
+            403,
+            "AuthenticationFailed",
+            "Server failed to authenticate the request.",
+            "Signature not valid in the specified time frame",
+        ),
+    )
+
+
+def google(port: int) -> Cloud:
+    return Cloud(
+        "gs",
+        "apache-airflow-providers-google",
+        port,
+        _google_connection,
+        _json(403, "right@books.iam.gserviceaccount.com does not have storage.objects.create access."),
+        _json(401, "Invalid Credentials: the token has expired"),
+    )
+
+
+def amazon(port: int) -> Cloud:
+    return Cloud(
+        "s3",
+        "apache-airflow-providers-amazon[s3fs]",
+        port,
+        _s3_connection,
+        _xml(403, "AccessDenied", "Access Denied"),
+        _xml(400, "ExpiredToken", "The provided token has expired."),
+    )
+
+
+def command_of(scheme: str, port: int, folder: Path) -> list[str]:
+    """Return the command that starts an emulator."""
+    if scheme == "abfs":
+        program = CACHE / "azurite" / "node_modules" / ".bin" / "azurite-blob"
+        where = ["--blobHost", "127.0.0.1", "--blobPort", str(port), "--location", str(folder)]
+        return [str(program), *where, "--silent", "--skipApiVersionCheck"]
+    if scheme == "gs":
+        where = ["-host", "127.0.0.1", "-port", str(port), "-external-url", f"http://127.0.0.1:{port}"]
+        return [str(CACHE / "bin" / "fake-gcs-server"), "-scheme", "http", "-backend", "memory", *where]
+    return [str(Path(sys.executable).with_name("moto_server")), "-H", "127.0.0.1", "-p", str(port)]
+
+
+@contextmanager
+def started(scheme: str, folder: Path) -> Iterator[Cloud]:
+    """Start an emulator, and stop it when the block ends."""
+    port = free_port()
+    with (folder / "output.txt").open("wb") as output, ExitStack() as stack:
+        process = subprocess.Popen(
+            command_of(scheme, port, folder), stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
+        )
+        stack.callback(process.wait)
+        stack.callback(process.kill)
+        deadline = time.monotonic() + START_SECONDS
+        while True:
+            try:
+                requests.get(f"http://127.0.0.1:{port}/", timeout=5)
+                break
+            except requests.ConnectionError:
+                if time.monotonic() > deadline or process.poll() is not None:
+                    raise RuntimeError((folder / "output.txt").read_text()[-1500:]) from None
+                time.sleep(0.1)
+        cloud = {"abfs": azure, "gs": google, "s3": amazon}[scheme](port)
+        yield cloud
+        for guard in cloud.guards:
+            guard.end()

@@ -1,0 +1,211 @@
+"""Everything that tasks do with files, on three clouds."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
+from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
+from airflow_provider_mediaops.operators.cluster_digest import HotThreadsDigestOperator
+from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator, PostBulletinOperator
+from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
+from tests.clouds.emulators import is_write
+from tests.clouds.one_task import context_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from airflow_provider_mediaops.sandbox.server import SandboxServer
+    from tests.clouds.conftest import Place
+    from tests.clouds.guard import Answer
+
+TASK_SECONDS = 240
+EXPORT = "airflow_provider_mediaops.operators.video.ExportSubscriptionsOperator"
+ENRICH = "airflow_provider_mediaops.operators.books.EnrichIsbnsOperator"
+
+
+def start(operator: str, number: int = 1, run: str = "run", **arguments: Any) -> subprocess.Popen[bytes]:
+    """Start a task in a process of its own."""
+    command = [sys.executable, "-m", "tests.clouds.one_task", operator, json.dumps(arguments), str(number), run]
+    return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def summary_of(task: subprocess.Popen[bytes]) -> dict[str, Any]:
+    printed, said = task.communicate(timeout=TASK_SECONDS)
+    assert task.returncode == 0, said.decode()[-3000:]
+    summary: dict[str, Any] = json.loads(printed.splitlines()[-1])
+    return summary
+
+
+def lines(place: Place, name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in place.read(name).splitlines()]
+
+
+def export(place: Place, name: str, **more: Any) -> dict[str, Any]:
+    number, run = more.pop("number", 1), more.pop("run", "run")
+    task = ExportSubscriptionsOperator(task_id="task", destination=f"{place.folder}/{name}", mine=True, **more)
+    return task.execute(context_of(number, run))
+
+
+def without_staging(place: Place) -> list[str]:
+    """Return the names of the files that a reader sees."""
+    return [name for name in place.names() if not any(part.startswith(".") for part in name.split("/"))]
+
+
+def test_exports_in_three_formats_have_every_row(place: Place, tmp_path: Path) -> None:
+    for name in ("d.jsonl", "d.csv", "d.parquet"):
+        assert export(place, name)["rows"] == 120
+
+    assert len({row["id"] for row in lines(place, "d.jsonl")}) == 120
+    assert place.read("d.csv").count(b"\n") == 121
+    (tmp_path / "d.parquet").write_bytes(place.read("d.parquet"))
+    assert pq.read_table(tmp_path / "d.parquet").num_rows == 120
+    assert without_staging(place) == ["d.csv", "d.jsonl", "d.parquet"]
+
+
+def test_a_second_run_replaces_the_export_and_says_what_changed(place: Place) -> None:
+    changes = f"{place.folder}/changes.jsonl"
+    assert not export(place, "d.jsonl", changes=changes)["compared"]
+
+    summary = export(place, "d.jsonl", changes=changes, run="the next")
+
+    assert (summary["compared"], summary["added"], summary["removed"]) == (True, 0, 0)
+    assert len(lines(place, "d.jsonl")) == 120
+    assert without_staging(place) == ["changes.jsonl", "d.jsonl"]
+
+
+def test_a_retry_after_success_returns_the_result(place: Place) -> None:
+    first = export(place, "d.jsonl")
+    before = len(place.guard.methods)
+
+    assert export(place, "d.jsonl", number=2) == first
+    assert not [method for method in place.guard.methods[before:] if method in {"PUT", "PATCH", "DELETE"}]
+
+
+def test_a_list_in_a_cloud_is_enriched_row_by_row(place: Place) -> None:
+    isbns = sample_isbns(9)
+    place.write("list.csv", "\n".join(["isbn,shelf", *(f"{isbn},{at}" for at, isbn in enumerate(isbns))]).encode())
+
+    task = EnrichIsbnsOperator(
+        task_id="task", source=f"{place.folder}/list.csv", isbn_column="isbn", destination=f"{place.folder}/d.csv"
+    )
+    assert task.execute(context_of(1))["rows"] == 9
+
+    rows = place.read("d.csv").decode().splitlines()[1:]
+    assert [isbn in row for isbn, row in zip(isbns, rows, strict=True)] == [True] * 9
+
+
+def test_captures_in_a_cloud_become_a_digest(place: Place) -> None:
+    for hour in range(2):
+        task = CaptureHotThreadsOperator(
+            task_id="task", destination=f"{place.folder}/captures/{hour}.txt", interval="10ms"
+        )
+        paths = task.execute(context_of(1, f"run {hour}"))["paths"]
+        assert paths["txt"] == f"{place.folder}/captures/{hour}.txt"
+
+    digest = HotThreadsDigestOperator(
+        task_id="task", source=f"{place.folder}/captures", destination=f"{place.folder}/week.html"
+    ).execute(context_of(1))
+
+    assert digest["captures"] == 2
+    assert b"<html" in place.read("week.html")
+    assert len(without_staging(place)) == 2 * 4 + len(digest["paths"])
+
+
+def test_a_bulletin_is_posted_once_by_its_journal(place: Place, sandbox: SandboxServer) -> None:
+    arguments: dict[str, Any] = {"text": "New", "journal": f"{place.folder}/journal", "once_per": "2026-11-25"}
+
+    first, second = (
+        PostBulletinOperator(task_id=name, **arguments).execute(context_of(1, name, name)) for name in ("one", "two")
+    )
+
+    assert first == second
+    assert len(sandbox.state.bulletins) == 1
+
+
+def test_of_many_tasks_with_one_journal_at_once_one_posts(place: Place, sandbox: SandboxServer) -> None:
+    arguments: dict[str, Any] = {"text": "New", "journal": f"{place.folder}/journal", "once_per": "2026-11-25"}
+    together, outcomes = threading.Barrier(4), list[str]()
+    assert place.fs  # is opened once
+
+    def post(name: str) -> None:
+        task = PostBulletinOperator(task_id=name, **arguments)
+        together.wait(60)
+        try:
+            outcomes.append(task.execute(context_of(1, name, name))["id"])
+        except Exception as error:  # noqa: BLE001 the test looks at it
+            outcomes.append(type(error).__name__)
+
+    threads = [threading.Thread(target=post, args=(f"task{number}",)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(TASK_SECONDS)
+
+    posted = {bulletin["id"] for bulletin in sandbox.state.bulletins}
+    assert len(posted) == 1, outcomes
+    assert set(outcomes) - posted <= {"DestinationInUseError"}, outcomes
+
+
+JOBS: dict[str, tuple[str, dict[str, Any]]] = {
+    "export": (EXPORT, {"mine": True, "page_size": 10}),
+    "enrichment": (ENRICH, {"isbns": sample_isbns(12)}),
+}
+
+
+@pytest.mark.parametrize("job", JOBS)
+@pytest.mark.parametrize("write", [3, 6])
+def test_a_task_killed_at_a_write_is_finished_by_the_next_try(
+    new_place: Callable[..., Place], job: str, write: int
+) -> None:
+    writes = 0
+    victims: list[int] = []
+
+    def kill(method: str, path: str, _: bytes) -> Answer | None:
+        nonlocal writes
+        if victims and is_write(method, path):
+            writes += 1
+            if writes == write:
+                os.kill(victims.pop(), signal.SIGKILL)
+        return None
+
+    place = new_place(kill)
+    operator, arguments = JOBS[job]
+    whole = summary_of(start(operator, destination=f"{place.folder}/whole.jsonl", **arguments))
+
+    victim = start(operator, destination=f"{place.folder}/d.jsonl", **arguments)
+    victims.append(victim.pid)
+    victim.communicate(timeout=TASK_SECONDS)
+    assert victim.returncode == -signal.SIGKILL
+    summary = summary_of(start(operator, 2, destination=f"{place.folder}/d.jsonl", **arguments))
+
+    assert summary["rows"] == whole["rows"]
+    ignored = {"fetched_at"}
+    both = [
+        [{name: value for name, value in row.items() if name not in ignored} for row in lines(place, name)]
+        for name in ("d.jsonl", "whole.jsonl")
+    ]
+    assert both[0] == both[1]
+
+
+def test_two_runs_at_one_destination_at_once_leave_one_whole_file(place: Place) -> None:
+    arguments: dict[str, Any] = {"destination": f"{place.folder}/d.jsonl", "mine": True, "page_size": 10}
+    tasks = [start(EXPORT, run=f"run {number}", **arguments) for number in range(2)]
+
+    ends = [(task, *task.communicate(timeout=TASK_SECONDS)) for task in tasks]
+
+    assert 0 in [task.returncode for task, _, _ in ends]
+    for task, _, said in ends:
+        assert task.returncode == 0 or b"DestinationInUseError" in said, said[-2000:]
+    assert len({row["id"] for row in lines(place, "d.jsonl")}) == 120
+    assert len(lines(place, "d.jsonl")) == 120
