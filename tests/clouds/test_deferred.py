@@ -1,0 +1,64 @@
+"""Tasks whose work a triggerer does: its loop opens the store, and a thread has to do it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from airflow.sdk._shared.module_loading import import_string
+from airflow.sdk.io.store import _STORE_CACHE
+
+from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
+from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator
+from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
+from tests.airflow_names import TaskDeferred
+from tests.clouds.one_task import context_of
+from tests.clouds.test_jobs import TASK_SECONDS
+
+if TYPE_CHECKING:
+    from tests.clouds.conftest import Place
+
+
+async def event_of(classpath: str, arguments: dict[str, Any]) -> Any:
+    """Return the event of the trigger that a triggerer makes of what is stored."""
+    events = import_string(classpath)(**arguments).run()
+    try:
+        return (await asyncio.wait_for(anext(events), TASK_SECONDS)).payload
+    finally:
+        await events.aclose()
+
+
+def deferred(task: Any) -> dict[str, Any]:
+    """Do what a task, its trigger and the task again do."""
+    context = context_of(1)
+    with pytest.raises(TaskDeferred) as raised:
+        task.execute(context)
+    # The triggerer is another process, so it opens the store itself.
+    _STORE_CACHE.clear()
+    payload = asyncio.run(event_of(*raised.value.trigger.serialize()))
+    summary: dict[str, Any] = getattr(task, raised.value.method_name)(
+        context, event=payload, **(raised.value.kwargs or {})
+    )
+    return summary
+
+
+def test_deferred_export_writes_every_row(place: Place) -> None:
+    task = ExportSubscriptionsOperator(
+        task_id="task", destination=f"{place.folder}/d.jsonl", mine=True, deferrable=True
+    )
+
+    assert deferred(task)["rows"] == 120
+    assert len({json.loads(line)["id"] for line in place.read("d.jsonl").splitlines()}) == 120
+
+
+def test_deferred_enrichment_writes_every_row(place: Place) -> None:
+    isbns = sample_isbns(9)
+    place.write("list.txt", "\n".join(isbns).encode())
+    task = EnrichIsbnsOperator(
+        task_id="task", source=f"{place.folder}/list.txt", destination=f"{place.folder}/d.jsonl", deferrable=True
+    )
+
+    assert deferred(task)["rows"] == 9
+    assert len(place.read("d.jsonl").splitlines()) == 9
