@@ -190,7 +190,7 @@ def has_reserved(database: Path) -> bool:
         return False
     try:
         with closing(sqlite3.connect(database, timeout=30)) as rates:
-            return bool(rates.execute("SELECT count(*) FROM rate_schedule_2").fetchone()[0])
+            return bool(rates.execute("SELECT count(*) FROM rate").fetchone()[0])
     except sqlite3.OperationalError:
         return False
 
