@@ -29,6 +29,8 @@ _FALSE = frozenset({"false", "f", "no", "n", "off", "0"})
 # The text of a list: what a template makes of one without native objects.
 _TEXT_OF_LIST = re.compile(r"""\s*[\[(]\s*(['"].*|[\s\d,]*)[\])]\s*""", re.DOTALL)
 _MAX_SHOWN_LENGTH = 120
+# Of a web address: its scheme, user and password, host and path, query.
+_WEB_SECRETS = re.compile(r"(https?://)(?:[^/@]*@)?([^?]*)(?:\?.*)?", re.DOTALL | re.IGNORECASE)
 # The schemes of paths on the local disk.
 _LOCAL = ("file://", "local://")
 # Python writes and reads no integer of more than 4,300 digits, neither in JSON nor in a message.
@@ -292,6 +294,17 @@ def refused(name: str, value: object, rule: str) -> InvalidArgumentError:
     :returns: the error.
     """
     return InvalidArgumentError(f"{name} {rule}; not {shown(value)}.{_hint(value)}")
+
+
+def unsigned(path: str) -> str:
+    """
+    Return a path as it stands in a message.
+
+    :param path: the path.
+    :returns: the path; if it is a web address, without its password and its query, which may be a signature.
+    """
+    found = _WEB_SECRETS.fullmatch(path)
+    return "".join(found.groups()) if found else path
 
 
 def shown(value: object) -> str:

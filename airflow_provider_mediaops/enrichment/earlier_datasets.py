@@ -9,6 +9,7 @@ from datetime import datetime, timezone
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from airflow_provider_mediaops.arguments import unsigned
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.json_text import parse_json
 from airflow_provider_mediaops.storage.file_role import DATASET
@@ -170,7 +171,9 @@ def reuse_format(path: str, destination: str, format: str | None) -> Format:
             return known
     suffixes = ", ".join(f".{known}" for known in FORMATS)
     packed = " Decompress it first: this operator writes no compressed file." if path.lower().endswith(GZIP) else ""
-    raise InvalidArgumentError(f"reuse {path!r} ends in none of {suffixes}: name a dataset of this operator.{packed}")
+    raise InvalidArgumentError(
+        f"reuse {unsigned(path)!r} ends in none of {suffixes}: name a dataset of this operator.{packed}"
+    )
 
 
 # Rows of one run share their times.

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from airflow_provider_mediaops.arguments import unsigned
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.storage.durability import replace, sync
 from airflow_provider_mediaops.storage.records import write_at
@@ -60,8 +61,14 @@ def path_of(text: object) -> ObjectStoragePath:
 
     # ObjectStoragePath cannot be constructed from a local one.
     words = str(text)
-    if form := airflow_form(words):
-        raise InvalidArgumentError(f"Airflow does not read the path {words!r}. {advice_for_azure(form)}")
+    shown = unsigned(words)
+    if form := airflow_form(shown):
+        raise InvalidArgumentError(f"Airflow does not read the path {shown!r}. {advice_for_azure(form)}")
+    if shown != words:
+        raise InvalidArgumentError(
+            f"{shown!r} is no path of a file but a web address. Put the file on s3://, gs://, abfs:// or sftp://, or "
+            "on a disk that the machines share."
+        )
     try:
         path = ObjectStoragePath(words)
     except (ValueError, ImportError) as error:
@@ -91,7 +98,16 @@ def _quieten_azure() -> None:
     """Leave out the headers of each request, which Azure's client logs at INFO, unless the user has set a level."""
     client = logging.getLogger("azure")
     if client.level == logging.NOTSET:
-        client.setLevel(logging.WARNING)
+        client.setLevel(_azure_level())
+
+
+def _azure_level() -> str:
+    """Return the level that Airflow's ``namespace_levels`` gives: Airflow itself does not set it on such a logger."""
+    from airflow_provider_mediaops.version_compat import conf
+
+    found = re.search(r"(?:^|[\s,])azure\s*=\s*(\w+)", conf.get("logging", "namespace_levels", fallback="") or "")
+    level = found[1].upper() if found else ""
+    return level if isinstance(logging.getLevelName(level), int) else "WARNING"
 
 
 def airflow_form(words: str) -> str:

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from airflow_provider_mediaops.arguments import shown
+from airflow_provider_mediaops.arguments import shown, unsigned
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, PermanentError
 from airflow_provider_mediaops.json_text import parse_json
 
@@ -85,9 +85,9 @@ def format_of(destination: object, format: str | None = None) -> Format:
         if isinstance(word, str) and word.lower() == known:
             return known
     if format is None:
-        suffixes = ", ".join(f".{known}" for known in FORMATS)
+        path, suffixes = unsigned(str(destination)), ", ".join(f".{known}" for known in FORMATS)
         raise InvalidArgumentError(
-            f"The destination {str(destination)!r} ends in none of {suffixes}: give it such a suffix, or give format."
+            f"The destination {path!r} ends in none of {suffixes}: give it such a suffix, or give format."
         )
     raise InvalidArgumentError(f"format is one of {', '.join(FORMATS)}; not {shown(format)}.")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 from contextlib import suppress
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from airflow.sdk import ObjectStoragePath
+
+_log = logging.getLogger(__name__)
 
 _AMAZON = "apache-airflow-providers-amazon[s3fs]"
 _GOOGLE = "apache-airflow-providers-google"
@@ -171,8 +174,16 @@ def _probe_store(path: ObjectStoragePath) -> None:
     folder, _, name = path.path.rpartition("/")
     probe = f"{folder}/{beside(name, f'{secrets.token_hex(4)}.probe')}"
     put(path, probe, lambda target: path.fs.pipe_file(target, b""))
-    with translating_errors(path, "written"):
-        path.fs.rm_file(probe)
+    try:
+        with translating_errors(path, "written"):
+            path.fs.rm_file(probe)
+    except PermissionError:
+        _log.warning(
+            "%s can be written, but the empty object %s, by which this task has found out, could not be removed: give "
+            "the key of the connection the right to delete. You may remove the object.",
+            path,
+            probe,
+        )
 
 
 def warn_if_deferred_to_local(destination: object, warn: Callable[[str], None]) -> None:

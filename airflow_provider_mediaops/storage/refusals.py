@@ -25,12 +25,17 @@ _WRONG_KEY_CODES = {
     "NoAuthenticationInformation",
     "401",
 }
-# Azurite says the first for a key that does not match; Azure says it of a network that may not reach the account.
 _WRONG_KEY_TEXTS = ("failed to authenticate", "invalid_grant", "invalid credentials", "anonymous caller")
+# Azure answers so to a network that may not reach the account, too; Azurite to a wrong key.
+_NOT_ALLOWED_CODES = {"AuthorizationFailure"}
 _NO_RIGHT_CODES = {"AccessDenied", "403", "Forbidden"}
 
 _WRONG_KEY = "the store does not accept the key of the connection{said}. Correct it there"
-_EXPIRED = "the key of the connection has expired{said}. Renew it there; the next attempt goes on"
+_EXPIRED = "the key of the connection has expired{said}. Renew it there"
+_NOT_ALLOWED = (
+    "the store refuses the key of the connection, or the network of this machine{said}. Check the key, its rights, and "
+    "the networks that the account admits"
+)
 _NO_RIGHT = "the key of the connection has no right to do that{said}. The page “Object stores” lists the rights"
 
 
@@ -56,22 +61,26 @@ def refusal_of(error: BaseException) -> OSError | None:
     code = code_of(error)
     if code in _MISSING:
         return FileNotFoundError(errno.ENOENT, _MISSING[code])
+    words = _words_of(error, code)
+    return PermissionError(errno.EACCES, words.format(said=f" ({code})" if code else "")) if words else None
+
+
+def _words_of(error: BaseException, code: str) -> str | None:
+    """Return why the store does not accept the key."""
     text = " ".join(map(str, _chain(error))).lower()
     is_key = any(type(each).__name__ == "RefreshError" for each in _chain(error))  # of Google's tokens
     is_azure = any(type(each).__module__.startswith("azure.") for each in _chain(error))
     is_refused = is_key or is_azure or code.startswith("4")
     if code in _EXPIRED_CODES or (is_refused and any(each in text for each in _EXPIRED_TEXTS)):
-        return _refused(_EXPIRED, code)
+        return _EXPIRED
     if is_key or code in _WRONG_KEY_CODES or (is_refused and any(each in text for each in _WRONG_KEY_TEXTS)):
-        return _refused(_WRONG_KEY, code)
+        return _WRONG_KEY
+    if code in _NOT_ALLOWED_CODES:
+        return _NOT_ALLOWED
     # For a status of 403, gcsfs raises an error with a text only.
     if code in _NO_RIGHT_CODES or code.startswith(("Authorization", "Insufficient")) or text.startswith("forbidden: "):
-        return _refused(_NO_RIGHT, code)
+        return _NO_RIGHT
     return None
-
-
-def _refused(words: str, code: str) -> PermissionError:
-    return PermissionError(errno.EACCES, words.format(said=f" ({code})" if code else ""))
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
+from airflow_provider_mediaops.arguments import unsigned
 from airflow_provider_mediaops.json_text import check_depth, text_of
 from airflow_provider_mediaops.storage.file_role import DATASET, LIST, FileRole
 from airflow_provider_mediaops.storage.files import path_of, translating_errors
@@ -369,6 +370,5 @@ def _suffix_of(source: str | ObjectStoragePath) -> str:
     for suffix in _READERS:
         if name.removesuffix(GZIP).endswith(suffix):
             return suffix
-    raise InvalidSourceError(
-        f"source {str(source)!r} ends in none of {', '.join(_READERS)} (each also with {GZIP}) and {_PARQUET}."
-    )
+    path, suffixes = unsigned(str(source)), ", ".join(_READERS)
+    raise InvalidSourceError(f"source {path!r} ends in none of {suffixes} (each also with {GZIP}) and {_PARQUET}.")

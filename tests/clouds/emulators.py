@@ -22,7 +22,9 @@ from tests.clouds.guard import Answer, Guard
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-CACHE = Path(__file__).parents[2] / ".cache" / "clouds"
+_ROOT = Path(__file__).parents[2]
+CACHE = _ROOT / ".cache" / "clouds"
+PAGE = _ROOT / "docs" / "object_stores.md"
 START_SECONDS = 120
 BUCKET = "bucket"
 #: The account that Azurite knows; Microsoft documents it.
@@ -106,24 +108,26 @@ def _private_key() -> str:
     return key.private_bytes(*form).decode()
 
 
+def on_page(conn_type: str) -> list[dict[str, Any]]:
+    """Return the connections of a type that docs/object_stores.md shows, in their order."""
+    blocks = map(json.loads, re.findall(r"^```json\n(.*?)^```", PAGE.read_text(), flags=re.DOTALL | re.MULTILINE))
+    return [block for block in blocks if block.get("conn_type") == conn_type]
+
+
 def _s3_connection(address: str, right: bool) -> dict[str, Any]:  # noqa: FBT001
-    return {
-        "conn_type": "aws",
-        "login": "AKIA-right" if right else "AKIA-wrong",
-        "password": "the-secret-key",
-        "extra": {"region_name": "us-east-1", "endpoint_url": address},
-    }
+    connection, *_ = on_page("aws")
+    connection.update(login="AKIA-right" if right else "AKIA-wrong", password="the-secret-key")
+    # In another region, a bucket cannot be created without its name.
+    connection["extra"].update(region_name="us-east-1", endpoint_url=address)
+    return connection
 
 
 def _azure_connection(address: str, right: bool) -> dict[str, Any]:  # noqa: FBT001
-    parts = {
-        "DefaultEndpointsProtocol": "http",
-        "AccountName": ACCOUNT,
-        "AccountKey": ACCOUNT_KEY if right else WRONG_KEY,
-        "BlobEndpoint": f"{address}/{ACCOUNT}",
-    }
-    text = ";".join(f"{name}={value}" for name, value in parts.items())
-    return {"conn_type": "wasb", "extra": {"connection_string": text}}
+    connection, *_ = on_page("wasb")
+    text = connection["extra"]["connection_string"].replace("=https", "=http").replace("=ACCOUNT", f"={ACCOUNT}")
+    text = text.replace("=KEY", f"={ACCOUNT_KEY if right else WRONG_KEY}")
+    connection["extra"]["connection_string"] = f"{text};BlobEndpoint={address}/{ACCOUNT}"
+    return connection
 
 
 def _google_connection(address: str, right: bool) -> dict[str, Any]:  # noqa: FBT001
@@ -135,10 +139,9 @@ def _google_connection(address: str, right: bool) -> dict[str, Any]:  # noqa: FB
         "client_email": f"{'right' if right else 'wrong'}@books.iam.gserviceaccount.com",
         "token_uri": f"{address}/token",
     }
-    return {
-        "conn_type": "google_cloud_platform",
-        "extra": {"project": "books", "keyfile_dict": json.dumps(key), "gcs.endpoint": address},
-    }
+    connection, *_ = on_page("google_cloud_platform")
+    connection["extra"].update({"project": "books", "keyfile_dict": json.dumps(key), "gcs.endpoint": address})
+    return connection
 
 
 def azure(port: int) -> Cloud:

@@ -10,7 +10,9 @@ import pytest
 
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, InvalidConnectionError, PermanentError
 from airflow_provider_mediaops.storage.files import path_of
+from airflow_provider_mediaops.storage.formats import format_of
 from airflow_provider_mediaops.storage.path_checks import check_store, is_same_file, warn_if_deferred_to_local
+from airflow_provider_mediaops.storage.sources import version_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -121,6 +123,15 @@ class TestAddressesOfAzure:
         with pytest.raises(InvalidArgumentError, match=f"Write '{re.escape(written)}'"):
             path_of(path)
 
+    @pytest.mark.parametrize(
+        "path", ["https://acme.blob.core.windows.net/books/b.csv?sig=hidden", "https://me:hidden@host/b.csv?sig=hidden"]
+    )
+    def test_the_signature_of_a_web_address_is_in_no_message(self, path: str) -> None:
+        for read in (path_of, format_of, version_of):
+            with pytest.raises(ValueError, match=r"https://\S+/b\.csv") as told:
+                read(path)
+            assert "hidden" not in str(told.value)
+
     def test_the_form_of_airflow_is_read(self) -> None:
         assert path_of("abfs://mine@books/a/b.csv").path == "books/a/b.csv"
 
@@ -141,6 +152,22 @@ class TestLogLevel:
         logging.getLogger("azure").setLevel(logging.INFO)
         path_of("abfs://mine@books/a/b.csv")
         assert logging.getLogger("azure.core.pipeline").getEffectiveLevel() == logging.INFO
+
+    @pytest.mark.parametrize(
+        ("levels", "level"),
+        [
+            ("botocore=WARNING azure=INFO", logging.INFO),
+            ("azure=debug,botocore=INFO", logging.DEBUG),
+            ("azure=LOUD", logging.WARNING),
+            ("sazure=INFO", logging.WARNING),
+        ],
+    )
+    def test_of_azures_client_is_the_one_in_airflows_configuration(
+        self, levels: str, level: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("AIRFLOW__LOGGING__NAMESPACE_LEVELS", levels)
+        path_of("abfs://mine@books/a/b.csv")
+        assert logging.getLogger("azure.core.pipeline").getEffectiveLevel() == level
 
 
 @pytest.mark.parametrize(
