@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import os
 import threading
 from collections import Counter, deque
 from concurrent.futures import Future
@@ -56,6 +57,10 @@ class RequestThreads:
     def __init__(self, threads: int, of_one_user: int) -> None:
         self._most = threads
         self._most_of_one_user = of_one_user
+        self._begin()
+
+    def _begin(self) -> None:
+        self._process = os.getpid()
         self._changed = threading.Condition()
         self._threads = 0
         self._idle = 0
@@ -84,11 +89,14 @@ class RequestThreads:
             raise
 
     def _add(self, user: str, job: _Job) -> None:
+        if self._process != os.getpid():
+            # A process that was forked has none of the threads.
+            self._begin()
         with self._changed:
             self._waiting.setdefault(user, deque()).append(job)
-            if self._idle:
-                self._changed.notify()
-            elif self._threads < self._most:
+            self._changed.notify()
+            # An idle thread that was told of an earlier job is idle until it wakes up.
+            if self._threads < self._most and sum(map(len, self._waiting.values())) > self._idle:
                 self._threads += 1
                 threading.Thread(target=self._work, name="mediaops-request", daemon=True).start()
 
@@ -109,14 +117,15 @@ class RequestThreads:
         return True
 
     def _next(self) -> tuple[str, _Job] | None:
+        has_come = True
         with self._changed:
             while (taken := self._take()) is None:
-                self._idle += 1
-                has_come = self._changed.wait(_IDLE_SECONDS)
-                self._idle -= 1
                 if not has_come:
                     self._threads -= 1
                     return None
+                self._idle += 1
+                has_come = self._changed.wait(_IDLE_SECONDS)
+                self._idle -= 1
             return taken
 
     def _take(self) -> tuple[str, _Job] | None:

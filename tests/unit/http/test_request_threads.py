@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, cast
@@ -54,6 +56,21 @@ async def test_requests_up_to_the_limit_are_sent_at_the_same_time() -> None:
     threads = RequestThreads(3, 3)
     replies = await asyncio.gather(*(threads.send(transport(meet), "one", REQUEST) for _ in range(3)))
     assert replies == [Response(200)] * 3
+
+
+async def test_idle_thread_that_wakes_up_late_keeps_no_request_waiting() -> None:
+    meeting = threading.Barrier(3, timeout=LONG_SECONDS)
+
+    def meet(*_: object) -> Response:
+        meeting.wait()
+        return Response(200)
+
+    threads = RequestThreads(3, 3)
+    for _ in range(50):
+        # Its thread is idle, or about to be, when the next three come in one turn of the event loop.
+        assert await threads.send(transport(lambda *_: Response(204)), "one", REQUEST) == Response(204)
+        replies = await asyncio.gather(*(threads.send(transport(meet), "one", REQUEST) for _ in range(3)))
+        assert replies == [Response(200)] * 3
 
 
 async def test_user_at_its_limit_leaves_threads_to_others() -> None:
@@ -135,6 +152,21 @@ async def test_request_cancelled_while_it_connects_is_not_sent() -> None:
         real.close()
         assert outcome == [False]
         assert server.accepted == 0
+
+
+def test_process_forked_after_a_request_sends_its_own() -> None:
+    threads = RequestThreads(1, 1)
+
+    def send_one() -> int:
+        return asyncio.run(threads.send(transport(lambda *_: Response(204)), "one", REQUEST)).status
+
+    assert send_one() == 204
+    child = os.fork()
+    if not child:
+        # It ends by the signal if it hangs, and without the tests' own end.
+        signal.alarm(LONG_SECONDS)
+        os._exit(0 if send_one() == 204 else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 async def test_cancelled_request_under_way_leaves_the_event_loop_at_once() -> None:
