@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.http.rate_limit.backend import RateBackend
 
 ROOT = Path(__file__).parents[4]
+# The stores that several processes use.
+SHARED = ["sqlite", "redis"]
 
 
 def increment(text: str | None, _now: float, _age: float) -> tuple[str, int]:
@@ -119,9 +121,8 @@ def test_threads_lose_no_update(backend: RateBackend) -> None:
     assert backend.read("key")[0] == "200"
 
 
+@pytest.mark.parametrize("backend", SHARED, indirect=True)
 def test_processes_lose_no_update_from_the_first_use_on(backend: RateBackend) -> None:
-    if isinstance(backend, MemoryBackend):
-        pytest.skip("other processes do not share it")
     fork = multiprocessing.get_context("fork")
     processes = [fork.Process(target=increment_often, args=(backend, 25)) for _ in range(8)]
     for process in processes:
@@ -164,9 +165,8 @@ while True:
 """
 
 
+@pytest.mark.parametrize("backend", SHARED, indirect=True)
 def test_a_process_that_is_killed_amid_its_updates_loses_none_that_it_knows_of(backend: RateBackend) -> None:
-    if isinstance(backend, MemoryBackend):
-        pytest.skip("other processes do not share it")
     known = 0
     for kill_after in (1, 7, 30):
         command = [sys.executable, "-c", _UPDATE_FOR_EVER, backend.where]
