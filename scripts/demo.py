@@ -217,8 +217,8 @@ def demo_params(dag_id: str, output: Path) -> dict[str, Any]:
 
 def _short(result: Any, output: Path) -> str:
     if isinstance(result, dict):
-        # The files are listed below, and each of several captures is like the first.
-        result = {name: value for name, value in result.items() if name not in {"paths", "captures"}}
+        # The files are listed below, and each later capture is like the first.
+        result = {name: value for name, value in result.items() if name not in {"paths", "later_captures"}}
     text = json.dumps(result, ensure_ascii=False).replace(f"{output.as_uri()}/", "")
     return text if len(text) <= RESULT_LENGTH else f"{text[:RESULT_LENGTH]}…"
 

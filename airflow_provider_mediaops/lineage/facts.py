@@ -62,7 +62,7 @@ def capture_facts(result: Mapping[str, Any]) -> dict[str, Any]:
         **_chosen(result, ("taken", "bytes", "timed_out")),
         "nodes": _number(result.get("nodes", ()), left_out, "nodes"),
         "missing": missing,
-        "captures": _number(result.get("captures", ()), left_out, "captures"),
+        "captures": 1 + _number(result.get("later_captures", ()), left_out, "later_captures"),
         "failures": result.get("failure_count", 0),
         "complete": not missing and not result.get("unparsed"),
         "hottest": next(iter(result.get("hottest", ())), None),

@@ -184,7 +184,7 @@ def capture_lineage(
         )
     # By its URI, since all captures share one page.
     written: dict[str, LineageDataset] = {}
-    for capture in result.get("captures") or [result]:
+    for capture in (result, *result.get("later_captures", ())):
         for name, path in capture.get("paths", {}).items():
             uri = uri_of(path)
             written[uri] = LineageDataset(uri, bytes=capture.get("bytes") if name == "txt" else None)

@@ -62,8 +62,8 @@ class CaptureHotThreadsOperator(LineageTask, StoppableTask, BaseOperator):
     the ``bytes`` of the text, the ``nodes`` with the number of their threads, the ``cpu`` of the nodes (None if the
     user may not read it), the ``hottest`` threads, the nodes that are ``missing`` in the report, how many pieces of it
     were ``unparsed``, and how many entries of a long list are ``left_out``; with ``running_tasks`` the heaviest
-    ``groups`` of tasks; and besides ``captures`` (the same of each), ``failures`` (the last captures that failed) with
-    their ``failure_count``, and ``timed_out``.
+    ``groups`` of tasks; and besides ``later_captures`` (the same of each capture after the first), ``failures`` (the
+    last captures that failed) with their ``failure_count``, and ``timed_out``.
 
     All arguments but ``deferrable`` are template fields; see the page "Arguments and templates" of the documentation.
 
@@ -287,7 +287,9 @@ class CaptureHotThreadsOperator(LineageTask, StoppableTask, BaseOperator):
 
     def _result(self, context: Context, outcome: dict[str, Any]) -> dict[str, Any]:
         if captures := outcome.get("captures"):
-            result = {**captures[0], **outcome}
+            first, *later = captures
+            series = {name: outcome[name] for name in ("failures", "failure_count", "timed_out")}
+            result = {**first, "later_captures": later, **series}
             self._note_in_events(context, result)
             return result
         plan, limit = plan_of(self._arguments())

@@ -174,7 +174,7 @@ class TaskGroupSummary(TypedDict):
 
 class SingleCapture(TypedDict):
     """
-    One capture of a series.
+    One capture.
 
     :param paths: its files by format.
     :param taken: when it was asked for, in ISO 8601.
@@ -220,15 +220,15 @@ class CaptureSummary(SingleCapture):
     """
     The result of :class:`~airflow_provider_mediaops.operators.cluster.CaptureHotThreadsOperator`.
 
-    It has the values of the first capture, and those of all under ``captures``.
+    It has the values of the first capture.
 
-    :param captures: the captures of the series.
+    :param later_captures: the captures after the first.
     :param failures: the last captures that failed.
     :param failure_count: how many failed.
     :param timed_out: whether ``wait_timeout`` passed without a spike.
     """
 
-    captures: list[SingleCapture]
+    later_captures: list[SingleCapture]
     failures: list[CaptureFailure]
     failure_count: int
     timed_out: bool

@@ -54,7 +54,7 @@ def sensor(**arguments: Any) -> ClusterCpuSensor:
 
 
 def check_captures_at_detection(summary: dict[str, Any], cluster: Cluster, folder: Path) -> None:
-    assert [len(capture["nodes"]) > 0 for capture in summary["captures"]] == [True, True]
+    assert [len(capture["nodes"]) > 0 for capture in [summary, *summary["later_captures"]]] == [True, True]
     assert {node["node"] for node in summary["nodes"]} <= set(cluster.node_names)
     assert summary["missing"] == summary["failures"] == []
     assert summary["timed_out"] is False

@@ -68,7 +68,7 @@ def check_types(
     assert_type(enrichment["rows_per_second"], float)
     assert_type(capture["paths"], CapturePaths)
     assert_type(capture["paths"]["html"], str)
-    assert_type(capture["captures"][0]["hottest"][0]["thread"], str | None)
+    assert_type(capture["later_captures"][0]["hottest"][0]["thread"], str | None)
     assert_type(event["nodes"][0]["percent"], float | None)
     assert_type(subscription["title"], str | None)
     export["pathh"]  # type: ignore[typeddict-item]

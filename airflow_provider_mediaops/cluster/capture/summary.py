@@ -94,7 +94,7 @@ def _hottest(capture: Capture, most: int) -> list[tuple[HotNode, HotThread]]:
 
 def bounded(captures: Sequence[dict[str, Any]], failures: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """
-    Return a series of summaries that fits into an XCom, in which the first capture stands twice.
+    Return a series of summaries that fits into an XCom.
 
     The first capture is kept whole. If the series is too large, the later captures keep their paths, their counts, the
     hottest node and the hottest thread; then their paths and counts; and then the last captures are left out.
@@ -102,20 +102,20 @@ def bounded(captures: Sequence[dict[str, Any]], failures: Sequence[dict[str, Any
     :param captures: the summaries, in the order in which the captures were taken.
     :param failures: the captures that failed, in that order; the newest are kept.
     :returns: ``captures`` and ``failures``. Numbers of omitted entries are in ``left_out`` of each capture, and that of
-        omitted captures in ``left_out`` of the first.
+        omitted captures, as ``later_captures``, in ``left_out`` of the first.
     """
     kept = fitting(failures[::-1], _FAILURES_ROOM)[::-1]
     if not captures:
         return {"captures": [], "failures": kept}
-    room = MOST_BYTES - json_size(captures[0]) - json_size(kept)
+    room = MOST_BYTES - json_size(kept)
     steps: tuple[Callable[[dict[str, Any]], dict[str, Any]], ...] = (dict, _with_hottest, _with_counts)
     for shorten in steps:
         series = [captures[0], *map(shorten, captures[1:])]
         if json_size(series) <= room:
             return {"captures": series, "failures": kept}
     # The number of those that are left out takes some bytes, too.
-    fitted = fitting(series, room - len(', "captures": 99')) or series[:1]
-    left_out = {**captures[0].get("left_out", {}), "captures": len(series) - len(fitted)}
+    fitted = fitting(series, room - len(', "later_captures": 99')) or series[:1]
+    left_out = {**captures[0].get("left_out", {}), "later_captures": len(series) - len(fitted)}
     return {"captures": [{**captures[0], "left_out": left_out}, *fitted[1:]], "failures": kept}
 
 

@@ -70,7 +70,7 @@ def test_of_a_capture() -> None:
 
 def test_a_capture_counts_what_its_lists_leave_out() -> None:
     result = shown("capture_result.json")
-    left_out = {"nodes": 150, "missing": 2, "captures": 7}
+    left_out = {"nodes": 150, "missing": 2, "later_captures": 7}
     facts = capture_facts({**result, "missing": ["a"], "left_out": left_out, "failure_count": 4})
     assert (facts["nodes"], facts["missing"], facts["captures"], facts["failures"]) == (151, 3, 8, 4)
     assert facts["complete"] is False

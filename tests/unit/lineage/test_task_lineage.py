@@ -110,10 +110,10 @@ class TestCapture:
         assert uris(lineage.outputs) == ["s3://bucket/hot.txt", "s3://bucket/hot.html"]
 
     def test_afterwards_those_of_all_with_one_page(self) -> None:
-        captures = [
+        first, *later = [
             {"paths": {"txt": f"/r/hot.{number}.txt", "html": "/r/hot.html"}, "bytes": number} for number in (1, 2)
         ]
-        lineage = capture_lineage("search", "/r/hot.txt", "txt,html", {**captures[0], "captures": captures})
+        lineage = capture_lineage("search", "/r/hot.txt", "txt,html", {**first, "later_captures": later})
         assert lineage.outputs == (
             LineageDataset("file:///r/hot.1.txt", bytes=1),
             LineageDataset("file:///r/hot.html"),

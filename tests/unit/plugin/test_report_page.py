@@ -226,9 +226,8 @@ class TestWhatIsRead:
         paths = {"txt": str(other), "html": "/etc/passwd"}
         with create_session() as session:
             names: dict[str, Any] = {"dag_id": "hot", "run_id": "r", "task_id": "capture", "map_index": -1}
-            XComModel.set(
-                key="return_value", value={"paths": paths, "captures": [{"paths": paths}]}, session=session, **names
-            )
+            value = {"paths": paths, "later_captures": [{"paths": paths}]}
+            XComModel.set(key="return_value", value=value, session=session, **names)
         page = world.get(url).text
         assert "Work.step" in page
         assert "the_content" not in page

@@ -11,6 +11,7 @@ import pytest
 from airflow_provider_mediaops.cluster.capture.model import Capture
 from airflow_provider_mediaops.cluster.capture.summary import bounded, hottest_sentence
 from airflow_provider_mediaops.cluster.models import NodeStats
+from airflow_provider_mediaops.triggers.event import done_event
 from tests.unit.hot_threads_text import cpu, section, split, thread, unique
 from tests.unit.search_cluster import report, stats
 
@@ -18,8 +19,8 @@ LIMIT = 48_000
 
 
 def result_of(series: dict[str, Any]) -> int:
-    """The bytes of what the operator returns: the first capture, and the series."""
-    return len(json.dumps({**series["captures"][0], **series, "failure_count": 10**6, "timed_out": False}))
+    """The bytes of an event of the trigger, whose value has all that the operator returns."""
+    return len(json.dumps(done_event({**series, "failure_count": 10**6, "timed_out": False})))
 
 
 @cache
@@ -117,7 +118,7 @@ class TestSeries:
         series = bounded([one] * 50, [])
         assert result_of(series) < LIMIT
         assert 1 <= len(series["captures"]) < 50
-        assert series["captures"][0]["left_out"]["captures"] == 50 - len(series["captures"])
+        assert series["captures"][0]["left_out"]["later_captures"] == 50 - len(series["captures"])
 
     def test_without_statistics_there_is_no_list_to_cut(self) -> None:
         one = {**Capture(report(*(f"n{number}" for number in range(60)))).summary(), "paths": {"txt": "/" + "p" * 500}}
