@@ -77,35 +77,31 @@ def _own_delay_seconds(task: Any, try_number: int) -> float:
         return longest
 
 
-def use_retry_policy(task: BaseOperator) -> None:
-    """
-    Set the provider's retry policy on a task, unless it has one, or Airflow has none (below 3.3).
-
-    :param task: an operator or sensor, at the end of its constructor.
-    """
-    if HAS_RETRY_POLICY and task.retry_policy is None:
-        task.retry_policy = TypedErrorRetryPolicy()
-
-
 @contextmanager
-def naming_default_args(task: BaseOperator, given: Mapping[str, Any]) -> Iterator[None]:
+def constructing(task: BaseOperator, given: Mapping[str, Any]) -> Iterator[None]:
     """
-    Say of an argument that the constructor refuses if ``default_args`` gave it.
+    Check the arguments of a task in its constructor, and then set the provider's retry policy on it.
 
-    :param task: the task.
+    The policy is not set if the task has one, or Airflow has none (below 3.3).
+
+    :param task: an operator or sensor.
     :param given: the other arguments of the constructor, with the ``default_args`` that Airflow adds.
-    :raises InvalidArgumentError: the same error, and where the argument comes from.
+    :raises InvalidArgumentError: the error of the check. Of the arguments that it names, it says which ``default_args``
+        gave.
     """
     try:
         yield
     except InvalidArgumentError as error:
         defaults = given.get("default_args") or {}
-        name = re.split(r"[ =]", str(error), maxsplit=1)[0]
-        if name not in defaults or getattr(task, name, None) != defaults[name]:
+        own = {name for name, value in defaults.items() if getattr(task, name, None) == value}
+        if not (named := [word for word in dict.fromkeys(re.findall(r"\w+", str(error))) if word in own]):
             raise
+        names = " and ".join(named)
         raise InvalidArgumentError(
-            f"{error} It comes from default_args, which give each task of the Dag its {name}: set {name} on this task."
+            f"{error} This task has its {names} from default_args: set {names} on the task itself."
         ) from None
+    if HAS_RETRY_POLICY and task.retry_policy is None:
+        task.retry_policy = TypedErrorRetryPolicy()
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from airflow_provider_mediaops.arguments import ordered, path_text
 from airflow_provider_mediaops.operators.enrichment_arguments import EnrichmentArguments, check_known, read_reuse
 from airflow_provider_mediaops.operators.lineage_task import LineageTask
 from airflow_provider_mediaops.operators.links import DatasetLink
-from airflow_provider_mediaops.task_failure import ending_task, naming_default_args, use_retry_policy
+from airflow_provider_mediaops.task_failure import constructing, ending_task
 from airflow_provider_mediaops.task_stop import StoppableTask
 from airflow_provider_mediaops.triggers.deferral import (
     can_defer,
@@ -159,9 +159,8 @@ class EnrichIsbnsOperator(LineageTask, StoppableTask, BaseOperator):
         self.max_requests = max_requests
         self.deferrable = read_deferrable(deferrable)
         self.books_conn_id = books_conn_id
-        with naming_default_args(self, kwargs):
+        with constructing(self, kwargs):
             check_known(self._given)
-        use_retry_policy(self)
 
     @property
     def _given(self) -> dict[str, Any]:

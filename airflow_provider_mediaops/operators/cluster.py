@@ -15,7 +15,7 @@ from airflow_provider_mediaops.operators.capture_arguments import STAND_INS, fil
 from airflow_provider_mediaops.operators.dataset_owner import owner_of
 from airflow_provider_mediaops.operators.lineage_task import LineageTask
 from airflow_provider_mediaops.operators.links import HotThreadsReportLink
-from airflow_provider_mediaops.task_failure import ending_task, is_templated, naming_default_args, use_retry_policy
+from airflow_provider_mediaops.task_failure import constructing, ending_task, is_templated
 from airflow_provider_mediaops.task_stop import StoppableTask
 from airflow_provider_mediaops.triggers.deferral import (
     can_defer,
@@ -177,9 +177,8 @@ class CaptureHotThreadsOperator(LineageTask, StoppableTask, BaseOperator):
         self.running_tasks, self.show_queries = running_tasks, show_queries
         self.deferrable = read_deferrable(deferrable)
         self.cluster_conn_id = cluster_conn_id
-        with naming_default_args(self, kwargs):
+        with constructing(self, kwargs):
             self._check_known()
-        use_retry_policy(self)
 
     def _check_known(self) -> None:
         """Check the arguments that are not templated."""

@@ -11,7 +11,7 @@ from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.operators.dataset_owner import owner_of
 from airflow_provider_mediaops.operators.lineage_task import LineageTask
 from airflow_provider_mediaops.operators.links import HotThreadsDigestLink
-from airflow_provider_mediaops.task_failure import ending_task, is_templated, naming_default_args, use_retry_policy
+from airflow_provider_mediaops.task_failure import constructing, ending_task, is_templated
 from airflow_provider_mediaops.task_stop import StoppableTask
 
 if TYPE_CHECKING:
@@ -71,9 +71,8 @@ class HotThreadsDigestOperator(LineageTask, StoppableTask, BaseOperator):
         self.destination = path_text(destination)
         self.since = since
         self.until = until
-        with naming_default_args(self, kwargs):
+        with constructing(self, kwargs):
             self._check_known()
-        use_retry_policy(self)
 
     def _check_known(self) -> None:
         """Check the arguments that are not templated."""

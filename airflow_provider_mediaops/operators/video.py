@@ -21,7 +21,7 @@ from airflow_provider_mediaops.operators.subscription_arguments import (
     read_changes,
     read_query,
 )
-from airflow_provider_mediaops.task_failure import ending_task, is_templated, naming_default_args, use_retry_policy
+from airflow_provider_mediaops.task_failure import constructing, ending_task, is_templated
 from airflow_provider_mediaops.task_stop import StoppableTask
 from airflow_provider_mediaops.triggers.deferral import (
     can_defer,
@@ -107,18 +107,24 @@ class PostBulletinOperator(LineageTask, StoppableTask, BaseOperator):
         self.journal = path_text(journal)
         self.once_per = once_per
         self.video_conn_id = video_conn_id
-        from airflow_provider_mediaops.video.arguments import Bulletin, JournalArguments
+        from airflow_provider_mediaops.video.arguments import JournalArguments
 
         self._journal_arguments = JournalArguments(self.journal, once_per)
+        with constructing(self, kwargs):
+            self._check_known()
+
+    def _check_known(self) -> None:
+        """Check the arguments that are not templated."""
+        from airflow_provider_mediaops.video.arguments import Bulletin
+
         self._journal_arguments.check(is_templated)
-        if not is_templated(video_conn_id):
-            read_identifier("video_conn_id", video_conn_id)
-        if not is_templated(on_uncertain):
+        if not is_templated(self.video_conn_id):
+            read_identifier("video_conn_id", self.video_conn_id)
+        if not is_templated(self.on_uncertain):
             self._on_uncertain()
-        if not is_templated(post_again_on_clear):
-            read_flag("post_again_on_clear", post_again_on_clear)
-        Bulletin.check({"text": text, "video_id": video_id, "playlist_id": playlist_id}, is_templated)
-        use_retry_policy(self)
+        if not is_templated(self.post_again_on_clear):
+            read_flag("post_again_on_clear", self.post_again_on_clear)
+        Bulletin.check({name: getattr(self, name) for name in ("text", "video_id", "playlist_id")}, is_templated)
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Post, unless an earlier try has posted; return the activity as the service sent it."""
@@ -283,9 +289,8 @@ class ExportSubscriptionsOperator(LineageTask, StoppableTask, BaseOperator):
         self.on_unchanged = on_unchanged
         self.deferrable = read_deferrable(deferrable)
         self.video_conn_id = video_conn_id
-        with naming_default_args(self, kwargs):
+        with constructing(self, kwargs):
             check_arguments(self)
-        use_retry_policy(self)
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Fetch all pages that are left, here or in the triggerer, publish the dataset, and return the summary."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
 
 from airflow_provider_mediaops.arguments import read_identifier
-from airflow_provider_mediaops.task_failure import PERMANENT, ending_task, is_templated, use_retry_policy
+from airflow_provider_mediaops.task_failure import PERMANENT, ending_task, is_templated
 from airflow_provider_mediaops.task_stop import StoppableTask
 from airflow_provider_mediaops.triggers.deferral import (
     can_defer,
@@ -71,7 +71,6 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
         self.conn_id = conn_id
         self.deferrable = read_deferrable(deferrable)
         self._hook: CurrentHook | None = None
-        use_retry_policy(self)
 
     @abstractmethod
     def make_hook(self) -> ServiceHook:

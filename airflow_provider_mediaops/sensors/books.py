@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.sensors.base import ServiceSensor
-from airflow_provider_mediaops.task_failure import is_templated
+from airflow_provider_mediaops.task_failure import constructing, is_templated
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,8 +33,9 @@ class BookSensor(ServiceSensor):
     def __init__(self, *, isbn: str, books_conn_id: str = "mediaops_books_default", **kwargs: Any) -> None:
         super().__init__(conn_id=books_conn_id, **kwargs)
         self.isbn = isbn
-        if not is_templated(isbn):
-            self.make_watch()
+        with constructing(self, kwargs):
+            if not is_templated(isbn):
+                self.make_watch()
 
     def make_hook(self) -> BookDatabaseHook:
         """Make the hook of the connection."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.sensors.base import ServiceSensor
-from airflow_provider_mediaops.task_failure import is_templated
+from airflow_provider_mediaops.task_failure import constructing, is_templated
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,7 +62,8 @@ class ClusterCpuSensor(ServiceSensor):
         self.nodes = nodes
         self.require = require
         self.reading_interval = reading_interval
-        self._check_known()
+        with constructing(self, kwargs):
+            self._check_known()
 
     def make_hook(self) -> SearchClusterHook:
         """Make the hook of the connection."""

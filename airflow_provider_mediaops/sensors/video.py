@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_provider_mediaops.sensors.base import ServiceSensor
-from airflow_provider_mediaops.task_failure import is_templated
+from airflow_provider_mediaops.task_failure import constructing, is_templated
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,7 +50,8 @@ class SubscriptionSensor(ServiceSensor):
         self.ids = ids
         self.mine = mine
         self.for_channel_ids = for_channel_ids
-        SubscriptionQuery.check(self._filter(), is_templated)
+        with constructing(self, kwargs):
+            SubscriptionQuery.check(self._filter(), is_templated)
 
     def make_hook(self) -> VideoPlatformHook:
         """Make the hook of the connection."""

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from airflow.sdk import BaseOperator, ObjectStoragePath
+from airflow.sdk import DAG, BaseOperator, ObjectStoragePath
 
 from airflow_provider_mediaops.books.isbn import InvalidIsbnError
 from airflow_provider_mediaops.exceptions import (
@@ -19,8 +19,12 @@ from airflow_provider_mediaops.exceptions import (
     ServiceUnavailableError,
     UncertainDeliveryError,
 )
+from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
+from airflow_provider_mediaops.operators.cluster_digest import HotThreadsDigestOperator
+from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator, PostBulletinOperator
 from airflow_provider_mediaops.sensors.cluster import ClusterCpuSensor
+from airflow_provider_mediaops.sensors.video import SubscriptionSensor
 from airflow_provider_mediaops.storage.source_lines import InvalidSourceError
 from airflow_provider_mediaops.task_failure import ending_task, is_end_templated, is_templated
 from airflow_provider_mediaops.version_compat import AirflowFailException
@@ -182,3 +186,25 @@ def test_what_another_task_returns_is_a_template() -> None:
     output = Other(task_id="other").output
     assert is_templated(output)
     assert is_end_templated(output)
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments", "default", "message"),
+    [
+        (CaptureHotThreadsOperator, {"destination": "/out/hot.txt"}, {"timeout": 3600}, "^timeout "),
+        (ExportSubscriptionsOperator, {"destination": "/out/a.csv", "mine": True}, {"page_size": 1000}, "^page_size "),
+        (ExportSubscriptionsOperator, {"destination": "/out/a.csv", "ids": "a"}, {"mine": True}, "not ids and mine"),
+        (EnrichIsbnsOperator, {"destination": "/out/a.csv", "isbns": "1"}, {"format": "xml"}, "^format "),
+        (HotThreadsDigestOperator, {"destination": "/out/a.html", "source": "/in"}, {"since": "monday"}, "^since "),
+        (PostBulletinOperator, {"text": "a"}, {"on_uncertain": "skip"}, "^on_uncertain "),
+        (ClusterCpuSensor, {}, {"nodes": ["a", ""]}, "^nodes "),
+        (SubscriptionSensor, {"channel_id": "a"}, {"mine": True}, "not channel_id and mine"),
+    ],
+)
+def test_argument_of_the_dags_default_args_is_named_as_one_whichever_task_it_is(
+    kind: Any, arguments: dict[str, Any], default: dict[str, Any], message: str
+) -> None:
+    (name,) = default
+    words = rf"{message}.* This task has its {name} from default_args: set {name} on the task itself\.$"
+    with DAG("dag", schedule=None, default_args=default), pytest.raises(InvalidArgumentError, match=words):
+        kind(task_id="t", **arguments)
