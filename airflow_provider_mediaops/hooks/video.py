@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.hooks.connection.fields import ConnectionFields
     from airflow_provider_mediaops.http.client import Client
     from airflow_provider_mediaops.http.exchange import Conversation
+    from airflow_provider_mediaops.video.at_most_once import Delivery
     from airflow_provider_mediaops.video.models import Activity, Subscription, SubscriptionPage
     from airflow_provider_mediaops.video.paging import ListedPage, Listing
-    from airflow_provider_mediaops.video.recorded_delivery import RecordedDelivery
 
 _AUTH_KINDS = ("bearer", "refresh_token", "api_key", "none")
 # What these may ask is public.
@@ -83,7 +83,7 @@ class VideoPlatformHook(ServiceHook):
         video_id: str | None = None,
         playlist_id: str | None = None,
         *,
-        delivery: RecordedDelivery | None = None,
+        delivery: Delivery | None = None,
     ) -> Activity:
         """
         Post a bulletin to the channel of the authorised user.
@@ -91,8 +91,7 @@ class VideoPlatformHook(ServiceHook):
         :param text: its message; may stand alone or with a video or playlist.
         :param video_id: a video to attach.
         :param playlist_id: a playlist to attach, instead of a video.
-        :param delivery: keeps a record for later tries; see :mod:`airflow_provider_mediaops.video.at_most_once` and
-            :mod:`airflow_provider_mediaops.video.journal_delivery`.
+        :param delivery: keeps a record for later tries; see :mod:`airflow_provider_mediaops.video.at_most_once`.
         :returns: the activity that the service returned.
         :raises ValueError: for a bulletin that the service would refuse, before anything is sent.
         :raises UncertainDeliveryError: if it may have been posted although no reply says so; it is not repeated.
@@ -106,7 +105,7 @@ class VideoPlatformHook(ServiceHook):
         video_id: str | None = None,
         playlist_id: str | None = None,
         *,
-        delivery: RecordedDelivery | None = None,
+        delivery: Delivery | None = None,
     ) -> Conversation[Activity]:
         """Return :meth:`post_bulletin` as a conversation."""
         from airflow_provider_mediaops.video.api import insert_bulletin

@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
     from airflow_provider_mediaops.hooks.video import VideoPlatformHook
-    from airflow_provider_mediaops.video.at_most_once import AlreadyPosted
+    from airflow_provider_mediaops.video.at_most_once import AlreadyPosted, Delivery
     from airflow_provider_mediaops.video.models import Activity
-    from airflow_provider_mediaops.video.recorded_delivery import RecordedDelivery
 
 
 class PostBulletinNotifier(ServiceNotifier):
@@ -32,7 +31,7 @@ class PostBulletinNotifier(ServiceNotifier):
 
     It is posted at most once a call. If the reply is lost, the log says that it may have been posted. With a
     ``journal``, all tasks, runs and DAGs whose notifiers or operators use the same ``once_per`` post it once together;
-    see :mod:`airflow_provider_mediaops.video.journal_delivery`.
+    see :mod:`airflow_provider_mediaops.video.at_most_once`.
 
     :param text: its message; may stand alone or with a video or playlist.
     :param video_id: a video to attach.
@@ -102,28 +101,29 @@ class PostBulletinNotifier(ServiceNotifier):
                     activity = await hook.arun(posting)
                 self._log_result(activity, delivery)
 
-    def _begin(self, context: Context) -> RecordedDelivery | AlreadyPosted | None:
+    def _begin(self, context: Context) -> Delivery | AlreadyPosted | None:
         from airflow_provider_mediaops.storage.ownership import task_of
         from airflow_provider_mediaops.video.arguments import Bulletin
-        from airflow_provider_mediaops.video.at_most_once import Try, digest_of
-        from airflow_provider_mediaops.video.bulletin_journal import Author, key_of
-        from airflow_provider_mediaops.video.journal_delivery import begin_in_journal
+        from airflow_provider_mediaops.video.at_most_once import (
+            Author,
+            Delivery,
+            fingerprint_of,
+            journal_record,
+            key_of,
+        )
 
         arguments = self._journal_arguments.rendered(self.journal, self.once_per)
         if arguments.journal is None:
             return None
         conn_id = read_identifier("video_conn_id", self.video_conn_id)
-        contents = digest_of(Bulletin(self.text, self.video_id, self.playlist_id), conn_id)
+        key = key_of(arguments.once_per, conn_id, None)
         # Each call is an author of its own: a notifier has no tries.
         author = f"{task_of(context) or 'no task'} (notifier {secrets.token_hex(4)})"
-        return begin_in_journal(
-            arguments.journal,
-            key_of(arguments.once_per, conn_id, None),
-            Author(author, Try(1, 0, contents)),
-            warn=self.log.warning,
-        )
+        by = Author(task=author, contents=fingerprint_of(Bulletin(self.text, self.video_id, self.playlist_id), conn_id))
+        delivery = Delivery(journal_record(arguments.journal, key, self.log.warning), key, by, self.log.warning)
+        return delivery.begin() or delivery
 
-    def _is_posted(self, delivery: RecordedDelivery | AlreadyPosted | None) -> TypeIs[AlreadyPosted]:
+    def _is_posted(self, delivery: Delivery | AlreadyPosted | None) -> TypeIs[AlreadyPosted]:
         from airflow_provider_mediaops.video.at_most_once import AlreadyPosted
 
         if isinstance(delivery, AlreadyPosted):
@@ -131,9 +131,9 @@ class PostBulletinNotifier(ServiceNotifier):
             return True
         return False
 
-    def _log_result(self, activity: Activity, delivery: RecordedDelivery | None) -> None:
-        if delivery and delivery.posted_meanwhile:
-            self._log_posted_before(delivery.posted_meanwhile)
+    def _log_result(self, activity: Activity, delivery: Delivery | None) -> None:
+        if delivery and delivery.already_posted:
+            self._log_posted_before(delivery.already_posted)
         else:
             self.log.info("Posted bulletin %s.", activity.id)
 

@@ -40,9 +40,8 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.lineage.task_lineage import TaskLineage
     from airflow_provider_mediaops.storage.dataset import Dataset, Staging
     from airflow_provider_mediaops.storage.formats import CsvFormulas
-    from airflow_provider_mediaops.video.at_most_once import AlreadyPosted, OnUncertain
+    from airflow_provider_mediaops.video.at_most_once import AlreadyPosted, Delivery, OnUncertain
     from airflow_provider_mediaops.video.export import Export
-    from airflow_provider_mediaops.video.recorded_delivery import RecordedDelivery
 
 
 class PostBulletinOperator(LineageTask, StoppableTask, BaseOperator):
@@ -54,7 +53,7 @@ class PostBulletinOperator(LineageTask, StoppableTask, BaseOperator):
     uncertain. Below Airflow 3.3, which has no such store, this holds within one try.
 
     With a ``journal``, the record is a file in that folder, on any Airflow; with ``once_per``, all tasks, runs and DAGs
-    share it that use the same value and connection. See :mod:`airflow_provider_mediaops.video.journal_delivery`.
+    share it that use the same value and connection. See :mod:`airflow_provider_mediaops.video.at_most_once`.
 
     :param text: its message; may stand alone or with a video or playlist. A text that ends in ``.j2``, ``.jinja`` or
         ``.jinja2`` names a template file.
@@ -144,8 +143,8 @@ class PostBulletinOperator(LineageTask, StoppableTask, BaseOperator):
     def _on_uncertain(self) -> OnUncertain:
         return cast("OnUncertain", read_choice("on_uncertain", self.on_uncertain, ("fail", "retry")))
 
-    def _begin(self, context: Context) -> RecordedDelivery | AlreadyPosted | None:
-        from airflow_provider_mediaops.operators.bulletin_record import begin_delivery
+    def _begin(self, context: Context) -> Delivery | AlreadyPosted | None:
+        from airflow_provider_mediaops.operators.bulletin_delivery import begin_delivery
         from airflow_provider_mediaops.video.arguments import Bulletin
 
         self.video_conn_id = read_identifier("video_conn_id", self.video_conn_id)
@@ -165,7 +164,7 @@ class PostBulletinOperator(LineageTask, StoppableTask, BaseOperator):
             self.log.warning("It was posted with another text, video, playlist or connection than this try has.")
         return found.activity
 
-    def _post(self, delivery: RecordedDelivery | None) -> dict[str, Any]:
+    def _post(self, delivery: Delivery | None) -> dict[str, Any]:
         from airflow_provider_mediaops.hooks.video import VideoPlatformHook
 
         with VideoPlatformHook(self.video_conn_id).stopped_by(self.stop) as hook:
@@ -175,8 +174,8 @@ class PostBulletinOperator(LineageTask, StoppableTask, BaseOperator):
                 if self._on_uncertain() == "fail":
                     raise
                 raise TemporaryError(f"on_uncertain='retry': {error}", service=error.service) from error
-        if delivery and delivery.posted_meanwhile:
-            return self._posted_before(delivery.posted_meanwhile)
+        if delivery and delivery.already_posted:
+            return self._posted_before(delivery.already_posted)
         self.log.info("Posted bulletin %s.", activity.id)
         return activity.to_dict()
 

@@ -1,101 +1,113 @@
 """
-Post a bulletin at most once: the record that a try keeps around the post, and what a later try does by it.
+Post a bulletin at most once.
 
-The platform has no idempotency key, so it cannot distinguish a repeated post from a new one. A try therefore keeps a
-*record* where it outlives the worker. Before each post it writes that the bulletin is *intended*, and after it that it
-is *posted*, with the activity. After a refusal it deletes the intent, because nothing was posted. A later try that
-finds an intent without a result cannot know whether there is a bulletin: the delivery is *uncertain*.
+The platform has no idempotency key, so it cannot distinguish a repeated post from a new one. Whoever posts therefore
+keeps a *record* where it outlives the worker (:mod:`airflow_provider_mediaops.storage.record`): before each post an
+entry that the bulletin is *intended*, after it one that it is *posted*, with the activity. A refusal takes the intent
+back, because nothing was posted. Whoever finds an intent without a result cannot know whether there is a bulletin: the
+delivery is *uncertain*.
+
+A record in files is shared by all tasks that mean the same bulletin. Each entry replaces the version that its writer
+has read, or is not written; then the writer reads again and decides anew. So two of them post the same bulletin in one
+case only: one pauses right at the post and carries it out later, when its intent counts as uncertain.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
+import secrets
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
 
-from airflow_provider_mediaops.exceptions import PermanentError, TemporaryError, UncertainDeliveryError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from airflow_provider_mediaops.exceptions import (
+    DestinationInUseError,
+    InvalidArgumentError,
+    MediaOpsError,
+    PermanentError,
+    TaskStoppedError,
+    TemporaryError,
+    UncertainDeliveryError,
+)
 from airflow_provider_mediaops.http.clock import Clock
-from airflow_provider_mediaops.video.recorded_delivery import RecordedDelivery
+from airflow_provider_mediaops.http.exchange import Blocking, Emit, NotCarriedOut, Request, observed
+from airflow_provider_mediaops.iso_times import read_iso_time
+from airflow_provider_mediaops.storage.store_objects import ConflictError
+from airflow_provider_mediaops.video.models import Activity
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from datetime import timedelta
+    from datetime import datetime
 
+    from airflow_provider_mediaops.http.exchange import Conversation, Step
+    from airflow_provider_mediaops.storage.record import Record, Version
     from airflow_provider_mediaops.video.arguments import Bulletin
-    from airflow_provider_mediaops.video.models import Activity
 
-#: The key under which a task's record is kept.
+#: The key under which a task's state store keeps the record.
 RECORD_KEY = "mediaops_bulletin"
 #: What happens if it is not known whether a bulletin was posted: the task fails, or its next try posts again.
 OnUncertain = Literal["fail", "retry"]
+#: Another task's intent is uncertain after this time: no post takes so long.
+UNCERTAIN_AFTER_SECONDS = 900
+#: Which tasks mean the same bulletin: ``once_per`` and ``connection``, or ``task``.
+Key = dict[str, str]
 _SERVICE = "video platform"
+# How often somebody starts over because another one has written the record meanwhile.
+_MAX_ROUNDS = 5
+# The characters of a key that the name of its folder shows, and how many of them.
+_NOT_SHOWN = re.compile(r"[^A-Za-z0-9_+.-]+")
+_SHOWN_LENGTH = 60
 
 
-class Store(Protocol):
-    """A store of JSON values that the tries of a task share, such as Airflow's task state store."""
-
-    def get(self, key: str, /) -> Any:
-        """Return a value; None if there is none."""
-        ...
-
-    def set(self, key: str, value: Any, /, *, retention: timedelta | None = None) -> None:
-        """Store a value for a time; None leaves the time to the store."""
-        ...
-
-    def delete(self, key: str, /) -> None:
-        """Delete a value, if there is one."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Try:
+class Author(BaseModel):
     """
-    One try of a task, and the contents that it posts.
+    Who posts what: one try of a task, or one call of a notifier.
 
-    :param number: the number of the try, from 1.
+    :param task: the task instance: DAG, run, task and map index.
+    :param attempt: the number of its try, from 1.
     :param max_tries: the number of the last try that the task may have. Airflow raises it when the task is cleared, and
         not for a retry.
-    :param contents: the digest of the bulletin and its connection; see :func:`digest_of`.
+    :param contents: the fingerprint of the bulletin and its connection; see :func:`fingerprint_of`.
     """
 
-    number: int
-    max_tries: int
+    model_config = ConfigDict(frozen=True, strict=True)
+
+    # Errors and logs quote it. A task instance is named by three ids of at most 250 characters, and a number.
+    task: str = Field(max_length=1_000)
+    attempt: int = 1
+    max_tries: int = 0
     contents: str
 
 
-@dataclass(frozen=True, slots=True)
-class Intended:
+class Entry(BaseModel):
     """
-    The record of a try that was about to post.
+    A version of a record.
 
-    :param by: the try.
+    :param key: the key of the bulletin.
+    :param by: who wrote it.
+    :param token: the random token of the delivery that wrote it.
     :param at: the time, in ISO 8601.
+    :param activity: the activity that the service returned; None if the bulletin is only intended.
     """
 
-    by: Try
-    at: str
+    model_config = ConfigDict(frozen=True, strict=True)
 
-
-@dataclass(frozen=True, slots=True)
-class Posted:
-    """
-    The record of a try that has posted.
-
-    :param by: the try.
-    :param activity: the activity that the service returned.
-    """
-
-    by: Try
-    activity: dict[str, Any]
+    version: Literal[1] = 1
+    state: Literal["intended", "posted"]
+    key: Key
+    by: Author
+    token: str
+    at: str = Field(max_length=64)
+    activity: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A record that this version cannot read: another version wrote it, or somebody changed it."""
-
-
-Record = Intended | Posted | Unreadable
+    """A version that cannot be read: another version of the provider wrote it, or somebody changed it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,245 +124,339 @@ class Post:
 @dataclass(frozen=True, slots=True)
 class AlreadyPosted:
     """
-    The decision to post nothing, because an earlier try has posted.
+    The decision to post nothing, because the bulletin is posted.
 
     :param activity: the activity that the service returned then.
-    :param by: the number of the try that posted it.
-    :param changed: whether it was posted with other contents, or over another connection, than this try has.
-    :param task: the task instance of that try (DAG, run, task and map index); empty if it is this task's.
+    :param author: who posted it, for the log.
+    :param changed: whether it was posted with other contents, or over another connection.
     """
 
     activity: dict[str, Any]
-    by: int
+    author: str
     changed: bool
-    task: str = ""
-
-    @property
-    def author(self) -> str:
-        """The try that posted it, for the log."""
-        return f"Try {self.by} of {self.task}" if self.task else f"Try {self.by}"
 
 
-@dataclass(frozen=True, slots=True)
-class RecordPlace:
+def fingerprint_of(bulletin: Bulletin, conn_id: str) -> str:
     """
-    Where a record is kept, in the words of errors.
-
-    :param record: the record, as the start of a sentence.
-    :param remedy: how to have the bulletin posted after all, as a part of a sentence.
-    """
-
-    record: str
-    remedy: str
-
-
-_TASK_STATE = RecordPlace(
-    "The record of this task's bulletin",
-    f"delete {RECORD_KEY} from the task's state store (tab Storage, Task State Store), and clear the task",
-)
-
-
-def digest_of(bulletin: Bulletin, conn_id: str) -> str:
-    """
-    Return a digest that identifies a bulletin without holding its text.
+    Return a fingerprint that identifies a bulletin without holding its text.
 
     :param bulletin: the bulletin.
     :param conn_id: the connection over which it is posted.
-    :returns: a digest of both.
+    :returns: a fingerprint of both.
     """
     contents = json.dumps([bulletin.resource(""), conn_id], sort_keys=True)
     return hashlib.sha256(contents.encode()).hexdigest()
 
 
-def write_record(record: Intended | Posted) -> dict[str, Any]:
+def key_of(once_per: str | None, conn_id: str, task: str | None) -> Key:
     """
-    Return a record as the plain values that a store keeps.
+    Return the key of a bulletin.
 
-    :param record: the record.
-    :returns: the values, for :func:`read_record`.
+    :param once_per: bulletins with the same value are posted once; None for the task instance.
+    :param conn_id: the connection; two of them are two channels.
+    :param task: the task instance; None outside of a task.
+    :raises InvalidArgumentError: if there is no key.
     """
-    by = {"try": record.by.number, "max_tries": record.by.max_tries, "contents": record.by.contents}
-    if isinstance(record, Intended):
-        return {"state": "intended", **by, "at": record.at}
-    return {"state": "posted", **by, "activity": record.activity}
+    if once_per is not None:
+        return {"once_per": once_per, "connection": conn_id}
+    if task is None:
+        raise InvalidArgumentError("journal needs once_per where there is no task instance that it can be kept by.")
+    return {"task": task}
 
 
-def read_record(value: Any) -> Record | None:
+def folder_name(key: Key) -> str:
     """
-    Parse the record that a store keeps.
+    Return the name of the folder of a key's record: what can be read of the key, and a digest.
 
-    :param value: the result of :func:`write_record`, of this version or another.
-    :returns: the record; None if there is none.
+    :param key: the key.
     """
-    match value:
-        case None:
-            return None
-        case {"state": "intended", "try": int(number), "max_tries": int(most), "contents": str(contents), "at": at}:
-            return Intended(Try(number, most, contents), str(at))
-        case {
-            "state": "posted",
-            "try": int(number),
-            "max_tries": int(most),
-            "contents": str(contents),
-            "activity": dict(activity),
-        }:
-            return Posted(Try(number, most, contents), activity)
-        case _:
-            return Unreadable()
+    shown = _NOT_SHOWN.sub("-", next(iter(key.values())))[:_SHOWN_LENGTH].strip("-.")
+    digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
+    return f"{shown}-{digest}" if shown else digest
 
 
-def decide(
-    record: Record | None,
-    this: Try,
-    *,
-    on_uncertain: OnUncertain = "fail",
-    post_again_on_clear: bool = False,
-    other_task: str = "",
-    place: RecordPlace = _TASK_STATE,
-) -> Post | AlreadyPosted:
+def read_entry(value: object, key: Key) -> Entry | Unreadable | None:
     """
-    Decide what a try does, by the record of the earlier ones.
+    Read a version of a record.
 
-    :param record: the record.
-    :param this: the try.
-    :param on_uncertain: what to do with an intent without a result: ``fail``, or ``retry``, which posts.
-    :param post_again_on_clear: whether a task posts in any case if it was cleared since the record was written.
-    :param other_task: the task instance that wrote the record; empty if it is this try's own.
-    :param place: where the record is kept.
-    :returns: the decision.
-    :raises UncertainDeliveryError: if the bulletin may have been posted, and ``on_uncertain`` is ``fail``.
-    :raises PermanentError: if a cleared task has other contents now than those it has posted.
+    :param value: its plain values.
+    :param key: the key of the record; an entry of another key is not understood.
+    :returns: the entry; None if there is none.
     """
-    if record is None:
-        return Post()
-    # The number of another task's tries says nothing about this one.
-    cleared = not isinstance(record, Unreadable) and not other_task and this.max_tries > record.by.max_tries
-    if cleared and post_again_on_clear:
-        return Post("The task was cleared, and post_again_on_clear is set: its bulletin is posted again.")
-    if isinstance(record, Posted):
-        changed = record.by.contents != this.contents
-        if changed and cleared:
-            raise _other_contents(record, place)
-        return AlreadyPosted(record.activity, record.by.number, changed, other_task)
-    found = _found(record, other_task or "this task", place)
-    if on_uncertain == "retry":
-        return Post(f"{found} on_uncertain='retry': it is posted, perhaps for the second time.")
-    raise UncertainDeliveryError(
-        f"{found} It may or may not be posted, and is not posted again by itself. Look at the channel: if it is there, "
-        f"mark the task as success; if not, {place.remedy}.",
-        service=_SERVICE,
-    )
+    if value is None:
+        return None
+    try:
+        entry = Entry.model_validate(value)
+        if entry.state == "posted":
+            # What cannot be returned as an activity is none.
+            Activity.model_validate(entry.activity)
+    except ValidationError:
+        return Unreadable()
+    return entry if entry.key == key else Unreadable()
 
 
-def _found(record: Intended | Unreadable, task: str, place: RecordPlace) -> str:
-    if isinstance(record, Unreadable):
-        return f"{place.record} cannot be read: another version wrote it, or somebody changed it."
-    return f"Try {record.by.number} of {task} was about to post its bulletin at {record.at} and left no result."
-
-
-def _other_contents(record: Posted, place: RecordPlace) -> PermanentError:
-    return PermanentError(
-        f"Try {record.by.number} of this task posted bulletin {record.activity.get('id')}. The task was cleared, and "
-        "its text, video, playlist or connection is another one now, so nothing was posted. To post it, "
-        f"{place.remedy}, or set post_again_on_clear; if the earlier one will do, mark the task as success.",
-        service=_SERVICE,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Delivery(RecordedDelivery):
+def journal_record(journal: str, key: Key, warn: Callable[[str], None]) -> Record:
     """
-    The delivery of one try, and the record that it keeps in the task's state store.
+    Return the record of a key in a journal.
 
-    :param store: the store of the record.
-    :param this: the try.
-    :param retention: the time for which the record is kept.
+    :param journal: the folder of the journal, on any storage; missing folders are created.
+    :param key: the key of the bulletin.
     :param warn: logs a warning.
+    :raises InvalidArgumentError: if the path can never name a folder.
+    :raises PermanentError: if Airflow has no support for the path, or its store cannot hold the promise.
+    :raises TemporaryError: if the folder cannot be created.
+    """
+    from airflow_provider_mediaops.storage.files import path_of
+    from airflow_provider_mediaops.storage.path_checks import absolute, check_store
+    from airflow_provider_mediaops.storage.record import FileRecord
+
+    folder = path_of(absolute(journal, "journal", warn))
+    check_store(folder, "journal")
+    try:
+        return FileRecord(folder / folder_name(key))
+    except OSError as error:
+        raise _unsent(error) from error
+
+
+@dataclass(slots=True)
+class Delivery:
+    """
+    The delivery of one bulletin, and its record.
+
+    :param record: the record.
+    :param key: which bulletin it is about.
+    :param by: who posts.
+    :param warn: logs a warning.
+    :param on_uncertain: what to do with an intent without a result: ``fail``, or ``retry``, which posts.
+    :param post_again_on_clear: whether a task that was cleared posts in any case. A clear says nothing about what
+        another task has posted.
     :param clock: the source of time.
-    :param before: the record that this try found; it is restored after a refusal.
+    :param already_posted: what another one has posted since this one began; None if this one has posted.
     """
 
-    store: Store
-    this: Try
-    retention: timedelta | None
+    record: Record
+    key: Key
+    by: Author
     warn: Callable[[str], None]
+    on_uncertain: OnUncertain = "fail"
+    post_again_on_clear: bool = False
     clock: Clock = field(default_factory=Clock)
-    before: Any = None
+    already_posted: AlreadyPosted | None = None
+    _token: str = field(default_factory=lambda: secrets.token_hex(8))
+    # The version that is replaced next, and the value to which a refusal returns.
+    _version: Version | None = None
+    _before: Any = None
+    _warned: str = ""
+
+    def begin(self) -> AlreadyPosted | None:
+        """
+        Read the record, and decide.
+
+        :returns: what is posted; None if this delivery may post.
+        :raises DestinationInUseError: if another task is about to post.
+        :raises UncertainDeliveryError: if the bulletin may have been posted, and ``on_uncertain`` is ``fail``.
+        :raises PermanentError: if a cleared task has other contents now than those it has posted.
+        :raises TemporaryError: if the record cannot be read.
+        """
+        try:
+            return self._read_and_decide()
+        except OSError as error:
+            raise _unsent(error) from error
+
+    def around(self, posting: Conversation[Activity]) -> Conversation[Activity]:
+        """
+        Keep the record around each request that posts.
+
+        :param posting: posts the bulletin; emits :class:`NotCarriedOut` after each try that has certainly posted
+            nothing.
+        :returns: the same conversation, which also writes the record. It returns what another one has posted meanwhile,
+            if one has, and :attr:`already_posted` says so.
+        :raises MediaOpsError: as :meth:`begin` does, and if the intent cannot be written; nothing is sent then.
+        """
+        intended = False
+
+        def keep_record(step: Step) -> Conversation[None]:
+            nonlocal intended
+            if isinstance(step, Request) and not step.idempotent:
+                try:
+                    yield Blocking(self.intend)
+                except MediaOpsError:
+                    # It may be written although that failed.
+                    yield Blocking(self.withdraw)
+                    raise
+                intended = True
+            elif isinstance(step, Emit) and isinstance(step.item, NotCarriedOut):
+                intended = False
+                yield Blocking(self.withdraw)
+
+        try:
+            activity = yield from observed(posting, keep_record)
+        except _PostedMeanwhileError as meanwhile:
+            self.already_posted = meanwhile.found
+            return Activity.model_validate(meanwhile.found.activity)
+        except TaskStoppedError as stopped:
+            # Without a reply, what was sent is uncertain.
+            if intended and not stopped.sent:
+                yield Blocking(self.withdraw)
+            raise
+        yield Blocking(partial(self.settle, activity))
+        return activity
 
     def intend(self) -> None:
-        """Write that the bulletin is about to be posted, or raise a TemporaryError."""
+        """Write that the bulletin is about to be posted, if the record is as it was read."""
         try:
-            self._keep(Intended(self.this, self.clock.now().isoformat(timespec="seconds")))
-        except Exception as error:
-            raise _unsent("that it is about to be posted could not be written to", error) from error
+            for _ in range(_MAX_ROUNDS):
+                if self._version is None and (posted := self._read_and_decide()):
+                    raise _PostedMeanwhileError(posted)
+                if self._version and self._replace(self._version, self._entry("intended")):
+                    return
+        except OSError as error:
+            raise _unsent(error) from error
+        raise DestinationInUseError(f"Nothing was sent: {self.record.name} keeps changing.", service=_SERVICE)
 
     def withdraw(self) -> None:
-        """Restore the record that was there before, or log why that failed."""
+        """Return to the value before the intent, or log why that failed. What another one has written stays."""
         try:
-            if self.before is None:
-                self.store.delete(RECORD_KEY)
-            else:
-                self.store.set(RECORD_KEY, self.before, retention=self.retention)
-        except Exception as error:  # noqa: BLE001 what the service said matters more
+            found = self.record.read()
+            self._version = found if self._is_ours(found) else None
+            if self._version:
+                self._replace(self._version, self._before)
+        except OSError as error:
+            self._version = None
             self.warn(
-                "Nothing was posted, but that could not be written to the task's state store "
-                f"({type(error).__name__}): another try of this task may take the bulletin for uncertain."
+                f"Nothing was posted, but that could not be written down ({error}): another try or task may take the "
+                "bulletin for uncertain."
             )
 
     def settle(self, activity: Activity) -> None:
         """Write that the bulletin is posted, or log why that failed."""
+        posted = self._entry("posted", activity.to_dict())
+        why: object = "the record keeps changing"
         try:
-            self._keep(Posted(self.this, activity.to_dict()))
-        except Exception as error:  # noqa: BLE001 it is posted, whether that can be written down or not
-            self.warn(
-                f"Bulletin {activity.id} was posted, but that could not be written to the task's state store "
-                f"({type(error).__name__}): another try of this task will take it for uncertain."
+            for _ in range(_MAX_ROUNDS):
+                # An intent of another one is replaced, so that it finds the activity.
+                if self._version and self._replace(self._version, posted):
+                    return
+                self._version = self.record.read()
+                entry = read_entry(self._version.value, self.key)
+                if isinstance(entry, Entry) and entry.state == "posted":
+                    if not self._is_ours(self._version):
+                        self._warn_of_two(activity, entry)
+                    # Else the reply to a write of ours was lost.
+                    return
+        except OSError as error:
+            why = error
+        self.warn(
+            f"Bulletin {activity.id} was posted, but that could not be written down ({why}): another try or task will "
+            "take it for uncertain."
+        )
+
+    def _read_and_decide(self) -> AlreadyPosted | None:
+        self._version = self.record.read()
+        if self._is_ours(self._version):
+            # An intent of this delivery that could not be withdrawn.
+            return None
+        self._before = self._version.value
+        decision = self.decide(read_entry(self._before, self.key))
+        if isinstance(decision, AlreadyPosted):
+            return decision
+        if decision.remark and decision.remark != self._warned:
+            self._warned = decision.remark
+            self.warn(decision.remark)
+        return None
+
+    def _replace(self, version: Version, value: Any) -> bool:
+        """Replace a version; return False if another one has, so that the record has to be read again."""
+        self._version = None
+        try:
+            self._version = self.record.replace(value, version)
+        except ConflictError:
+            return False
+        return True
+
+    def decide(self, found: Entry | Unreadable | None) -> Post | AlreadyPosted:
+        """Decide by the entry of the earlier ones."""
+        if found is None:
+            return Post()
+        if isinstance(found, Unreadable):
+            return self._decide_uncertain(
+                f"{self.record.name} cannot be read: another version wrote it, or somebody changed it."
             )
+        is_other = found.by.task != self.by.task
+        author = f"Try {found.by.attempt} of {found.by.task}" if is_other else f"Try {found.by.attempt}"
+        # The number of another task's tries says nothing about this one.
+        cleared = not is_other and self.by.max_tries > found.by.max_tries
+        if cleared and self.post_again_on_clear:
+            return Post("The task was cleared, and post_again_on_clear is set: its bulletin is posted again.")
+        if found.state == "posted":
+            changed = found.by.contents != self.by.contents
+            if changed and cleared:
+                raise self._other_contents(found)
+            return AlreadyPosted(found.activity or {}, author, changed)
+        if is_other:
+            self._refuse_while_young(found)
+        whose = author if is_other else f"{author} of this task"
+        return self._decide_uncertain(f"{whose} was about to post its bulletin at {found.at} and left no result.")
 
-    def _keep(self, record: Intended | Posted) -> None:
-        self.store.set(RECORD_KEY, write_record(record), retention=self.retention)
+    def _decide_uncertain(self, reason: str) -> Post:
+        if self.on_uncertain == "retry":
+            return Post(f"{reason} on_uncertain='retry': it is posted, perhaps for the second time.")
+        raise UncertainDeliveryError(
+            f"{reason} It may or may not be posted, and is not posted again by itself. Look at the channel: if it is "
+            f"there, mark the task as success; if not, {self.record.removal}, and clear the task.",
+            service=_SERVICE,
+        )
+
+    def _refuse_while_young(self, found: Entry) -> None:
+        """Raise while another task may still be posting."""
+        written = read_iso_time(found.at)
+        age = (self._now() - written).total_seconds() if written else UNCERTAIN_AFTER_SECONDS
+        # If it is dated in the future, a clock was wrong. It must not be young until that date.
+        if abs(age) >= UNCERTAIN_AFTER_SECONDS:
+            return
+        raise DestinationInUseError(
+            f"Nothing was sent: {found.by.task}, try {found.by.attempt}, is posting this bulletin since {found.at}. "
+            f"If it leaves no result, the bulletin counts as uncertain {UNCERTAIN_AFTER_SECONDS // 60} minutes after "
+            f"that. {self.record.name} says so.",
+            service=_SERVICE,
+            retry_after=min(UNCERTAIN_AFTER_SECONDS - age, UNCERTAIN_AFTER_SECONDS),
+        )
+
+    def _other_contents(self, found: Entry) -> PermanentError:
+        return PermanentError(
+            f"Try {found.by.attempt} of this task posted bulletin {(found.activity or {}).get('id')}. The task was "
+            "cleared, and its text, video, playlist or connection is another one now, so nothing was posted. To post "
+            f"it, {self.record.removal}, and clear the task, or set post_again_on_clear; if the earlier one will do, "
+            "mark the task as success.",
+            service=_SERVICE,
+        )
+
+    def _warn_of_two(self, activity: Activity, other: Entry) -> None:
+        self.warn(
+            f"Bulletin {activity.id} was posted, and {other.by.task} has posted one by the same key: this task paused "
+            "for so long that the other one took the bulletin over. Look at the channel, and delete one of them."
+        )
+
+    def _entry(self, state: Literal["intended", "posted"], activity: dict[str, Any] | None = None) -> dict[str, Any]:
+        at = self._now().isoformat(timespec="seconds")
+        entry = Entry(state=state, key=self.key, by=self.by, token=self._token, at=at, activity=activity)
+        return entry.model_dump()
+
+    def _is_ours(self, version: Version) -> bool:
+        entry = read_entry(version.value, self.key)
+        return isinstance(entry, Entry) and entry.token == self._token
+
+    def _now(self) -> datetime:
+        return self.clock.now()
 
 
-def begin(
-    store: Store,
-    this: Try,
-    *,
-    warn: Callable[[str], None],
-    on_uncertain: OnUncertain = "fail",
-    post_again_on_clear: bool = False,
-    retention: timedelta | None = None,
-    clock: Clock | None = None,
-) -> Delivery | AlreadyPosted:
-    """
-    Read the record of earlier tries, and begin the delivery unless one of them has posted.
+class _PostedMeanwhileError(Exception):
+    """Ends the conversation that posts: another one has posted."""
 
-    :param store: the store of the record.
-    :param this: the try.
-    :param warn: logs a warning.
-    :param on_uncertain: see :func:`decide`.
-    :param post_again_on_clear: see :func:`decide`.
-    :param retention: the time for which the record is kept; None leaves it to the store.
-    :param clock: the source of time.
-    :returns: the delivery, or the activity of an earlier one.
-    :raises UncertainDeliveryError: as :func:`decide` does.
-    :raises PermanentError: as :func:`decide` does.
-    :raises TemporaryError: if the store cannot be read.
-    """
-    try:
-        before = store.get(RECORD_KEY)
-    except Exception as error:
-        raise _unsent("whether an earlier try has posted it could not be read from", error) from error
-    decision = decide(read_record(before), this, on_uncertain=on_uncertain, post_again_on_clear=post_again_on_clear)
-    if isinstance(decision, AlreadyPosted):
-        return decision
-    if decision.remark:
-        warn(decision.remark)
-    return Delivery(store, this, retention=retention, warn=warn, clock=clock or Clock(), before=before)
+    def __init__(self, found: AlreadyPosted) -> None:
+        super().__init__("the bulletin is posted")
+        self.found = found
 
 
-def _unsent(what: str, error: Exception) -> TemporaryError:
-    return TemporaryError(
-        f"The bulletin was not sent: {what} the task's state store ({type(error).__name__}). "
-        "Check that the worker reaches Airflow's API server, and whether Airflow has given up this try.",
-        service=_SERVICE,
-    )
+def _unsent(error: OSError) -> TemporaryError:
+    return TemporaryError(f"The bulletin was not sent: its record cannot be used. {error}", service=_SERVICE)

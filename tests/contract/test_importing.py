@@ -39,7 +39,7 @@ ONLY_WHEN_A_TASK_RUNS = (
     *(f"{PROVIDER}.cluster.{room}" for room in ("comparison", "digest.attempt", "hot_threads.parser", "page")),
     f"{PROVIDER}.cluster.running_tasks",
     *(f"{PROVIDER}.storage.{name}" for name in ("dataset", "local", "object_store", "seen_set")),
-    *(f"{PROVIDER}.video.{name}" for name in ("at_most_once", "bulletin_journal", "export", "paging")),
+    *(f"{PROVIDER}.video.{name}" for name in ("at_most_once", "export", "paging")),
     *(f"{PROVIDER}.books.{name}" for name in ("batch", "lookup", "not_found")),
     f"{PROVIDER}.enrichment.attempt",
     f"{PROVIDER}.waiting",

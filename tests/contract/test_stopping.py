@@ -179,8 +179,8 @@ class World:
 
     def record(self) -> Any:
         """Return what the journal, or the task's state store, says of its bulletin."""
-        for entry in (self.folder / "journal").glob("[!.]*"):
-            return json.loads(entry.read_text())
+        if versions := sorted((self.folder / "journal").glob("*/[!.]*")):
+            return json.loads(versions[-1].read_text())
         file = self.folder / "state.json"
         return json.loads(file.read_text() or "{}").get(RECORD_KEY) if file.exists() else None
 

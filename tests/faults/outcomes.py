@@ -238,7 +238,7 @@ STORAGE = {
     ),
 }
 #: The rows of faults of the storage of a journal of bulletins: how a task ends, and how its next try does.
-_NOT_SENT = "TemporaryError: The bulletin was not sent: its journal cannot be used."
+_NOT_SENT = "TemporaryError: The bulletin was not sent: its record cannot be used."
 JOURNAL = {
     "disk full": (_NOT_SENT, RECOVERED),
     "store unreachable": (_NOT_SENT, RECOVERED),

@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.http import client, errors
-from airflow_provider_mediaops.video import at_most_once, bulletin_journal, recorded_delivery
 from airflow_provider_mediaops.video.at_most_once import Delivery
-from airflow_provider_mediaops.video.journal_delivery import JournalDelivery
 from tests.models.bulletin_model import BulletinMachine
 from tests.models.settings import try_examples
 from tests.models.worlds import World
@@ -17,7 +15,7 @@ from tests.models.worlds import World
 if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import Conversation
 
-_DECIDE = at_most_once.decide
+_DECIDE = Delivery.decide
 
 
 def test_a_bulletin_is_what_its_model_says() -> None:
@@ -39,23 +37,19 @@ def _intend_after_the_post(delivery: Any, posting: Conversation[Any]) -> Convers
     return activity
 
 
-def _decide_without_clears(record: Any, this: Any, **rules: Any) -> Any:
-    return _DECIDE(record, this, **{**rules, "post_again_on_clear": False})
+def _decide_without_clears(delivery: Delivery, found: Any) -> Any:
+    delivery.post_again_on_clear = False
+    return _DECIDE(delivery, found)
 
 
-_BOTH = (Delivery, JournalDelivery)
 WORLDS = {
     "a lost reply is tried again": World(errors, "_uncertain", lambda error: error, "posted |not its own id"),
     "a lost reply counts as a refusal": World(client, "UncertainDeliveryError", _NeverRaisedError, "posted "),
-    "no intent is written": World(_BOTH, "intend", _nothing, "posted |another id than before"),
-    "an intent stays after a refusal": World(_BOTH, "withdraw", _nothing, "ncertain"),
-    "a post is not written": World(_BOTH, "settle", _nothing, "ncertain|posted "),
-    "the intent comes after the post": World(
-        recorded_delivery.RecordedDelivery, "around", _intend_after_the_post, "posted "
-    ),
-    "a clear posts nothing": World(
-        (at_most_once, bulletin_journal), "decide", _decide_without_clears, "not posted again"
-    ),
+    "no intent is written": World(Delivery, "intend", _nothing, "posted |another id than before"),
+    "an intent stays after a refusal": World(Delivery, "withdraw", _nothing, "ncertain"),
+    "a post is not written": World(Delivery, "settle", _nothing, "ncertain|posted "),
+    "the intent comes after the post": World(Delivery, "around", _intend_after_the_post, "posted"),
+    "a clear posts nothing": World(Delivery, "decide", _decide_without_clears, "not posted again"),
 }
 
 

@@ -7,6 +7,7 @@ Each case is there twice: with the record in the task state store, and with a jo
 from __future__ import annotations
 
 import json
+import shutil
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +17,7 @@ import pytest
 
 from airflow_provider_mediaops.sandbox.faults import DelayFault, DropFault, Fault, StatusFault
 from airflow_provider_mediaops.sandbox.server import SandboxServer
-from airflow_provider_mediaops.video.at_most_once import RECORD_KEY
-from airflow_provider_mediaops.video.bulletin_journal import file_name
+from airflow_provider_mediaops.video.at_most_once import RECORD_KEY, folder_name
 from scripts.local_airflow import FINAL_STATES
 from tests.system.running import ended, wait_for, worker_of
 
@@ -205,25 +205,26 @@ def meet(task_pid: int, end: str) -> list[psutil.Process]:
 def second(airflow: WatchedAirflow, platforms: dict[str, SandboxServer], first: Outcome, output: Path) -> Outcome:
     """Let the run end again, after some of its tasks were cleared; of one the record was deleted before."""
     airflow.forget_task_state(DAG_ID, first.run.run_id, "killed_before_sending", RECORD_KEY)
-    entry_of(output, first.run.run_id, f"killed_before_sending{JOURNAL}").unlink()
+    shutil.rmtree(folder_of(output, first.run.run_id, f"killed_before_sending{JOURNAL}"))
     names = ("reply_lost", "refused", "cleared", "cleared_to_post_again", "killed_before_sending")
     airflow.clear(DAG_ID, first.run.run_id, [f"{name}{form}" for name in names for form in FORMS])
     return outcome(ended(airflow, DAG_ID, first.run.run_id), platforms, output)
 
 
-def entry_of(output: Path, run_id: str, task_id: str) -> Path:
-    """Find the file that the journal has for a task."""
-    return output / "journal" / file_name({"task": f"{DAG_ID}/{run_id}/{task_id}/-1"})
+def folder_of(output: Path, run_id: str, task_id: str) -> Path:
+    """Find the folder that the journal has for a task."""
+    return output / "journal" / folder_name({"task": f"{DAG_ID}/{run_id}/{task_id}/-1"})
 
 
 def outcome(run: Ended, platforms: dict[str, SandboxServer], output: Path) -> Outcome:
     records = {}
     for name in platforms:
-        entry = entry_of(output, run.run_id, name)
+        versions = sorted(folder_of(output, run.run_id, name).glob("[!.]*"))
         in_store = run.airflow.task_state(DAG_ID, run.run_id, name)
         # With a journal, the state store is not used.
         assert not (name.endswith(JOURNAL) and in_store), name
-        records[name] = json.loads(entry.read_text()) if entry.exists() else in_store.get(RECORD_KEY, {})
+        in_journal = json.loads(versions[-1].read_text()) if versions else None
+        records[name] = in_journal or in_store.get(RECORD_KEY, {})
     return Outcome(
         run,
         posted={name: [bulletin["id"] for bulletin in at.state.bulletins] for name, at in platforms.items()},

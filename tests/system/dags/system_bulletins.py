@@ -7,7 +7,6 @@ by a second DAG, which means the same bulletin.
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from datetime import timedelta
@@ -18,14 +17,13 @@ from urllib.parse import urlsplit
 from airflow.sdk import DAG
 
 from airflow_provider_mediaops.operators.video import PostBulletinOperator
-from airflow_provider_mediaops.storage import record_file
+from airflow_provider_mediaops.storage import record
 from tests.fails_after_posting import FailsAfterPosting
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_provider_mediaops.storage.record_file import RecordFile
-    from airflow_provider_mediaops.storage.store_objects import Found
+    from airflow_provider_mediaops.storage.record import FileRecord, Version
 
 OUTPUT = Path(urlsplit(os.environ["MEDIAOPS_OUTPUT"]).path)
 JOURNAL = f"{OUTPUT}/journal"
@@ -67,27 +65,23 @@ class DoomedStore:
         self._store.delete(key)
 
 
-class DoomedFile:
-    """The file of a journal, which waits for the end of its task at one moment."""
+class DoomedRecord:
+    """The record of a journal, which waits for the end of its task at one moment."""
 
-    def __init__(self, file: RecordFile, task_id: str) -> None:
-        self._file = file
+    def __init__(self, record: FileRecord, task_id: str) -> None:
+        self._record = record
         self._task_id = task_id
+        self.name, self.removal = record.name, record.removal
 
-    def read(self) -> Found:
-        return self._file.read()
+    def read(self) -> Version:
+        return self._record.read()
 
-    def write(self, content: bytes, replaces: Found) -> None:
-        state = json.loads(content)["state"]
+    def replace(self, value: Any, version: Version) -> Version:
+        state = value["state"] if value else "removed"
         reach(self._task_id, f"before {state}")
-        self._file.write(content, replaces)
+        new = self._record.replace(value, version)
         reach(self._task_id, f"after {state}")
-
-    def remove(self, found: Found) -> None:
-        self._file.remove(found)
-
-    def age_seconds(self, found: Found) -> float | None:
-        return self._file.age_seconds(found)
+        return new
 
 
 def reach(task_id: str, moment: str) -> None:
@@ -117,9 +111,9 @@ class IsKilled(PostBulletinOperator):
                 doomed = DoomedStore(context["task_state_store"], self.task_id)
                 context = cast("Context", {**context, "task_state_store": doomed})
             else:
-                make = record_file.record_file
+                make = record.FileRecord
                 # This process is the task's own.
-                cast("Any", record_file).record_file = lambda path: DoomedFile(make(path), self.task_id)
+                cast("Any", record).FileRecord = lambda folder: DoomedRecord(make(folder), self.task_id)
         return super().execute(context)
 
 

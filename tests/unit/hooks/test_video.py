@@ -20,13 +20,14 @@ from airflow_provider_mediaops.exceptions import (
 from airflow_provider_mediaops.hooks.video import VideoPlatformHook
 from airflow_provider_mediaops.http.exchange import Wait
 from airflow_provider_mediaops.video.arguments import SubscriptionQuery
-from airflow_provider_mediaops.video.at_most_once import RECORD_KEY, Try, begin
+from airflow_provider_mediaops.video.at_most_once import RECORD_KEY
 from airflow_provider_mediaops.video.paging import Listing, list_pages
 from tests.unit.conversations import on_a_loop
 from tests.unit.hooks.video_hook import BASE, both_forms, carry_out, http
 from tests.unit.log_lines import log_lines
 from tests.unit.loopback import Loopback, answering
 from tests.unit.task_state import KeptState
+from tests.unit.video.delivering import begun
 from tests.unit.video_platform import KEY, error, page, subscription
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ class TestPosting:
         store = KeptState()
         with Loopback(answering(http({"id": "a1"}))) as server:
             connect_video(server.base, auth=auth)
-            delivery = begin(store, Try(1, 0, "digest"), warn=pytest.fail)
+            delivery = begun(store)
             with pytest.raises(InvalidConnectionError, match="Posting a bulletin needs an authorised user"):
                 carry_out(form, "post_bulletin", "Hello", delivery=delivery)
             assert server.accepted == 0
@@ -117,7 +118,7 @@ class TestPosting:
 
         with Loopback(answer) as server:
             connect_video(server.base)
-            delivery = begin(store, Try(1, 0, "digest"), warn=pytest.fail)
+            delivery = begun(store)
             carry_out(form, "post_bulletin", "Hello", delivery=delivery)
         assert states == ["intended"]
         assert store.values[RECORD_KEY]["activity"] == {"id": "a1"}

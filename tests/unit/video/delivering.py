@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.exchange import Request, Response, Wait
 from airflow_provider_mediaops.http.retry import RetryPolicy
+from airflow_provider_mediaops.storage.record import StateRecord
 from airflow_provider_mediaops.video.api import VIDEO_RULES, insert_bulletin
 from airflow_provider_mediaops.video.arguments import Bulletin
-from airflow_provider_mediaops.video.at_most_once import RECORD_KEY, Delivery, Try, begin, digest_of
+from airflow_provider_mediaops.video.at_most_once import RECORD_KEY, Author, Delivery, fingerprint_of
 from tests.unit.conversations import FakeClock
 
 if TYPE_CHECKING:
@@ -18,13 +19,14 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import Conversation
     from airflow_provider_mediaops.http.rate_limit.limiter import RateLimiter
     from airflow_provider_mediaops.video.models import Activity
-    from airflow_provider_mediaops.video.recorded_delivery import RecordedDelivery
     from tests.unit.task_state import KeptState
 
 BASE = "https://video.example"
 ACTIVITY = {"id": "act-1", "kind": "svc#activity", "snippet": {"description": "Hi"}, "more": [None]}
 BULLETIN = Bulletin("Hi")
-FIRST = Try(1, 3, digest_of(BULLETIN, "video"))
+TASK = "dag/run/post/-1"
+KEY = {"task": TASK}
+FIRST = Author(task=TASK, attempt=1, max_tries=3, contents=fingerprint_of(BULLETIN, "video"))
 
 
 def reply(body: object = None, status: int = 200) -> Response:
@@ -55,15 +57,19 @@ class Platform:
         self.seen.append(("pause", self.state))
 
 
-def begun(store: KeptState, this: Try = FIRST, *, told: list[str] | None = None, **rules: Any) -> Delivery:
+def begun(
+    store: KeptState, by: Author = FIRST, *, told: list[str] | None = None, retention: Any = None, **rules: Any
+) -> Delivery:
+    """Begin a delivery whose record is in a task's state store; it has to be one that may post."""
     lines: list[str] = [] if told is None else told
-    delivery = begin(store, this, warn=lines.append, clock=FakeClock().clock, **rules)
-    assert isinstance(delivery, Delivery)
+    record = StateRecord(store, RECORD_KEY, retention)
+    delivery = Delivery(record, KEY, by, lines.append, clock=FakeClock().clock, **rules)
+    assert delivery.begin() is None
     return delivery
 
 
 def posting(
-    delivery: RecordedDelivery, auth: RefreshTokenAuth | None = None, limiter: RateLimiter | None = None
+    delivery: Delivery, auth: RefreshTokenAuth | None = None, limiter: RateLimiter | None = None
 ) -> Conversation[Activity]:
     client = Client((BASE,), VIDEO_RULES, retry=RetryPolicy(max_attempts=2), limiter=limiter, clock=FakeClock().clock)
     if auth:

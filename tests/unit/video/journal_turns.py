@@ -2,36 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import itertools
+import json
+from dataclasses import dataclass
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.http.clock import Clock
 from airflow_provider_mediaops.http.drivers import run
 from airflow_provider_mediaops.http.exchange import Failure, TransportError
 from airflow_provider_mediaops.storage.files import path_of
-from airflow_provider_mediaops.storage.record_file import record_file
-from airflow_provider_mediaops.video.at_most_once import AlreadyPosted, RecordPlace, Try
-from airflow_provider_mediaops.video.bulletin_journal import Author, file_name, read_entry
-from airflow_provider_mediaops.video.journal_delivery import JournalDelivery, begin_in_journal
+from airflow_provider_mediaops.storage.record import FileRecord
+from airflow_provider_mediaops.video.at_most_once import Author, Delivery, folder_name, journal_record
+from tests.unit.paced import Paced
+from tests.unit.storage.attached import attached
 from tests.unit.storage.fake_store import CreationOnly, FakeStore
-from tests.unit.storage.places import owner
-from tests.unit.storage.turns import Actor, PacedStore, World
 from tests.unit.video.delivering import ACTIVITY, posting, reply
 from tests.unit.video_platform import error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from airflow.sdk import ObjectStoragePath
+    from pathlib import Path
 
     from airflow_provider_mediaops.http.exchange import Request, Response
-    from airflow_provider_mediaops.storage.record_file import RecordFile
-    from airflow_provider_mediaops.storage.store_objects import Found
-    from airflow_provider_mediaops.video.bulletin_journal import Entry
+    from airflow_provider_mediaops.storage.record import Record, Version
+    from airflow_provider_mediaops.video.at_most_once import AlreadyPosted
 
 KEY = {"once_per": "2026-11-23", "connection": "video"}
+START = 1_773_518_400.0
+_names = itertools.count()
 
 
 def refusing() -> Response:
@@ -39,72 +38,49 @@ def refusing() -> Response:
     return reply(error(400, "bulletinTextRequired"), 400)
 
 
-@dataclass
-class Channel(World):
-    """
-    A channel, and the store of the journal.
+class Channel:
+    """A channel, and a journal on a store in memory that checks conditions as S3 does."""
 
-    :param posts: who has posted, in order.
-    :param warnings: what the logs warn of.
-    :param journal: the folder of the journal in the store.
-    """
+    def __init__(self, client: type[FakeStore] = FakeStore) -> None:
+        #: Who has posted, in order.
+        self.posts: list[str] = []
+        self.warnings: list[str] = []
+        self.now = START
+        self.client = client
+        self.objects: dict[str, Any] = {}
 
-    rows: int = 0
-    posts: list[str] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-    journal: str = "bucket/journal"
+    def record_of(self, poster: Poster) -> Record:
+        return journal_record(f"memory://{poster.store}@bucket/journal", KEY, self.warnings.append)
 
-    def begin(self, poster: Poster) -> JournalDelivery | AlreadyPosted:
+    def begin(self, poster: Poster) -> Delivery | AlreadyPosted:
         """Begin the delivery of a task."""
-        folder = f"memory://{poster.name}@{self.journal}"
-        return begin_in_journal(
-            folder, KEY, poster.author, warn=self.warnings.append, clock=self.time(), **poster.rules
-        )
+        clock = Clock(now=lambda: datetime.fromtimestamp(self.now, timezone.utc))
+        record = self.record_of(poster)
+        delivery = Delivery(record, KEY, poster.by, self.warnings.append, clock=clock, **poster.rules)
+        return delivery.begin() or delivery
 
-    def time(self) -> Clock:
-        return Clock(now=lambda: datetime.fromtimestamp(self.now, timezone.utc))
+    def versions(self) -> dict[str, bytes]:
+        """Return the files of the key's record."""
+        folder = f"/bucket/journal/{folder_name(KEY)}/"
+        return {name.removeprefix(folder): file.getvalue() for name, file in sorted(self.objects.items())}
 
-    def record(self) -> bytes | None:
-        """Return the content of the key's file."""
-        file = self.objects.get(f"/{self.journal}/{file_name(KEY)}")
-        return file and bytes(file.getvalue())
+    def damage(self, content: bytes = b"{") -> None:
+        """Write a version that nobody understands."""
+        name = f"/bucket/journal/{folder_name(KEY)}/{len(self.versions()) + 1:04}.json"
+        FakeStore(objects=self.objects).pipe_file(name, content)
 
-    def damage(self) -> None:
-        """Write a file of the key that nobody understands."""
-        FakeStore(objects=self.objects, clock=self.clock).pipe_file(f"/{self.journal}/{file_name(KEY)}", b"{")
+    def entry(self) -> Any:
+        """Return the plain values of the newest version; None if there are none."""
+        versions = self.versions()
+        return json.loads(versions[max(versions)]) if versions else None
 
-    def delete(self) -> None:
-        """Delete the key's file, as a person does."""
-        del self.objects[f"/{self.journal}/{file_name(KEY)}"]
-
-    def pass_time(self, seconds: float) -> None:
-        """Let the file become older."""
-        self.now += seconds
-
-    def entry(self) -> Entry:
-        """Return the entry of the key."""
-        entry: Any = read_entry(self.record(), KEY)
-        return entry  # type: ignore[no-any-return]
+    @property
+    def state(self) -> str | None:
+        """What the newest version says."""
+        entry = self.entry()
+        return str(entry["state"]) if entry else None
 
 
-@dataclass
-class CreationChannel(Channel):
-    """A channel whose store checks conditions of creation alone."""
-
-    conditional: bool = False
-
-    def client_of(self, name: str, turn: Callable[[], bool]) -> Any:
-        return _PacedCreation(self, name, turn)
-
-
-class _PacedCreation(PacedStore, CreationOnly):
-    """A client of that store, which waits for its turn before each request."""
-
-    def _replace(self, path: str, value: bytes, **options: Any) -> None:
-        self._write(path, lambda: CreationOnly._replace(self, path, value, **options))
-
-
-@dataclass
 class DiskChannel(Channel):
     """
     A channel whose journal is on the local disk.
@@ -112,29 +88,20 @@ class DiskChannel(Channel):
     :param folder: the folder of the journal.
     """
 
-    folder: Path | None = None
-    written: float = 0.0
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.folder = folder / folder_name(KEY)
 
-    def begin(self, poster: Poster) -> JournalDelivery | AlreadyPosted:
-        file = _PacedFile(self, record_file(self._path()), poster.turn)
-        place = RecordPlace("The record", "delete it")
-        rules = {"on_uncertain": "fail", "post_again_on_clear": False, **poster.rules}
-        delivery = JournalDelivery(file, KEY, poster.author, place, rules, self.warnings.append, self.time())
-        return delivery.look() or delivery
+    def record_of(self, poster: Poster) -> Record:
+        return _PacedRecord(FileRecord(path_of(str(self.folder))), poster.turn)
 
-    def record(self) -> bytes | None:
-        return record_file(self._path()).read().content
+    def versions(self) -> dict[str, bytes]:
+        files = sorted(self.folder.iterdir()) if self.folder.exists() else []
+        return {file.name: file.read_bytes() for file in files}
 
-    def damage(self) -> None:
-        file = Path(self._path().path)
-        file.parent.mkdir(exist_ok=True)
-        file.write_bytes(b"{")
-
-    def delete(self) -> None:
-        Path(self._path().path).unlink()
-
-    def _path(self) -> ObjectStoragePath:
-        return path_of(f"{self.folder}/{file_name(KEY)}")
+    def damage(self, content: bytes = b"{") -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / f"{len(self.versions()) + 1:04}.json").write_bytes(content)
 
 
 def channel_of(kind: str, folder: Path) -> Channel:
@@ -144,37 +111,53 @@ def channel_of(kind: str, folder: Path) -> Channel:
     :param kind: ``disk``, ``store`` or ``store that checks creation``.
     :param folder: the folder of one on the disk.
     """
-    kinds = {"store": Channel, "store that checks creation": CreationChannel}
-    return DiskChannel(folder=folder) if kind == "disk" else kinds[kind]()
+    kinds = {"store": FakeStore, "store that checks creation": CreationOnly}
+    return DiskChannel(folder) if kind == "disk" else Channel(kinds[kind])
 
 
-class _PacedFile:
-    """A record on the disk, which waits for its turn before each call; its age is that of the test's clock."""
+@dataclass
+class _PacedRecord:
+    """A record on the disk, which waits for its turn before each call."""
 
-    def __init__(self, channel: DiskChannel, file: RecordFile, turn: Callable[[], bool]) -> None:
-        self._channel, self._file, self._turn = channel, file, turn
+    file: FileRecord
+    turn: Callable[[], bool]
+    name: str = "The record"
+    removal: str = "delete it"
 
-    def read(self) -> Found:
-        self._turn()
-        return self._file.read()
+    def read(self) -> Version:
+        self.turn()
+        return self.file.read()
 
-    def write(self, content: bytes, replaces: Found) -> None:
-        lost = self._turn()
-        self._file.write(content, replaces)
-        self._channel.written = self._channel.now
+    def replace(self, value: Any, version: Version) -> Version:
+        lost = self.turn()
+        found = self.file.replace(value, version)
         if lost:
             raise TimeoutError("the reply was lost")
-
-    def remove(self, found: Found) -> None:
-        self._turn()
-        self._file.remove(found)
-
-    def age_seconds(self, found: Found) -> float | None:
-        self._turn()
-        return None if found.content is None else self._channel.now - self._channel.written
+        return found
 
 
-class Poster(Actor):
+def _paced(client: type[FakeStore], objects: dict[str, Any], turn: Callable[[], bool]) -> FakeStore:
+    """Make the client of one task, which waits for its turn before each request."""
+
+    class PacedClient(client):  # type: ignore[valid-type,misc]
+        def ls(self, path: str, **options: Any) -> Any:
+            turn()
+            return super().ls(path, **options)
+
+        def cat_file(self, path: str, **options: Any) -> Any:
+            turn()
+            return super().cat_file(path, **options)
+
+        def _replace(self, path: str, value: bytes, **options: Any) -> None:
+            lost = turn()
+            super()._replace(path, value, **options)
+            if lost:
+                raise TimeoutError("the reply was lost")
+
+    return PacedClient(objects=objects, conditional=not issubclass(client, CreationOnly))
+
+
+class Poster(Paced):
     """
     One try of a task, in a thread that makes one request for each step the test allows.
 
@@ -198,37 +181,41 @@ class Poster(Actor):
         answer: Callable[[], Response] | None = None,
         **rules: Any,
     ) -> None:
-        self.channel = channel
-        self.author = Author(task or f"dag/run/{name}/-1", Try(number, max_tries, "contents"))
-        self.rules = rules
+        self.channel, self.name, self.rules = channel, name, rules
+        task = task or f"dag/run/{name}/-1"
+        self.by = Author(task=task, attempt=number, max_tries=max_tries, contents="contents")
         self.answer = answer or (lambda: reply({**ACTIVITY, "id": f"act-{name}"}))
+        self.store = f"poster-{next(_names)}"
         self.returned: str | None = None
         #: Whether it has come to the point of no return: it sends next, or has sent.
         self.sending = False
-        super().__init__(channel, name, owner(name))
-
-    @property
-    def turn(self) -> Callable[[], bool]:
-        """Waits for the next turn."""
-        return self._turn
+        super().__init__()
 
     @property
     def failure(self) -> str:
         """The class of its error; empty if it succeeded."""
         return type(self.outcome).__name__ if self.outcome else ""
 
-    def _work(self, path: ObjectStoragePath) -> None:
-        del path  # the channel knows where its journal is
-        delivery = self.channel.begin(self)
-        if isinstance(delivery, AlreadyPosted):
-            self.returned = delivery.activity["id"]
-            return
-        self.returned = run(posting(delivery), self._send, lambda _: None).id
+    def work(self) -> None:
+        with attached(_paced(self.channel.client, self.channel.objects, self.turn), self.store):
+            delivery = self.channel.begin(self)
+            if isinstance(delivery, Delivery):
+                self.returned = run(posting(delivery), self._send, lambda _: None).id
+            else:
+                self.returned = delivery.activity["id"]
+
+    def turn(self) -> bool:
+        """Wait for the next turn; return whether the reply of its request is lost."""
+        fault = self.pause()
+        self.channel.now += 0.1
+        if fault == "refused":
+            raise ConnectionError("the network is gone")
+        return fault == "reply lost"
 
     def _send(self, request: Request) -> Response:
         assert request.method == "POST"
         self.sending = True
-        lost = self._turn()
+        lost = self.turn()
         answer = self.answer()
         if answer.status == 200:
             self.channel.posts.append(self.name)

@@ -1,10 +1,8 @@
-"""A bulletin's delivery: what is written down around the post, and what a later try makes of it."""
+"""A bulletin's delivery with a record in the task's state store: what is written around the post, and what follows."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,24 +19,19 @@ from airflow_provider_mediaops.exceptions import (
 from airflow_provider_mediaops.http.auth import RefreshTokenAuth
 from airflow_provider_mediaops.http.drivers import arun, run
 from airflow_provider_mediaops.http.exchange import Failure, Request, Response, TransportError, Wait
+from airflow_provider_mediaops.storage.record import StateRecord
 from airflow_provider_mediaops.video.arguments import Bulletin
 from airflow_provider_mediaops.video.at_most_once import (
     RECORD_KEY,
     AlreadyPosted,
+    Author,
     Delivery,
-    Intended,
-    Post,
-    Posted,
-    Try,
-    Unreadable,
-    decide,
-    digest_of,
-    read_record,
-    write_record,
+    Entry,
+    fingerprint_of,
 )
 from tests.unit.conversations import START, on_a_loop
 from tests.unit.task_state import KeptState
-from tests.unit.video.delivering import ACTIVITY, BASE, FIRST, Platform, begun, posting, reply
+from tests.unit.video.delivering import ACTIVITY, BASE, FIRST, KEY, Platform, begun, posting, reply
 from tests.unit.video_platform import error
 
 if TYPE_CHECKING:
@@ -46,14 +39,15 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.video.models import Activity
 
-RETRY = replace(FIRST, number=2)
-CLEARED = replace(FIRST, number=2, max_tries=4)
-INTENDED = Intended(FIRST, "2026-03-14T20:00:00+00:00")
-POSTED = Posted(FIRST, ACTIVITY)
+AT = START.isoformat()
+RETRY = FIRST.model_copy(update={"attempt": 2})
+CLEARED = RETRY.model_copy(update={"max_tries": 4})
+INTENDED = Entry(state="intended", key=KEY, by=FIRST, token="earlier", at=AT).model_dump()
+POSTED = Entry(state="posted", key=KEY, by=FIRST, token="earlier", at=AT, activity=ACTIVITY).model_dump()
 
 
-def changed(this: Try) -> Try:
-    return replace(this, contents="another")
+def changed(by: Author) -> Author:
+    return by.model_copy(update={"contents": "another"})
 
 
 def post(platform: Platform, delivery: Delivery, auth: RefreshTokenAuth | None = None) -> Activity:
@@ -66,105 +60,101 @@ def refreshing() -> RefreshTokenAuth:
     )
 
 
-class TestRecord:
-    @pytest.mark.parametrize("record", [INTENDED, POSTED])
-    def test_what_is_written_can_be_read(self, record: Intended | Posted) -> None:
-        assert read_record(json.loads(json.dumps(write_record(record)))) == record
+def decide(value: Any, by: Author, told: list[str] | None = None, **rules: Any) -> AlreadyPosted | None:
+    store = KeptState({} if value is None else {RECORD_KEY: value})
+    return Delivery(StateRecord(store, RECORD_KEY), KEY, by, ([] if told is None else told).append, **rules).begin()
 
-    def test_no_value_is_no_record(self) -> None:
-        assert read_record(None) is None
+
+class TestDecision:
+    @pytest.mark.parametrize("by", [FIRST, RETRY, CLEARED])
+    def test_bulletin_without_a_record_is_posted(self, by: Author) -> None:
+        told: list[str] = []
+        assert decide(None, by, told) is None
+        assert told == []
+
+    @pytest.mark.parametrize(("by", "is_changed"), [(RETRY, False), (CLEARED, False), (changed(RETRY), True)])
+    @pytest.mark.parametrize("on_uncertain", ["fail", "retry"])
+    def test_posted_bulletin_is_returned(self, by: Author, is_changed: bool, on_uncertain: str) -> None:  # noqa: FBT001
+        assert decide(POSTED, by, on_uncertain=on_uncertain) == AlreadyPosted(ACTIVITY, "Try 1", changed=is_changed)
+
+    def test_other_contents_after_a_clear_are_left_to_the_person_who_cleared(self) -> None:
+        with pytest.raises(PermanentError, match=r"Try 1 .* posted bulletin act-1\. .* or set post_again_on_clear"):
+            decide(POSTED, changed(CLEARED))
+
+    @pytest.mark.parametrize("by", [RETRY, CLEARED, changed(RETRY)])
+    def test_intent_without_a_result_is_uncertain(self, by: Author) -> None:
+        with pytest.raises(UncertainDeliveryError, match=r"Try 1 of this task .* at 20.* delete mediaops_bulletin"):
+            decide(INTENDED, by)
 
     @pytest.mark.parametrize(
         "value",
         [
             "posted",
             {},
-            {**write_record(POSTED), "state": "lost"},
-            {**write_record(POSTED), "activity": "act-1"},
-            {**write_record(POSTED), "max_tries": None},
-            {**write_record(INTENDED), "try": "one"},
+            {**POSTED, "version": 2},
+            {**POSTED, "state": "lost"},
+            {**POSTED, "activity": "act-1"},
+            {**POSTED, "activity": None},
+            {**POSTED, "activity": {"snippet": 5}},
+            {**POSTED, "key": {"task": "another"}},
+            {**POSTED, "token": None},
+            {**INTENDED, "by": {**INTENDED["by"], "max_tries": None}},
+            {**INTENDED, "by": {**INTENDED["by"], "attempt": "one"}},
+            # Errors and logs would quote these.
+            {**INTENDED, "by": {**INTENDED["by"], "task": "t" * 1_001}},
+            {**INTENDED, "at": "2026-11-23" * 7},
         ],
     )
-    def test_what_is_of_another_kind_is_unreadable(self, value: object) -> None:
-        assert read_record(value) == Unreadable()
-
-    def test_the_text_is_not_in_the_intent(self) -> None:
-        assert "Hi" not in json.dumps(write_record(INTENDED))
-
-    def test_the_digest_tells_bulletins_and_connections_apart(self) -> None:
-        bulletins = [Bulletin("a"), Bulletin("b"), Bulletin("a", video_id="v"), Bulletin("a", playlist_id="v")]
-        assert len({digest_of(bulletin, conn_id) for bulletin in bulletins for conn_id in ("one", "two")}) == 8
-        assert digest_of(Bulletin("a"), "one") == digest_of(Bulletin("a"), "one")
-
-
-class TestDecision:
-    @pytest.mark.parametrize("this", [FIRST, RETRY, CLEARED])
-    def test_without_a_record_it_is_posted(self, this: Try) -> None:
-        assert decide(None, this) == Post()
-
-    @pytest.mark.parametrize(
-        ("this", "found"),
-        [
-            (RETRY, AlreadyPosted(ACTIVITY, 1, changed=False)),
-            (CLEARED, AlreadyPosted(ACTIVITY, 1, changed=False)),
-            (changed(RETRY), AlreadyPosted(ACTIVITY, 1, changed=True)),
-        ],
-    )
-    def test_what_is_posted_is_not_posted_again(self, this: Try, found: AlreadyPosted) -> None:
-        assert decide(POSTED, this) == found
-        assert decide(POSTED, this, on_uncertain="retry") == found
-
-    def test_other_contents_after_a_clear_are_left_to_the_person_who_cleared(self) -> None:
-        with pytest.raises(PermanentError, match=r"Try 1 .* posted bulletin act-1\. .* or set post_again_on_clear"):
-            decide(POSTED, changed(CLEARED))
-
-    @pytest.mark.parametrize("this", [RETRY, CLEARED, changed(RETRY)])
-    def test_an_intent_without_a_result_is_uncertain(self, this: Try) -> None:
-        with pytest.raises(UncertainDeliveryError, match=r"Try 1 .* at 2026-03-14T20.* delete mediaops_bulletin from"):
-            decide(INTENDED, this)
-
-    def test_an_unreadable_record_is_uncertain(self) -> None:
+    def test_record_of_another_kind_is_uncertain(self, value: object) -> None:
         with pytest.raises(UncertainDeliveryError, match="cannot be read"):
-            decide(Unreadable(), CLEARED, post_again_on_clear=True)
+            decide(value, CLEARED, post_again_on_clear=True)
 
-    @pytest.mark.parametrize("record", [INTENDED, Unreadable()])
-    def test_what_is_uncertain_is_posted_where_that_is_asked_for(self, record: Intended | Unreadable) -> None:
-        decision = decide(record, RETRY, on_uncertain="retry")
-        assert isinstance(decision, Post)
-        assert "perhaps for the second time" in decision.remark
+    @pytest.mark.parametrize("value", [INTENDED, {"state": "lost"}])
+    def test_uncertain_bulletin_is_posted_where_the_user_asks_for_it(self, value: object) -> None:
+        told: list[str] = []
+        assert decide(value, RETRY, told, on_uncertain="retry") is None
+        assert ["perhaps for the second time" in line for line in told] == [True]
 
-    @pytest.mark.parametrize("record", [INTENDED, POSTED])
-    @pytest.mark.parametrize("this", [CLEARED, changed(CLEARED)])
-    def test_a_clear_posts_again_where_that_is_asked_for(self, record: Intended | Posted, this: Try) -> None:
-        decision = decide(record, this, post_again_on_clear=True)
-        assert isinstance(decision, Post)
-        assert "The task was cleared" in decision.remark
+    @pytest.mark.parametrize("value", [INTENDED, POSTED])
+    @pytest.mark.parametrize("by", [CLEARED, changed(CLEARED)])
+    def test_clear_posts_again_where_the_user_asks_for_it(self, value: object, by: Author) -> None:
+        told: list[str] = []
+        assert decide(value, by, told, post_again_on_clear=True) is None
+        assert ["The task was cleared" in line for line in told] == [True]
 
-    def test_a_retry_is_no_clear(self) -> None:
-        assert isinstance(decide(POSTED, RETRY, post_again_on_clear=True), AlreadyPosted)
+    def test_retry_is_no_clear(self) -> None:
+        assert decide(POSTED, RETRY, post_again_on_clear=True) is not None
         with pytest.raises(UncertainDeliveryError):
             decide(INTENDED, RETRY, post_again_on_clear=True)
 
+    def test_fingerprint_differs_between_bulletins_and_connections(self) -> None:
+        bulletins = [Bulletin("a"), Bulletin("b"), Bulletin("a", video_id="v"), Bulletin("a", playlist_id="v")]
+        assert len({fingerprint_of(bulletin, conn_id) for bulletin in bulletins for conn_id in ("one", "two")}) == 8
+        assert fingerprint_of(Bulletin("a"), "one") == fingerprint_of(Bulletin("a"), "one")
+
 
 class TestAroundThePost:
-    def test_the_intent_is_written_before_and_the_activity_after(self) -> None:
+    def test_intent_is_written_before_the_post_and_the_activity_after_it(self) -> None:
         platform = Platform(KeptState(), reply())
 
         activity = post(platform, begun(platform.store))
 
         assert activity.to_dict() == ACTIVITY
         assert platform.seen == [("/v3/activities", "intended")]
-        assert platform.store.values == {RECORD_KEY: write_record(POSTED)}
+        record = platform.store.values[RECORD_KEY]
+        assert record == {**POSTED, "token": record["token"]}
 
-    def test_the_intent_names_the_moment_and_the_try(self) -> None:
+    def test_intent_names_the_moment_and_the_try_but_not_the_text(self) -> None:
         platform = Platform(KeptState(), TransportError(Failure.TIMEOUT, "late"))
 
         with pytest.raises(UncertainDeliveryError):
             post(platform, begun(platform.store))
 
-        assert platform.store.values == {RECORD_KEY: write_record(Intended(FIRST, START.isoformat()))}
+        record = platform.store.values[RECORD_KEY]
+        assert record == {**INTENDED, "token": record["token"]}
+        assert "Hi" not in str(record)
 
-    def test_a_token_is_fetched_before_anything_is_intended(self) -> None:
+    def test_token_is_fetched_before_the_intent_is_written(self) -> None:
         token = {"access_token": "of-an-hour", "expires_in": 3600}
         platform = Platform(KeptState(), reply(token), reply(error(401, "authError"), 401), reply(token), reply())
 
@@ -173,7 +163,7 @@ class TestAroundThePost:
         calls = [("/token", None), ("/v3/activities", "intended")]
         assert platform.seen == [*calls, *calls]
 
-    def test_nothing_is_written_where_no_token_is_to_be_had(self) -> None:
+    def test_refused_token_leaves_no_intent(self) -> None:
         platform = Platform(KeptState(), reply({"error": "invalid_grant"}, 400))
 
         with pytest.raises(AuthenticationError):
@@ -181,7 +171,7 @@ class TestAroundThePost:
 
         assert platform.store.retentions == []
 
-    def test_a_pause_after_a_refusal_is_spent_without_an_intent(self) -> None:
+    def test_pause_after_a_refusal_is_spent_without_an_intent(self) -> None:
         busy = reply(error(403, "rateLimitExceeded"), 403)
         platform = Platform(KeptState(), busy, TransportError(Failure.BROKEN, "gone"))
 
@@ -199,22 +189,21 @@ class TestAroundThePost:
         ],
     )
     @pytest.mark.parametrize(
-        ("before", "this"),
-        [({}, FIRST), ({RECORD_KEY: write_record(POSTED)}, CLEARED), ({RECORD_KEY: write_record(INTENDED)}, CLEARED)],
+        ("before", "by"), [({}, FIRST), ({RECORD_KEY: POSTED}, CLEARED), ({RECORD_KEY: INTENDED}, CLEARED)]
     )
-    def test_a_refusal_leaves_the_record_as_it_was(
-        self, refusal: Response, expected: type[Exception], before: dict[str, Any], this: Try
+    def test_refusal_leaves_the_record_as_it_was(
+        self, refusal: Response, expected: type[Exception], before: dict[str, Any], by: Author
     ) -> None:
         platform = Platform(KeptState(before), refusal)
 
         with pytest.raises(expected):
-            post(platform, begun(platform.store, this, post_again_on_clear=True))
+            post(platform, begun(platform.store, by, post_again_on_clear=True))
 
         assert platform.seen == [("/v3/activities", "intended")]
         assert platform.store.values == before
 
     @pytest.mark.parametrize("lost", [TransportError(Failure.BROKEN, "gone"), reply("<html>"), reply({}, 503)])
-    def test_a_lost_reply_leaves_the_intent(self, lost: Response | TransportError) -> None:
+    def test_lost_reply_leaves_the_intent(self, lost: Response | TransportError) -> None:
         platform = Platform(KeptState(), lost)
 
         with pytest.raises(UncertainDeliveryError):
@@ -222,7 +211,7 @@ class TestAroundThePost:
 
         assert (platform.seen, platform.state) == ([("/v3/activities", "intended")], "intended")
 
-    def test_a_task_that_is_broken_off_leaves_the_intent(self) -> None:
+    def test_task_that_is_broken_off_leaves_the_intent(self) -> None:
         class TimeIsUp(BaseException):
             """As Airflow's own, at the end of a task's execution_timeout."""
 
@@ -233,7 +222,7 @@ class TestAroundThePost:
 
         assert platform.state == "intended"
 
-    def test_the_record_is_kept_as_long_as_is_asked_for(self) -> None:
+    def test_record_is_kept_for_the_retention(self) -> None:
         kept_for = START - START.replace(year=2020)
         platform = Platform(KeptState(), reply(error(403, "rateLimitExceeded"), 403), reply())
 
@@ -241,7 +230,7 @@ class TestAroundThePost:
 
         assert set(platform.store.retentions) == {kept_for}
 
-    def test_it_is_the_same_on_an_event_loop(self) -> None:
+    def test_delivery_on_an_event_loop_writes_the_same(self) -> None:
         platform = Platform(KeptState(), reply(error(403, "rateLimitExceeded"), 403), reply())
 
         async def send(request: Request) -> Response:
@@ -258,12 +247,12 @@ class TestAroundThePost:
 
 
 class TestAStoreThatFails:
-    def test_nothing_is_sent_where_the_record_cannot_be_read(self) -> None:
+    def test_unreadable_store_keeps_the_bulletin_from_being_sent(self) -> None:
         with pytest.raises(TemporaryError, match=r"was not sent: .* could not be read .* \(ConnectionError\)"):
             begun(KeptState(failing=("get",)))
 
     @pytest.mark.parametrize("failing", [("set",), ("set", "delete")])
-    def test_nothing_is_sent_where_the_intent_cannot_be_written(self, failing: Sequence[str]) -> None:
+    def test_unwritable_intent_keeps_the_bulletin_from_being_sent(self, failing: Sequence[str]) -> None:
         platform = Platform(KeptState(failing=tuple(failing)))
 
         with pytest.raises(TemporaryError, match=r"was not sent: .* could not be written to .* \(ConnectionError\)"):
@@ -271,7 +260,7 @@ class TestAStoreThatFails:
 
         assert platform.seen == []
 
-    def test_a_bulletin_that_is_posted_is_returned_all_the_same(self) -> None:
+    def test_unwritable_result_is_logged_and_the_activity_returned(self) -> None:
         told: list[str] = []
         platform = Platform(KeptState(failing=("set posted",)), reply())
 
@@ -281,7 +270,7 @@ class TestAStoreThatFails:
         assert [line for line in told if "Bulletin act-1 was posted, but" in line] == told != []
         assert platform.state == "intended"
 
-    def test_a_refusal_is_told_all_the_same(self) -> None:
+    def test_unwritable_withdrawal_is_logged_and_the_refusal_raised(self) -> None:
         told: list[str] = []
         platform = Platform(KeptState(failing=("delete",)), reply(error(400, "invalidMetadata"), 400))
 
@@ -290,7 +279,7 @@ class TestAStoreThatFails:
 
         assert [line for line in told if "Nothing was posted, but" in line] == told != []
 
-    def test_what_the_store_says_is_not_repeated(self) -> None:
+    def test_words_of_the_store_are_not_repeated(self) -> None:
         told: list[str] = []
         platform = Platform(KeptState(failing=("set posted",)), reply())
         post(platform, begun(platform.store, told=told))
@@ -303,23 +292,16 @@ class TestAStoreThatFails:
 class TestStopping:
     """Airflow stops the task: a bulletin that was not sent is known not to be posted; one under way is uncertain."""
 
-    def test_before_it_is_sent_the_record_is_as_it_was(self) -> None:
-        store = KeptState()
+    @pytest.mark.parametrize(("before", "by"), [({}, FIRST), ({RECORD_KEY: INTENDED}, RETRY)])
+    def test_task_stopped_before_it_sends_leaves_the_record_as_it_was(self, before: Any, by: Author) -> None:
+        store = KeptState(before)
         platform = Platform(store, TaskStoppedError(sent=False))
         with pytest.raises(TaskStoppedError):
-            post(platform, begun(store))
+            post(platform, begun(store, by, on_uncertain="retry"))
 
-        assert store.values == {}
+        assert store.values == before
 
-    def test_before_it_is_sent_again_after_an_uncertain_try_the_record_stays_uncertain(self) -> None:
-        store = KeptState({RECORD_KEY: write_record(INTENDED)})
-        platform = Platform(store, TaskStoppedError(sent=False))
-        with pytest.raises(TaskStoppedError):
-            post(platform, begun(store, RETRY, on_uncertain="retry"))
-
-        assert read_record(store.values[RECORD_KEY]) == INTENDED
-
-    def test_while_it_is_under_way_it_is_uncertain(self) -> None:
+    def test_task_stopped_while_it_sends_is_uncertain(self) -> None:
         store = KeptState()
         platform = Platform(store, TaskStoppedError(sent=True))
         with pytest.raises(TaskStoppedError):
@@ -329,7 +311,7 @@ class TestStopping:
         with pytest.raises(UncertainDeliveryError):
             begun(store, RETRY)
 
-    def test_while_it_waits_to_be_sent_again_nothing_is_recorded(self) -> None:
+    def test_task_stopped_while_it_waits_to_send_again_leaves_no_record(self) -> None:
         class Impatient(Platform):
             def sleep(self, wait: Wait) -> None:
                 super().sleep(wait)

@@ -1,0 +1,256 @@
+"""
+A small record that several tasks read and replace, one after the other: in Airflow's task state store, or in files.
+
+In files, each version of the record is a file of its own, ``0001.json``, ``0002.json``, …, that is created once and
+never changed: to replace version 3 is to create version 4. So of two tasks that have read the same version, one at most
+replaces it, on a disk and on every object store that refuses to create an object that is there.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from airflow_provider_mediaops.json_text import parse_json
+from airflow_provider_mediaops.storage.durability import sync, sync_names
+from airflow_provider_mediaops.storage.errors import unconditional_error
+from airflow_provider_mediaops.storage.files import (
+    create,
+    is_local,
+    lasting,
+    naming_path,
+    open_own,
+    part_of,
+    translating_errors,
+)
+from airflow_provider_mediaops.storage.formats import json_line
+from airflow_provider_mediaops.storage.records import read_blocks, write_at
+from airflow_provider_mediaops.storage.store_objects import ConflictError, StoreObjects
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from airflow.sdk import ObjectStoragePath
+
+#: A larger record is not written.
+MAX_RECORD_BYTES = 1024 * 1024
+_VERSION_FILE = re.compile(r"(\d{4,9})\.json")
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """
+    A version of a record.
+
+    :param value: its plain values; None if there are none. If its file holds no JSON, the text of the file.
+    :param number: its number; 0 for a record that nobody has written yet.
+    """
+
+    value: Any = None
+    number: int = 0
+
+
+class Record(Protocol):
+    """A record in some store."""
+
+    #: The record and its place, as the start of a sentence.
+    name: str
+    #: How to remove it by hand, as a part of a sentence.
+    removal: str
+
+    def read(self) -> Version:
+        """
+        Read the record.
+
+        :raises OSError: if it cannot be read; the message names its place.
+        """
+        ...
+
+    def replace(self, value: Any, version: Version) -> Version:
+        """
+        Replace a version of the record.
+
+        :param value: the new plain values; None removes them.
+        :param version: the version that was read before.
+        :returns: the new version.
+        :raises ConflictError: if another task has replaced that version.
+        :raises PermanentError: if the store does not keep two tasks from that.
+        :raises OSError: if it cannot be written; the message names its place. It may be there.
+        """
+        ...
+
+
+class StateStore(Protocol):
+    """A store of JSON values that the attempts of a task share, such as Airflow's task state store."""
+
+    def get(self, key: str, /) -> Any:
+        """Return a value; None if there is none."""
+        ...
+
+    def set(self, key: str, value: Any, /, *, retention: timedelta | None = None) -> None:
+        """Store a value for a time; None leaves the time to the store."""
+        ...
+
+    def delete(self, key: str, /) -> None:
+        """Delete a value, if there is one."""
+        ...
+
+
+class StateRecord:
+    """
+    A record in the state store of a task, which has one attempt at a time: it replaces whatever is there.
+
+    :param store: the store.
+    :param key: the key of the record.
+    :param retention: how long the record is kept; None leaves it to the store.
+    """
+
+    def __init__(self, store: StateStore, key: str, retention: timedelta | None = None) -> None:
+        self._store, self._key, self._retention = store, key, retention
+        self.name = "The record in the task's state store"
+        self.removal = f"delete {key} from the task's state store (tab Storage, Task State Store)"
+
+    def read(self) -> Version:
+        """Read the record."""
+        try:
+            return Version(self._store.get(self._key))
+        except Exception as error:
+            raise self._failure("read from", error) from error
+
+    def replace(self, value: Any, version: Version) -> Version:
+        """Replace the record."""
+        del version
+        try:
+            if value is None:
+                self._store.delete(self._key)
+            else:
+                self._store.set(self._key, value, retention=self._retention)
+        except Exception as error:
+            raise self._failure("written to", error) from error
+        return Version(value)
+
+    @staticmethod
+    def _failure(action: str, error: Exception) -> OSError:
+        # The text of the error may hold anything, so it is not repeated.
+        return OSError(
+            f"The record could not be {action} the task's state store ({type(error).__name__}). Check that the worker "
+            "reaches Airflow's API server, and whether Airflow has given up this try."
+        )
+
+
+class FileRecord:
+    """
+    A record in a folder of files, on a disk or an object store.
+
+    :param folder: the folder of its versions; missing folders are created.
+    :raises PermanentError: if the client of its store cannot refuse to create an object that is there.
+    :raises OSError: if the folder cannot be created; the message names it.
+    """
+
+    def __init__(self, folder: ObjectStoragePath) -> None:
+        self._folder = _DiskFolder(folder) if is_local(folder) else _StoreFolder(folder)
+        self._path = folder
+        self.name = f"The record {folder}"
+        self.removal = f"delete {folder}"
+
+    def read(self) -> Version:
+        """Read the newest version."""
+        number = max(
+            (int(found[1]) for found in map(_VERSION_FILE.fullmatch, self._folder.names()) if found), default=0
+        )
+        if not number:
+            return Version()
+        content = self._folder.read(_file_name(number))
+        try:
+            return Version(parse_json(content), number)
+        except ValueError:
+            return Version(content.decode("utf-8", "replace"), number)
+
+    def replace(self, value: Any, version: Version) -> Version:
+        """Create the version that follows."""
+        content = json_line(value) + b"\n"
+        new = Version(value, version.number + 1)
+        with naming_path(self._path, "written"):
+            if len(content) > MAX_RECORD_BYTES:
+                raise OSError(f"the record is larger than {MAX_RECORD_BYTES:,} bytes")
+        self._folder.create(_file_name(new.number), content)
+        return new
+
+
+def _file_name(number: int) -> str:
+    return f"{number:04}.json"
+
+
+class _DiskFolder:
+    """Creates files that are there whole or not at all; a folder on a network file system is one, too."""
+
+    def __init__(self, path: ObjectStoragePath) -> None:
+        self._path = path
+        self._folder = Path(lasting(path))
+        with naming_path(path, "written"):
+            self._folder.parent.mkdir(parents=True, exist_ok=True)
+            # Who can write in it can have a bulletin taken for posted.
+            self._folder.mkdir(mode=0o700, exist_ok=True)
+
+    def names(self) -> list[str]:
+        with naming_path(self._path, "read"):
+            return [file.name for file in self._folder.iterdir()]
+
+    def read(self, name: str) -> bytes:
+        with naming_path(self._path, "read"):
+            descriptor = open_own(self._folder / name)
+            try:
+                return b"".join(read_blocks(descriptor, 0, MAX_RECORD_BYTES))
+            finally:
+                os.close(descriptor)
+
+    def create(self, name: str, content: bytes) -> None:
+        with naming_path(self._path, "written"):
+            part = part_of(self._folder / name)
+            descriptor = create(part)
+            try:
+                write_at(descriptor, content, 0)
+                sync(descriptor)
+                os.link(part, self._folder / name)
+            except FileExistsError as error:
+                raise ConflictError(name) from error
+            finally:
+                os.close(descriptor)
+                part.unlink(missing_ok=True)
+            sync_names(self._folder)
+
+
+class _StoreFolder:
+    def __init__(self, path: ObjectStoragePath) -> None:
+        self._path = path
+        self._objects = StoreObjects(path)
+        if not self._objects.checks_creation:
+            raise unconditional_error(path)
+
+    def names(self) -> list[str]:
+        with translating_errors(self._path, "read"):
+            # Some clients cache what they have listed.
+            self._path.fs.invalidate_cache()
+            try:
+                return [info["name"].rpartition("/")[2] for info in self._path.fs.ls(self._path.path, detail=True)]
+            except FileNotFoundError:
+                return []
+
+    def read(self, name: str) -> bytes:
+        with translating_errors(self._path, "read"):
+            content: bytes = self._path.fs.cat_file(f"{self._path.path}/{name}")
+            return content
+
+    def create(self, name: str, content: bytes) -> None:
+        target = f"{self._path.path}/{name}"
+        self._objects.write(target, content, "")
+        if name == _file_name(1):
+            # A server may ignore the condition, although its client knows it: the second creation has to fail.
+            try:
+                self._objects.write(target, content, "")
+            except ConflictError:
+                return
+            raise unconditional_error(self._path)

@@ -1,0 +1,195 @@
+"""A record that several tasks read and replace: of two that have read the same version, one at most replaces it."""
+
+from __future__ import annotations
+
+import os
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_provider_mediaops.exceptions import PermanentError
+from airflow_provider_mediaops.storage.files import path_of
+from airflow_provider_mediaops.storage.record import MAX_RECORD_BYTES, FileRecord, Version
+from airflow_provider_mediaops.storage.store_objects import ConflictError
+from tests.unit.storage.attached import attached
+from tests.unit.storage.conftest import Store
+from tests.unit.storage.dying import DeathError, Life
+from tests.unit.storage.fake_store import CreationOnly, FakeStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    New = Any
+
+NOTHING = Version()
+ONE, TWO = {"n": 1}, {"n": 2}
+
+
+@pytest.fixture(params=["disk", "store", "store that checks creation"])
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """Return the address of an empty folder of each kind that can keep records."""
+    if request.param == "disk":
+        yield str(tmp_path)
+        return
+    is_s3 = request.param == "store"
+    with attached((FakeStore if is_s3 else CreationOnly)(conditional=is_s3), "shelf"):
+        yield "memory://shelf@bucket/top"
+
+
+def record_at(address: str) -> FileRecord:
+    return FileRecord(path_of(f"{address}/record"))
+
+
+def test_written_value_is_read_by_others(address: str) -> None:
+    record = record_at(address)
+    assert record.read() == NOTHING
+
+    version = record.replace(ONE, NOTHING)
+    assert record_at(address).read() == version == Version(ONE, 1)
+    assert record.replace(TWO, version) == record_at(address).read() == Version(TWO, 2)
+
+
+def test_removed_value_is_none_and_can_be_replaced(address: str) -> None:
+    record = record_at(address)
+    version = record.replace(None, record.replace(ONE, NOTHING))
+    assert record_at(address).read() == version == Version(None, 2)
+
+    assert record.replace(TWO, version).value == TWO
+
+
+@pytest.mark.parametrize("value", [TWO, None])
+def test_version_that_another_has_replaced_is_a_conflict(address: str, value: Any) -> None:
+    record = record_at(address)
+    version = record.replace(ONE, NOTHING)
+    newer = record_at(address).replace(value, version)
+
+    for stale in (NOTHING, version):
+        with pytest.raises(ConflictError):
+            record.replace({"n": 3}, stale)
+    assert record.read() == newer
+
+
+def test_tenth_version_and_the_ten_thousandth_follow_in_order(address: str) -> None:
+    record, version = record_at(address), NOTHING
+    for number in range(11):
+        version = record.replace({"n": number}, version)
+    assert record.read() == Version({"n": 10}, 11)
+
+    version = record.replace(TWO, record.replace(ONE, Version(number=9_998)))
+    assert record_at(address).read() == version == Version(TWO, 10_000)
+
+
+def test_value_beyond_the_limit_is_refused(address: str) -> None:
+    record = record_at(address)
+    with pytest.raises(OSError, match=r"record cannot be written: the record is larger than 1,048,576 bytes"):
+        record.replace({"text": "x" * MAX_RECORD_BYTES}, NOTHING)
+
+    assert record.read() == NOTHING
+
+
+def test_file_that_is_no_json_is_returned_as_text(tmp_path: Path) -> None:
+    record = record_at(str(tmp_path))
+    record.replace(ONE, NOTHING)
+    (tmp_path / "record" / "0002.json").write_bytes(b"{\xff")
+
+    assert record.read() == Version("{�", 2)
+
+
+def test_files_of_other_names_are_passed_over(tmp_path: Path) -> None:
+    record = record_at(str(tmp_path))
+    version = record.replace(ONE, NOTHING)
+    for name in (".0002.json.0123456789abcdef.part", "0002.json.bak", "2.json", "notes.txt"):
+        (tmp_path / "record" / name).write_bytes(b"half")
+
+    assert record.read() == version
+
+
+class TestAStoreThatDoesNotCheck:
+    def test_client_without_conditions_is_refused_before_anything_is_written(self) -> None:
+        with attached(Store(), "shelf") as store:
+            store.check_conditions(conditional=False)
+            with pytest.raises(PermanentError, match=r"record cannot be kept: .* Choose a folder on S3"):
+                record_at("memory://shelf@bucket/top")
+            assert store.names == []
+
+    def test_server_that_ignores_conditions_is_refused_at_the_first_version(self) -> None:
+        with attached(Store(), "shelf") as store:
+            # The client sends them, and the server writes all the same.
+            store.conditional = False
+            with pytest.raises(PermanentError, match=r"does not refuse to create a file that is there"):
+                record_at("memory://shelf@bucket/top").replace(ONE, NOTHING)
+
+
+class TestOnTheDisk:
+    @pytest.mark.parametrize("trick", ["link", "dangling link", "pipe", "folder"])
+    def test_version_that_is_no_file_of_ours_is_neither_read_nor_replaced(self, tmp_path: Path, trick: str) -> None:
+        record = record_at(str(tmp_path))
+        outside, version = tmp_path / "outside", tmp_path / "record" / "0001.json"
+        if trick == "link":
+            outside.write_bytes(b"precious")
+        if "link" in trick:
+            version.symlink_to(outside)
+        elif trick == "pipe":
+            os.mkfifo(version)
+        else:
+            version.mkdir()
+
+        with pytest.raises(OSError, match="cannot be read"):
+            record.read()
+        with pytest.raises(ConflictError):
+            record.replace(ONE, NOTHING)
+        assert not outside.exists() or outside.read_bytes() == b"precious"
+
+    def test_folder_is_readable_by_its_owner_only(self, tmp_path: Path) -> None:
+        record_at(str(tmp_path)).replace(ONE, NOTHING)
+        [version] = tmp_path.rglob("*.json")
+        assert [path.stat().st_mode & 0o777 for path in (version.parent, version)] == [0o700, 0o600]
+
+    def test_folder_that_is_a_file_is_named(self, tmp_path: Path) -> None:
+        (tmp_path / "journal").write_bytes(b"")
+        with pytest.raises(OSError, match=r"journal/record cannot be written"):
+            record_at(f"{tmp_path}/journal")
+
+    @pytest.mark.parametrize("before", [None, ONE])
+    def test_of_many_at_a_time_one_replaces_the_version(self, tmp_path: Path, before: Any) -> None:
+        record, count = record_at(str(tmp_path)), 8
+        version = record.replace(before, NOTHING) if before else NOTHING
+        barrier, winners = threading.Barrier(count), list[int]()
+
+        def race(number: int) -> None:
+            barrier.wait(240)
+            with suppress(ConflictError):
+                record_at(str(tmp_path)).replace({"by": number}, version)
+                winners.append(number)
+
+        threads = [threading.Thread(target=race, args=(number,)) for number in range(count)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(240)
+
+        assert [{"by": number} for number in winners] == [record.read().value]
+
+    def test_process_that_dies_leaves_the_old_version_or_the_new(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        life, seen = Life(monkeypatch), []
+        life.of_files()
+        for steps in range(100):
+            record = record_at(str(tmp_path / str(steps)))
+            version = record.replace(ONE, NOTHING)
+            life.left = steps
+            died = True
+            with suppress(DeathError):
+                record.replace(TWO, version)
+                died = False
+            life.left = None
+            seen.append(record.read().value)
+            if not died:
+                break
+        assert not died
+        assert [value for value in (ONE, TWO) if value in seen] == [ONE, TWO]
+        assert all(value in (ONE, TWO) for value in seen)
