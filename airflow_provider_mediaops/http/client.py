@@ -121,7 +121,8 @@ class Client:
                 pause = attempts.pause_after(error) if call.request.is_retried else None
                 if pause is None:
                     raise
-                yield Wait(pause, f"{type(error).__name__}, try {attempts.failed + 1}: {error.message}")
+                reason = f"{type(error).__name__}, try {attempts.failed + 1}: {error.message}"
+                yield Wait(pause, reason, is_retry=True)
 
     def report_limit(self, error: MediaOpsError) -> Conversation[None]:
         """

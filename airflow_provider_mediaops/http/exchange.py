@@ -105,11 +105,13 @@ class Wait:
     A pause in a conversation.
 
     :param seconds: the length of the pause.
-    :param reason: the reason, for the log.
+    :param reason: the reason, for the log; empty for no line.
+    :param is_retry: whether a request that failed is sent again after it.
     """
 
     seconds: float
     reason: str = ""
+    is_retry: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.exceptions import AuthenticationError
+from airflow_provider_mediaops.hooks.base import ServiceHook
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 from airflow_provider_mediaops.sensors.books import BookSensor
 from airflow_provider_mediaops.sensors.cluster import ClusterCpuSensor
@@ -149,11 +150,13 @@ def lines(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def live(monkeypatch: pytest.MonkeyPatch, supervisor: Supervisor, lines: list[str]) -> Any:
     """Give what runs a wait in a world: the verdict, when the readings were made, and the lines of the log."""
 
-    def run(service: str, script: Script, wait: Callable[[World], Any]) -> tuple[str, list[float], list[str]]:
+    def run(
+        service: str, script: Script, wait: Callable[[World], Any], max_attempts: int = 1
+    ) -> tuple[str, list[float], list[str]]:
         lines.clear()
         # The limit of a key lasts into the next run.
         forget_rates()
-        with living_in(World(service, script), monkeypatch, supervisor) as world:
+        with living_in(World(service, script, max_attempts), monkeypatch, supervisor) as world:
             verdict = verdict_of(lambda: wait(world))
             return verdict, world.readings, list(lines)
 
@@ -240,6 +243,20 @@ def test_the_last_reading_is_at_the_time_limit_in_every_form(
     verdict, readings, _ = live(service, ((0, COOL),), lambda at: in_form(make, at, form))
     assert verdict == "timeout"
     assert readings == pytest.approx(times, abs=1)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("service", SENSORS)
+def test_retries_within_readings_have_no_lines_of_their_own_in_any_form(
+    live: Any, monkeypatch: pytest.MonkeyPatch, service: str, form: str
+) -> None:
+    retries = log_lines(monkeypatch, ServiceHook)
+    verdict, readings, lines = live(
+        service, ((0, BUSY), (160, HOT)), lambda at: in_form(sensor(service), at, form), max_attempts=3
+    )
+    assert (verdict, readings) == ("done", [0, 50, 100, 150, 200])
+    assert len(waits_of(lines)) == 1
+    assert [line for line in retries if ", try " in line] == []
 
 
 # The key of the book database has a rate: there the last reading waits for its turn.

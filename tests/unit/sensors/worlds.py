@@ -110,12 +110,14 @@ class World:
 
     :param service: a key of :data:`ANSWERS`.
     :param script: from which second on it is in which state.
+    :param max_attempts: how often the connection has a request sent.
     :param now: the time in seconds.
     :param asked: when it was asked for what.
     """
 
     service: str
     script: Script
+    max_attempts: int = 1
     now: float = START
     asked: list[tuple[float, str]] = field(default_factory=list)
     _loop: VirtualTimeLoop | None = None
@@ -188,9 +190,9 @@ def living_in(world: World, patch: pytest.MonkeyPatch, supervisor: Supervisor) -
             pass
 
     made = {
-        "cluster": cluster.connection(HOST),
-        "video": video.connection(HOST),
-        "books": books.connection(HOST, canary_isbn=books.PROGRAMMING),
+        "cluster": cluster.connection(HOST, max_attempts=world.max_attempts),
+        "video": video.connection(HOST, max_attempts=world.max_attempts),
+        "books": books.connection(HOST, canary_isbn=books.PROGRAMMING, max_attempts=world.max_attempts),
     }
     with patch.context() as within:
         within.setattr(transport, "Transport", StandIn)
