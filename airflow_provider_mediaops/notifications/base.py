@@ -96,11 +96,10 @@ class ServiceNotifier(BaseNotifier):
                 else:
                     rendered = self.render_template(value, context, environment)
             except Exception as error:
-                from airflow_provider_mediaops.notifications.contexts import kind_of
+                from airflow_provider_mediaops.notifications.contexts import about_missing_name
 
                 raise InvalidArgumentError(
-                    f"{name} cannot be rendered from {value!r}: {_reason(error)}. "
-                    f"The context of {kind_of(context)} has: {', '.join(sorted(context)) or 'nothing'}."
+                    f"{name} cannot be rendered from {value!r}: {_reason(error)}.{about_missing_name(error, context)}"
                 ) from error
             setattr(self, name, rendered)
 

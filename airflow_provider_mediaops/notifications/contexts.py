@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from difflib import get_close_matches
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -36,6 +38,24 @@ def kind_of(context: Context) -> Literal["a deadline alert", "a DAG's callback",
         return "a deadline alert"
     # Airflow gives a reason to the callbacks of DAGs only.
     return "a DAG's callback" if "reason" in context else "a task's callback"
+
+
+def about_missing_name(error: Exception, context: Context) -> str:
+    """
+    Say of a name that a template uses, and the context lacks, which ones it has that are like it.
+
+    :param error: the error of the template.
+    :param context: the names that it could use.
+    :returns: a blank and two sentences; empty for an error of another kind.
+    """
+    missing = re.fullmatch(r"'(\w+)' is undefined", str(error))
+    if missing is None:
+        return ""
+    like = " and ".join(get_close_matches(missing[1], context))
+    return (
+        f" The context of {kind_of(context)} has no such name{like and f', but {like}'}. "
+        'The page "Templates in callbacks" of the documentation has a table of all names.'
+    )
 
 
 def complete(context: Context) -> Context:

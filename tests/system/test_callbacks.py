@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 DAG_ID, WITHOUT_TASKS = "system_callbacks", "system_callbacks_without_tasks"
 DAGS = (DAG_ID, WITHOUT_TASKS)
 PLACES = ("triggerer", "executor")
-WRONG = "The context of a deadline alert has: dag_run, deadline, partition_date, partition_key, run_id."
+WRONG = "The context of a deadline alert has no such name"
 
 
 def posted(sandbox: SandboxServer, start: str) -> set[str]:

@@ -156,7 +156,7 @@ def test_context_that_airflow_gives_is_left_as_it_is(platform: requests_mock.Moc
         ("{{ unclosed", "unexpected end of template"),
     ],
 )
-async def test_template_that_a_deadline_alert_cannot_render_is_raised_with_what_its_context_has(
+async def test_template_that_a_deadline_alert_cannot_render_is_raised_with_the_reason(
     platform: requests_mock.Mocker, template: str, why: str
 ) -> None:
     with pytest.raises(InvalidArgumentError) as in_executor:
@@ -168,31 +168,30 @@ async def test_template_that_a_deadline_alert_cannot_render_is_raised_with_what_
     assert told == str(in_triggerer.value)
     assert told.startswith(f"text cannot be rendered from {template!r}: ")
     assert why in told
-    assert (
-        "The context of a deadline alert has: dag_run, data_interval_end, data_interval_start, deadline, ds, " in told
-    )
+    # It is about a name only if one is missing.
+    assert told.endswith("has a table of all names.") == ("undefined" in why)
     assert not platform.called
 
 
 @pytest.mark.parametrize(
-    ("kind", "has"),
+    ("kind", "name", "told"),
     [
-        ("task", "The context of a task's callback has: dag, dag_run, "),
-        ("DAG", "The context of a DAG's callback has: dag, dag_run, "),
-        ("no tasks", "The context of a DAG's callback has: dag, reason, run_id."),
+        ("task", "deadline", "a task's callback has no such name."),
+        ("task", "dagrun", "a task's callback has no such name, but dag_run and dag."),
+        ("DAG", "exception", "a DAG's callback has no such name."),
+        ("no tasks", "runid", "a DAG's callback has no such name, but run_id."),
     ],
 )
-def test_template_that_a_callback_cannot_render_is_logged_with_what_its_context_has(
-    platform: requests_mock.Mocker, lines: list[str], kind: str, has: str
+def test_unknown_name_in_a_template_of_a_callback_is_logged_with_the_names_that_are_like_it(
+    platform: requests_mock.Mocker, lines: list[str], kind: str, name: str, told: str
 ) -> None:
-    PostBulletinNotifier(text="{{ deadline.id }}")(KINDS[kind]())
+    PostBulletinNotifier(text=f"{{{{ {name}.id }}}}")(KINDS[kind]())
 
-    [line] = lines
-    assert line.startswith(
+    assert lines == [
         "ERROR: PostBulletinNotifier failed, and the run goes on: InvalidArgumentError: "
-        "text cannot be rendered from '{{ deadline.id }}': 'deadline' is undefined. "
-    )
-    assert has in line
+        f"text cannot be rendered from '{{{{ {name}.id }}}}': '{name}' is undefined. The context of {told} "
+        'The page "Templates in callbacks" of the documentation has a table of all names.'
+    ]
     assert not platform.called
 
 
