@@ -187,11 +187,12 @@ def test_unknown_name_in_a_template_of_a_callback_is_logged_with_the_names_that_
 ) -> None:
     PostBulletinNotifier(text=f"{{{{ {name}.id }}}}")(KINDS[kind]())
 
-    assert lines == [
+    [line] = lines
+    assert line == (
         "ERROR: PostBulletinNotifier failed, and the run goes on: InvalidArgumentError: "
         f"text cannot be rendered from '{{{{ {name}.id }}}}': '{name}' is undefined. The context of {told} "
         'The page "Templates in callbacks" of the documentation has a table of all names.'
-    ]
+    )
     assert not platform.called
 
 

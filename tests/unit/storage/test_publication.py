@@ -195,7 +195,7 @@ class TestJournal:
 
         assert (victim.read_text(), staged.read_text()) == ("precious", "planted")
 
-    def test_nor_is_one_in_another_folder(self, here: Place, tmp_path: Path) -> None:
+    def test_file_in_another_folder_is_not_taken_for_a_staged_one(self, here: Place, tmp_path: Path) -> None:
         (tmp_path / "victim").write_text("precious")
         staged = tmp_path / "below" / f".victim.{'0' * 16}.companion"
         staged.parent.mkdir()
