@@ -33,7 +33,7 @@ def _rate(description: str) -> dict[str, Any]:
     return {
         "label": "Requests per second",
         "description": description,
-        "schema": {"type": ["number", "null"], "minimum": 0.001},
+        "schema": {"type": ["number", "null"], "minimum": 0.001, "maximum": 100_000},
     }
 
 

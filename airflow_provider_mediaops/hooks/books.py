@@ -14,9 +14,9 @@ from airflow_provider_mediaops.hooks.base import Service, ServiceHook
 from airflow_provider_mediaops.hooks.connection.check import ProbeResult, Quota
 from airflow_provider_mediaops.hooks.connection.form import connection_form
 from airflow_provider_mediaops.hooks.connection.settings import (
-    SLOWEST_RATE,
     base_urls,
     rate_limiter,
+    rate_of,
     retry_policy,
     transport_settings,
 )
@@ -211,7 +211,7 @@ class BookDatabaseHook(ServiceHook):
 
         key = fields.credential("the REST key")
         self.plan = plan = fields.choice("plan", tuple(PLAN_RATES), "default")
-        rate = fields.number("requests_per_second", PLAN_RATES[plan], minimum=SLOWEST_RATE)
+        rate = rate_of(fields, PLAN_RATES[plan])
         self._canary = _canary_of(fields)
         self._bulk_size = PLAN_BATCHES[plan]
         limiter = rate_limiter(fields, BOOK_RULES.service, key, rate)

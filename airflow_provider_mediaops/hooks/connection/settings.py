@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.http.rate_limit.limiter import RateLimiter
     from airflow_provider_mediaops.http.transport_settings import TransportSettings
 
-#: The slowest rate that a connection can have, in requests a second: one in about 17 minutes.
-SLOWEST_RATE = 0.001
+# The slowest rate that a connection can have, in requests a second: one in about 17 minutes.
+_SLOWEST_RATE = 0.001
+# No socket takes a time limit of any length.
+_LONGEST_TIME_LIMIT_SECONDS = 86_400.0
 
 _SCHEMES = ("http", "https")
 _PROXY_HOST = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z_](?:[0-9A-Za-z_.-]{0,252}))(?::[0-9]{1,5})?")
@@ -154,8 +156,10 @@ def _time_limits(fields: ConnectionFields) -> tuple[float, float]:
         limits = [float(part) for part in parts]
     except (TypeError, ValueError):
         limits = []
-    if len(limits) not in (1, 2) or not all(0 < limit < float("inf") for limit in limits):
-        raise fields.error("timeout", "it must be seconds, as 'connect, read' or one figure for both, above 0.")
+    if len(limits) not in (1, 2) or not all(0 < limit <= _LONGEST_TIME_LIMIT_SECONDS for limit in limits):
+        raise fields.error(
+            "timeout", "it must be seconds, as 'connect, read' or one figure for both, above 0 and a day at most."
+        )
     return limits[0], limits[-1]
 
 
@@ -227,6 +231,20 @@ def retry_policy(fields: ConnectionFields) -> RetryPolicy:
     )
 
 
+def rate_of(fields: ConnectionFields, default: float) -> float:
+    """
+    Read the rate of a connection's key.
+
+    :param fields: the connection.
+    :param default: the rate if the connection names none.
+    :returns: requests a second.
+    :raises InvalidConnectionError: if it is no rate that a key can have.
+    """
+    from airflow_provider_mediaops.http.rate_limit.schedule import FASTEST_RATE
+
+    return fields.number("requests_per_second", default, minimum=_SLOWEST_RATE, maximum=FASTEST_RATE)
+
+
 def rate_limiter(fields: ConnectionFields, service: str, key: str, per_second: float) -> RateLimiter:
     """
     Make the limiter of a key, which is shared by all who use the key and the back end.
@@ -271,7 +289,7 @@ def optional_rate_limiter(fields: ConnectionFields, service: str, key: str) -> R
     :returns: the limiter; None if the connection has no rate.
     :raises InvalidConnectionError: if rate or back end cannot be used, or there is a back end without a rate.
     """
-    rate = fields.number("requests_per_second", 0.0, minimum=SLOWEST_RATE)
+    rate = rate_of(fields, 0.0)
     if rate:
         return rate_limiter(fields, service, key, rate)
     if fields.text("rate_limit_store"):

@@ -46,7 +46,7 @@ LONGEST_PAUSE_SECONDS = 86_400.0
 #: A clock that was set back by less than this is taken to stand still; by more, the schedule begins anew.
 CLOCK_STEP_SECONDS = 1.0
 #: No schedule has a longer text, or a faster rate.
-LONGEST_TEXT, FASTEST_RATE = 16_384, 1e6
+LONGEST_TEXT, FASTEST_RATE = 16_384, 100_000.0
 
 
 @dataclass(frozen=True)

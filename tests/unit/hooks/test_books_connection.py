@@ -28,6 +28,7 @@ class TestTheConnection:
             ({"plan": "gold"}, "plan"),
             ({"requests_per_second": 0}, "requests_per_second"),
             ({"requests_per_second": "fast"}, "requests_per_second"),
+            ({"requests_per_second": 1e9}, "requests_per_second"),
             ({"canary_isbn": "9780140449137"}, "canary_isbn"),
             ({"host": ""}, "host"),
         ],

@@ -104,7 +104,9 @@ def test_time_limits(value: object, limits: tuple[float, float]) -> None:
     assert (settings.connect_timeout, settings.read_timeout) == limits
 
 
-@pytest.mark.parametrize("value", ["soon", "0", "-1, 5", "1, 2, 3", "1,", [], [None], "inf", "nan", True, {"a": 1}])
+@pytest.mark.parametrize(
+    "value", ["soon", "0", "-1, 5", "1, 2, 3", "1,", [], [None], "inf", "nan", True, {"a": 1}, 1e300]
+)
 def test_time_limits_that_are_none_are_named(value: object) -> None:
     with wrong("timeout"):
         transport_settings(extra(timeout=value))
