@@ -16,6 +16,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from airflow_provider_mediaops.http.exchange import Failure, TransportError
 from airflow_provider_mediaops.http.stopping import Stop
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class RequestThreads:
         :param user: the user of the threads, for example the connection's id.
         :param request: the request.
         :returns: the reply, whatever its status.
-        :raises TransportError: if no whole reply was received.
+        :raises TransportError: if no whole reply was received, or there is no thread to send in.
         """
         job = _Job(transport, request)
         self._add(user, job)
@@ -93,12 +94,21 @@ class RequestThreads:
             # A process that was forked has none of the threads.
             self._begin()
         with self._changed:
+            # An idle thread that was told of an earlier job is idle until it wakes up.
+            if self._threads < self._most and sum(map(len, self._waiting.values())) >= self._idle:
+                self._start_thread()
             self._waiting.setdefault(user, deque()).append(job)
             self._changed.notify()
-            # An idle thread that was told of an earlier job is idle until it wakes up.
-            if self._threads < self._most and sum(map(len, self._waiting.values())) > self._idle:
-                self._threads += 1
-                threading.Thread(target=self._work, name="mediaops-request", daemon=True).start()
+
+    def _start_thread(self) -> None:
+        try:
+            threading.Thread(target=self._work, name="mediaops-request", daemon=True).start()
+        except RuntimeError:
+            # The system gives this process no more threads. Those that there are will do.
+            if not self._threads:
+                raise TransportError(Failure.NOT_SENT, "the system starts no more threads for this process") from None
+        else:
+            self._threads += 1
 
     def _work(self) -> None:
         while self._do_next():

@@ -93,6 +93,48 @@ async def test_user_at_its_limit_leaves_threads_to_others() -> None:
     assert await asyncio.gather(*stalled) == [Response(200)] * 5
 
 
+def start_no_thread(_: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")
+
+
+async def test_request_without_a_thread_is_an_error_and_never_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[str] = []
+
+    def answer(request: Request, _: Stop) -> Response:
+        sent.append(request.path)
+        return Response(200)
+
+    threads = RequestThreads(1, 1)
+    with monkeypatch.context() as exhausted:
+        exhausted.setattr(threading.Thread, "start", start_no_thread)
+        with pytest.raises(TransportError, match="no more threads") as caught:
+            await threads.send(transport(answer), "one", Request("GET", "/first"))
+    assert not caught.value.sent
+    assert await threads.send(transport(answer), "one", Request("GET", "/second")) == Response(200)
+    assert sent == ["/second"]
+
+
+async def test_request_for_which_no_further_thread_starts_is_sent_by_the_present_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun, may_answer = threading.Event(), threading.Event()
+
+    def answer(*_: object) -> Response:
+        begun.set()
+        assert may_answer.wait(LONG_SECONDS)
+        return Response(200)
+
+    threads = RequestThreads(2, 2)
+    first = asyncio.ensure_future(threads.send(transport(answer), "one", REQUEST))
+    await set_in_a_thread(begun)
+    with monkeypatch.context() as exhausted:
+        exhausted.setattr(threading.Thread, "start", start_no_thread)
+        second = asyncio.ensure_future(threads.send(transport(answer), "one", REQUEST))
+        await asyncio.sleep(0)
+    may_answer.set()
+    assert [await first, await second] == [Response(200)] * 2
+
+
 async def test_error_of_the_transport_is_raised_to_the_caller() -> None:
     def fail(*_: object) -> Response:
         raise TransportError(Failure.BROKEN, "cut")
