@@ -174,10 +174,10 @@ class VideoPlatformHook(ServiceHook):
         :param query: whose subscriptions, and how; without ``max_results``, the largest pages.
         :returns: the subscriptions, in the service's order.
         """
-        from airflow_provider_mediaops.video.models import Subscription
+        from airflow_provider_mediaops.video.models import read_subscription
 
         for listed in self.iter_deduplicated_pages(require_complete=require_complete, **query):
-            yield from map(Subscription.model_validate, listed.fresh)
+            yield from map(read_subscription, listed.fresh)
 
     def _configure(self, fields: ConnectionFields) -> Service:
         from airflow_provider_mediaops.http.client import Client

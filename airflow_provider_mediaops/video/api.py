@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from airflow_provider_mediaops.arguments import shown
@@ -24,14 +24,8 @@ from airflow_provider_mediaops.http.exchange import Call, Request, Response
 from airflow_provider_mediaops.http.reply import ErrorDetails, is_of_search_cluster, read_json
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pydantic import BaseModel
-
     from airflow_provider_mediaops.video.arguments import Bulletin, SubscriptionQuery
     from airflow_provider_mediaops.video.models import Activity, SubscriptionPage
-
-Model = TypeVar("Model", bound="BaseModel")
 
 
 def insert_bulletin(bulletin: Bulletin, kind_prefix: str) -> Call[Activity]:
@@ -55,7 +49,7 @@ def insert_bulletin(bulletin: Bulletin, kind_prefix: str) -> Call[Activity]:
 
 
 def _read_activity(response: Response) -> Activity:
-    from airflow_provider_mediaops.video.models import Activity
+    from airflow_provider_mediaops.video.models import Activity, validated
 
     body = read_json(response)
     kind = str(body.get("kind") or "")
@@ -64,7 +58,7 @@ def _read_activity(response: Response) -> Activity:
         raise InvalidReplyError(
             f"The reply is no activity (its kind is {shown(kind)}, its id {shown(body.get('id'))})."
         )
-    return _validated(Activity, body, "activity")
+    return validated(Activity, body, "activity")
 
 
 def list_page(query: SubscriptionQuery, token: str | None = None) -> Call[SubscriptionPage]:
@@ -94,7 +88,7 @@ def list_page(query: SubscriptionQuery, token: str | None = None) -> Call[Subscr
 
 
 def _read_page(response: Response) -> SubscriptionPage:
-    from airflow_provider_mediaops.video.models import SubscriptionPage
+    from airflow_provider_mediaops.video.models import SubscriptionPage, validated
 
     body = read_json(response)
     kind = str(body.get("kind", ""))
@@ -102,18 +96,7 @@ def _read_page(response: Response) -> SubscriptionPage:
     is_list = kind.lower().endswith("#subscriptionlistresponse") if kind else "items" in body
     if not is_list:
         raise InvalidReplyError(f"The reply is no subscription list (its kind is {shown(kind)}).")
-    return _validated(SubscriptionPage, body, "subscription list")
-
-
-def _validated(model: type[Model], body: Mapping[str, Any], what: str) -> Model:
-    from pydantic import ValidationError
-
-    try:
-        return model.model_validate(body)
-    except ValidationError as error:
-        fault = error.errors(include_input=False, include_url=False)[0]
-        where = ".".join(map(str, fault["loc"]))
-        raise InvalidReplyError(f"The reply is no {what}: {where}: {fault['msg']}.") from None
+    return validated(SubscriptionPage, body, "subscription list")
 
 
 _PER_DAY = re.compile(rb"per[\s_-]?day", re.IGNORECASE)

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, InstanceOf
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, InstanceOf, ValidationError
 from pydantic.alias_generators import to_camel
+
+from airflow_provider_mediaops.exceptions import InvalidReplyError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Model = TypeVar("Model", bound=BaseModel)
 
 # A property that is null counts as absent.
 _Properties = Annotated[dict[str, Any], BeforeValidator(lambda value: {} if value is None else value)]
@@ -100,4 +107,32 @@ class SubscriptionPage(_Record):
     @property
     def subscriptions(self) -> list[Subscription]:
         """The records, typed."""
-        return [Subscription.model_validate(item) for item in self.items]
+        return [read_subscription(item) for item in self.items]
+
+
+def read_subscription(record: Mapping[str, Any]) -> Subscription:
+    """
+    Read a record of a listing.
+
+    :param record: the record, as it came.
+    :raises InvalidReplyError: if a field has another type than documented.
+    """
+    return validated(Subscription, record, "subscription")
+
+
+def validated(model: type[Model], body: Mapping[str, Any], what: str) -> Model:
+    """
+    Read a part of a reply by its model.
+
+    :param model: the model.
+    :param body: the JSON object.
+    :param what: its name in the message.
+    :raises InvalidReplyError: if a field has another type than documented.
+    """
+    try:
+        return model.model_validate(body)
+    except ValidationError as error:
+        fault = error.errors(include_input=False, include_url=False)[0]
+    # Outside the handler: the library's error quotes the reply.
+    where = ".".join(map(str, fault["loc"]))
+    raise InvalidReplyError(f"The reply is no {what}: {where}: {fault['msg']}.", service="video platform")

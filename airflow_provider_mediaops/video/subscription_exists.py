@@ -55,13 +55,13 @@ class SubscriptionWatch(Watch):
         :param ask: makes a conversation of a call.
         :returns: a conversation; done with the ``id`` and ``title`` of the first record.
         """
-        from airflow_provider_mediaops.video.models import Subscription
+        from airflow_provider_mediaops.video.models import read_subscription
         from airflow_provider_mediaops.video.paging import Listing
 
         listing = Listing(self._query())
         while (listed := (yield from listing.next_page(ask))) is not None:
             if listed.fresh:
-                found = Subscription.model_validate(listed.fresh[0])
+                found = read_subscription(listed.fresh[0])
                 return Done({"id": found.id, "title": found.title})
         cut = "" if listing.complete else ", but the service cut its listing short"
         return Waiting(f"no subscription matches{cut}")

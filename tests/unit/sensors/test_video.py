@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.exceptions import InvalidConnectionError
+from airflow_provider_mediaops.exceptions import InvalidConnectionError, InvalidReplyError
 from airflow_provider_mediaops.http.exchange import Response
 from airflow_provider_mediaops.sensors.video import SubscriptionSensor
 from airflow_provider_mediaops.triggers.video import SubscriptionTrigger
@@ -16,8 +16,9 @@ from airflow_provider_mediaops.video.subscription_exists import SubscriptionWatc
 from airflow_provider_mediaops.watch import Waiting
 from tests.unit.conversations import ask_once, replay
 from tests.unit.loopback import http_reply
+from tests.unit.permanent import permanent
 from tests.unit.sensor_forms import FORMS, run
-from tests.unit.video_platform import KEY, connection, page
+from tests.unit.video_platform import KEY, connection, page, subscription
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,6 +72,14 @@ def test_an_empty_page_that_names_a_next_one_is_not_the_end(platform: Any, form:
     assert len(seen) == 2
 
 
+@every_form
+def test_sensor_that_meets_a_record_with_a_number_for_its_id_fails_for_good(platform: Any, form: str) -> None:
+    platform({**page(), "items": [subscription(3, id=3)]})
+
+    with pytest.raises(permanent(InvalidReplyError), match="no subscription: id"):
+        run(sensor(), form)
+
+
 @pytest.mark.parametrize("arguments", [{"mine": False}, {"channel_id": "UC-1"}, {"mine": False, "ids": []}])
 def test_anything_but_one_filter_is_refused_at_parse_time(arguments: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"exactly one|at least one"):
@@ -113,9 +122,10 @@ def test_every_argument_may_be_a_template(platform: Any, form: str) -> None:
 @pytest.mark.parametrize("auth", ["api_key", "none"])
 def test_mine_needs_a_user(platform: Any, form: str, auth: str) -> None:
     seen = platform(page(1), auth=auth)
-    permanent = InvalidConnectionError if HAS_RETRY_POLICY else AirflowFailException
 
-    with pytest.raises(permanent, match=f"mine=True needs an authorised user, but .* has auth={auth}"):
+    with pytest.raises(
+        permanent(InvalidConnectionError), match=f"mine=True needs an authorised user, but .* has auth={auth}"
+    ):
         run(sensor(), form)
 
     assert seen == []

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pydantic import ValidationError
 
+from airflow_provider_mediaops.exceptions import InvalidReplyError
 from airflow_provider_mediaops.video.models import Activity, Subscription, SubscriptionPage
 
 if TYPE_CHECKING:
@@ -35,6 +36,17 @@ def test_properties_of_any_shape_are_kept_and_titles_are_texts(snippet: object) 
     subscription = Subscription.model_validate({"id": "s", "snippet": snippet})
     assert (subscription.title, subscription.channel_id) == (None, None)
     assert subscription.snippet == (snippet or {})
+
+
+@pytest.mark.parametrize("strange", [{"id": 5}, {"id": ["s3cr3t"]}, {"snippet": "s3cr3t"}, {"contentDetails": [1]}])
+def test_record_with_a_field_of_another_type_is_a_typed_error_of_its_page(strange: dict[str, object]) -> None:
+    page = SubscriptionPage.model_validate({"items": [strange]})
+    with pytest.raises(InvalidReplyError, match=f"no subscription: {next(iter(strange))}: Input should be") as caught:
+        _ = page.subscriptions
+    assert "s3cr3t" not in str(caught.value)
+    assert (caught.value.__cause__, caught.value.__context__) == (None, None)
+    # Whoever reads the records as they came gets this one, too.
+    assert page.items == [strange]
 
 
 def test_an_activity_has_a_text() -> None:
