@@ -27,7 +27,6 @@ import urllib3.exceptions
 from urllib3.util.ssl_match_hostname import CertificateError
 
 from airflow_provider_mediaops.http.exchange import Failure, TransportError
-from airflow_provider_mediaops.http.framing import FramingError, ReplyLines, check_framing, chunk_size
 from airflow_provider_mediaops.http.transport_errors import (
     HeadTooLargeError,
     causes_of,
@@ -50,8 +49,6 @@ if TYPE_CHECKING:
 _ESCAPED_TARGET = re.compile(r"/(?:[A-Za-z0-9/._~!$&'()*+,;=:@?-]|%[0-9A-F]{2})*")
 # So a reply of usual size arrives in one wait, together with its headers.
 _BUFFER_BYTES = 64 * 1024
-# A chunk's size may be followed by extensions.
-_MAX_CHUNK_LINE_BYTES = 64 * 1024
 
 
 class Deadline:
@@ -139,6 +136,9 @@ class _Incoming(io.RawIOBase):
         if self.head_bytes_left <= 0:
             raise HeadTooLargeError
         count: int | None = self._raw.readinto(memoryview(buffer)[: self.head_bytes_left])
+        if not count and self.head_bytes_left < MAX_HEAD_BYTES:
+            # http.client would take the end of the connection for the end of the headers.
+            raise http.client.IncompleteRead(b"")
         self.head_bytes_left -= count or 0
         return count
 
@@ -159,7 +159,7 @@ class _Reply(http.client.HTTPResponse):
     def __init__(self, sock: socket.socket, *args: Any, **kwargs: Any) -> None:
         super().__init__(sock, *args, **kwargs)
         self._incoming = _Incoming(self.fp.detach(), sock)
-        self.fp = ReplyLines(self._incoming, _BUFFER_BYTES)
+        self.fp = io.BufferedReader(self._incoming, _BUFFER_BYTES)
         # Only the head of a proxy's reply to CONNECT is read, without begin().
         self._has_begun = False
 
@@ -167,21 +167,11 @@ class _Reply(http.client.HTTPResponse):
         self._has_begun = True
         super().begin()
         self._incoming.head_bytes_left = None
-        length = check_framing(self.headers)
-        if self.length is None:
-            # http.client does not read a length that is sent twice in one header.
-            self.length = length
-
-    def _read_next_chunk_size(self) -> int:
-        # http.client would read -5, 0x5 and 0_5, too.
-        return chunk_size(self.fp.readline(_MAX_CHUNK_LINE_BYTES))
-
-    def _safe_read(self, amt: int) -> bytes:
-        data: bytes = super()._safe_read(amt)  # type: ignore[misc]
-        # The end of a chunk, which http.client does not look at.
-        if self.chunked and self.chunk_left == 0 and data != b"\r\n":
-            raise FramingError("a chunk of it is longer than its size")
-        return data
+        if not self.chunked and (
+            "transfer-encoding" in self.headers or (self.length is None and "content-length" in self.headers)
+        ):
+            # http.client would read until the connection ends, so it would notice no body that is cut short.
+            raise http.client.UnknownTransferEncoding
 
     def _close_conn(self) -> None:
         self._incoming.ended = True

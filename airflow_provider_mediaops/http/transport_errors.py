@@ -9,7 +9,6 @@ import ssl
 from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.http.exchange import Failure, TransportError
-from airflow_provider_mediaops.http.framing import FramingError
 from airflow_provider_mediaops.http.transport_settings import HEAD_TOO_LARGE, NO_CONNECTION
 
 if TYPE_CHECKING:
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
 
 # http.client has no exception type for this.
 _REFUSED_BY_PROXY = re.compile("Tunnel connection failed: ([0-9]{3})")
-_HEAD_TOO_LARGE_STATUS = 431
 
 
 class HeadTooLargeError(http.client.HTTPException):
@@ -38,8 +36,7 @@ def _walk(error: BaseException) -> Iterator[BaseException]:
     found: list[BaseException] = [error]
     for each in found:
         yield each
-        # An ExceptionGroup has one error for each address of a host.
-        wrapped = (*each.args, getattr(each, "reason", None), each.__cause__, *getattr(each, "exceptions", ()))
+        wrapped = (*each.args, getattr(each, "reason", None), each.__cause__)
         found += [part for part in wrapped if isinstance(part, BaseException) and part not in found]
 
 
@@ -53,8 +50,6 @@ def detail_of(causes: list[BaseException]) -> str:
     :returns: the type, and the system's message if there is one.
     """
     for cause in causes:
-        if isinstance(cause, FramingError):
-            return str(cause)
         if message := _system_message(cause):
             return f"{type(cause).__name__}: {message}"
     return type(causes[-1]).__name__
@@ -70,8 +65,6 @@ def _is_head_too_large(causes: list[BaseException]) -> bool:
         isinstance(cause, (http.client.LineTooLong, HeadTooLargeError))
         # http.client has no type for too many headers.
         or type(cause) is http.client.HTTPException
-        # h11 has the status that a server would answer.
-        or getattr(cause, "error_status_hint", None) == _HEAD_TOO_LARGE_STATUS
         for cause in causes
     )
 
@@ -105,7 +98,6 @@ def failure_after_sending(causes: list[BaseException], time_limit: str) -> Trans
         return TransportError(Failure.TIMEOUT, time_limit)
     if _is_head_too_large(causes):
         return TransportError(Failure.TOO_LARGE, HEAD_TOO_LARGE)
-    # h11's LocalProtocolError among them: it can be raised after a part of the request was sent.
     return TransportError(Failure.BROKEN, detail_of(causes))
 
 
@@ -116,5 +108,4 @@ def _system_message(error: BaseException) -> str:
         return f"the proxy refused the connection with {refusal[1]}"
     if not isinstance(error, OSError):
         return ""
-    # asyncio replaces the system's message by one with the address.
     return os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or ""
