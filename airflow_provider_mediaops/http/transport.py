@@ -31,7 +31,7 @@ from airflow_provider_mediaops.http.connections import (
     NotConnectedError,
     current_deadline,
 )
-from airflow_provider_mediaops.http.decoding import BodyReader
+from airflow_provider_mediaops.http.decoding import read_body
 from airflow_provider_mediaops.http.exchange import Failure, Request, Response, TransportError
 from airflow_provider_mediaops.http.headers import check_headers, merge_headers
 from airflow_provider_mediaops.http.redaction import hiding_credentials
@@ -287,12 +287,10 @@ class _Adapter(requests.adapters.HTTPAdapter):
 
 def _read(reply: requests.Response, max_bytes: int, sent_at: float | None) -> Response:
     check_final_status(reply.status_code)
-    body = BodyReader(reply.headers.get("content-encoding", ""), max_bytes)
     # read1 returns what has arrived; the library's own iterator waits for a full chunk.
-    while chunk := reply.raw.read1(_CHUNK_BYTES, decode_content=False):
-        body.add(chunk)
-    headers = dict(reply.headers.lower_items())
-    return Response(reply.status_code, headers, body.finish(), sent_at=sent_at)
+    chunks = iter(lambda: reply.raw.read1(_CHUNK_BYTES, decode_content=False), b"")
+    body = read_body(chunks, reply.headers.get("content-encoding", ""), max_bytes)
+    return Response(reply.status_code, dict(reply.headers.lower_items()), body, sent_at=sent_at)
 
 
 def _failure_of(error: Exception, deadline: Deadline) -> TransportError:

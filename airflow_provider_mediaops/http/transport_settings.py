@@ -75,7 +75,7 @@ class TransportSettings:
     def default_headers(self) -> dict[str, str]:
         """Return the headers of every request. Some services compress only if the user agent says gzip."""
         agent = f"airflow-provider-mediaops/{__version__} (gzip)"
-        return merge_headers({"User-Agent": agent, "Accept-Encoding": "gzip, deflate", "Accept": "*/*"}, self.headers)
+        return merge_headers({"User-Agent": agent, "Accept-Encoding": "gzip", "Accept": "*/*"}, self.headers)
 
     def trust(self) -> bool | str:
         """Return ``verify``, or the path that the environment names, as requests does."""
