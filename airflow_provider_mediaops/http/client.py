@@ -21,7 +21,7 @@ from airflow_provider_mediaops.exceptions import (
 )
 from airflow_provider_mediaops.http.auth import Auth, NoAuth
 from airflow_provider_mediaops.http.clock import Clock
-from airflow_provider_mediaops.http.errors import SUCCESS, ErrorRules, quota_error
+from airflow_provider_mediaops.http.errors import ErrorRules, quota_error
 from airflow_provider_mediaops.http.exchange import (
     Blocking,
     Call,
@@ -44,11 +44,8 @@ T = TypeVar("T")
 # After these errors the next host of the service is asked.
 _FAIL_OVER = (ConnectionFailedError, ReplyTimeoutError, ServiceUnavailableError)
 
-# Replies from this size on are parsed in a thread: an event loop would stand still for ten milliseconds and more.
-_LARGE_REPLY_BYTES = 128 * 1024
-# So are refusals from this size on: their words are redacted, which decodes up to 2,400 characters in many ways. That
-# takes 4 milliseconds for a web page, and 50 for a text that is made to be hard.
-_LARGE_REFUSAL_BYTES = 1024
+# Replies from this size on are parsed in a thread: an event loop would stand still for some milliseconds and more.
+_LARGE_REPLY_BYTES = 64 * 1024
 
 
 @dataclass(slots=True)
@@ -211,8 +208,7 @@ class Client:
             error, sent_at = self.rules.no_reply(request, failure), None
         else:
             reading = partial(self._outcome, call, request, response, confidential=confidential)
-            large = _LARGE_REPLY_BYTES if response.status in SUCCESS else _LARGE_REFUSAL_BYTES
-            outcome = (yield Blocking(reading)) if len(response.body) >= large else reading()
+            outcome = (yield Blocking(reading)) if len(response.body) >= _LARGE_REPLY_BYTES else reading()
             if not isinstance(outcome, MediaOpsError):
                 yield from self._on_sent(permit, response.sent_at)
                 return outcome

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.exceptions import InvalidReplyError
-from airflow_provider_mediaops.http.redaction import BLANKS, LONGEST_TEXT, TAG, redacted, unescape_html
+from airflow_provider_mediaops.http.redaction import redacted
 from airflow_provider_mediaops.json_text import LargeNumberError, parse_finite_json, parse_json
 
 if TYPE_CHECKING:
@@ -18,8 +19,12 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import Response
 
 _MAX_LINE_LENGTH = 300
+_EXCERPT_BYTES = 64 * 1024
 # What only a text with markup has: `<empty>` alone is a word of the service.
 _MARKUP = re.compile(r"</[a-z]|/>|<[!?]|<(?:p|br|hr|div|pre|h[1-6]|li|td|tr|html|head|body)\b", re.IGNORECASE)
+_TAG = re.compile(r"<[^<>]*>")
+# Blanks, control characters, and characters that are not shown, such as marks of direction.
+_BLANKS = re.compile("[\\s\x00-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]+")
 # Tags within a sentence.
 _INLINE = re.compile(r"</?(?:a|b|i|u|em|strong|span|code|font|small|tt)\b", re.IGNORECASE)
 _WORD = re.compile(r"[\w.:-]{1,100}")
@@ -82,8 +87,8 @@ def excerpt(response: Response, secrets: Iterable[str] = ()) -> str:
     :param secrets: the credentials that it may echo.
     :returns: the line, redacted.
     """
-    # One character more than redaction reads, so that it knows of the cut. A character has up to four bytes.
-    return plain_text(response.body[: 4 * LONGEST_TEXT + 4].decode("utf-8", errors="replace"), secrets)
+    # Enough of it to find a secret that is cut.
+    return plain_text(response.body[:_EXCERPT_BYTES].decode("utf-8", errors="replace"), secrets)
 
 
 def plain_text(text: str, secrets: Iterable[str] = (), longest: int = _MAX_LINE_LENGTH) -> str:
@@ -98,8 +103,9 @@ def plain_text(text: str, secrets: Iterable[str] = (), longest: int = _MAX_LINE_
     shown = redacted(text, secrets)
     if _MARKUP.search(shown):
         # The words of two cells or paragraphs are two words.
-        shown = TAG.sub(lambda tag: "" if _INLINE.match(tag[0]) else " ", shown)
-    folded = BLANKS.sub(" ", unescape_html(shown)).strip()
+        shown = _TAG.sub(lambda tag: "" if _INLINE.match(tag[0]) else " ", shown)
+    # Again, for a secret that comes to light here.
+    folded = redacted(_BLANKS.sub(" ", html.unescape(shown)).strip(), secrets)
     return folded if len(folded) <= longest else folded[: longest - 1] + "…"
 
 

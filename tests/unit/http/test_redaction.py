@@ -1,4 +1,4 @@
-"""Secrets in disguise: every form that a service may echo a credential in, alone, nested and side by side."""
+"""Credentials that a service echoes: as they are, quoted for an address, JSON or HTML, in base64, and cut in two."""
 
 from __future__ import annotations
 
@@ -6,42 +6,26 @@ import base64
 import html
 import json
 import logging
-import random
 import re
 import time
 from typing import TYPE_CHECKING
 from urllib.parse import quote, quote_plus, unquote, unquote_plus
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_mediaops.http.exchange import Request
-from airflow_provider_mediaops.http.redaction import (
-    LONGEST_TEXT,
-    SHORTEST_SECRET,
-    hiding_credentials,
-    redacted,
-    unescape_html,
-)
+from airflow_provider_mediaops.http.redaction import LONGEST_TEXT, SHORTEST_SECRET, hiding_credentials, redacted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-SECRET = "S3cr3t/k+y=ü&q%41"
+SECRET = "S3cr3t/k+y=ü&q%41\"<\\'"
 
 
 def in_json(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)[1:-1]
-
-
-def as_units(text: str, case: Callable[[str], str] = str) -> str:
-    units = text.encode("utf-16-be").hex()
-    return "".join("\\u" + case(units[at : at + 4]) for at in range(0, len(units), 4))
-
-
-def as_percent(text: str, case: Callable[[str], str] = str) -> str:
-    return "".join("%" + case(f"{byte:02x}") for byte in text.encode())
 
 
 def by_base64(text: str) -> str:
@@ -54,52 +38,35 @@ FORMS: dict[str, Callable[[str], str]] = {
     "JSON": in_json,
     "JSON, ASCII": lambda text: json.dumps(text)[1:-1],
     "JSON, PHP": lambda text: in_json(text).replace("/", "\\/"),
-    "JSON, Gson": lambda text: re.sub("[=&<>'+/]", lambda found: as_units(found[0]), in_json(text)),
-    "JSON, all": as_units,
-    "JSON, all, upper": lambda text: as_units(text, str.upper),
+    "JSON, Gson": lambda text: re.sub("[=&<>'+]", lambda found: f"\\u{ord(found[0]):04x}", in_json(text)),
+    "JSON, twice": lambda text: in_json(in_json(text)),
     "HTML": html.escape,
-    "HTML, hex": lambda text: "".join(f"&#x{ord(char):x};" for char in text),
-    "HTML, hex, padded": lambda text: "".join(f"&#X{ord(char):08X};" for char in text),
-    "HTML, decimal": lambda text: "".join(f"&#{ord(char)};" for char in text),
-    "HTML, decimal, padded, open": lambda text: "".join(f"&#{ord(char):07d} " for char in text),
-    "HTML, slash": lambda text: html.escape(text).replace("/", "&sol;").replace("=", "&equals;"),
+    "HTML, twice": lambda text: html.escape(html.escape(text)),
+    "HTML, hex": lambda text: re.sub(r"[^\w.~-]", lambda found: f"&#x{ord(found[0]):02X};", text),
+    "HTML, decimal": lambda text: re.sub(r"[^\w.~-]", lambda found: f"&#{ord(found[0]):03};", text),
+    "HTML, names": lambda text: html.escape(text).replace("/", "&sol;").replace("=", "&equals;").replace("+", "&plus;"),
     "percent": lambda text: quote(text, safe=""),
     "percent, lower": lambda text: re.sub("%..", lambda found: found[0].lower(), quote(text, safe="")),
     "percent, some": lambda text: quote(text, safe="/=+"),
-    "percent, all": lambda text: as_percent(text, str.upper),
-    "percent, all, lower": as_percent,
+    "percent, twice": lambda text: quote(quote(text, safe=""), safe=""),
     "form": quote_plus,
     "base64": by_base64,
-    "base64, urlsafe": lambda text: base64.urlsafe_b64encode(text.encode()).decode(),
+    "base64, for addresses": lambda text: base64.urlsafe_b64encode(text.encode()).decode(),
     "base64, of a login": lambda text: by_base64(f"login:{text}"),
     "base64, in the middle": lambda text: by_base64(f"ab{text}more"),
-    "base64, lines": lambda text: "\r\n".join(re.findall(".{1,7}", by_base64(f"x{text}"))),
-    "lines": "\n".join,
-    "blanks": lambda text: " ".join(re.findall("(?s).{1,3}", text)),
-    "JSON line ends": lambda text: "\\r\\n".join(re.findall("(?s).{1,3}", text)),
-    "zero width": "\u200b".join,
-    "isolates": "\u2068\u2069".join,
-    "markup": lambda text: "<b>".join(re.findall("(?s).{1,3}", text)),
-    "bytes": lambda text: repr(text.encode())[2:-1],
-    "header": lambda text: text.encode().decode("latin-1"),
+    "base64, percent": lambda text: quote(by_base64(text), safe=""),
 }
 #: What a reader of a text may do to it.
 READINGS: tuple[Callable[[str], str], ...] = (
     html.unescape,
     unquote,
     unquote_plus,
-    lambda text: re.sub(
-        r"(?:\\u[0-9a-fA-F]{4})+",
-        lambda found: bytes.fromhex(found[0].replace("\\u", "")).decode("utf-16-be", "replace"),
-        text,
-    ),
+    lambda text: re.sub(r"\\u([0-9a-fA-F]{4})", lambda found: chr(int(found[1], 16)), text),
     lambda text: re.sub(r"\\(.)", r"\1", text),
-    lambda text: re.sub("<[^<>]*>", "", text),
-    lambda text: re.sub(r"\s", "", text),
 )
 
 
-def readings(text: str, depth: int = 3) -> set[str]:
+def readings(text: str, depth: int = 2) -> set[str]:
     """Everything that a text can be read as, in every order of the readings."""
     found = last = {text}
     for _ in range(depth):
@@ -111,7 +78,7 @@ def readings(text: str, depth: int = 3) -> set[str]:
 def decoded_base64(text: str) -> str:
     """All that runs of base64 characters decode to, wherever a group may begin."""
     found = []
-    for run in re.findall(r"[A-Za-z0-9+/_-]{4,}", re.sub(r"\s", "", text)):
+    for run in re.findall(r"[A-Za-z0-9+/_-]{4,}", text):
         for shift in range(4):
             part = run[shift:].replace("-", "+").replace("_", "/")
             part = part[: len(part) // 4 * 4]
@@ -120,110 +87,51 @@ def decoded_base64(text: str) -> str:
 
 
 def assert_hidden(text: str, secret: str) -> None:
-    wanted = re.sub(r"\s", "", secret)
     for reading in readings(text):
-        assert wanted not in re.sub(r"\s", "", reading), text
-        assert wanted not in re.sub(r"\s", "", decoded_base64(reading)), text
+        assert secret not in reading, text
+        assert secret not in decoded_base64(reading), text
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_secret_in_one_form_is_struck_out(form: str) -> None:
+def test_a_secret_in_any_form_is_struck_out(form: str) -> None:
     shown = redacted(f"You sent <i>{FORMS[form](SECRET)}</i>, sorry.", [SECRET])
-    assert shown.startswith("You sent <i>")
-    assert shown.endswith("</i>, sorry.")
-    assert "***" in shown
     assert_hidden(shown, SECRET)
+    # In base64, some characters beside it hold nothing of it.
+    assert re.fullmatch(r"You sent <i>(\w{0,8})\*\*\*([\w=%]{0,6})</i>, sorry\.", shown)
+    assert "base64" in form or shown == "You sent <i>***</i>, sorry."
 
 
-#: Base64 is looked into for the usual forms only.
-IN_BASE64 = ("raw", "JSON", "JSON, ASCII", "JSON, PHP", "HTML", "percent", "form")
-NESTED = [
-    (inner, outer)
-    for outer in FORMS
-    for inner in FORMS
-    if "base64" not in inner and ("base64" not in outer or inner in IN_BASE64)
-]
+#: As keys, tokens and passwords are.
+SECRETS = st.text(alphabet="ABCabc0123456789+/=-_.~", min_size=8, max_size=24) | st.text(
+    alphabet=st.characters(min_codepoint=32, max_codepoint=0x17F), min_size=8, max_size=24
+)
 
 
-@pytest.mark.parametrize(("inner", "outer"), NESTED)
-def test_a_secret_in_one_form_within_another_is_struck_out(inner: str, outer: str) -> None:
-    assert_hidden(redacted(FORMS[outer](f"before {FORMS[inner](SECRET)} behind"), [SECRET]), SECRET)
-
-
-SECRETS = st.text(alphabet=st.characters(min_codepoint=33, max_codepoint=0x17F), min_size=8, max_size=24)
-#: As keys and tokens are.
-TOKENS = st.text(alphabet="ABCabc0123456789+/=-_.~", min_size=8, max_size=24)
-NOT_BASE64 = [form for name, form in FORMS.items() if "base64" not in name and name not in ("markup", "header")]
-
-
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(
-    secret=TOKENS | SECRETS,
-    layers=st.lists(st.sampled_from(NOT_BASE64), max_size=2),
-    last=st.sampled_from(list(FORMS.values())),
+    secret=SECRETS,
+    form=st.sampled_from(list(FORMS.values())),
     around=st.tuples(st.text(max_size=12), st.text(max_size=12)),
 )
-@example(secret="00000000", layers=[FORMS["JSON, all"], FORMS["blanks"]], last=quote_plus, around=("", ""))
-@example(secret="41bcdefg/=", layers=[], last=str, around=("%", ""))
-@example(secret="a%41b<c>d&amp;e", layers=[], last=html.escape, around=("", ""))
-def test_no_reading_of_what_is_shown_holds_the_secret(
-    secret: str, layers: list[Callable[[str], str]], last: Callable[[str], str], around: tuple[str, str]
+def test_no_reading_of_a_redacted_text_holds_the_secret(
+    secret: str, form: Callable[[str], str], around: tuple[str, str]
 ) -> None:
-    text = secret
-    if "base64" not in next(name for name, form in FORMS.items() if form is last):
-        for layer in layers:
-            text = layer(text)
-    shown = redacted(last(f"{around[0]}{text}{around[1]}"), [secret])
-    assert_hidden(shown, secret)
-
-
-@settings(max_examples=150, deadline=None)
-@given(secret=TOKENS, seed=st.integers(0, 10**9))
-def test_a_secret_whose_characters_are_escaped_each_in_its_own_way_is_struck_out(secret: str, seed: int) -> None:
-    chance = random.Random(seed)  # noqa: S311
-    ways: list[Callable[[str], str]] = [
-        str,
-        as_units,
-        as_percent,
-        lambda char: f"&#{ord(char):04};",
-        lambda char: f"&#x{ord(char):x};",
-        lambda char: f"{char}\n",
-        lambda char: f"<i>{char}",
-        lambda char: as_percent(as_percent(char)),
-    ]
-    shown = redacted("".join(chance.choice(ways)(char) for char in secret), [secret])
-    assert shown.count("*") <= 12
-    assert_hidden(shown, secret)
-
-
-@settings(max_examples=150, deadline=None)
-@given(secret=TOKENS, form=st.sampled_from(list(FORMS.values())), left=st.integers(0, 60), longest=st.integers(40, 80))
-def test_a_cut_leaves_no_start_of_a_secret(secret: str, form: Callable[[str], str], left: int, longest: int) -> None:
-    text = "." * max(longest - left, 0) + form(secret) + "." * 200
-    shown = redacted(text, [secret], longest=longest)
-    parts = {secret[at : at + SHORTEST_SECRET + 1] for at in range(len(secret) - SHORTEST_SECRET)}
-    for reading in readings(shown, 2):
-        assert not [part for part in parts if part in re.sub(r"\s", "", reading)], shown
-
-
-def test_an_escape_that_the_secret_only_seems_to_end_is_seen_through() -> None:
-    # Only one who undoes the percent signs and nothing else reads it.
-    assert redacted("&#65;bcdefg%2Fh", ["65;bcdefg/h"]) == "&#***"
+    assert_hidden(redacted(form(f"{around[0]}{secret}{around[1]}"), [secret]), secret)
 
 
 @pytest.mark.parametrize("form", [name for name in FORMS if "base64" not in name])
-def test_wherever_a_secret_is_cut_none_of_it_is_left(form: str) -> None:
+def test_wherever_a_text_is_cut_no_part_of_a_secret_is_left(form: str) -> None:
     text = f"1234567890 {FORMS[form](SECRET)} and more"
-    parts = {SECRET[at : at + 5] for at in range(len(SECRET) - 4)}
+    parts = {SECRET[at : at + SHORTEST_SECRET + 1] for at in range(len(SECRET) - SHORTEST_SECRET)}
     for longest in range(11, len(text)):
         shown = redacted(text, [SECRET], longest=longest)
-        for reading in readings(shown, 2):
-            assert not [part for part in parts if part in re.sub(r"\s", "", reading)], (longest, shown)
+        for reading in readings(shown):
+            assert not [part for part in parts if part in reading], (longest, shown)
 
 
-def test_a_cut_within_a_long_tag_leaves_no_start_of_a_secret() -> None:
-    text = "key S3cr3t<span class='a name that is longer than any escape'>/k3y"
-    assert redacted(text, ["S3cr3t/k3y"], longest=50) == "key ***"
+def test_a_cut_text_keeps_its_length() -> None:
+    assert redacted("x" * 100, [SECRET], longest=40) == "x" * 40
+    assert redacted(f"{SECRET} {'x' * 100}", [SECRET], longest=40) == f"*** {'x' * (39 - len(SECRET))}"
 
 
 def test_of_several_secrets_none_is_left() -> None:
@@ -231,7 +139,7 @@ def test_of_several_secrets_none_is_left() -> None:
     assert shown == "key=*** *** *** end"
 
 
-def test_what_is_no_secret_is_left_as_it_is() -> None:
+def test_other_text_is_left_as_it_is() -> None:
     text = "1 &lt; 2, a%20b, \\u0041 <b>x</b>\n two  blanks + c2VjcmV0"
     assert redacted(text, [SECRET]) == text
     assert redacted(text, []) == text
@@ -249,47 +157,35 @@ def test_secrets_that_are_too_short_are_left() -> None:
         "%" * 10_000_000,
         "%25" * 1_000_000,
         "&amp;#37;\\u0025%26amp;<b>" * 100_000,
-        "<" * 1_000_000,
+        "&amp;" * 1_000_000,
         "&#" + "0" * 1_000_000,
         "\\" * 1_000_000,
-        "%2525252525" * 100_000,
+        '\\"' * 1_000_000,
         "abcdefg" * 1_000_000,
-        "&amp" * 1_000_000,
     ],
     ids=lambda text: text[:12],
 )
 def test_a_hostile_text_takes_little_time(text: str) -> None:
     started = time.process_time()
-    shown = redacted(text, ["abcdefgX", "tok-" + "abcdefg" * 300, SECRET, "%25%25%25x", "<<<<<<<<x"])
+    hard = ["tok-" + "abcdefg" * 300, SECRET, "%25%25%25x", "\\" * 40 + "x", '\\"' * 40 + "x", "&&&&&amp;amp;x"]
+    shown = redacted(text, hard)
     # Processor time, and a hundred times what it takes: it shows only that it does not grow with the text.
     assert time.process_time() - started < 10
     assert len(shown) <= LONGEST_TEXT
 
 
-@given(st.text())
-def test_any_text_is_unescaped(text: str) -> None:
-    assert isinstance(unescape_html(text), str)
-
-
 class TestLogs:
     """The log records of urllib3 while a request is sent."""
 
-    @pytest.mark.parametrize(
-        "name",
-        [
-            "urllib3.connectionpool",
-            "urllib3.connection",
-        ],
-    )
+    @pytest.mark.parametrize("name", ["urllib3.connectionpool", "urllib3.connection"])
     def test_a_record_holds_no_secret_of_the_request(self, name: str, caplog: pytest.LogCaptureFixture) -> None:
         caplog.set_level(logging.DEBUG, logger=name)
         request = Request("GET", "/", secrets=("t0k3n/+ü",), secret_params=(("key", "k1"),))
         with hiding_credentials(request):
-            header = "t0k3n/+ü".encode()
-            logging.getLogger(name).debug("reply %r, location %s?key=k1&a=1", [(b"x-echo", header)], "http://one")
+            logging.getLogger(name).debug("reply %r, location %s?key=k1&a=1", ["t0k3n/+ü"], "http://one")
             logging.getLogger(name).debug("by form: t0k3n%2f%2b%c3%bc")
         first, second = caplog.messages
-        assert first == "reply [(b'x-echo', b'***')], location http://one?key=***&a=1"
+        assert first == "reply ['***'], location http://one?key=***&a=1"
         assert second == "by form: ***"
 
     def test_a_traceback_holds_none_either(self, caplog: pytest.LogCaptureFixture) -> None:
