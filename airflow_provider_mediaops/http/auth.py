@@ -10,13 +10,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from airflow_provider_mediaops.exceptions import (
-    AuthenticationError,
-    InvalidReplyError,
-    MediaOpsError,
-    TaskStoppedError,
-    error_from_dict,
-)
+from airflow_provider_mediaops.exceptions import InvalidReplyError, MediaOpsError
 from airflow_provider_mediaops.http.clock import Clock
 from airflow_provider_mediaops.http.exchange import Blocking, Call, Request, Response, Wait
 from airflow_provider_mediaops.http.headers import is_header_text
@@ -33,10 +27,6 @@ _LEEWAY_SECONDS = 60.0
 _DEFAULT_LIFETIME_SECONDS = 3600.0
 # The interval at which a call checks whether the refresh of another call has ended.
 _POLL_SECONDS = 0.05
-_NO_REPLY = (
-    "An earlier refresh got no reply, because its task was cancelled or the connection failed: if the service accepts "
-    "each refresh token only once, this one may be used up, and the connection needs a new one."
-)
 
 
 class Auth(ABC):
@@ -179,7 +169,7 @@ class RefreshTokenAuth(Auth):
     and share its outcome. A service may accept each refresh token only once.
 
     A known limit: if a call is cancelled, or the connection breaks, while it refreshes, the reply is lost, and with it
-    the new refresh token of such a service. The next refresh is refused then, and its error says so.
+    the new refresh token of such a service. The next refresh is refused then: the connection needs a new one.
 
     :param token_url: the address that exchanges tokens.
     :param client_id: the OAuth client.
@@ -201,16 +191,13 @@ class RefreshTokenAuth(Auth):
     on_rotated: Callable[[], None] = field(default=lambda: None, repr=False)
     _access_token: str = field(default="", init=False, repr=False)
     _expires: float = field(default=float("-inf"), init=False, repr=False)
-    _earlier: tuple[str, ...] = field(default=(), init=False, repr=False)
     _refresh: _Refresh | None = field(default=None, init=False, repr=False)
-    _lacks_reply: bool = field(default=False, init=False, repr=False)
     _lock: Lock = field(default_factory=Lock, init=False, repr=False, compare=False)
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The tokens, the client secret, and the tokens before the last refresh, whose replies may still arrive."""
-        held = (self.client_secret, self.refresh_token, self._access_token, *self._earlier)
-        return tuple(secret for secret in held if secret)
+        """The tokens and the client secret. A request keeps those that it was sent with, for its reply."""
+        return tuple(filter(None, (self.client_secret, self.refresh_token, self._access_token)))
 
     @property
     def ready(self) -> bool:
@@ -235,12 +222,11 @@ class RefreshTokenAuth(Auth):
             while not refresh.ended:
                 yield Wait(_POLL_SECONDS)
             if refresh.error:
-                # A copy: a raised error keeps the traceback of each place that it passes.
-                raise error_from_dict(refresh.error.to_dict())
+                raise refresh.error.with_traceback(None)
 
     def _fetch(self, refresh: _Refresh, send: Ask) -> Conversation[None]:
         try:
-            rotated = yield from self._exchange(send)
+            rotated = yield from send(self.token_request())
             for token in filter(None, (self._access_token, rotated)):
                 yield Blocking(partial(self.on_secret, token))
             if rotated:
@@ -252,22 +238,6 @@ class RefreshTokenAuth(Auth):
         finally:
             # Also if the conversation is closed early: then the next call fetches the token.
             self._refresh, refresh.ended = None, True
-
-    def _exchange(self, send: Ask) -> Conversation[str]:
-        try:
-            rotated = yield from send(self.token_request())
-        except (GeneratorExit, TaskStoppedError):
-            self._lacks_reply = True
-            raise
-        except AuthenticationError as error:
-            if self._lacks_reply:
-                raise type(error)(f"{error.message} {_NO_REPLY}", **error.context()) from None
-            raise
-        except MediaOpsError as error:
-            self._lacks_reply |= error.status is None
-            raise
-        self._lacks_reply = False
-        return rotated
 
     def token_request(self) -> Call[str]:
         """
@@ -305,14 +275,12 @@ class RefreshTokenAuth(Auth):
             lifetime = _DEFAULT_LIFETIME_SECONDS
         if not lifetime > 0.0:
             lifetime = _DEFAULT_LIFETIME_SECONDS
-        before = (self._access_token, self.refresh_token)
         self._access_token = token
         self._expires = self.clock.monotonic() + lifetime - min(_LEEWAY_SECONDS, lifetime / 10)
         rotated = reply.get("refresh_token")
         if not isinstance(rotated, str) or rotated in ("", self.refresh_token):
             rotated = ""
         self.refresh_token = rotated or self.refresh_token
-        self._earlier = tuple(old for old in before if old not in (token, self.refresh_token))
         return rotated
 
     def sign(self, request: Request) -> Request:
@@ -322,6 +290,5 @@ class RefreshTokenAuth(Auth):
     def invalidate(self, refused: Request) -> bool:
         """Drop the access token, unless another call has replaced it since; the next request fetches another."""
         if refused.headers.get("Authorization") == self.sign(refused).headers["Authorization"]:
-            self._earlier = (self._access_token, *self._earlier[:1])
             self._access_token = ""
         return True
