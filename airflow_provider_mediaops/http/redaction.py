@@ -95,7 +95,8 @@ def _quotes(char: str) -> str:
         # Percent signs, backslashes and ampersands may be quoted again.
         "".join(f"%(?:25){{0,4}}(?i:{byte:02x})" for byte in char.encode("utf-8", "surrogatepass")),
         "".join(rf"\\{{1,8}}u(?i:{unit})" for unit in units),
-        rf"&(?:amp;){{0,4}}(?:{'|'.join(entities)})",
+        # Some write an ampersand in JSON by its number.
+        rf"(?:&|\\{{1,8}}u0026)(?:amp;){{0,4}}(?:{'|'.join(entities)})",
     ]
     if char in "\"'/":
         forms.append(r"\\{1,8}" + char)

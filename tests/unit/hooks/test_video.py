@@ -23,7 +23,7 @@ from airflow_provider_mediaops.video.arguments import SubscriptionQuery
 from airflow_provider_mediaops.video.at_most_once import RECORD_KEY
 from airflow_provider_mediaops.video.paging import Listing, list_pages
 from tests.unit.conversations import on_a_loop
-from tests.unit.hooks.video_hook import BASE, both_forms, carry_out, http
+from tests.unit.hooks.video_hook import BASE, carry_out, http
 from tests.unit.log_lines import log_lines
 from tests.unit.loopback import Loopback, answering
 from tests.unit.task_state import KeptState
@@ -50,13 +50,12 @@ def queries(seen: list[bytes]) -> list[dict[str, list[str]]]:
     return [parse_qs(urlsplit(request.split()[1].decode()).query) for request in seen]
 
 
-@both_forms
 class TestPosting:
-    def test_a_bulletin_is_posted(self, connect_video: Callable[..., None], form: str) -> None:
+    def test_a_bulletin_is_posted(self, connect_video: Callable[..., None]) -> None:
         seen: list[bytes] = []
         with Loopback(answering(http({"id": "a1", "snippet": {"description": "Hello"}}), seen=seen)) as server:
             connect_video(f"{server.base}/youtube", kind_prefix="youtube")
-            activity = carry_out(form, "post_bulletin", "Hello", playlist_id="p1")
+            activity = carry_out("post_bulletin", "Hello", playlist_id="p1")
         assert (activity.id, activity.text) == ("a1", "Hello")
         head, _, body = seen[0].partition(b"\r\n\r\n")
         assert head.startswith(b"POST /youtube/v3/activities?part=snippet%2CcontentDetails HTTP/1.1")
@@ -64,51 +63,49 @@ class TestPosting:
         resource = {"kind": "youtube#playlist", "playlistId": "p1"}
         assert json.loads(body)["contentDetails"]["bulletin"]["resourceId"] == resource
 
-    def test_a_bulletin_that_breaks_the_rules_is_not_sent(self, connect_video: Callable[..., None], form: str) -> None:
+    def test_a_bulletin_that_breaks_the_rules_is_not_sent(self, connect_video: Callable[..., None]) -> None:
         with Loopback(answering(http({}))) as server:
             connect_video(server.base)
             with pytest.raises(ValueError, match="bulletinTextRequired"):
-                carry_out(form, "post_bulletin")
+                carry_out("post_bulletin")
             assert server.accepted == 0
 
-    def test_a_bulletin_whose_reply_is_lost_is_not_sent_again(
-        self, connect_video: Callable[..., None], form: str
-    ) -> None:
+    def test_a_bulletin_whose_reply_is_lost_is_not_sent_again(self, connect_video: Callable[..., None]) -> None:
         with Loopback(hang_up) as server:
             connect_video(server.base, max_attempts=5)
             with pytest.raises(UncertainDeliveryError, match="not known whether POST /v3/activities took effect"):
-                carry_out(form, "post_bulletin", "Hello")
+                carry_out("post_bulletin", "Hello")
             assert server.accepted == 1
 
     @pytest.mark.parametrize("auth", ["api_key", "none"])
-    def test_a_bulletin_needs_a_user(self, connect_video: Callable[..., None], form: str, auth: str) -> None:
+    def test_a_bulletin_needs_a_user(self, connect_video: Callable[..., None], auth: str) -> None:
         store = KeptState()
         with Loopback(answering(http({"id": "a1"}))) as server:
             connect_video(server.base, auth=auth)
             delivery = begun(store)
             with pytest.raises(InvalidConnectionError, match="Posting a bulletin needs an authorised user"):
-                carry_out(form, "post_bulletin", "Hello", delivery=delivery)
+                carry_out("post_bulletin", "Hello", delivery=delivery)
             assert server.accepted == 0
         assert store.values == {}
 
     @pytest.mark.parametrize("reply", [{}, {"error": {"code": 7}}, {"kind": "svc#subscription", "id": "s1"}])
     def test_a_reply_that_is_no_activity_is_uncertain(
-        self, connect_video: Callable[..., None], form: str, reply: dict[str, object]
+        self, connect_video: Callable[..., None], reply: dict[str, object]
     ) -> None:
         with Loopback(answering(http(reply))) as server:
             connect_video(server.base, max_attempts=5)
             with pytest.raises(UncertainDeliveryError, match="The reply is no activity"):
-                carry_out(form, "post_bulletin", "Hello")
+                carry_out("post_bulletin", "Hello")
             assert server.accepted == 1
 
-    def test_a_refusal_is_typed(self, connect_video: Callable[..., None], form: str) -> None:
+    def test_a_refusal_is_typed(self, connect_video: Callable[..., None]) -> None:
         with Loopback(answering(http(error(404, "videoNotFound"), 404))) as server:
             connect_video(server.base)
             with pytest.raises(NotFoundError, match=r"Check video_id\.") as caught:
-                carry_out(form, "post_bulletin", video_id="v1")
+                carry_out("post_bulletin", video_id="v1")
         assert (caught.value.status, caught.value.reason) == (404, "videoNotFound")
 
-    def test_a_record_can_be_kept_around_it(self, connect_video: Callable[..., None], form: str) -> None:
+    def test_a_record_can_be_kept_around_it(self, connect_video: Callable[..., None]) -> None:
         store, states = KeptState(), list[str]()
 
         def answer(peer: Peer) -> None:
@@ -119,19 +116,18 @@ class TestPosting:
         with Loopback(answer) as server:
             connect_video(server.base)
             delivery = begun(store)
-            carry_out(form, "post_bulletin", "Hello", delivery=delivery)
+            carry_out("post_bulletin", "Hello", delivery=delivery)
         assert states == ["intended"]
         assert store.values[RECORD_KEY]["activity"] == {"id": "a1"}
 
 
-@both_forms
 class TestListing:
-    def test_one_page(self, connect_video: Callable[..., None], form: str) -> None:
+    def test_one_page(self, connect_video: Callable[..., None]) -> None:
         seen: list[bytes] = []
         with Loopback(answering(http(page(1, 2, next_token="T1")), seen=seen)) as server:
             connect_video(server.base)
             listed = carry_out(
-                form, "list_subscriptions", channel_id="UC1", part=["id", "snippet"], max_results=2, page_token="T0"
+                "list_subscriptions", channel_id="UC1", part=["id", "snippet"], max_results=2, page_token="T0"
             )
         assert [each.title for each in listed.subscriptions] == ["Channel 1", "Channel 2"]
         assert listed.next_page_token == "T1"
@@ -139,32 +135,30 @@ class TestListing:
             {"part": ["id,snippet"], "channelId": ["UC1"], "maxResults": ["2"], "pageToken": ["T0"]}
         ]
 
-    def test_all_pages_over_one_connection(self, connect_video: Callable[..., None], form: str) -> None:
+    def test_all_pages_over_one_connection(self, connect_video: Callable[..., None]) -> None:
         seen: list[bytes] = []
         pages = [page(number, number + 1, next_token=f"T{number}") for number in range(1, 6)]
         with Loopback(answering(*map(http, pages), http(page(7)), seen=seen)) as server:
             connect_video(server.base)
-            got = carry_out(form, "iter_subscription_pages", mine=True, order="alphabetical")
+            got = carry_out("iter_subscription_pages", mine=True, order="alphabetical")
             assert server.accepted == 1
         assert [len(each.items) for each in got] == [2, 2, 2, 2, 2, 1]
         assert [query.get("pageToken") for query in queries(seen)] == [None, ["T1"], ["T2"], ["T3"], ["T4"], ["T5"]]
         # The page size never changes during a listing, and is the largest.
         assert {query["maxResults"][0] for query in queries(seen)} == {"50"}
 
-    def test_each_subscription_once(self, connect_video: Callable[..., None], form: str) -> None:
+    def test_each_subscription_once(self, connect_video: Callable[..., None]) -> None:
         with Loopback(answering(http(page(1, 2, next_token="T1")), http(page(2, 3)))) as server:
             connect_video(server.base)
-            got = carry_out(form, "iter_subscriptions", ids=["sub-1", "sub-2", "sub-3"])
+            got = carry_out("iter_subscriptions", ids=["sub-1", "sub-2", "sub-3"])
         assert [each.id for each in got] == ["sub-1", "sub-2", "sub-3"]
         assert got[0].to_dict() == subscription(1)
 
-    def test_a_walk_can_begin_at_a_token_and_have_a_page_size(
-        self, connect_video: Callable[..., None], form: str
-    ) -> None:
+    def test_a_walk_can_begin_at_a_token_and_have_a_page_size(self, connect_video: Callable[..., None]) -> None:
         seen: list[bytes] = []
         with Loopback(answering(http(page(1)), seen=seen)) as server:
             connect_video(server.base)
-            listed = carry_out(form, "iter_deduplicated_pages", mine=True, max_results=7, page_token="T9")
+            listed = carry_out("iter_deduplicated_pages", mine=True, max_results=7, page_token="T9")
         assert [len(each.fresh) for each in listed] == [1]
         assert (queries(seen)[0]["pageToken"], queries(seen)[0]["maxResults"]) == (["T9"], ["7"])
 
@@ -178,54 +172,49 @@ class TestListing:
                 carry_out(form, "iter_subscriptions", mine=True)
 
     @pytest.mark.parametrize("method", ["list_subscriptions", "iter_subscriptions", "iter_deduplicated_pages"])
-    def test_a_query_that_breaks_the_rules_is_not_sent(
-        self, connect_video: Callable[..., None], form: str, method: str
-    ) -> None:
+    def test_a_query_that_breaks_the_rules_is_not_sent(self, connect_video: Callable[..., None], method: str) -> None:
         with Loopback(answering(http({}))) as server:
             connect_video(server.base)
             with pytest.raises(ValueError, match="exactly one"):
-                carry_out(form, method, mine=True, channel_id="UC1")
+                carry_out(method, mine=True, channel_id="UC1")
             assert server.accepted == 0
 
     def test_a_service_that_stumbles_is_told_of(
-        self, connect_video: Callable[..., None], form: str, monkeypatch: pytest.MonkeyPatch
+        self, connect_video: Callable[..., None], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         lines = log_lines(monkeypatch, VideoPlatformHook)
         with Loopback(answering(http(page(1, next_token="T1")), http(page(2, next_token="T1")))) as server:
             connect_video(server.base)
-            assert len(carry_out(form, "iter_subscriptions", mine=True)) == 2
+            assert len(carry_out("iter_subscriptions", mine=True)) == 2
         (warning,) = lines
         assert warning.startswith("WARNING: The service cut the listing short: it ends after 2 pages, because ")
 
     @pytest.mark.parametrize("method", ["iter_subscriptions", "iter_subscription_pages", "iter_deduplicated_pages"])
-    def test_a_listing_that_is_cut_short_can_be_an_error(
-        self, connect_video: Callable[..., None], form: str, method: str
-    ) -> None:
+    def test_a_listing_that_is_cut_short_can_be_an_error(self, connect_video: Callable[..., None], method: str) -> None:
         replies = [http(page(1, next_token="T1")), http(page(2, next_token="T1"))]
         with Loopback(answering(*replies, *replies)) as server:
             connect_video(server.base)
-            assert len(carry_out(form, method, mine=True)) == 2
+            assert len(carry_out(method, mine=True)) == 2
             with pytest.raises(InvalidReplyError, match="cut the listing short after 2 pages"):
-                carry_out(form, method, mine=True, require_complete="yes")
+                carry_out(method, mine=True, require_complete="yes")
 
-    def test_arguments_are_read_as_templates_render_them(self, connect_video: Callable[..., None], form: str) -> None:
+    def test_arguments_are_read_as_templates_render_them(self, connect_video: Callable[..., None]) -> None:
         seen: list[bytes] = []
         with Loopback(answering(http(page(1)), seen=seen)) as server:
             connect_video(server.base)
-            carry_out(form, "iter_subscriptions", mine="no", ids="s1, s2", part="id", max_results="7")
+            carry_out("iter_subscriptions", mine="no", ids="s1, s2", part="id", max_results="7")
         assert queries(seen) == [{"part": ["id"], "id": ["s1,s2"], "maxResults": ["7"]}]
 
     @pytest.mark.parametrize("method", ["list_subscriptions", "iter_subscriptions"])
     @pytest.mark.parametrize("auth", ["api_key", "none"])
-    def test_mine_needs_a_user(self, connect_video: Callable[..., None], form: str, method: str, auth: str) -> None:
+    def test_mine_needs_a_user(self, connect_video: Callable[..., None], method: str, auth: str) -> None:
         with Loopback(answering(http(page(1)))) as server:
             connect_video(server.base, auth=auth)
             with pytest.raises(InvalidConnectionError, match=f"mine=True needs .* has auth={auth}; nothing was sent"):
-                carry_out(form, method, mine=True)
+                carry_out(method, mine=True)
             assert server.accepted == 0
 
 
-@both_forms
 @pytest.mark.parametrize(
     "body",
     [
@@ -238,40 +227,34 @@ class TestListing:
     ("method", "arguments"), [("list_subscriptions", {"mine": True}), ("post_bulletin", {"text": "Hi"})]
 )
 def test_a_limit_is_known_by_its_name_wherever_that_stands(
-    connect_video: Callable[..., None], form: str, body: object, method: str, arguments: dict[str, object]
+    connect_video: Callable[..., None], body: object, method: str, arguments: dict[str, object]
 ) -> None:
     with Loopback(answering(http(body, 403))) as server:
         connect_video(server.base)
         with pytest.raises(RateLimitedError) as caught:
-            carry_out(form, method, **arguments)
+            carry_out(method, **arguments)
     assert caught.value.reason == "rateLimitExceeded"
 
 
 class TestWaiting:
-    @both_forms
     def test_a_temporary_failure_is_waited_out_and_told_of(
-        self, connect_video: Callable[..., None], form: str, monkeypatch: pytest.MonkeyPatch
+        self, connect_video: Callable[..., None], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         slept: list[float] = []
-
-        async def asleep(seconds: float) -> None:
-            slept.append(seconds)
-
         monkeypatch.setattr("airflow_provider_mediaops.hooks.base.time.sleep", slept.append)
-        monkeypatch.setattr("airflow_provider_mediaops.hooks.base.asyncio.sleep", asleep)
         lines = log_lines(monkeypatch, VideoPlatformHook)
         replies = [http({}, 503, retry_after="1"), http({}, 503, retry_after="7"), http(page(1))]
         with Loopback(answering(*replies)) as server:
             connect_video(server.base, max_attempts=5)
-            assert len(carry_out(form, "list_subscriptions", mine=True).items) == 1
+            assert len(carry_out("list_subscriptions", mine=True).items) == 1
         assert slept == [1.0, 7.0]
         # A pause that is hardly noticed is not worth a line.
         assert len(lines) == 1
         assert lines[0].startswith("INFO: Waiting 7.0 s: ServiceUnavailableError, try 3: The video platform")
 
-    @both_forms
+    @pytest.mark.parametrize("is_on_loop", [False, True])
     def test_waits_for_the_same_reason_are_told_of_now_and_then(
-        self, connect_video: Callable[..., None], form: str, monkeypatch: pytest.MonkeyPatch
+        self, connect_video: Callable[..., None], monkeypatch: pytest.MonkeyPatch, *, is_on_loop: bool
     ) -> None:
         now = [1_000.0]
 
@@ -293,18 +276,17 @@ class TestWaiting:
 
         connect_video("http://127.0.0.1:9")
         hook = VideoPlatformHook()
-        if form == "sync":
-            hook.run(waits())
-        else:
+        if is_on_loop:
             on_a_loop(hook.arun(waits()))
+        else:
+            hook.run(waits())
         assert lines == ["INFO: Waiting 3.0 s: the key's rate"] * 2 + ["INFO: Waiting 3.0 s: another reason"]
 
-    @both_forms
-    def test_a_spent_quota_is_not_waited_for(self, connect_video: Callable[..., None], form: str) -> None:
+    def test_a_spent_quota_is_not_waited_for(self, connect_video: Callable[..., None]) -> None:
         with Loopback(answering(http(error(403, "quotaExceeded"), 403))) as server:
             connect_video(server.base, max_attempts=5)
             with pytest.raises(QuotaExceededError) as caught:
-                carry_out(form, "list_subscriptions", mine=True)
+                carry_out("list_subscriptions", mine=True)
         assert 0 < (caught.value.retry_after or 0) <= 25 * 3_600
 
 

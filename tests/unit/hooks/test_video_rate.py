@@ -8,7 +8,7 @@ import pytest
 
 from airflow_provider_mediaops.exceptions import QuotaExceededError, RateLimitedError, RateStoreError
 from airflow_provider_mediaops.hooks.video import VideoPlatformHook
-from tests.unit.hooks.video_hook import BASE, REFRESH, SUBSCRIPTIONS, TOKEN_URL, both_forms, carry_out, http
+from tests.unit.hooks.video_hook import BASE, REFRESH, SUBSCRIPTIONS, TOKEN_URL, carry_out, http
 from tests.unit.loopback import Loopback, answering, closed_port
 from tests.unit.video_platform import error, page
 
@@ -28,17 +28,6 @@ FAST = {"requests_per_second": 10_000, "rate_limit_store": "memory://"}
 SPENT = error(403, "quotaExceeded")
 
 
-@pytest.fixture
-def pauses(pauses: list[float], monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Have the pauses of both forms, without waiting for them."""
-
-    async def asleep(seconds: float) -> None:
-        pauses.append(seconds)
-
-    monkeypatch.setattr("airflow_provider_mediaops.hooks.base.asyncio.sleep", asleep)
-    return pauses
-
-
 def limiter_of(connect_video: Callable[..., None], host: str = BASE, **fields: Any) -> RateLimiter:
     connect_video(host, **{**SLOW, **fields})
     limiter = VideoPlatformHook().service.client.limiter
@@ -55,8 +44,8 @@ class TestWithoutARate:
             connect_video(server.base, requests_per_second="")
             assert VideoPlatformHook().service.client.limiter is None
             with pytest.raises(QuotaExceededError):
-                carry_out("sync", "list_subscriptions", mine=True)
-            assert carry_out("sync", "list_subscriptions", mine=True).items
+                carry_out("list_subscriptions", mine=True)
+            assert carry_out("list_subscriptions", mine=True).items
         assert pauses == []
 
 
@@ -103,15 +92,12 @@ class TestWhoShares:
 
 
 class TestTheRate:
-    @both_forms
-    def test_it_is_kept_between_two_hooks(
-        self, connect_video: Callable[..., None], form: str, pauses: list[float]
-    ) -> None:
+    def test_it_is_kept_between_two_hooks(self, connect_video: Callable[..., None], pauses: list[float]) -> None:
         with Loopback(answering(http(page(1)))) as server:
             connect_video(server.base, **SLOW)
-            carry_out(form, "list_subscriptions", mine=True)
+            carry_out("list_subscriptions", mine=True)
             assert pauses == []
-            carry_out(form, "list_subscriptions", mine=True)
+            carry_out("list_subscriptions", mine=True)
         assert pauses[0] == pytest.approx(100, rel=0.1)
 
     def test_a_token_is_fetched_within_the_turn_of_its_request(
@@ -125,36 +111,31 @@ class TestTheRate:
         assert [request.method for request in requests_mock.request_history] == ["POST", "GET"]
         assert pauses == []
 
-    @both_forms
     def test_a_limit_reply_holds_the_other_hook_back(
-        self, connect_video: Callable[..., None], form: str, pauses: list[float]
+        self, connect_video: Callable[..., None], pauses: list[float]
     ) -> None:
         limited = http(error(403, "rateLimitExceeded"), 403, retry_after="90")
         with Loopback(answering(limited, http(page(1)))) as server:
             connect_video(server.base, **FAST)
             with pytest.raises(RateLimitedError):
-                carry_out(form, "list_subscriptions", mine=True)
+                carry_out("list_subscriptions", mine=True)
             assert pauses == []
-            carry_out(form, "list_subscriptions", mine=True)
+            carry_out("list_subscriptions", mine=True)
         assert pauses[0] == pytest.approx(90, rel=0.1)
 
 
 class TestASpentQuota:
-    @both_forms
-    @pytest.mark.parametrize("first", ["sync", "async"])
-    def test_it_stops_the_other_hook_without_a_request(
-        self, connect_video: Callable[..., None], first: str, form: str
-    ) -> None:
+    def test_it_stops_other_hooks_without_a_request(self, connect_video: Callable[..., None]) -> None:
         seen: list[bytes] = []
         with Loopback(answering(http(SPENT, 403), seen=seen)) as server:
             connect_video(server.base, **FAST)
             with pytest.raises(QuotaExceededError, match="answered GET"):
-                carry_out(first, "list_subscriptions", mine=True)
+                carry_out("list_subscriptions", mine=True)
             until = r"used up until \d{4}-\d\d-\d\d 0[78]:00 UTC, so "
             with pytest.raises(QuotaExceededError, match=f"{until}GET /v3/subscriptions was not sent") as caught:
-                carry_out(form, "iter_subscriptions", channel_id="UC-1")
+                carry_out("iter_subscriptions", channel_id="UC-1")
             with pytest.raises(QuotaExceededError, match=f"{until}POST /v3/activities was not sent"):
-                carry_out(form, "post_bulletin", "Hello")
+                carry_out("post_bulletin", "Hello")
         assert len(seen) == 1
         assert 0 < (caught.value.retry_after or 0) < 26 * 3600
 
@@ -168,11 +149,11 @@ class TestASpentQuota:
             assert (worked, requests_mock.call_count) == (False, asked)
             assert "midnight Pacific time" in said
         with pytest.raises(QuotaExceededError, match="was not sent"):
-            carry_out("sync", "list_subscriptions", mine=True)
+            carry_out("list_subscriptions", mine=True)
 
         requests_mock.get(SUBSCRIPTIONS, json=page(1))
         assert VideoPlatformHook().test_connection()[0]
-        assert carry_out("sync", "list_subscriptions", mine=True).items
+        assert carry_out("list_subscriptions", mine=True).items
 
     def test_it_stops_nobody_who_has_another_credential(
         self, connect_video: Callable[..., None], requests_mock: Mocker
@@ -180,14 +161,13 @@ class TestASpentQuota:
         connect_video(**FAST)
         requests_mock.get(SUBSCRIPTIONS, [{"status_code": 403, "json": SPENT}, {"json": page(1)}])
         with pytest.raises(QuotaExceededError):
-            carry_out("sync", "list_subscriptions", mine=True)
+            carry_out("list_subscriptions", mine=True)
         connect_video(**FAST, password="another")
-        assert carry_out("sync", "list_subscriptions", mine=True).items
+        assert carry_out("list_subscriptions", mine=True).items
 
 
-@both_forms
 def test_a_store_that_cannot_be_reached_sends_nothing_and_its_password_is_masked(
-    connect_video: Callable[..., None], form: str, monkeypatch: pytest.MonkeyPatch
+    connect_video: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     masked: list[str] = []
     monkeypatch.setattr("airflow_provider_mediaops.hooks.base.mask_secret", masked.append)
@@ -196,7 +176,7 @@ def test_a_store_that_cannot_be_reached_sends_nothing_and_its_password_is_masked
     with Loopback(answering(http(page(1)), seen=seen)) as server:
         connect_video(server.base, requests_per_second=5)
         with pytest.raises(RateStoreError) as caught:
-            carry_out(form, "list_subscriptions", mine=True)
+            carry_out("list_subscriptions", mine=True)
     assert "s3/cr3t" not in str(caught.value)
     assert sorted(masked) == ["s3%2Fcr3t", "s3/cr3t"]
     assert seen == []

@@ -45,6 +45,7 @@ FORMS: dict[str, Callable[[str], str]] = {
     "HTML, hex": lambda text: re.sub(r"[^\w.~-]", lambda found: f"&#x{ord(found[0]):02X};", text),
     "HTML, decimal": lambda text: re.sub(r"[^\w.~-]", lambda found: f"&#{ord(found[0]):03};", text),
     "HTML, names": lambda text: html.escape(text).replace("/", "&sol;").replace("=", "&equals;").replace("+", "&plus;"),
+    "HTML, Gson": lambda text: html.escape(text).replace("&", "\\u0026"),
     "percent": lambda text: quote(text, safe=""),
     "percent, lower": lambda text: re.sub("%..", lambda found: found[0].lower(), quote(text, safe="")),
     "percent, some": lambda text: quote(text, safe="/=+"),
