@@ -52,19 +52,12 @@ class Auth(ABC):
         """
         Fetch the credential that signing needs, unless there is one.
 
-        :param send: sends a call once.
-        :returns: a conversation that ends when a request can be signed.
         :raises MediaOpsError: if it cannot be fetched.
         """
         yield from ()
 
     def invalidate(self, refused: Request) -> bool:
-        """
-        Drop the credential that the service refused.
-
-        :param refused: the request that was signed with it.
-        :returns: whether another credential can be fetched.
-        """
+        """Drop the credential with which a request was refused, and return whether another can be fetched."""
         return False
 
 
@@ -84,12 +77,7 @@ class NoAuth(Auth):
 
 @dataclass(frozen=True, slots=True)
 class HeaderAuth(Auth):
-    """
-    A fixed ``Authorization`` header.
-
-    :param value: the header's value.
-    :param parts: the secret parts of it.
-    """
+    """A fixed ``Authorization`` header, and the secret parts of it."""
 
     value: str = field(repr=False)
     parts: tuple[str, ...] = field(repr=False)
@@ -127,12 +115,7 @@ class HeaderAuth(Auth):
 
 @dataclass(frozen=True, slots=True)
 class ParameterAuth(Auth):
-    """
-    A key in the query, as the video platform takes API keys for public data.
-
-    :param key: the API key.
-    :param name: the parameter's name.
-    """
+    """A key in the query, as the video platform takes API keys for public data."""
 
     key: str = field(repr=False)
     name: str = "key"
@@ -149,12 +132,7 @@ class ParameterAuth(Auth):
 
 @dataclass(slots=True)
 class _Refresh:
-    """
-    A token refresh that one call makes and others wait for.
-
-    :param ended: whether it has ended.
-    :param error: the error if it failed.
-    """
+    """A token refresh that one call makes and others wait for."""
 
     ended: bool = False
     error: MediaOpsError | None = None
@@ -208,8 +186,6 @@ class RefreshTokenAuth(Auth):
         """
         Fetch an access token, or wait for the call that fetches one.
 
-        :param send: sends a call once.
-        :returns: a conversation that ends when there is a token.
         :raises MediaOpsError: if it cannot be fetched; every call that waited for it gets the same error.
         """
         while not self.ready:
@@ -243,7 +219,7 @@ class RefreshTokenAuth(Auth):
         """
         Make the call that exchanges the refresh token.
 
-        :returns: the call. It keeps the access token, and returns the new refresh token if the service replaced it.
+        It keeps the access token, and returns the new refresh token if the service replaced it.
         """
         form = {
             "grant_type": "refresh_token",

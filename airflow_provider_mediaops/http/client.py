@@ -87,8 +87,6 @@ class Client:
         service itself refused it. After each such try a :class:`NotCarriedOut` is emitted. Otherwise
         ``UncertainDeliveryError`` is raised.
 
-        :param call: the call.
-        :returns: a conversation whose result is the call's.
         :raises MediaOpsError: the last error met, typed. A quota that is known to be used up, and a rate store that
             fails, end the call without another request.
         """
@@ -122,20 +120,15 @@ class Client:
                 yield Wait(pause, reason, is_retry=True)
 
     def report_limit(self, error: MediaOpsError) -> Conversation[None]:
-        """
-        Report a rate limit or quota to all who use the key, if the reply to a single request did not show it.
-
-        :param error: a ``RateLimitedError`` or ``QuotaExceededError``; anything else is not about the key's rate.
-        :returns: a conversation that ends when it is reported.
-        """
+        """Report a rate limit or quota to all who use the key, if the reply to a single request did not show it."""
         yield from self._on_error(error, None)
 
     def probing(self) -> Client:
         """
         Return a client that tests whether the service answers.
 
-        :returns: a client that asks each host once, even if the key's quota is known to be used up: only the service
-            can tell whether it still is.
+        It asks each host once, even if the key's quota is known to be used up: only the service can tell whether it
+        still is.
         """
         return replace(self, retry=RetryPolicy(max_attempts=len(self.base_urls)), respects_quota=False)
 
@@ -143,7 +136,6 @@ class Client:
         """
         Report to all who use the key that its quota is restored, because the service answers.
 
-        :returns: a conversation that ends when it is reported.
         :raises RateStoreError: if the rate store cannot be used.
         """
         if self.limiter:

@@ -58,15 +58,10 @@ async def _asleep(wait: Wait) -> None:
 
 def run(conversation: Conversation[T], send: Callable[[Request], Response], sleep: Sleep = _sleep) -> T:
     """
-    Carry out a conversation in this thread.
+    Carry out a conversation in this thread, drop the items that it emits, and return its result.
 
-    A task that is stopped sends and waits no more, but the conversation may still do blocking work, for example undo a
-    record of what it was about to send.
-
-    :param conversation: the conversation; items that it emits are dropped.
-    :param send: sends one request; raises :class:`TransportError`, or ``TaskStoppedError`` if the task is to end.
-    :param sleep: carries out a wait; raises ``TaskStoppedError`` likewise.
-    :returns: the conversation's result.
+    A task that is stopped sends and waits no more: ``send`` and ``sleep`` raise ``TaskStoppedError``. But the
+    conversation may still do blocking work, for example undo a record of what it was about to send.
     """
     items = stream(conversation, send, sleep)
     while True:
@@ -81,12 +76,9 @@ def stream(
     conversation: Conversation[T], send: Callable[[Request], Response], sleep: Sleep = _sleep
 ) -> Generator[object, None, T]:
     """
-    Carry out a conversation in this thread and yield its items as they come.
+    Carry out a conversation in this thread, yield its items as they come, and return its result.
 
-    :param conversation: the conversation; nothing is sent before the first item is asked for.
-    :param send: sends one request; raises :class:`TransportError`.
-    :param sleep: carries out a wait.
-    :returns: the items, lazily; then the conversation's result.
+    Nothing is sent before the first item is asked for.
     """
 
     def outcome_of(step: Request | Wait | Blocking[Any] | Beside[Any]) -> Any:
@@ -124,11 +116,7 @@ async def arun(
     """
     Carry out a conversation on the event loop, as :func:`run` does in a thread.
 
-    :param conversation: the conversation; items that it emits are dropped.
-    :param send: sends one request; raises :class:`TransportError`.
-    :param sleep: carries out a wait.
-    :param in_thread: runs a blocking action in a thread; the caller chooses the threads.
-    :returns: the conversation's result.
+    The caller chooses the threads in which ``in_thread`` runs a blocking action.
     """
     result: list[T] = []
     async for _ in _drive(conversation, send, sleep, in_thread, result.append):
@@ -146,11 +134,7 @@ def astream(
     """
     Carry out a conversation on the event loop and yield its items, as :func:`stream` does in a thread.
 
-    :param conversation: the conversation; nothing is sent before the first item is asked for.
-    :param send: sends one request; raises :class:`TransportError`.
-    :param sleep: carries out a wait.
-    :param in_thread: runs a blocking action in a thread, as for :func:`arun`.
-    :returns: the items, lazily; ``aclose`` closes the conversation at its current step.
+    ``aclose`` closes the conversation at its current step.
     """
     return _drive(conversation, send, sleep, in_thread, lambda _: None)
 
@@ -199,12 +183,7 @@ def _act(action: Callable[[], T]) -> T:
 
 
 class _SideThread:
-    """
-    Carries out the side of a :class:`Beside` in a thread.
-
-    :param side: the conversation.
-    :param send: sends one request.
-    """
+    """Carries out the side of a :class:`Beside` in a thread."""
 
     def __init__(self, side: Conversation[None], send: Callable[[Request], Response]) -> None:
         self._side = side
@@ -218,12 +197,7 @@ class _SideThread:
         self._thread.start()
 
     def end(self, grace_seconds: float) -> Exception | None:
-        """
-        Wait for the end, and cut the conversation off if it does not come.
-
-        :param grace_seconds: how long to wait.
-        :returns: the exception that ended it; None if there was none, or if it was cut off.
-        """
+        """Wait for the end, cut the conversation off if it does not come, and return the exception that ended it."""
         self._thread.join(grace_seconds)
         self._cut_off.set()
         return self._error

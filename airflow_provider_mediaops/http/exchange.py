@@ -123,11 +123,7 @@ class Emit(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class NotCarriedOut:
-    """
-    The item that a client emits after a write that the service has certainly not carried out.
-
-    :param error: the error of that try.
-    """
+    """The item that a client emits after a write that the service has certainly not carried out, with its error."""
 
     error: MediaOpsError
 
@@ -165,12 +161,7 @@ class Beside(Generic[T]):
 
 
 def awaiting(on_loop: Callable[[], Awaitable[T]]) -> Conversation[T]:
-    """
-    Return a conversation of a single step that only an event loop carries out.
-
-    :param on_loop: returns the awaitable.
-    :returns: the conversation, with the awaitable's result.
-    """
+    """Return a conversation of a single step, an awaitable, that only an event loop carries out."""
 
     def in_worker() -> T:
         raise RuntimeError("This step runs on an event loop only.")
@@ -224,12 +215,7 @@ class TransportError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[T]):
-    """
-    One request and the parser of its reply.
-
-    :param request: the request.
-    :param parse: parses a reply of success; raises ``InvalidReplyError`` if the reply is not as documented.
-    """
+    """One request and the parser of its reply, which raises ``InvalidReplyError`` for one not as documented."""
 
     request: Request
     parse: Callable[[Response], T]
@@ -251,11 +237,7 @@ class Ask(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Returned(Generic[T]):
-    """
-    The end of a conversation.
-
-    :param value: its result.
-    """
+    """The end of a conversation, with its result."""
 
     value: T
 
@@ -264,12 +246,9 @@ def advance(
     conversation: Conversation[T], reply: object = None, error: BaseException | None = None
 ) -> Step | Returned[T]:
     """
-    Send the outcome of the last step into a conversation. Every driver calls this.
+    Send the outcome of the last step into a conversation, and return its next step or its end.
 
-    :param conversation: the conversation.
-    :param reply: the result of the last step; None to begin.
-    :param error: the exception of the last step, instead of a result.
-    :returns: the next step, or the end.
+    Every driver calls this, at first without an outcome.
     """
     try:
         return conversation.throw(error) if error else conversation.send(reply)
@@ -281,12 +260,9 @@ def relay(
     conversation: Conversation[T], step: Step, inspect: Callable[[object], None] | None = None
 ) -> Generator[Step, Any, Step | Returned[T]]:
     """
-    Pass a step of an inner conversation on to the driver, and its outcome back.
+    Pass a step of an inner conversation on to the driver, and its outcome back; return the next step, or the end.
 
-    :param conversation: the inner conversation.
-    :param step: its step.
-    :param inspect: called with the reply or the error before the inner conversation gets it; may raise.
-    :returns: the inner conversation's next step, or its end.
+    ``inspect`` is called with the reply or the error before the inner conversation gets it, and may raise.
     """
     try:
         reply = yield step
@@ -305,13 +281,9 @@ def observed(
     inspect: Callable[[object], None] | None = None,
 ) -> Conversation[T]:
     """
-    Show each step of a conversation as it passes.
+    Show each step of a conversation as it passes: to ``on_step`` before, to ``inspect`` with its reply or error.
 
-    :param conversation: the conversation, passed on unchanged.
-    :param on_step: called with each step before it is carried out; an exception from it ends the conversation. If it
-        returns a conversation, that is carried out first.
-    :param inspect: called with each reply or error before the conversation gets it; likewise.
-    :returns: the same conversation.
+    An exception from either ends the conversation. If ``on_step`` returns a conversation, that is carried out first.
     """
     try:
         step = advance(conversation)

@@ -25,13 +25,7 @@ def is_header_text(text: str) -> bool:
 
 
 def merge_headers(headers: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
-    """
-    Merge headers. Names that differ only in case are the same name.
-
-    :param headers: the headers.
-    :param own: further headers, which replace those of the same name.
-    :returns: all of them.
-    """
+    """Merge headers: ``own`` replaces those of the same name, which may differ in case."""
     replaced = {name.lower() for name in own}
     return {**{name: value for name, value in headers.items() if name.lower() not in replaced}, **own}
 
@@ -40,7 +34,6 @@ def check_headers(headers: Mapping[str, str]) -> None:
     """
     Make sure that headers can be sent, before any part of the request is.
 
-    :param headers: all headers of a request.
     :raises TransportError: if a name is no token, or a value holds more than visible ASCII with blanks between.
     """
     for name, value in headers.items():

@@ -74,14 +74,11 @@ class LoopThread:
 
     def run(self, coroutine: Coroutine[Any, Any, T], wait: Callable[[threading.Event], object] | None = None) -> T:
         """
-        Run a coroutine to its end.
+        Run a coroutine to its end; ``wait`` waits for the event that it has ended.
 
-        :param coroutine: the coroutine.
-        :param wait: waits for the event that it has ended.
-        :returns: its result.
+        If a signal handler raises in the waiting thread, the coroutine is cancelled first, and waited for a while.
+
         :raises RuntimeError: if the block has ended, or ends and the coroutine does not.
-        :raises BaseException: its exception, or that of a signal handler in the waiting thread; then the coroutine is
-            cancelled first, and waited for a while.
         """
         ended = threading.Event()
         tasks: list[asyncio.Task[T]] = []
@@ -126,10 +123,8 @@ class LoopThread:
 
     def stream(self, items: AsyncGenerator[T, None]) -> Iterator[T]:
         """
-        Iterate over an asynchronous generator.
+        Iterate over an asynchronous generator, which is closed with the iterator.
 
-        :param items: the generator; it is closed with the iterator.
-        :returns: the items, lazily.
         :raises TaskStoppedError: if the task is to end.
         """
         try:

@@ -75,7 +75,6 @@ class RequestThreads:
         If the caller is cancelled, a request that has not been sent yet is not sent. One that is under way ends at its
         deadline, and nobody reads its reply.
 
-        :param transport: the transport, which blocks.
         :param user: the user of the threads, for example the connection's id.
         :param request: the request.
         :returns: the reply, whatever its status.

@@ -23,12 +23,7 @@ class HeadTooLargeError(http.client.HTTPException):
 
 
 def causes_of(error: BaseException) -> list[BaseException]:
-    """
-    List an error and those that it wraps.
-
-    :param error: the error, as the library raised it.
-    :returns: the error first, the system's own last.
-    """
+    """List an error, as the library raised it, and those that it wraps; the system's own is the last."""
     return list(_walk(error))
 
 
@@ -42,12 +37,9 @@ def _walk(error: BaseException) -> Iterator[BaseException]:
 
 def detail_of(causes: list[BaseException]) -> str:
     """
-    Describe an error in one line.
+    Describe an error in one line: its type, and the system's message if there is one.
 
-    The libraries' own texts hold the whole address with its query, so only types and the system's messages are kept.
-
-    :param causes: the result of :func:`causes_of`.
-    :returns: the type, and the system's message if there is one.
+    The libraries' own texts hold the whole address with its query.
     """
     for cause in causes:
         if message := _system_message(cause):
@@ -56,11 +48,7 @@ def detail_of(causes: list[BaseException]) -> str:
 
 
 def _is_head_too_large(causes: list[BaseException]) -> bool:
-    """
-    Return whether a reply was refused for the size or the number of its headers.
-
-    :param causes: the result of :func:`causes_of`.
-    """
+    """Return whether a reply was refused for the size or the number of its headers."""
     return any(
         isinstance(cause, (http.client.LineTooLong, HeadTooLargeError))
         # http.client has no type for too many headers.
@@ -70,11 +58,7 @@ def _is_head_too_large(causes: list[BaseException]) -> bool:
 
 
 def failure_before_sending(causes: list[BaseException]) -> TransportError:
-    """
-    Return the failure of an exchange in which no part of the request was sent.
-
-    :param causes: the result of :func:`causes_of`.
-    """
+    """Return the failure of an exchange in which no part of the request was sent."""
     if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes):
         return TransportError(Failure.UNTRUSTED, detail_of(causes))
     if any(isinstance(cause, ssl.SSLError) for cause in causes):
@@ -91,7 +75,6 @@ def failure_after_sending(causes: list[BaseException], time_limit: str) -> Trans
     """
     Return the failure of an exchange of which a part may have been sent.
 
-    :param causes: the result of :func:`causes_of`.
     :param time_limit: the time limit that was reached, in words; empty if none was.
     """
     if time_limit:
