@@ -25,12 +25,15 @@ APART = 1.03
 _TAKE = f"""
 import os, sys
 from importlib.util import find_spec
+from airflow_provider_mediaops.http.rate_limit import redis_backend
 from airflow_provider_mediaops.http.rate_limit.redis_backend import RedisBackend
 from airflow_provider_mediaops.http.rate_limit.schedule import begin, from_text, reserve, to_text
 from airflow_provider_mediaops.http.rate_limit.sqlite_backend import SqliteBackend
 from pathlib import Path
 if find_spec("redis"):
     import redis
+# A process waits its turn for as long as the machine is busy.
+redis_backend.BUSY_SECONDS = 240.0
 
 def change(text, now, age):
     # The time stands still, so that no machine is too busy to take the last slot before the first is due.
@@ -56,7 +59,6 @@ sys.exit(any(os.waitpid(child, 0)[1] for child in children))
 
 @contextmanager
 def sqlite(folder: Path) -> Iterator[str]:
-    # A process waits its turn for as long as the machine is busy.
     yield f"SqliteBackend(Path({str(folder / 'rates.db')!r}), busy_seconds=240.0)"
 
 

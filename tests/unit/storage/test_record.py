@@ -107,6 +107,26 @@ def test_files_of_other_names_are_passed_over(tmp_path: Path) -> None:
     assert record.read() == version
 
 
+def test_version_that_another_client_has_written_is_read_although_this_one_caches_lists() -> None:
+    class CachingStore(FakeStore):
+        def ls(self, path: str, detail: bool = True, **options: Any) -> list[Any]:  # noqa: FBT001, FBT002  as fsspec has it
+            if path not in self.dircache:
+                self.dircache[path] = super().ls(path, detail, **options)
+            return list(self.dircache[path])
+
+        def invalidate_cache(self, path: str | None = None) -> None:
+            del path
+            self.dircache.clear()
+
+    with attached(CachingStore(), "shelf") as store, attached(FakeStore(objects=store.store), "other"):
+        record, other = record_at("memory://shelf@bucket/top"), record_at("memory://other@bucket/top")
+        version = record.replace(ONE, NOTHING)
+        assert record.read() == version
+        other.replace(TWO, version)
+
+        assert record.read() == Version(TWO, 2)
+
+
 class TestAStoreThatDoesNotCheck:
     def test_client_without_conditions_is_refused_before_anything_is_written(self) -> None:
         with attached(Store(), "shelf") as store:

@@ -357,6 +357,23 @@ def test_task_that_paused_right_at_the_post_is_told_of_the_other(channel: Channe
     assert channel.entry()["by"]["task"] == "dag/run/second/-1"
 
 
+def test_refused_task_that_paused_leaves_the_entry_of_the_other(channel: Channel) -> None:
+    refused: list[bool] = []
+
+    def refuse() -> Response:
+        refused.append(True)
+        return refusing()
+
+    frozen = intending(channel, answer=refuse)
+    step_until(frozen, lambda: bool(refused))
+    channel.now += UNCERTAIN_AFTER_SECONDS
+    Poster(channel, "second", on_uncertain="retry").finish()
+    frozen.finish()
+
+    assert (frozen.failure, channel.posts) == ("BadRequestError", ["second"])
+    assert (channel.state, channel.entry()["by"]["task"]) == ("posted", "dag/run/second/-1")
+
+
 def killed(has_come: Callable[[Poster, Channel], bool]) -> Callable[[Channel], None]:
     """Let the first try die at a moment."""
 
