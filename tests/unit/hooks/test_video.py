@@ -163,13 +163,13 @@ class TestListing:
         assert (queries(seen)[0]["pageToken"], queries(seen)[0]["maxResults"]) == (["T9"], ["7"])
 
     def test_iterator_that_meets_a_record_with_a_number_for_its_id_ends_in_a_typed_error(
-        self, connect_video: Callable[..., None], form: str
+        self, connect_video: Callable[..., None]
     ) -> None:
         strange = {**page(), "items": [subscription(1), subscription(2, id=2)]}
         with Loopback(answering(http(strange))) as server:
             connect_video(server.base)
             with pytest.raises(InvalidReplyError, match="no subscription: id"):
-                carry_out(form, "iter_subscriptions", mine=True)
+                carry_out("iter_subscriptions", mine=True)
 
     @pytest.mark.parametrize("method", ["list_subscriptions", "iter_subscriptions", "iter_deduplicated_pages"])
     def test_a_query_that_breaks_the_rules_is_not_sent(self, connect_video: Callable[..., None], method: str) -> None:

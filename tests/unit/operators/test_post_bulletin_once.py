@@ -36,7 +36,8 @@ def state() -> KeptState:
 
 
 def attempt(state: KeptState, number: int, *, max_tries: int = 3, text: str = "Hi", **arguments: Any) -> dict[str, Any]:
-    ti = SimpleNamespace(try_number=number, max_tries=max_tries)
+    ids = {"dag_id": "dag", "run_id": "run", "task_id": "post", "map_index": -1}
+    ti = SimpleNamespace(**ids, try_number=number, max_tries=max_tries)
     context = cast("Context", {"task_state_store": state, "ti": ti})
     return PostBulletinOperator(task_id="post", text=text, **arguments).execute(context)
 
