@@ -31,24 +31,28 @@ def read_body(chunks: Iterable[bytes], content_encoding: str, max_bytes: int) ->
     received = 0
     for chunk in chunks:
         received += len(chunk)
-        if encoding in ("", "identity"):
-            body.write(chunk)
-        elif encoding == "gzip":
-            # No more than one byte beyond the limit, however small the chunk is.
-            body.write(_decompressed(stream, chunk, max_bytes + 1 - body.tell()))
-        else:
-            raise TransportError(Failure.UNREADABLE, "its compression is not gzip, once")
-        if max(received, body.tell()) > max_bytes:
-            raise TransportError(Failure.TOO_LARGE, f"the reply is larger than {max_bytes:,} bytes")
+        rest = chunk
+        while rest:
+            if encoding in ("", "identity"):
+                body.write(rest)
+                rest = b""
+            elif encoding == "gzip":
+                if stream.eof:
+                    # Some servers send gzip in several members.
+                    stream = zlib.decompressobj(_GZIP)
+                # No more than one byte beyond the limit, however small the chunk is.
+                body.write(_decompressed(stream, rest, max_bytes + 1 - body.tell()))
+                rest = stream.unused_data
+            else:
+                raise TransportError(Failure.UNREADABLE, "its compression is not gzip, once")
+            if max(received, body.tell()) > max_bytes:
+                raise TransportError(Failure.TOO_LARGE, f"the reply is larger than {max_bytes:,} bytes")
     if encoding == "gzip" and received and not stream.eof:
         raise TransportError(Failure.BROKEN, "the compressed reply ended too early")
     return body.getvalue()
 
 
-def _decompressed(stream: Any, chunk: bytes, max_bytes: int) -> bytes:
+def _decompressed(stream: Any, data: bytes, max_bytes: int) -> bytes:
     with contextlib.suppress(zlib.error):
-        data = bytes(stream.decompress(chunk, max_bytes))
-        # A second gzip member behind the first would be lost.
-        if not stream.unused_data:
-            return data
+        return bytes(stream.decompress(data, max_bytes))
     raise TransportError(Failure.UNREADABLE, "its compression cannot be undone")
