@@ -2,16 +2,15 @@
 #   make demo         run the example DAGs on a real Airflow; KEEP=1 leaves its pages up until Ctrl-C
 #   make test         prove the checkout within 5 minutes: linters, types, documentation, unit and contract tests,
 #                     and the demo
-#   make test-all     make test, then the long unit and contract tests, and the suites that start real clusters, object
-#                     stores, a browser, several workers and the oldest Airflow; REQUIRE=all (or a list such as
+#   make test-all     make test, then the long unit and contract tests, and the suites that start real clusters, emulators
+#                     of object stores, a browser, several workers and the oldest Airflow; REQUIRE=all (or a list such as
 #                     unit,cluster) turns their skips into failures
 #   make pictures     take the pictures of the documentation anew, with Chromium
 #   make sbom         write the bill of materials (CycloneDX) into dist
 #   make coverage     which lines and branches the unit and contract tests reach; below 95 % is an error
-#   make clouds       exports, enrichments, captures and bulletins on emulators of S3, Google and Azure; not in test-all
 #   make lint, make docs, make links, make unit, make benchmarks, make lock, make clean
 # Parts of make test-all:
-#   make floor, long, faults, models, clusters, floor-stores, system, newcomer, install, distributed, soak, ratios
+#   make floor, long, faults, models, clusters, stores, floor-stores, system, newcomer, install, distributed, soak, ratios
 #   SOAK_SECONDS=3600 make soak lasts an hour instead of some minutes
 
 PYTHON ?= python3
@@ -32,9 +31,9 @@ OLDEST_PYTHON = $(shell PYENV_VERSION=3.10 python3.10 -c 'import sys; print(sys.
 	|| command -v $(PYTHON))
 
 # What `make test-all` adds to `make test`, the longest first, so that two at a time end together.
-SUITES := system floor clusters soak distributed long faults newcomer models install floor-stores
+SUITES := system floor clusters soak distributed stores long faults newcomer models install floor-stores
 
-.PHONY: help demo test test-all lint docs links unit coverage clouds $(SUITES) ratios pictures benchmarks sbom lock clean
+.PHONY: help demo test test-all lint docs links unit coverage $(SUITES) ratios pictures benchmarks sbom lock clean
 .DELETE_ON_ERROR:
 
 ifneq ($(filter test test-all,$(MAKECMDGOALS)),)
@@ -103,22 +102,23 @@ models: .venv/ready
 	@.venv/bin/$(PYTEST) -n 2 --dist worksteal tests/models
 
 clusters: .venv/ready
-	@echo "== Real search clusters and object stores"
-	@.venv/bin/$(PYTEST) tests/cluster tests/stores
+	@echo "== Real search clusters"
+	@.venv/bin/$(PYTEST) tests/cluster
 
-floor-stores: .venv-floor/ready
-	@echo "== A real object store and the oldest Airflow"
-	@.venv-floor/bin/$(PYTEST) tests/stores/test_s3_bulletins.py
+# moto, fake-gcs-server and Azurite. Without REQUIRE, the latter two are used where they are installed.
+stores: .venv-stores/ready
+	@echo "== Object stores of three clouds"
+	@$(if $(REQUIRE),scripts/install-emulators)
+	@.venv-stores/bin/$(PYTEST) -n 2 tests/stores
+
+# With the emulator of the other environment and its own client.
+floor-stores: .venv-floor/ready .venv-stores/ready
+	@echo "== An object store and the oldest Airflow"
+	@.venv-floor/bin/$(PYTEST) tests/stores/test_together.py -k s3
 
 system: .venv/ready
 	@echo "== A real Airflow, and Chromium"
 	@.venv/bin/$(PYTEST) tests/system tests/browser
-
-# Azurite, fake-gcs-server and moto; the first run compiles the second for minutes.
-clouds: .venv-clouds/ready
-	@echo "== Emulators of three clouds"
-	@REQUIRE=clouds scripts/install-system-packages
-	@.venv-clouds/bin/$(PYTEST) -n 2 tests/clouds
 
 newcomer: .venv/ready
 	@echo "== The first page, line by line"
@@ -168,14 +168,14 @@ PIN = @printf 'apache-airflow==$(1)\nwtforms\n' | $(LOCK) - --all-extras --exclu
 lock: .venv/ready
 	$(LOCK) --all-extras --group dev -o requirements/newest.txt
 	$(LOCK) --extra redis --extra parquet --group benchmarks -c requirements/newest.txt -o requirements/benchmarks.txt
-	$(LOCK) --extra parquet --group test --group clouds -o requirements/clouds.txt
-	$(call PIN,3.1.0,2025-09-25,--group test --group stores)
+	$(LOCK) --extra parquet --group test --group stores -o requirements/stores.txt
+	$(call PIN,3.1.0,2025-09-25,--group test --group floor-stores)
 	$(call PIN,3.1.8,2026-03-11)
 	$(call PIN,3.2.2,2026-05-29)
 	$(call PIN,3.3.2,2026-09-17)
 
 clean:
-	rm -rf .venv .venv-floor .venv-benchmarks .venv-clouds .demo .cache dist docs/_build \
+	rm -rf .venv .venv-floor .venv-benchmarks .venv-stores .demo .cache dist docs/_build \
 		.coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache
 
 .venv/ready: pyproject.toml requirements/newest.txt
@@ -196,11 +196,11 @@ clean:
 	@touch $@
 
 # Without byte code: Google's package alone has thousands of modules that nobody imports here.
-.venv-clouds/ready: .venv/ready requirements/clouds.txt
-	@echo "== Installing the clients of three clouds into .venv-clouds"
-	@$(UV) venv --quiet --clear --python .venv/bin/python .venv-clouds
-	@$(UV) pip install --quiet --python .venv-clouds/bin/python -r requirements/clouds.txt
-	@$(UV) pip install --quiet --python .venv-clouds/bin/python --no-deps --editable .
+.venv-stores/ready: .venv/ready requirements/stores.txt
+	@echo "== Installing the clients of three clouds and their emulators into .venv-stores"
+	@$(UV) venv --quiet --clear --python .venv/bin/python .venv-stores
+	@$(UV) pip install --quiet --python .venv-stores/bin/python -r requirements/stores.txt
+	@$(UV) pip install --quiet --python .venv-stores/bin/python --no-deps --editable .
 	@touch $@
 
 .venv-benchmarks/ready: .venv/ready requirements/benchmarks.txt

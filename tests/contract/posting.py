@@ -1,8 +1,8 @@
 """
 Tasks that post bulletins with a journal, killed at each step or many at a time; run as a program.
 
-Its arguments are the folder of the journal, the folder of its own files, and the address of a server that speaks S3,
-or an empty text. The platform is that of the connection in the environment. The text of a bulletin is its key.
+Its arguments are the folder of the journal and the folder of its own files. The platform is that of the connection in
+the environment. The text of a bulletin is its key.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import json
 import multiprocessing
 import os
 import sys
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -41,17 +40,7 @@ def post(key: str, number: int, task: str = "post", result: Path | None = None) 
         result.write_text(outcome)
 
 
-def attach_store(address: str) -> None:
-    """Attach the store in a fork: its client has a thread, which does not survive one."""
-    if address:
-        from airflow.sdk.io import attach
-
-        from tests.stores.s3_files import s3_files
-
-        attach("s3", "shelf", fs=s3_files(address))
-
-
-def die_at_each_step(address: str, folder: Path) -> list[dict[str, Any]]:
+def die_at_each_step(folder: Path) -> list[dict[str, Any]]:
     """Let a try die at its first step, and the next one finish; the same with the second step, and so on."""
     deaths: list[dict[str, Any]] = []
     killed = True
@@ -59,7 +48,6 @@ def die_at_each_step(address: str, folder: Path) -> list[dict[str, Any]]:
         key, result = f"death-{len(deaths)}", folder / "result"
 
         def attempt(number: int, key: str = key, result: Path = result) -> None:
-            attach_store(address)
             post(key, number, result=result)
 
         result.unlink(missing_ok=True)
@@ -71,7 +59,7 @@ def die_at_each_step(address: str, folder: Path) -> list[dict[str, Any]]:
     return deaths
 
 
-def race(address: str, folder: Path) -> list[dict[str, Any]]:
+def race(folder: Path) -> list[dict[str, Any]]:
     """Let several tasks of one key begin at the same time."""
     forks = multiprocessing.get_context("fork")
     races: list[dict[str, Any]] = []
@@ -79,7 +67,6 @@ def race(address: str, folder: Path) -> list[dict[str, Any]]:
         key, barrier = f"race-{number}", forks.Barrier(_RACERS)
 
         def run(racer: int, key: str = key, barrier: Any = barrier) -> None:
-            attach_store(address)
             barrier.wait(_HANG_SECONDS)
             post(key, 1, task=f"racer-{racer}", result=folder / f"racer-{racer}")
             os._exit(0)
@@ -93,18 +80,15 @@ def race(address: str, folder: Path) -> list[dict[str, Any]]:
     return races
 
 
-def happened(address: str, folder: Path) -> Mapping[str, Any]:
+def happened(folder: Path) -> Mapping[str, Any]:
     """Return what came of the deaths and the races."""
     # In this process, so that no fork has to import anything.
-    with suppress(ImportError):
-        import s3fs  # noqa: F401
-    if not address:
-        post("warm", 1)
-    return {"deaths": die_at_each_step(address, folder), "races": race(address, folder)}
+    post("warm", 1)
+    return {"deaths": die_at_each_step(folder), "races": race(folder)}
 
 
 if __name__ == "__main__":
     JOURNAL = sys.argv[1]
     # Airflow prints its log.
     output, sys.stdout = sys.stdout, sys.stderr
-    print(json.dumps(happened(sys.argv[3], Path(sys.argv[2]))), file=output, flush=True)
+    print(json.dumps(happened(Path(sys.argv[2]))), file=output, flush=True)

