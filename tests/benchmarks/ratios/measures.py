@@ -57,7 +57,7 @@ def enrichment(folder: Path) -> float:
     isbns = sample_isbns(BOOKS)
     ours, peer = folder / "ours.jsonl", folder / "peer.jsonl"
     with book_server() as server:
-        extra = {"requests_per_second": 1e6, "plan": "pro", "rate_limit_store": "memory://"}
+        extra = {"requests_per_second": 1e5, "plan": "pro", "rate_limit_store": "memory://"}
         connection = {"conn_type": "mediaops_books", "host": server.base, "password": "key", "extra": extra}
         os.environ["AIRFLOW_CONN_MEDIAOPS_BOOKS_DEFAULT"] = json.dumps(connection)
 
