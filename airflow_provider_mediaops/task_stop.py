@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_provider_mediaops.http.stopping import Stop
+from airflow_provider_mediaops.http.stop import Stop
 
 
 class StoppableTask:

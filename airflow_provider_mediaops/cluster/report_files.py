@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from airflow_provider_mediaops.cluster.capture.model import Capture
-from airflow_provider_mediaops.http.transport_settings import MAX_LARGE_REPLY_BYTES
+from airflow_provider_mediaops.http.settings import MAX_LARGE_REPLY_BYTES
 
 #: The size of the largest report that is read; a task takes no larger one either.
 MAX_REPORT_BYTES = MAX_LARGE_REPLY_BYTES

@@ -20,10 +20,10 @@ from airflow_provider_mediaops.hooks.connection.check import ConnectionCheck
 from airflow_provider_mediaops.hooks.connection.fields import ConnectionFields
 from airflow_provider_mediaops.hooks.logged_waits import LoggedWaits
 from airflow_provider_mediaops.hooks.threads import import_in_thread, in_thread, to_its_end
-from airflow_provider_mediaops.http import drivers
+from airflow_provider_mediaops.http import runner
 from airflow_provider_mediaops.http.reply import plain_text
 from airflow_provider_mediaops.http.request_threads import LONG_JOBS, SHORT_REQUESTS
-from airflow_provider_mediaops.http.stopping import Stop
+from airflow_provider_mediaops.http.stop import Stop
 from airflow_provider_mediaops.version_compat import AirflowNotFoundException
 
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.http.client import Client
     from airflow_provider_mediaops.http.exchange import Ask, Call, Conversation, Request, Response, Wait
     from airflow_provider_mediaops.http.request_threads import RequestThreads
+    from airflow_provider_mediaops.http.settings import TransportSettings
     from airflow_provider_mediaops.http.transport import Transport
-    from airflow_provider_mediaops.http.transport_settings import TransportSettings
 
 T = TypeVar("T")
 
@@ -196,10 +196,10 @@ class ServiceHook(BaseHook):
     def run(self, conversation: Conversation[T]) -> T:
         """Carry out a conversation over this hook's session."""
         # The session is made with the first request: the conversation meets an error of the connection then.
-        return drivers.run(conversation, self.send, self.sleep)
+        return runner.run(conversation, self.send, self.sleep)
 
     def send(self, request: Request) -> Response:
-        """Send one request over this hook's session; see :func:`airflow_provider_mediaops.http.drivers.run`."""
+        """Send one request over this hook's session; see :func:`airflow_provider_mediaops.http.runner.run`."""
         return self._session().send(request)
 
     def sleep(self, wait: Wait) -> None:
@@ -209,7 +209,7 @@ class ServiceHook(BaseHook):
 
     def stream(self, conversation: Conversation[Any]) -> Iterator[Any]:
         """Carry out a conversation over this hook's session; yield its items as they come."""
-        yield from drivers.stream(conversation, self._session().send, self.sleep)
+        yield from runner.stream(conversation, self._session().send, self.sleep)
 
     async def arun(self, conversation: Conversation[T], threads: RequestThreads = SHORT_REQUESTS) -> T:
         """
@@ -221,13 +221,13 @@ class ServiceHook(BaseHook):
         """
         await self.aservice()
         send = partial(self._send_in, threads)
-        return await drivers.arun(conversation, send, self._asleep, in_thread=in_thread)
+        return await runner.arun(conversation, send, self._asleep, in_thread=in_thread)
 
     async def astream(self, conversation: Conversation[Any]) -> AsyncGenerator[Any, None]:
         """Carry out a conversation on the event loop; yield its items as they come."""
         await self.aservice()
         send = partial(self._send_in, LONG_JOBS)
-        async with aclosing(drivers.astream(conversation, send, self._asleep, in_thread=in_thread)) as items:
+        async with aclosing(runner.astream(conversation, send, self._asleep, in_thread=in_thread)) as items:
             async for item in items:
                 yield item
 

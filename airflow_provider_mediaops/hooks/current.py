@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from airflow_provider_mediaops.exceptions import InvalidConnectionError, MediaOpsError
 from airflow_provider_mediaops.hooks.connection.fields import ConnectionFields
 from airflow_provider_mediaops.hooks.threads import to_its_end
-from airflow_provider_mediaops.http import drivers
+from airflow_provider_mediaops.http import runner
 from airflow_provider_mediaops.http.exchange import Blocking, Returned, Wait, advance, relay
 from airflow_provider_mediaops.waiting import LATE_SECONDS, LONGEST_WITHOUT_NEWS_SECONDS, until
 
@@ -80,7 +80,7 @@ class CurrentHook:
 
     def run(self, conversation: Conversation[T]) -> T:
         """Carry out a wait in a worker; requests of its own go over the session as it is then."""
-        return drivers.run(conversation, self._send, self._sleep)
+        return runner.run(conversation, self._send, self._sleep)
 
     def ask(self, call: Call[T]) -> Conversation[T]:
         """Return a conversation of one call beside the readings, for :meth:`run`."""

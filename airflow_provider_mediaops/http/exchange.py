@@ -4,7 +4,7 @@ Calls and conversations as values.
 A *call* is a request and a pure function that parses the reply. Several steps (a retry, a token refresh, paging) make
 a *conversation*: a generator that yields requests and waits, is sent the responses, and returns its result. A
 conversation does no I/O. So the same one runs in a worker and in a triggerer (see
-:mod:`airflow_provider_mediaops.http.drivers`), and in a test that feeds it a list of replies. Other blocking work, such
+:mod:`airflow_provider_mediaops.http.runner`), and in a test that feeds it a list of replies. Other blocking work, such
 as writing a file, is yielded as a :class:`Blocking`.
 """
 
@@ -248,7 +248,7 @@ def advance(
     """
     Send the outcome of the last step into a conversation, and return its next step or its end.
 
-    Every driver calls this, at first without an outcome.
+    Every runner calls this, at first without an outcome.
     """
     try:
         return conversation.throw(error) if error else conversation.send(reply)
@@ -260,7 +260,7 @@ def relay(
     conversation: Conversation[T], step: Step, inspect: Callable[[object], None] | None = None
 ) -> Generator[Step, Any, Step | Returned[T]]:
     """
-    Pass a step of an inner conversation on to the driver, and its outcome back; return the next step, or the end.
+    Pass a step of an inner conversation on to the runner, and its outcome back; return the next step, or the end.
 
     ``inspect`` is called with the reply or the error before the inner conversation gets it, and may raise.
     """

@@ -8,7 +8,7 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from airflow_provider_mediaops.http.stopping import Stop
+from airflow_provider_mediaops.http.stop import Stop
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator

@@ -1,4 +1,4 @@
-"""The limit of a reply, apart from what asks for one: datasets hold what came in one, and are bound by it, too."""
+"""The limit of a reply, apart from the rest: what reads the arguments of a task needs it, and loads no more."""
 
 from __future__ import annotations
 

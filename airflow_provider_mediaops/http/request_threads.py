@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.http.exchange import Failure, TransportError
-from airflow_provider_mediaops.http.stopping import Stop
+from airflow_provider_mediaops.http.stop import Stop
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import Request, Response

@@ -26,31 +26,29 @@ from requests.utils import get_environ_proxies
 
 from airflow_provider_mediaops.exceptions import TaskStoppedError
 from airflow_provider_mediaops.http.connections import (
+    NO_REPLY,
     POOLS,
+    STILL_COMING,
     Deadline,
     NotConnectedError,
+    causes_of,
     current_deadline,
+    failure_after_sending,
+    failure_before_sending,
 )
 from airflow_provider_mediaops.http.decoding import read_body
 from airflow_provider_mediaops.http.exchange import Failure, Request, Response, TransportError
 from airflow_provider_mediaops.http.headers import check_headers, merge_headers
 from airflow_provider_mediaops.http.redaction import hiding_credentials
-from airflow_provider_mediaops.http.stopping import Stop
-from airflow_provider_mediaops.http.transport_errors import (
-    causes_of,
-    failure_after_sending,
-    failure_before_sending,
-)
-from airflow_provider_mediaops.http.transport_settings import (
+from airflow_provider_mediaops.http.settings import (
     MAX_CONNECTIONS,
-    NO_REPLY,
-    STILL_COMING,
     TransportSettings,
     check_address,
     check_final_status,
     trust_context,
     untrustworthy,
 )
+from airflow_provider_mediaops.http.stop import Stop
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

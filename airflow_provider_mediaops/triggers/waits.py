@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from airflow_provider_mediaops.hooks.threads import to_its_end
-from airflow_provider_mediaops.http.drivers import arun
+from airflow_provider_mediaops.http.runner import arun
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import Conversation, Request

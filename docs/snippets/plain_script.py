@@ -2,9 +2,9 @@ import sys
 
 from airflow_provider_mediaops.http.auth import HeaderAuth
 from airflow_provider_mediaops.http.client import Client
-from airflow_provider_mediaops.http.drivers import run
+from airflow_provider_mediaops.http.runner import run
+from airflow_provider_mediaops.http.settings import TransportSettings
 from airflow_provider_mediaops.http.transport import Transport
-from airflow_provider_mediaops.http.transport_settings import TransportSettings
 from airflow_provider_mediaops.video.api import VIDEO_RULES
 from airflow_provider_mediaops.video.arguments import SubscriptionQuery
 

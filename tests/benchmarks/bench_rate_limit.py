@@ -35,9 +35,9 @@ from typing import TYPE_CHECKING
 
 import requests
 
-from airflow_provider_mediaops.http.drivers import run
 from airflow_provider_mediaops.http.rate_limit.addresses import backend_at
 from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for
+from airflow_provider_mediaops.http.runner import run
 from tests.benchmarks.rate_limit.weather import WEATHERS
 from tests.benchmarks.results import Limit, Row, record
 from tests.redis_server import PROGRAM, running_redis

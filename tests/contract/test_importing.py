@@ -105,7 +105,7 @@ PARSED_WITH = {
         ".hooks",
         ".hooks.threads",
         ".http",
-        ".http.stopping",
+        ".http.stop",
         ".iso_times",
         ".notifications",
         ".operators",

@@ -29,9 +29,9 @@ from airflow_provider_mediaops.enrichment.attempt import Attempt as EnrichmentAt
 from airflow_provider_mediaops.hooks.base import Service, ServiceHook
 from airflow_provider_mediaops.hooks.books import BookDatabaseHook
 from airflow_provider_mediaops.http.clock import Clock
-from airflow_provider_mediaops.http.drivers import arun
 from airflow_provider_mediaops.http.request_threads import RequestThreads
-from airflow_provider_mediaops.http.transport_settings import TransportSettings
+from airflow_provider_mediaops.http.runner import arun
+from airflow_provider_mediaops.http.settings import TransportSettings
 from airflow_provider_mediaops.storage import local
 from airflow_provider_mediaops.storage.dataset import Dataset
 from airflow_provider_mediaops.triggers import dataset

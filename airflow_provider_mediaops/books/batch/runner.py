@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.books.batch.rows import IsbnRow
     from airflow_provider_mediaops.books.models import Lookup
     from airflow_provider_mediaops.http.client import Client
-    from airflow_provider_mediaops.http.drivers import InThread
     from airflow_provider_mediaops.http.exchange import Conversation
+    from airflow_provider_mediaops.http.runner import InThread
 
 T = TypeVar("T")
 

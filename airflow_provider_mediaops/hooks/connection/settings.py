@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.hooks.connection.fields import ConnectionFields
     from airflow_provider_mediaops.http.rate_limit.backend import RateBackend
     from airflow_provider_mediaops.http.rate_limit.limiter import RateLimiter
-    from airflow_provider_mediaops.http.transport_settings import TransportSettings
+    from airflow_provider_mediaops.http.settings import TransportSettings
 
 # The slowest rate that a connection can have, in requests a second: one in about 17 minutes.
 _SLOWEST_RATE = 0.001
@@ -128,7 +128,7 @@ def transport_settings(fields: ConnectionFields, *, verify: bool | str = True) -
     :returns: the settings.
     :raises InvalidConnectionError: for a field that cannot be used.
     """
-    from airflow_provider_mediaops.http.transport_settings import TransportSettings, trust_context
+    from airflow_provider_mediaops.http.settings import TransportSettings, trust_context
 
     if isinstance(verify, str):
         try:

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.http.auth import HeaderAuth
 from airflow_provider_mediaops.http.client import Client
-from airflow_provider_mediaops.http.drivers import run
 from airflow_provider_mediaops.http.errors import ErrorRules
 from airflow_provider_mediaops.http.exchange import Call, Request
 from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for
 from airflow_provider_mediaops.http.retry import RetryPolicy
-from airflow_provider_mediaops.http.transport_settings import TransportSettings
+from airflow_provider_mediaops.http.runner import run
+from airflow_provider_mediaops.http.settings import TransportSettings
 from tests.benchmarks.rate_limit.weather import GOLDEN, LATE_EVERY, STALL_EVERY, Lateness, rate_of, weather_of
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.cluster.hot_threads.parser import parse
-from airflow_provider_mediaops.http.drivers import run
 from airflow_provider_mediaops.http.exchange import Response
 from airflow_provider_mediaops.http.rate_limit.limiter import RateLimiter
 from airflow_provider_mediaops.http.rate_limit.sqlite_backend import SqliteBackend
+from airflow_provider_mediaops.http.runner import run
 from airflow_provider_mediaops.sandbox.books.isbn import sample_isbns
 from tests.benchmarks import bench_export, bench_import_time
 from tests.benchmarks.bench_hot_threads import REPORTS, text_of

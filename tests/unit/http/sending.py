@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_provider_mediaops.http.exchange import Request, Response, TransportError
-from airflow_provider_mediaops.http.transport_settings import TransportSettings
+from airflow_provider_mediaops.http.settings import TransportSettings
 
 if TYPE_CHECKING:
     from tests.unit.loopback import Peer

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.exceptions import TaskStoppedError
-from airflow_provider_mediaops.http.drivers import arun, run
 from airflow_provider_mediaops.http.exchange import Beside, Failure, Request, Response, TransportError, Wait
+from airflow_provider_mediaops.http.runner import arun, run
 from tests.unit.conversations import on_a_loop
 
 if TYPE_CHECKING:

@@ -21,10 +21,10 @@ from airflow_provider_mediaops.exceptions import (
     ServiceUnavailableError,
 )
 from airflow_provider_mediaops.http.auth import HeaderAuth, RefreshTokenAuth
-from airflow_provider_mediaops.http.drivers import arun, run
 from airflow_provider_mediaops.http.exchange import Blocking, Request, Response, Returned, TransportError, Wait, advance
 from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for
 from airflow_provider_mediaops.http.retry import RetryPolicy
+from airflow_provider_mediaops.http.runner import arun, run
 from tests.unit.conversations import FakeClock, on_a_loop, pauses_of, replay, requests_of, text_call
 from tests.unit.http.asking import BROKEN, DOWN, GOOD, error_of, make, refused
 from tests.unit.http.rate_limit.keys import memory_backend

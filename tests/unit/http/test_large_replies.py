@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 
 from airflow_provider_mediaops.exceptions import BadRequestError, InvalidReplyError
-from airflow_provider_mediaops.http.drivers import arun
 from airflow_provider_mediaops.http.errors import ErrorRules
 from airflow_provider_mediaops.http.exchange import Request, Response
+from airflow_provider_mediaops.http.runner import arun
 from tests.unit.conversations import FakeClock, text_call
 from tests.unit.http.asking import error_of, make
 

@@ -21,7 +21,7 @@ from tests.unit.loopback import Loopback, http_reply
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from airflow_provider_mediaops.http.stopping import Stop
+    from airflow_provider_mediaops.http.stop import Stop
     from tests.unit.loopback import Peer
 
 REQUEST = Request("GET", "/")

@@ -12,8 +12,8 @@ import pytest
 import requests
 
 from airflow_provider_mediaops.http.exchange import Failure, Request
+from airflow_provider_mediaops.http.settings import TransportSettings
 from airflow_provider_mediaops.http.transport import Transport
-from airflow_provider_mediaops.http.transport_settings import TransportSettings
 from tests.unit.http.sending import (
     PAST_THE_DEADLINE,
     PATIENT,

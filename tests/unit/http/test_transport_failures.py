@@ -11,9 +11,9 @@ import urllib3.exceptions
 
 from airflow_provider_mediaops.exceptions import InvalidConnectionError, UncertainDeliveryError
 from airflow_provider_mediaops.http.client import Client
-from airflow_provider_mediaops.http.drivers import run
 from airflow_provider_mediaops.http.errors import ErrorRules
 from airflow_provider_mediaops.http.exchange import Call, Failure, Request, Response
+from airflow_provider_mediaops.http.runner import run
 from tests.unit.http.sending import PATIENT, ask, failure_of, read_and
 from tests.unit.loopback import Loopback, answering, closed_port, http_reply
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_provider_mediaops.http.exchange import Failure, Request
-from airflow_provider_mediaops.http.transport_settings import TransportSettings
+from airflow_provider_mediaops.http.settings import TransportSettings
 from tests.unit.http.sending import PATIENT, failure_of, read_and
 from tests.unit.loopback import Loopback, answering, http_reply
 

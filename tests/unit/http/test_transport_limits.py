@@ -13,8 +13,8 @@ import pytest
 
 from airflow_provider_mediaops.http import connections
 from airflow_provider_mediaops.http.exchange import Failure, Request
+from airflow_provider_mediaops.http.settings import MAX_HEAD_BYTES, TransportSettings
 from airflow_provider_mediaops.http.transport import Transport
-from airflow_provider_mediaops.http.transport_settings import MAX_HEAD_BYTES, TransportSettings
 from tests.unit.http.sending import (
     PAST_THE_DEADLINE,
     PATIENT,

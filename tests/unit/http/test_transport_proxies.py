@@ -9,10 +9,10 @@ import pytest
 
 from airflow_provider_mediaops.exceptions import ConnectionFailedError, InvalidConnectionError
 from airflow_provider_mediaops.http.client import Client
-from airflow_provider_mediaops.http.drivers import run
 from airflow_provider_mediaops.http.errors import ErrorRules
 from airflow_provider_mediaops.http.exchange import Call, Failure, Request
 from airflow_provider_mediaops.http.retry import RetryPolicy
+from airflow_provider_mediaops.http.runner import run
 from airflow_provider_mediaops.http.transport import Transport
 from tests.unit.http.sending import PATIENT, ask, failure_of, read_and
 from tests.unit.http.tunnels import OK, server_side, through

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl
 from typing import TYPE_CHECKING
 
-from airflow_provider_mediaops.http.transport_settings import TransportSettings
+from airflow_provider_mediaops.http.settings import TransportSettings
 
 if TYPE_CHECKING:
     from pathlib import Path

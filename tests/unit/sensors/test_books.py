@@ -12,7 +12,7 @@ from airflow.sdk import PokeReturnValue
 from airflow_provider_mediaops.books.isbn import InvalidIsbnError
 from airflow_provider_mediaops.exceptions import RateLimitedError
 from airflow_provider_mediaops.hooks.books import BookDatabaseHook
-from airflow_provider_mediaops.http import drivers
+from airflow_provider_mediaops.http import runner
 from airflow_provider_mediaops.sensors.books import BookSensor
 from airflow_provider_mediaops.triggers.books import BookTrigger
 from airflow_provider_mediaops.version_compat import HAS_RETRY_POLICY, AirflowFailException
@@ -126,7 +126,7 @@ def limit(why: str, *, seconds: float) -> None:
     limiter = BookDatabaseHook().service.client.limiter
     assert limiter is not None
     told = limiter.on_error(RateLimitedError(why, retry_after=seconds), None, 600.0)
-    drivers.run(told, lambda request: pytest.fail(str(request)))
+    runner.run(told, lambda request: pytest.fail(str(request)))
 
 
 class TestTheFirstLookOfADeferrableSensor:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.exceptions import NotFoundError
-from airflow_provider_mediaops.http.drivers import run
+from airflow_provider_mediaops.http.runner import run
 from airflow_provider_mediaops.triggers.shared_readings import shared_cluster
 from airflow_provider_mediaops.triggers.waits import carried_out
 from tests.unit.scripted_cluster import CONN_ID, ScriptedCluster

@@ -9,8 +9,8 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.http.clock import Clock
-from airflow_provider_mediaops.http.drivers import run
 from airflow_provider_mediaops.http.exchange import Failure, TransportError
+from airflow_provider_mediaops.http.runner import run
 from airflow_provider_mediaops.storage.files import path_of
 from airflow_provider_mediaops.storage.record import FileRecord
 from airflow_provider_mediaops.video.at_most_once import Author, Delivery, folder_name, journal_record

@@ -17,8 +17,8 @@ from airflow_provider_mediaops.exceptions import (
     UncertainDeliveryError,
 )
 from airflow_provider_mediaops.http.auth import RefreshTokenAuth
-from airflow_provider_mediaops.http.drivers import arun, run
 from airflow_provider_mediaops.http.exchange import Failure, Request, Response, TransportError, Wait
+from airflow_provider_mediaops.http.runner import arun, run
 from airflow_provider_mediaops.storage.record import StateRecord
 from airflow_provider_mediaops.video.arguments import Bulletin
 from airflow_provider_mediaops.video.at_most_once import (

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, TypeVar
 import pytest
 
 from airflow_provider_mediaops.exceptions import RateLimitedError, UncertainDeliveryError
-from airflow_provider_mediaops.http.drivers import run
 from airflow_provider_mediaops.http.exchange import Failure, Request, Response, TransportError, Wait
 from airflow_provider_mediaops.http.rate_limit.limiter import RateLimiter
 from airflow_provider_mediaops.http.rate_limit.sqlite_backend import SqliteBackend
+from airflow_provider_mediaops.http.runner import run
 from tests.unit.conversations import FakeClock
 from tests.unit.task_state import KeptState
 from tests.unit.video.delivering import Platform, begun, posting, reply

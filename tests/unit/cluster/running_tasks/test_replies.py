@@ -18,7 +18,7 @@ from airflow_provider_mediaops.cluster.running_tasks.replies import (
     task_list,
     thread_pools,
 )
-from airflow_provider_mediaops.http.transport_settings import TransportSettings
+from airflow_provider_mediaops.http.settings import TransportSettings
 from tests.unit import task_replies
 from tests.unit.search_cluster import node_id, replied
 from tests.unit.task_replies import COORDINATOR, PHASE, REPORT_MS, coordinating, listed, pools, shards

@@ -13,7 +13,7 @@ from airflow_provider_mediaops.hooks.connection.settings import (
     transport_settings,
 )
 from airflow_provider_mediaops.http.retry import RetryPolicy
-from airflow_provider_mediaops.http.transport_settings import TransportSettings
+from airflow_provider_mediaops.http.settings import TransportSettings
 from tests.unit.hooks.field_values import extra, fields, wrong
 from tests.unit.loopback import make_certificate
 

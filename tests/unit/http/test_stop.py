@@ -11,13 +11,12 @@ import pytest
 import requests
 
 from airflow_provider_mediaops.exceptions import MediaOpsError, TaskStoppedError
-from airflow_provider_mediaops.http import stopping
 from airflow_provider_mediaops.http.client import Client
-from airflow_provider_mediaops.http.drivers import run
 from airflow_provider_mediaops.http.errors import ErrorRules
 from airflow_provider_mediaops.http.exchange import Blocking, Request, Response, Wait
 from airflow_provider_mediaops.http.loop_thread import LoopThread
-from airflow_provider_mediaops.http.stopping import Stop
+from airflow_provider_mediaops.http.runner import run
+from airflow_provider_mediaops.http.stop import Stop
 from airflow_provider_mediaops.http.transport import Transport
 from tests.unit.conversations import FakeClock, text_call
 from tests.unit.http.sending import PATIENT, ask
@@ -110,7 +109,7 @@ class TestTheRequest:
             terminate()
             slept.append(seconds)
 
-        monkeypatch.setattr(stopping, "time", SimpleNamespace(sleep=sleep))
+        monkeypatch.setattr("airflow_provider_mediaops.http.stop.time", SimpleNamespace(sleep=sleep))
         with pytest.raises(TaskStoppedError):
             stop.sleep(LONG_SECONDS)
 

@@ -28,11 +28,6 @@ MAX_HEADERS = 99
 #: The number of connections that a transport keeps: a list of ISBNs has as many requests under way.
 MAX_CONNECTIONS = 64
 
-HEAD_TOO_LARGE = f"its headers are larger than {MAX_HEAD_BYTES:,} bytes, or more than {MAX_HEADERS}"
-NO_CONNECTION = "no connection within the time limit"
-NO_REPLY = "no reply within the time limit"
-STILL_COMING = "the reply was still coming in at the time limit"
-
 _FIRST_FINAL_STATUS = 200
 _CA_VARIABLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_provider_mediaops.http.drivers import arun, astream, run, stream
 from airflow_provider_mediaops.http.exchange import (
     Blocking,
     Call,
@@ -20,6 +19,7 @@ from airflow_provider_mediaops.http.exchange import (
     Wait,
     observed,
 )
+from airflow_provider_mediaops.http.runner import arun, astream, run, stream
 from tests.unit.conversations import ask_once, on_a_loop, replay, text_call
 
 if TYPE_CHECKING:
@@ -176,8 +176,8 @@ def test_a_wait_is_slept_through_unless_told_otherwise(monkeypatch: pytest.Monke
     async def asleep(seconds: float) -> None:
         slept.append(seconds)
 
-    monkeypatch.setattr("airflow_provider_mediaops.http.drivers.time.sleep", slept.append)
-    monkeypatch.setattr("airflow_provider_mediaops.http.drivers.asyncio.sleep", asleep)
+    monkeypatch.setattr("airflow_provider_mediaops.http.runner.time.sleep", slept.append)
+    monkeypatch.setattr("airflow_provider_mediaops.http.runner.asyncio.sleep", asleep)
 
     def pause() -> Conversation[str]:
         yield Wait(3_600.0)
