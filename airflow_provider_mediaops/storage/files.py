@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from airflow_provider_mediaops.arguments import unsigned
+from airflow_provider_mediaops.arguments import is_web_address, unsigned
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.storage.durability import replace, sync
 from airflow_provider_mediaops.storage.records import write_at
@@ -46,6 +46,8 @@ _AZURE_SCHEMES = frozenset({"abfs", "abfss"})
 _AZURE_FORM = re.compile(r"(abfss?|wasbs?|az|https)://(?:([^@/]*)@)?([^@/]*)/(.*)", re.DOTALL)
 _AZURE_HOST = re.compile(r"\.(dfs|blob)\.")
 
+_ADVICE_FOR_STRANGE_FILES = "; remove it, and let no other user write to that folder"
+
 Action = Literal["read", "written"]
 
 
@@ -64,7 +66,7 @@ def path_of(text: object) -> ObjectStoragePath:
     shown = unsigned(words)
     if form := airflow_form(shown):
         raise InvalidArgumentError(f"Airflow does not read the path {shown!r}. {advice_for_azure(form)}")
-    if shown != words:
+    if is_web_address(words):
         raise InvalidArgumentError(
             f"{shown!r} is no path of a file but a web address. Put the file on s3://, gs://, abfs:// or sftp://, or "
             "on a disk that the machines share."
@@ -73,7 +75,7 @@ def path_of(text: object) -> ObjectStoragePath:
         path = ObjectStoragePath(words)
     except (ValueError, ImportError) as error:
         # An ImportError names the package that a scheme needs.
-        message = f"{words!r} is no path of a file: {error}. Use file://, s3:// or another scheme of fsspec."
+        message = f"{shown!r} is no path of a file: {error}. Use file://, s3:// or another scheme of fsspec."
         raise InvalidArgumentError(message) from error
     if is_local(path):
         _local_path_of(path)
@@ -261,7 +263,7 @@ def create(file: Path) -> int:
     return os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 
-def open_own(file: Path) -> int:
+def open_own(file: Path, advice: str = _ADVICE_FOR_STRANGE_FILES) -> int:
     """
     Open a companion file for reading and writing, if it is a regular file of this user.
 
@@ -269,15 +271,16 @@ def open_own(file: Path) -> int:
     waits at a named pipe, nor opens a device.
 
     :param file: its path.
+    :param advice: the end of the message if it is none.
     :returns: its descriptor.
     :raises FileNotFoundError: if there is no such file.
     :raises PermissionError: if it is something else, or belongs to another user.
     """
-    check_own(file)
+    _check_own_status(file, file.lstat(), advice)
     descriptor = os.open(file, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         # It may have been replaced since the first look.
-        _check_own_status(file, os.fstat(descriptor))
+        _check_own_status(file, os.fstat(descriptor), advice)
     except BaseException:
         os.close(descriptor)
         raise
@@ -292,16 +295,15 @@ def check_own(file: Path) -> None:
     :raises FileNotFoundError: if there is no such file.
     :raises PermissionError: if it is something else, or belongs to another user.
     """
-    _check_own_status(file, file.lstat())
+    _check_own_status(file, file.lstat(), _ADVICE_FOR_STRANGE_FILES)
 
 
-def _check_own_status(file: Path, status: os.stat_result) -> None:
+def _check_own_status(file: Path, status: os.stat_result, advice: str) -> None:
     kind = _KINDS_OF_NO_FILE.get(stat.S_IFMT(status.st_mode))
     if kind is None and not _is_own(file, status):
         kind = f"a file of another user (uid {status.st_uid})"
     if kind:
-        message = f"{file} is {kind}; remove it, and let no other user write to that folder"
-        raise PermissionError(errno.EPERM, message)
+        raise PermissionError(errno.EPERM, f"{file} is {kind}{advice}")
 
 
 def _is_own(file: Path, status: os.stat_result) -> bool:

@@ -8,12 +8,15 @@ replaces it, on a disk and on every object store that refuses to create an objec
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from airflow_provider_mediaops.exceptions import PermanentError
 from airflow_provider_mediaops.json_text import parse_json
 from airflow_provider_mediaops.storage.durability import sync, sync_names
 from airflow_provider_mediaops.storage.errors import unconditional_error
@@ -31,13 +34,18 @@ from airflow_provider_mediaops.storage.records import read_blocks, write_at
 from airflow_provider_mediaops.storage.store_objects import ConflictError, StoreObjects
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from datetime import timedelta
 
     from airflow.sdk import ObjectStoragePath
 
-#: A larger record is not written.
-MAX_RECORD_BYTES = 1024 * 1024
-_VERSION_FILE = re.compile(r"(\d{4,9})\.json")
+_VERSION_FILE = re.compile(r"([0-9]{4}|[1-9][0-9]{4,8})\.json")
+# The errors of a file system without hard links, such as SMB, FAT and some of FUSE.
+_NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
+_ONE_USER = (
+    "All tasks that use a journal have to run as one user of the system, and none of its files is a link. Do not "
+    "remove single files of it: a bulletin could be posted again."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,12 +179,11 @@ class FileRecord:
 
     def replace(self, value: Any, version: Version) -> Version:
         """Create the version that follows."""
-        content = json_line(value) + b"\n"
+        # Somebody may have removed the folder since, and another task have begun a new one.
+        if version.number and self.read() != version:
+            raise ConflictError(_file_name(version.number))
         new = Version(value, version.number + 1)
-        with naming_path(self._path, "written"):
-            if len(content) > MAX_RECORD_BYTES:
-                raise OSError(f"the record is larger than {MAX_RECORD_BYTES:,} bytes")
-        self._folder.create(_file_name(new.number), content)
+        self._folder.create(_file_name(new.number), json_line(value) + b"\n")
         return new
 
 
@@ -190,37 +197,62 @@ class _DiskFolder:
     def __init__(self, path: ObjectStoragePath) -> None:
         self._path = path
         self._folder = Path(lasting(path))
-        with naming_path(path, "written"):
+        with naming_path(self._folder.parent, "written"):
             self._folder.parent.mkdir(parents=True, exist_ok=True)
+        with naming_path(path, "written"):
             # Who can write in it can have a bulletin taken for posted.
             self._folder.mkdir(mode=0o700, exist_ok=True)
 
     def names(self) -> list[str]:
-        with naming_path(self._path, "read"):
-            return [file.name for file in self._folder.iterdir()]
+        with self._reading():
+            try:
+                return [file.name for file in self._folder.iterdir()]
+            except FileNotFoundError:
+                return []
 
     def read(self, name: str) -> bytes:
-        with naming_path(self._path, "read"):
-            descriptor = open_own(self._folder / name)
+        with self._reading():
+            descriptor = open_own(self._folder / name, advice="")
             try:
-                return b"".join(read_blocks(descriptor, 0, MAX_RECORD_BYTES))
+                return b"".join(read_blocks(descriptor, 0, os.fstat(descriptor).st_size))
             finally:
                 os.close(descriptor)
 
     def create(self, name: str, content: bytes) -> None:
         with naming_path(self._path, "written"):
+            self._folder.mkdir(mode=0o700, exist_ok=True)
             part = part_of(self._folder / name)
             descriptor = create(part)
             try:
                 write_at(descriptor, content, 0)
                 sync(descriptor)
-                os.link(part, self._folder / name)
-            except FileExistsError as error:
-                raise ConflictError(name) from error
+                self._link(part, self._folder / name)
             finally:
                 os.close(descriptor)
                 part.unlink(missing_ok=True)
             sync_names(self._folder)
+
+    def _link(self, part: Path, target: Path) -> None:
+        try:
+            os.link(part, target)
+        except FileExistsError as error:
+            raise ConflictError(target.name) from error
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            raise PermanentError(
+                f"{self._path} cannot be kept: its file system has no hard links ({error.strerror}), so two tasks "
+                "could do the same work at once. Choose a folder on ext4, XFS or NFS, or on an object store.",
+                service="storage",
+            ) from error
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        with naming_path(self._path, "read"):
+            try:
+                yield
+            except PermissionError as error:
+                raise PermissionError(error.errno, f"{error.strerror}. {_ONE_USER}") from error
 
 
 class _StoreFolder:

@@ -82,12 +82,11 @@ class StoreObjects:
         """Whether the client can ask the store to create an object only if there is none; the store may ignore it."""
         return bool(self._conditions(""))
 
-    def read(self, name: str, max_bytes: int | None = None) -> Found:
+    def read(self, name: str) -> Found:
         """
         Read an object, and its version.
 
         :param name: its path.
-        :param max_bytes: the rest of a larger object is left out; None for no bound.
         """
         with translating_errors(self.path, "read"):
             # Some clients cache what they have listed.
@@ -95,9 +94,7 @@ class StoreObjects:
             try:
                 # In this order, a write in between can only make ours fail.
                 info = self.path.fs.info(name)
-                is_larger = max_bytes is not None and (info.get("size") or 0) > max_bytes
-                part = {"start": 0, "end": max_bytes} if is_larger else {}
-                content = self.path.fs.cat_file(name, **part)
+                content = self.path.fs.cat_file(name)
                 return Found(content, content_tag(info), modified_time(info))
             except FileNotFoundError:
                 return Found()

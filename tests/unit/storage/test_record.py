@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from contextlib import suppress
@@ -11,7 +12,7 @@ import pytest
 
 from airflow_provider_mediaops.exceptions import PermanentError
 from airflow_provider_mediaops.storage.files import path_of
-from airflow_provider_mediaops.storage.record import MAX_RECORD_BYTES, FileRecord, Version
+from airflow_provider_mediaops.storage.record import FileRecord, Version
 from airflow_provider_mediaops.storage.store_objects import ConflictError
 from tests.unit.storage.attached import attached
 from tests.unit.storage.conftest import Store
@@ -78,16 +79,21 @@ def test_tenth_version_and_the_ten_thousandth_follow_in_order(address: str) -> N
         version = record.replace({"n": number}, version)
     assert record.read() == Version({"n": 10}, 11)
 
-    version = record.replace(TWO, record.replace(ONE, Version(number=9_998)))
+    folder = path_of(f"{address}/record")
+    folder.fs.pipe_file(f"{folder.path}/9999.json", b"{}")
+    version = record.replace(TWO, record.read())
     assert record_at(address).read() == version == Version(TWO, 10_000)
 
 
-def test_value_beyond_the_limit_is_refused(address: str) -> None:
+def test_version_whose_folder_was_deleted_since_is_a_conflict(address: str) -> None:
     record = record_at(address)
-    with pytest.raises(OSError, match=r"record cannot be written: the record is larger than 1,048,576 bytes"):
-        record.replace({"text": "x" * MAX_RECORD_BYTES}, NOTHING)
+    version = record.replace(TWO, record.replace(ONE, NOTHING))
+    path_of(f"{address}/record").rmdir(recursive=True)
 
+    with pytest.raises(ConflictError):
+        record.replace({"n": 3}, version)
     assert record.read() == NOTHING
+    assert record.replace(ONE, NOTHING) == Version(ONE, 1)
 
 
 def test_file_that_is_no_json_is_returned_as_text(tmp_path: Path) -> None:
@@ -101,7 +107,14 @@ def test_file_that_is_no_json_is_returned_as_text(tmp_path: Path) -> None:
 def test_files_of_other_names_are_passed_over(tmp_path: Path) -> None:
     record = record_at(str(tmp_path))
     version = record.replace(ONE, NOTHING)
-    for name in (".0002.json.0123456789abcdef.part", "0002.json.bak", "2.json", "notes.txt"):
+    for name in (
+        ".0002.json.0123456789abcdef.part",
+        "0002.json.bak",
+        "2.json",
+        "00002.json",
+        "0002.json.txt",
+        "notes.txt",
+    ):
         (tmp_path / "record" / name).write_bytes(b"half")
 
     assert record.read() == version
@@ -163,6 +176,15 @@ class TestOnTheDisk:
             record.replace(ONE, NOTHING)
         assert not outside.exists() or outside.read_bytes() == b"precious"
 
+    def test_file_system_without_hard_links_is_refused(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        def link(source: Any, target: Any) -> None:
+            raise OSError(errno.EOPNOTSUPP, "Operation not supported", source, None, target)
+
+        monkeypatch.setattr(os, "link", link)
+        with pytest.raises(PermanentError, match=r"record cannot be kept: its file system has no hard links"):
+            record_at(str(tmp_path)).replace(ONE, NOTHING)
+        assert list(tmp_path.rglob("*.*")) == []
+
     def test_folder_is_readable_by_its_owner_only(self, tmp_path: Path) -> None:
         record_at(str(tmp_path)).replace(ONE, NOTHING)
         [version] = tmp_path.rglob("*.json")
@@ -170,7 +192,7 @@ class TestOnTheDisk:
 
     def test_folder_that_is_a_file_is_named(self, tmp_path: Path) -> None:
         (tmp_path / "journal").write_bytes(b"")
-        with pytest.raises(OSError, match=r"journal/record cannot be written"):
+        with pytest.raises(OSError, match=r"journal cannot be written: File exists"):
             record_at(f"{tmp_path}/journal")
 
     @pytest.mark.parametrize("before", [None, ONE])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import shutil
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
@@ -57,7 +58,8 @@ class Channel:
         clock = Clock(now=lambda: datetime.fromtimestamp(self.now, timezone.utc))
         record = self.record_of(poster)
         delivery = Delivery(record, KEY, poster.by, self.warnings.append, clock=clock, **poster.rules)
-        return delivery.begin() or delivery
+        delivery.begin()
+        return delivery.already_posted or delivery
 
     def versions(self) -> dict[str, bytes]:
         """Return the files of the key's record."""
@@ -68,6 +70,10 @@ class Channel:
         """Write a version that nobody understands."""
         name = f"/bucket/journal/{folder_name(KEY)}/{len(self.versions()) + 1:04}.json"
         FakeStore(objects=self.objects).pipe_file(name, content)
+
+    def delete(self) -> None:
+        """Delete the folder of the record."""
+        self.objects.clear()
 
     def entry(self) -> Any:
         """Return the plain values of the newest version; None if there are none."""
@@ -98,6 +104,9 @@ class DiskChannel(Channel):
     def versions(self) -> dict[str, bytes]:
         files = sorted(self.folder.iterdir()) if self.folder.exists() else []
         return {file.name: file.read_bytes() for file in files}
+
+    def delete(self) -> None:
+        shutil.rmtree(self.folder)
 
     def damage(self, content: bytes = b"{") -> None:
         self.folder.mkdir(parents=True, exist_ok=True)

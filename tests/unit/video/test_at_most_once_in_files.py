@@ -130,6 +130,18 @@ class TestOneAfterTheOther:
 
         assert (channel.posts, waiting.returned) == (["second"], "act-second")
 
+    @pytest.mark.parametrize("has_posted", [False, True])
+    def test_folder_deleted_while_a_task_waits_is_read_again(self, channel: Channel, has_posted: bool) -> None:  # noqa: FBT001
+        answers = iter([reply(error(429, "rateLimitExceeded"), 429), reply()])
+        waiting = intending(channel, answer=lambda: next(answers))
+        step_until(waiting, lambda: channel.state is None)
+        channel.delete()
+        if has_posted:
+            Poster(channel, "second").finish()
+        waiting.finish()
+
+        assert channel.posts == ["second" if has_posted else "intending"]
+
     def test_young_intent_says_who_posts_and_until_when_to_wait(self, channel: Channel) -> None:
         first = intending(channel)
         second = Poster(channel, "second", on_uncertain="retry", post_again_on_clear=True)
@@ -137,7 +149,7 @@ class TestOneAfterTheOther:
 
         outcome: Any = second.outcome
         assert second.failure == "DestinationInUseError"
-        assert "dag/run/intending/-1, try 1, is posting this bulletin since 20" in str(outcome)
+        assert "dag/run/intending/-1, try 1, has been posting this bulletin since 20" in str(outcome)
         assert UNCERTAIN_AFTER_SECONDS - 60 < outcome.retry_after <= UNCERTAIN_AFTER_SECONDS
         first.finish()
         assert channel.posts == ["intending"]
