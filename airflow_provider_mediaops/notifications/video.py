@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from airflow_provider_mediaops.arguments import path_text, read_identifier
+from airflow_provider_mediaops.arguments import path_text, read_identifier, shown
 from airflow_provider_mediaops.exceptions import DestinationInUseError, InvalidArgumentError
 from airflow_provider_mediaops.hooks.threads import in_thread
 from airflow_provider_mediaops.notifications.base import ServiceNotifier
@@ -18,11 +18,14 @@ if TYPE_CHECKING:
     from pathlib import PurePath
 
     from airflow.sdk import Context, ObjectStoragePath
-    from typing_extensions import TypeIs
 
     from airflow_provider_mediaops.hooks.video import VideoPlatformHook
-    from airflow_provider_mediaops.video.at_most_once import AlreadyPosted, Delivery
+    from airflow_provider_mediaops.video.at_most_once import Delivery
     from airflow_provider_mediaops.video.models import Activity
+
+
+# An operator reads its text from files that end so.
+_TEMPLATE_FILES = (".j2", ".jinja", ".jinja2")
 
 
 class PostBulletinNotifier(ServiceNotifier):
@@ -77,6 +80,8 @@ class PostBulletinNotifier(ServiceNotifier):
         self._journal_arguments.check(is_templated)
         if journal is not None and once_per is None:
             raise InvalidArgumentError("journal needs once_per: a notifier is no task whose tries it could be kept by.")
+        if isinstance(text, str) and text.endswith(_TEMPLATE_FILES):
+            raise InvalidArgumentError(f"text names a template file, {shown(text)}. A notifier reads none.")
         if not is_templated(video_conn_id):
             read_identifier("video_conn_id", video_conn_id)
         Bulletin.check({"text": text, "video_id": video_id, "playlist_id": playlist_id}, is_templated)
@@ -84,24 +89,24 @@ class PostBulletinNotifier(ServiceNotifier):
     def notify(self, context: Context) -> None:
         """Post the bulletin, unless the journal says that it is posted."""
         with self._leaving_it_to_others():
-            delivery = self._begin(context)
-            if not self._is_posted(delivery):
+            delivery, activity = self._begin(context), None
+            if delivery is None or not delivery.already_posted:
                 with self._make_hook() as hook:
                     activity = hook.post_bulletin(self.text, self.video_id, self.playlist_id, delivery=delivery)
-                self._log_result(activity, delivery)
+            self._log_result(delivery, activity)
 
     async def async_notify(self, context: Context) -> None:
         """Post the bulletin on the event loop, unless the journal says that it is posted."""
         with self._leaving_it_to_others():
             # In threads, because these import the service's modules, and read the journal.
-            delivery = await in_thread(partial(self._begin, context))
-            if not self._is_posted(delivery):
+            delivery, activity = await in_thread(partial(self._begin, context)), None
+            if delivery is None or not delivery.already_posted:
                 with await in_thread(self._make_hook) as hook:
                     posting = hook.posting(self.text, self.video_id, self.playlist_id, delivery=delivery)
                     activity = await hook.arun(posting)
-                self._log_result(activity, delivery)
+            self._log_result(delivery, activity)
 
-    def _begin(self, context: Context) -> Delivery | AlreadyPosted | None:
+    def _begin(self, context: Context) -> Delivery | None:
         from airflow_provider_mediaops.storage.ownership import task_of
         from airflow_provider_mediaops.video.arguments import Bulletin
         from airflow_provider_mediaops.video.at_most_once import (
@@ -121,24 +126,14 @@ class PostBulletinNotifier(ServiceNotifier):
         author = f"{task_of(context) or 'no task'} (notifier {secrets.token_hex(4)})"
         by = Author(task=author, contents=fingerprint_of(Bulletin(self.text, self.video_id, self.playlist_id), conn_id))
         delivery = Delivery(journal_record(arguments.journal, key, self.log.warning), key, by, self.log.warning)
-        return delivery.begin() or delivery
+        delivery.begin()
+        return delivery
 
-    def _is_posted(self, delivery: Delivery | AlreadyPosted | None) -> TypeIs[AlreadyPosted]:
-        from airflow_provider_mediaops.video.at_most_once import AlreadyPosted
-
-        if isinstance(delivery, AlreadyPosted):
-            self._log_posted_before(delivery)
-            return True
-        return False
-
-    def _log_result(self, activity: Activity, delivery: Delivery | None) -> None:
-        if delivery and delivery.already_posted:
-            self._log_posted_before(delivery.already_posted)
-        else:
+    def _log_result(self, delivery: Delivery | None, activity: Activity | None) -> None:
+        if delivery and (found := delivery.already_posted):
+            self.log.info("%s has posted bulletin %s; nothing is posted.", found.author, found.activity.get("id"))
+        elif activity:
             self.log.info("Posted bulletin %s.", activity.id)
-
-    def _log_posted_before(self, found: AlreadyPosted) -> None:
-        self.log.info("%s has posted bulletin %s; nothing is posted.", found.author, found.activity.get("id"))
 
     @contextmanager
     def _leaving_it_to_others(self) -> Iterator[None]:

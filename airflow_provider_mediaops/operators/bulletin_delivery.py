@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.storage.record import Record
     from airflow_provider_mediaops.video.arguments import Bulletin, JournalArguments
-    from airflow_provider_mediaops.video.at_most_once import AlreadyPosted, Delivery, OnUncertain
+    from airflow_provider_mediaops.video.at_most_once import Delivery, OnUncertain
 
 
 def begin_delivery(
@@ -25,7 +25,7 @@ def begin_delivery(
     warn: Callable[[str], None],
     on_uncertain: OnUncertain,
     post_again_on_clear: bool,
-) -> Delivery | AlreadyPosted | None:
+) -> Delivery | None:
     """
     Read the record of earlier tries, and begin the delivery unless one of them has posted.
 
@@ -38,7 +38,7 @@ def begin_delivery(
     :param warn: logs a warning.
     :param on_uncertain: what to do if it is not known whether the bulletin was posted.
     :param post_again_on_clear: whether a task posts in any case if it was cleared since.
-    :returns: the delivery, or the activity of an earlier one; None if there is no place for a record.
+    :returns: the delivery, which may have found the activity of an earlier one; None if there is no place for a record.
     :raises MediaOpsError: if it must not be posted, or the record cannot be read.
     """
     from airflow_provider_mediaops.storage.ownership import task_of
@@ -66,6 +66,7 @@ def begin_delivery(
         return None
     by = Author(task=task or "", contents=fingerprint_of(bulletin, conn_id))
     if instance := context.get("ti"):
-        by = by.model_copy(update={"attempt": instance.try_number, "max_tries": instance.max_tries})
+        by = by.model_copy(update={"attempt": instance.try_number, "max_tries": instance.max_tries or 0})
     delivery = Delivery(record, key, by, warn, on_uncertain, post_again_on_clear)
-    return delivery.begin() or delivery
+    delivery.begin()
+    return delivery

@@ -40,8 +40,9 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.lineage.task_lineage import TaskLineage
     from airflow_provider_mediaops.storage.dataset import Dataset, Staging
     from airflow_provider_mediaops.storage.formats import CsvFormulas
-    from airflow_provider_mediaops.video.at_most_once import AlreadyPosted, Delivery, OnUncertain
+    from airflow_provider_mediaops.video.at_most_once import Delivery, OnUncertain
     from airflow_provider_mediaops.video.export import Export
+    from airflow_provider_mediaops.video.models import Activity
 
 
 class PostBulletinOperator(LineageTask, StoppableTask, BaseOperator):
@@ -127,11 +128,8 @@ class PostBulletinOperator(LineageTask, StoppableTask, BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Post, unless an earlier try has posted; return the activity as the service sent it."""
-        from airflow_provider_mediaops.video.at_most_once import AlreadyPosted
-
         with ending_task():
-            delivery = self._begin(context)
-            activity = self._posted_before(delivery) if isinstance(delivery, AlreadyPosted) else self._post(delivery)
+            activity = self._deliver(self._begin(context))
         self._note_in_events(context, activity)
         return activity
 
@@ -143,7 +141,7 @@ class PostBulletinOperator(LineageTask, StoppableTask, BaseOperator):
     def _on_uncertain(self) -> OnUncertain:
         return cast("OnUncertain", read_choice("on_uncertain", self.on_uncertain, ("fail", "retry")))
 
-    def _begin(self, context: Context) -> Delivery | AlreadyPosted | None:
+    def _begin(self, context: Context) -> Delivery | None:
         from airflow_provider_mediaops.operators.bulletin_delivery import begin_delivery
         from airflow_provider_mediaops.video.arguments import Bulletin
 
@@ -158,26 +156,29 @@ class PostBulletinOperator(LineageTask, StoppableTask, BaseOperator):
             post_again_on_clear=read_flag("post_again_on_clear", self.post_again_on_clear),
         )
 
-    def _posted_before(self, found: AlreadyPosted) -> dict[str, Any]:
+    def _deliver(self, delivery: Delivery | None) -> dict[str, Any]:
+        if delivery is None or not delivery.already_posted:
+            activity = self._post(delivery)
+            # Another task may have posted meanwhile.
+            if delivery is None or not delivery.already_posted:
+                self.log.info("Posted bulletin %s.", activity.id)
+                return activity.to_dict()
+        found = delivery.already_posted
         self.log.info("%s has posted bulletin %s; nothing is posted.", found.author, found.activity.get("id"))
         if found.changed:
             self.log.warning("It was posted with another text, video, playlist or connection than this try has.")
         return found.activity
 
-    def _post(self, delivery: Delivery | None) -> dict[str, Any]:
+    def _post(self, delivery: Delivery | None) -> Activity:
         from airflow_provider_mediaops.hooks.video import VideoPlatformHook
 
         with VideoPlatformHook(self.video_conn_id).stopped_by(self.stop) as hook:
             try:
-                activity = hook.post_bulletin(self.text, self.video_id, self.playlist_id, delivery=delivery)
+                return hook.post_bulletin(self.text, self.video_id, self.playlist_id, delivery=delivery)
             except UncertainDeliveryError as error:
                 if self._on_uncertain() == "fail":
                     raise
                 raise TemporaryError(f"on_uncertain='retry': {error}", service=error.service) from error
-        if delivery and delivery.already_posted:
-            return self._posted_before(delivery.already_posted)
-        self.log.info("Posted bulletin %s.", activity.id)
-        return activity.to_dict()
 
 
 class ExportSubscriptionsOperator(LineageTask, StoppableTask, BaseOperator):

@@ -58,7 +58,13 @@ def _read_activity(response: Response) -> Activity:
         raise InvalidReplyError(
             f"The reply is no activity (its kind is {shown(kind)}, its id {shown(body.get('id'))})."
         )
-    return validated(Activity, body, "activity")
+    activity = validated(Activity, body, "activity")
+    try:
+        # It is written down and returned as plain values.
+        activity.to_dict()
+    except ValueError:
+        raise InvalidReplyError("The reply is nested too deeply for an activity.") from None
+    return activity
 
 
 def list_page(query: SubscriptionQuery, token: str | None = None) -> Call[SubscriptionPage]:

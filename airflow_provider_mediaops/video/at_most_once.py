@@ -41,7 +41,6 @@ from airflow_provider_mediaops.video.models import Activity
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from datetime import datetime
 
     from airflow_provider_mediaops.http.exchange import Conversation, Step
     from airflow_provider_mediaops.storage.record import Record, Version
@@ -111,20 +110,9 @@ class Unreadable:
 
 
 @dataclass(frozen=True, slots=True)
-class Post:
-    """
-    The decision to post.
-
-    :param remark: the reason, if the log needs it.
-    """
-
-    remark: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class AlreadyPosted:
     """
-    The decision to post nothing, because the bulletin is posted.
+    A bulletin that another try, or another task, has posted.
 
     :param activity: the activity that the service returned then.
     :param author: who posted it, for the log.
@@ -231,7 +219,7 @@ class Delivery:
     :param post_again_on_clear: whether a task that was cleared posts in any case. A clear says nothing about what
         another task has posted.
     :param clock: the source of time.
-    :param already_posted: what another one has posted since this one began; None if this one has posted.
+    :param already_posted: what another one has posted, so that this one posts nothing; None until that is found.
     """
 
     record: Record
@@ -246,20 +234,18 @@ class Delivery:
     # The version that is replaced next, and the value to which a refusal returns.
     _version: Version | None = None
     _before: Any = None
-    _warned: str = ""
 
-    def begin(self) -> AlreadyPosted | None:
+    def begin(self) -> None:
         """
-        Read the record, and decide.
+        Read the record, and decide: :attr:`already_posted`, or this delivery may post.
 
-        :returns: what is posted; None if this delivery may post.
         :raises DestinationInUseError: if another task is about to post.
         :raises UncertainDeliveryError: if the bulletin may have been posted, and ``on_uncertain`` is ``fail``.
         :raises PermanentError: if a cleared task has other contents now than those it has posted.
         :raises TemporaryError: if the record cannot be read.
         """
         try:
-            return self._read_and_decide()
+            self._read_and_decide()
         except OSError as error:
             raise _unsent(error) from error
 
@@ -292,8 +278,7 @@ class Delivery:
         try:
             activity = yield from observed(posting, keep_record)
         except _PostedMeanwhileError as meanwhile:
-            self.already_posted = meanwhile.found
-            return Activity.model_validate(meanwhile.found.activity)
+            return Activity.model_validate(meanwhile.activity)
         except TaskStoppedError as stopped:
             # Without a reply, what was sent is uncertain.
             if intended and not stopped.sent:
@@ -306,8 +291,10 @@ class Delivery:
         """Write that the bulletin is about to be posted, if the record is as it was read."""
         try:
             for _ in range(_MAX_ROUNDS):
-                if self._version is None and (posted := self._read_and_decide()):
-                    raise _PostedMeanwhileError(posted)
+                if self._version is None:
+                    self._read_and_decide()
+                    if self.already_posted:
+                        raise _PostedMeanwhileError(self.already_posted.activity)
                 if self._version and self._replace(self._version, self._entry("intended")):
                     return
         except OSError as error:
@@ -351,19 +338,17 @@ class Delivery:
             "take it for uncertain."
         )
 
-    def _read_and_decide(self) -> AlreadyPosted | None:
+    def _read_and_decide(self) -> None:
         self._version = self.record.read()
         if self._is_ours(self._version):
             # An intent of this delivery that could not be withdrawn.
-            return None
+            return
         self._before = self._version.value
         decision = self.decide(read_entry(self._before, self.key))
         if isinstance(decision, AlreadyPosted):
-            return decision
-        if decision.remark and decision.remark != self._warned:
-            self._warned = decision.remark
-            self.warn(decision.remark)
-        return None
+            self.already_posted = decision
+        elif decision:
+            self.warn(decision)
 
     def _replace(self, version: Version, value: Any) -> bool:
         """Replace a version; return False if another one has, so that the record has to be read again."""
@@ -374,10 +359,10 @@ class Delivery:
             return False
         return True
 
-    def decide(self, found: Entry | Unreadable | None) -> Post | AlreadyPosted:
-        """Decide by the entry of the earlier ones."""
+    def decide(self, found: Entry | Unreadable | None) -> str | AlreadyPosted:
+        """Decide by the entry of the earlier ones; return the reason to post, as a line of the log, if it needs one."""
         if found is None:
-            return Post()
+            return ""
         if isinstance(found, Unreadable):
             return self._decide_uncertain(
                 f"{self.record.name} cannot be read: another version wrote it, or somebody changed it."
@@ -387,7 +372,7 @@ class Delivery:
         # The number of another task's tries says nothing about this one.
         cleared = not is_other and self.by.max_tries > found.by.max_tries
         if cleared and self.post_again_on_clear:
-            return Post("The task was cleared, and post_again_on_clear is set: its bulletin is posted again.")
+            return "The task was cleared, and post_again_on_clear is set: its bulletin is posted again."
         if found.state == "posted":
             changed = found.by.contents != self.by.contents
             if changed and cleared:
@@ -398,26 +383,27 @@ class Delivery:
         whose = author if is_other else f"{author} of this task"
         return self._decide_uncertain(f"{whose} was about to post its bulletin at {found.at} and left no result.")
 
-    def _decide_uncertain(self, reason: str) -> Post:
+    def _decide_uncertain(self, reason: str) -> str:
         if self.on_uncertain == "retry":
-            return Post(f"{reason} on_uncertain='retry': it is posted, perhaps for the second time.")
+            return f"{reason} on_uncertain='retry': it is posted, perhaps for the second time."
         raise UncertainDeliveryError(
             f"{reason} It may or may not be posted, and is not posted again by itself. Look at the channel: if it is "
-            f"there, mark the task as success; if not, {self.record.removal}, and clear the task.",
+            f"there, mark the task as success; if not, {self.record.removal}, and clear the task. A notifier runs no "
+            "second time: post its bulletin by hand.",
             service=_SERVICE,
         )
 
     def _refuse_while_young(self, found: Entry) -> None:
         """Raise while another task may still be posting."""
         written = read_iso_time(found.at)
-        age = (self._now() - written).total_seconds() if written else UNCERTAIN_AFTER_SECONDS
+        age = (self.clock.now() - written).total_seconds() if written else UNCERTAIN_AFTER_SECONDS
         # If it is dated in the future, a clock was wrong. It must not be young until that date.
         if abs(age) >= UNCERTAIN_AFTER_SECONDS:
             return
         raise DestinationInUseError(
-            f"Nothing was sent: {found.by.task}, try {found.by.attempt}, is posting this bulletin since {found.at}. "
-            f"If it leaves no result, the bulletin counts as uncertain {UNCERTAIN_AFTER_SECONDS // 60} minutes after "
-            f"that. {self.record.name} says so.",
+            f"Nothing was sent: {found.by.task}, try {found.by.attempt}, has been posting this bulletin since "
+            f"{found.at}. If it leaves no result, the bulletin counts as uncertain "
+            f"{UNCERTAIN_AFTER_SECONDS // 60} minutes after that. {self.record.name} says so.",
             service=_SERVICE,
             retry_after=min(UNCERTAIN_AFTER_SECONDS - age, UNCERTAIN_AFTER_SECONDS),
         )
@@ -438,7 +424,7 @@ class Delivery:
         )
 
     def _entry(self, state: Literal["intended", "posted"], activity: dict[str, Any] | None = None) -> dict[str, Any]:
-        at = self._now().isoformat(timespec="seconds")
+        at = self.clock.now().isoformat(timespec="seconds")
         entry = Entry(state=state, key=self.key, by=self.by, token=self._token, at=at, activity=activity)
         return entry.model_dump()
 
@@ -446,16 +432,13 @@ class Delivery:
         entry = read_entry(version.value, self.key)
         return isinstance(entry, Entry) and entry.token == self._token
 
-    def _now(self) -> datetime:
-        return self.clock.now()
-
 
 class _PostedMeanwhileError(Exception):
     """Ends the conversation that posts: another one has posted."""
 
-    def __init__(self, found: AlreadyPosted) -> None:
+    def __init__(self, activity: dict[str, Any]) -> None:
         super().__init__("the bulletin is posted")
-        self.found = found
+        self.activity = activity
 
 
 def _unsent(error: OSError) -> TemporaryError:

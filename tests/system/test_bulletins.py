@@ -329,7 +329,7 @@ class TestTwoDags:
         run = elsewhere.meanwhile
         assert run.states == {OF_TWO_DAGS: "failed"}
         author = f"{DAG_ID}/{first.run.run_id}/{OF_TWO_DAGS}/-1"
-        assert f"DestinationInUseError: Nothing was sent: {author}, try 1, is posting" in run.log(OF_TWO_DAGS, 1)
+        assert f"DestinationInUseError: Nothing was sent: {author}, try 1, has been posting" in run.log(OF_TWO_DAGS, 1)
         assert first.end(OF_TWO_DAGS) == ("success", 1)
         assert first.posted[OF_TWO_DAGS] == [first.returned(OF_TWO_DAGS)]
 

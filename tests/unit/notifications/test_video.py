@@ -137,6 +137,7 @@ class TestAsDeadlineAlert:
         ({"video_id": "v-1", "playlist_id": "p-1"}, "not both"),
         ({"text": "{{ run_id }}", "video_id": " "}, "video_id is empty"),
         ({"text": 1.5}, "text is a text; not 1.5"),
+        ({"text": "news/late.j2"}, "names a template file, 'news/late.j2'"),
     ],
 )
 def test_a_bulletin_that_can_never_be_posted_is_refused_when_the_dag_is_parsed(

@@ -64,7 +64,8 @@ def begun(
     lines: list[str] = [] if told is None else told
     record = StateRecord(store, RECORD_KEY, retention)
     delivery = Delivery(record, KEY, by, lines.append, clock=FakeClock().clock, **rules)
-    assert delivery.begin() is None
+    delivery.begin()
+    assert not delivery.already_posted
     return delivery
 
 

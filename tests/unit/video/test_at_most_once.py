@@ -62,7 +62,9 @@ def refreshing() -> RefreshTokenAuth:
 
 def decide(value: Any, by: Author, told: list[str] | None = None, **rules: Any) -> AlreadyPosted | None:
     store = KeptState({} if value is None else {RECORD_KEY: value})
-    return Delivery(StateRecord(store, RECORD_KEY), KEY, by, ([] if told is None else told).append, **rules).begin()
+    delivery = Delivery(StateRecord(store, RECORD_KEY), KEY, by, ([] if told is None else told).append, **rules)
+    delivery.begin()
+    return delivery.already_posted
 
 
 class TestDecision:
