@@ -29,8 +29,11 @@ _FALSE = frozenset({"false", "f", "no", "n", "off", "0"})
 # The text of a list: what a template makes of one without native objects.
 _TEXT_OF_LIST = re.compile(r"""\s*[\[(]\s*(['"].*|[\s\d,]*)[\])]\s*""", re.DOTALL)
 _MAX_SHOWN_LENGTH = 120
-# Of a web address: its scheme, user and password, host and path, query.
-_WEB_SECRETS = re.compile(r"(https?://)(?:[^/@]*@)?([^?]*)(?:\?.*)?", re.DOTALL | re.IGNORECASE)
+# Of a web address: its scheme, user and password, host and path, query and fragment.
+_WEB_ADDRESS = re.compile(r"\s*(https?:/{1,2})(?:[^?#]*@)?([^?#]*)(?:[?#].*)?", re.DOTALL | re.IGNORECASE)
+# Of any other: a password, and a query with a signature.
+_PASSWORD = re.compile(r"(\w:/{1,2}[^/@:]*):[^@]*@")
+_SIGNATURE = re.compile(r"\?[^?]*sig(?:nature)?=.*", re.DOTALL | re.IGNORECASE)
 # The schemes of paths on the local disk.
 _LOCAL = ("file://", "local://")
 # Python writes and reads no integer of more than 4,300 digits, neither in JSON nor in a message.
@@ -296,15 +299,21 @@ def refused(name: str, value: object, rule: str) -> InvalidArgumentError:
     return InvalidArgumentError(f"{name} {rule}; not {shown(value)}.{_hint(value)}")
 
 
+def is_web_address(path: str) -> bool:
+    """Return whether a path is an address for browsers, from which no file is read."""
+    return bool(_WEB_ADDRESS.fullmatch(path))
+
+
 def unsigned(path: str) -> str:
     """
     Return a path as it stands in a message.
 
     :param path: the path.
-    :returns: the path; if it is a web address, without its password and its query, which may be a signature.
+    :returns: the path without a password and a signature; a web address also without its query.
     """
-    found = _WEB_SECRETS.fullmatch(path)
-    return "".join(found.groups()) if found else path
+    if found := _WEB_ADDRESS.fullmatch(path):
+        return "".join(found.groups())
+    return _PASSWORD.sub(r"\1:***@", _SIGNATURE.sub("", path))
 
 
 def shown(value: object) -> str:

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from airflow_provider_mediaops.arguments import unsigned
 from airflow_provider_mediaops.exceptions import InvalidConnectionError, PermanentError
 from airflow_provider_mediaops.storage.files import (
     beside,
@@ -62,7 +63,7 @@ def check_store(path: ObjectStoragePath, role: str) -> None:
         return
     from airflow.sdk.exceptions import AirflowException
 
-    start = f"{role} {path} cannot be opened: "
+    start = f"{role} {unsigned(str(path))} cannot be opened: "
     try:
         path.fs  # noqa: B018 the store is opened here
     except ImportError as error:
@@ -82,8 +83,8 @@ def _scheme_advice(path: ObjectStoragePath, error: Exception) -> str:
     scheme = path.protocol
     if package := _PACKAGES.get(scheme):
         return (
-            f"Airflow has no support for {scheme}:// here ({error}). Install {package} where the task runs, in "
-            "workers and triggerers."
+            f"Airflow has no support for {scheme}:// here ({error}). Install {package} on all that open it: "
+            "workers, triggerers and, for callbacks of DAGs, DAG processors."
         )
     return (
         f"Airflow has no support for {scheme}://. Put the file on s3://, gs://, abfs:// or sftp://, or on a disk that "

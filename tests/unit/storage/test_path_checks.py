@@ -97,7 +97,7 @@ class TestCheck:
         with pytest.raises(InvalidConnectionError, match=r"the connection 'mine' is not complete or .*region is wrong"):
             check_store(path_of("s3://mine@bucket/a.csv"), "source")
 
-    @pytest.mark.parametrize("path", ["http://host/list.csv", "memory://list.csv", "hdfs://host/list.csv"])
+    @pytest.mark.parametrize("path", ["memory://list.csv", "hdfs://host/list.csv"])
     def test_a_scheme_that_no_provider_registers_is_answered_with_those_that_work(self, path: str) -> None:
         with pytest.raises(
             PermanentError, match=r"Put the file on s3://, gs://, abfs:// or sftp://, or on a disk"
@@ -124,13 +124,27 @@ class TestAddressesOfAzure:
             path_of(path)
 
     @pytest.mark.parametrize(
-        "path", ["https://acme.blob.core.windows.net/books/b.csv?sig=hidden", "https://me:hidden@host/b.csv?sig=hidden"]
+        "path",
+        [
+            "https://acme.blob.core.windows.net/books/b.csv?sig=hidden",
+            "https://me:hidden@host/b.csv?sig=hidden",
+            "https://host/b.csv#hidden",
+        ],
     )
-    def test_the_signature_of_a_web_address_is_in_no_message(self, path: str) -> None:
+    def test_web_address_with_a_secret_is_refused_without_it(self, path: str) -> None:
         for read in (path_of, format_of, version_of):
             with pytest.raises(ValueError, match=r"https://\S+/b\.csv") as told:
                 read(path)
             assert "hidden" not in str(told.value)
+
+    @pytest.mark.parametrize(
+        "path",
+        [" HTTPS:/me:hidden@host/b.csv", "sftpp://me:hidden@host/b.csv", "gopher://host/b.csv?a=1&signature=hidden"],
+    )
+    def test_path_that_is_refused_is_shown_without_its_secret(self, path: str) -> None:
+        with pytest.raises(InvalidArgumentError, match="is no path of a file") as told:
+            path_of(path)
+        assert "hidden" not in str(told.value)
 
     def test_the_form_of_airflow_is_read(self) -> None:
         assert path_of("abfs://mine@books/a/b.csv").path == "books/a/b.csv"
