@@ -173,8 +173,10 @@ class _Reply(http.client.HTTPResponse):
         self._has_begun = True
         super().begin()
         self._incoming.head_bytes_left = None
-        if not self.chunked and (
-            "transfer-encoding" in self.headers or (self.length is None and "content-length" in self.headers)
+        if (
+            not self.chunked
+            and self.length != 0
+            and ("transfer-encoding" in self.headers or (self.length is None and "content-length" in self.headers))
         ):
             # http.client would read until the connection ends, so it would notice no body that is cut short.
             raise http.client.UnknownTransferEncoding

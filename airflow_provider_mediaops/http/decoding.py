@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _GZIP = 16 + zlib.MAX_WBITS
+# The second is the older name (RFC 9110).
+_GZIP_NAMES = ("gzip", "x-gzip")
 
 
 def read_body(chunks: Iterable[bytes], content_encoding: str, max_bytes: int) -> bytes:
@@ -36,7 +38,7 @@ def read_body(chunks: Iterable[bytes], content_encoding: str, max_bytes: int) ->
             if encoding in ("", "identity"):
                 body.write(rest)
                 rest = b""
-            elif encoding == "gzip":
+            elif encoding in _GZIP_NAMES:
                 if stream.eof:
                     # Some servers send gzip in several members.
                     stream = zlib.decompressobj(_GZIP)
@@ -44,10 +46,10 @@ def read_body(chunks: Iterable[bytes], content_encoding: str, max_bytes: int) ->
                 body.write(_decompressed(stream, rest, max_bytes + 1 - body.tell()))
                 rest = stream.unused_data
             else:
-                raise TransportError(Failure.UNREADABLE, "its compression is not gzip, once")
+                raise TransportError(Failure.UNREADABLE, "it is not compressed with gzip, or more than once")
             if max(received, body.tell()) > max_bytes:
                 raise TransportError(Failure.TOO_LARGE, f"the reply is larger than {max_bytes:,} bytes")
-    if encoding == "gzip" and received and not stream.eof:
+    if encoding in _GZIP_NAMES and received and not stream.eof:
         raise TransportError(Failure.BROKEN, "the compressed reply ended too early")
     return body.getvalue()
 

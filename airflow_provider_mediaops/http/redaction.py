@@ -30,12 +30,12 @@ SHORTEST_SECRET = 4
 #: The maximum length of a text, in characters; the rest is cut off.
 LONGEST_TEXT = 2_400
 # A character of a secret has at most so many when it is quoted, perhaps twice.
-_LONGEST_QUOTE = 12
+_LONGEST_QUOTE = 20
 _LONGEST_LOG_LINE = 16_384
 _STARS = "***"
 
 # No form of quoting changes these.
-_NEVER_QUOTED = frozenset(string.ascii_letters + string.digits + "-._~")
+_NEVER_QUOTED = frozenset(string.ascii_letters + string.digits)
 # Base64, for addresses too, as it is or quoted. The characters beside those that depend on the secret alone hold some
 # bits of it.
 _BASE64 = str.maketrans({"+": "(?:[+-]|%2[bB])", "/": r"(?:\\?/|_|%2[fF])"})
@@ -98,7 +98,9 @@ def _quotes(char: str) -> str:
         # Some write an ampersand in JSON by its number.
         rf"(?:&|\\{{1,8}}u0026)(?:amp;){{0,4}}(?:{'|'.join(entities)})",
     ]
-    if char in "\"'/":
+    if char <= "\xff":
+        forms.append(rf"\\{{1,8}}x(?i:{ord(char):02x})")
+    if char in "\"'/-":
         forms.append(r"\\{1,8}" + char)
     if char == " ":
         forms.append(r"\+")

@@ -22,6 +22,7 @@ ENCODED: dict[str, Callable[[bytes], bytes]] = {
     "identity": bytes,
     "gzip": gzip.compress,
     " GZip ": gzip.compress,
+    "x-gzip": gzip.compress,
 }
 BODIES = st.binary(max_size=2000) | st.builds(lambda data, times: data * times, st.binary(max_size=50), st.just(5000))
 

@@ -39,6 +39,8 @@ FORMS: dict[str, Callable[[str], str]] = {
     "JSON, ASCII": lambda text: json.dumps(text)[1:-1],
     "JSON, PHP": lambda text: in_json(text).replace("/", "\\/"),
     "JSON, Gson": lambda text: re.sub("[=&<>'+]", lambda found: f"\\u{ord(found[0]):04x}", in_json(text)),
+    "JSON, marks escaped": lambda text: re.sub(r"[/\-]", lambda found: f"\\{found[0]}", in_json(text)),
+    "JavaScript": lambda text: re.sub(r"[^\w ]", lambda found: f"\\x{ord(found[0]):02X}", text),
     "JSON, twice": lambda text: in_json(in_json(text)),
     "HTML": html.escape,
     "HTML, twice": lambda text: html.escape(html.escape(text)),
@@ -63,6 +65,7 @@ READINGS: tuple[Callable[[str], str], ...] = (
     unquote,
     unquote_plus,
     lambda text: re.sub(r"\\u([0-9a-fA-F]{4})", lambda found: chr(int(found[1], 16)), text),
+    lambda text: re.sub(r"\\x([0-9a-fA-F]{2})", lambda found: chr(int(found[1], 16)), text),
     lambda text: re.sub(r"\\(.)", r"\1", text),
 )
 
