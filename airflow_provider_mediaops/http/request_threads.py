@@ -11,6 +11,7 @@ import asyncio
 import contextvars
 import os
 import threading
+import weakref
 from collections import Counter, deque
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -46,6 +47,9 @@ class _Job:
             self.reply.set_exception(error)
 
 
+_pools: weakref.WeakSet[RequestThreads] = weakref.WeakSet()
+
+
 class RequestThreads:
     """
     Threads that send requests for event loops.
@@ -58,10 +62,11 @@ class RequestThreads:
     def __init__(self, threads: int, of_one_user: int) -> None:
         self._most = threads
         self._most_of_one_user = of_one_user
-        self._begin()
+        self.begin_anew()
+        _pools.add(self)
 
-    def _begin(self) -> None:
-        self._process = os.getpid()
+    def begin_anew(self) -> None:
+        """Begin without threads and requests, as a process that was forked has to."""
         self._changed = threading.Condition()
         self._threads = 0
         self._idle = 0
@@ -89,9 +94,6 @@ class RequestThreads:
             raise
 
     def _add(self, user: str, job: _Job) -> None:
-        if self._process != os.getpid():
-            # A process that was forked has none of the threads.
-            self._begin()
         with self._changed:
             # An idle thread that was told of an earlier job is idle until it wakes up.
             if self._threads < self._most and sum(map(len, self._waiting.values())) >= self._idle:
@@ -160,3 +162,12 @@ class RequestThreads:
 SHORT_REQUESTS = RequestThreads(32, 12)
 #: The threads of lists and exports. A list at 5 a second has 25 requests under way if each reply takes 5 seconds.
 LONG_JOBS = RequestThreads(26, 26)
+
+
+def _begin_pools_anew() -> None:
+    for pool in list(_pools):
+        pool.begin_anew()
+
+
+# A process that was forked has none of the threads.
+os.register_at_fork(after_in_child=_begin_pools_anew)
