@@ -108,10 +108,10 @@ clusters: .venv/ready
 # moto, fake-gcs-server and Azurite. Without REQUIRE, the latter two are used where they are installed.
 stores: .venv-stores/ready
 	@echo "== Object stores of three clouds"
-	@$(if $(REQUIRE),scripts/install-emulators)
+	@$(if $(filter all stores,$(subst $(COMMA), ,$(REQUIRE))),scripts/install-emulators)
 	@.venv-stores/bin/$(PYTEST) -n 2 tests/stores
 
-# With the emulator of the other environment and its own client.
+# moto is that of .venv-stores, s3fs that of .venv-floor.
 floor-stores: .venv-floor/ready .venv-stores/ready
 	@echo "== An object store and the oldest Airflow"
 	@.venv-floor/bin/$(PYTEST) tests/stores/test_together.py -k s3

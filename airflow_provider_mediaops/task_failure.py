@@ -94,7 +94,9 @@ def constructing(task: BaseOperator, given: Mapping[str, Any]) -> Iterator[None]
     except InvalidArgumentError as error:
         defaults = given.get("default_args") or {}
         own = {name for name, value in defaults.items() if getattr(task, name, None) == value}
-        if not (named := [word for word in dict.fromkeys(re.findall(r"\w+", str(error))) if word in own]):
+        # What stands in quotation marks is a value.
+        words = re.findall(r"\w+", re.sub(r"'[^']*'|\"[^\"]*\"", "", str(error)))
+        if not (named := [word for word in dict.fromkeys(words) if word in own]):
             raise
         names = " and ".join(named)
         raise InvalidArgumentError(

@@ -15,13 +15,13 @@ from enum import Enum
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from airflow_provider_mediaops.exceptions import MediaOpsError, NotFoundError, TemporaryError
-from airflow_provider_mediaops.http.exchange import Wait, observed
+from airflow_provider_mediaops.http.exchange import Returned, Wait, advance, relay
 from airflow_provider_mediaops.watch import Done, Waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from airflow_provider_mediaops.http.exchange import Conversation, Step
+    from airflow_provider_mediaops.http.exchange import Conversation
     from airflow_provider_mediaops.watch import Verdict
 
 T = TypeVar("T")
@@ -291,34 +291,26 @@ def until(
     gave_up: Callable[[Wait], None] | None = None,
 ) -> Conversation[T | None]:
     """
-    Keep a conversation from waiting past a time limit.
+    Keep a reading from waiting past the time limit of a wait, and from logging each retry.
 
     :param deadline: the time limit, on the clock of ``monotonic``.
-    :param conversation: the conversation; it ends before the first wait that would end after the deadline.
+    :param conversation: the reading; it ends before the first wait that would end after the deadline.
     :param monotonic: returns seconds that never run backwards.
     :param gave_up: called with that wait.
     :returns: a conversation with the same result; None if it would have had to wait beyond the deadline.
     """
-
-    def within_the_limit(step: Step) -> None:
-        if isinstance(step, Wait) and step.seconds > deadline - monotonic():
-            raise _TimeIsUpError(step)
-
     try:
-        return (yield from observed(conversation, within_the_limit))
-    except _TimeIsUpError as error:
-        if gave_up:
-            gave_up(error.wait)
-        return None
-
-
-class _TimeIsUpError(Exception):
-    """
-    A wait would end after the time limit.
-
-    :param wait: the wait.
-    """
-
-    def __init__(self, wait: Wait) -> None:
-        super().__init__(wait)
-        self.wait = wait
+        step = advance(conversation)
+        while not isinstance(step, Returned):
+            if isinstance(step, Wait):
+                if step.seconds > deadline - monotonic():
+                    if gave_up:
+                        gave_up(step)
+                    return None
+                if step.is_retry:
+                    # The wait itself logs once that readings fail.
+                    step = Wait(step.seconds)
+            step = yield from relay(conversation, step)
+        return step.value
+    finally:
+        conversation.close()

@@ -11,7 +11,7 @@ from airflow_provider_mediaops.exceptions import InvalidConnectionError, MediaOp
 from airflow_provider_mediaops.hooks.connection.fields import ConnectionFields
 from airflow_provider_mediaops.hooks.threads import to_its_end
 from airflow_provider_mediaops.http import runner
-from airflow_provider_mediaops.http.exchange import Blocking, Returned, Wait, advance, relay
+from airflow_provider_mediaops.http.exchange import Blocking, Wait
 from airflow_provider_mediaops.waiting import LATE_SECONDS, LONGEST_WITHOUT_NEWS_SECONDS, until
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class CurrentHook:
         hook = self._hook
 
         def limited(service: Service) -> Conversation[T | None]:
-            return until(deadline, _without_reasons_of_retries(look(service.ask)), self.monotonic, gave_up)
+            return until(deadline, look(service.ask), self.monotonic, gave_up)
 
         try:
             return (yield from self._step(hook, limited))
@@ -147,18 +147,6 @@ class CurrentHook:
         if hook is not self._hook and not self._users[hook]:
             del self._users[hook]
             hook.close()
-
-
-def _without_reasons_of_retries(conversation: Conversation[T]) -> Conversation[T]:
-    # The wait logs that a reading failed once per change of state; a line for each retry would hide that.
-    try:
-        step = advance(conversation)
-        while not isinstance(step, Returned):
-            silent = Wait(step.seconds) if isinstance(step, Wait) and step.is_retry else step
-            step = yield from relay(conversation, silent)
-        return step.value
-    finally:
-        conversation.close()
 
 
 def _fields_of(connection: Any) -> ConnectionFields | None:

@@ -39,7 +39,7 @@ def no_thread_left() -> Iterator[None]:
 
 
 def threads_of_walks() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name.startswith("mediaops-")]
+    return [thread for thread in threading.enumerate() if thread.name == "mediaops-loop"]
 
 
 @pytest.mark.usefixtures("connect_books", "no_thread_left")
