@@ -32,7 +32,7 @@ MESSAGES = {title: text for title, text in sections(PAGE).items() if "| error | 
 
 
 def error_classes() -> dict[str, type[BaseException]]:
-    """Return all errors of the provider, those of a room of its own included."""
+    """Return all errors of the provider, those that a package of its own defines included."""
     for module in pkgutil.walk_packages(airflow_provider_mediaops.__path__, "airflow_provider_mediaops."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
@@ -94,7 +94,7 @@ def test_a_quoted_message_is_one_that_the_code_has(row: dict[str, str]) -> None:
     assert [text for text in texts() if quoted[1] in text]
     assert row["error"].strip("`") in error_classes()
     assert row["cause"]
-    assert row["cure"]
+    assert row["fix"]
 
 
 def test_nearly_every_error_has_a_message() -> None:
