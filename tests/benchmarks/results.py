@@ -134,7 +134,7 @@ def with_tables(page: str, results: Path = RECORDED) -> str:
 
     def made(name: str) -> str:
         if name == "machine":
-            return table(["benchmark", "date", "load before", "machine", "versions"], _about(runs))
+            return table(["date", "machine", "versions", "benchmarks, each with the load before"], _about(runs))
         if name == "missed":
             return table(["benchmark", *_HEAD], _missed(runs))
         if name not in runs:
@@ -148,8 +148,12 @@ _HEAD = ["measured", "this provider", "beside", "its figure", "ratio", "limit"]
 
 
 def _about(runs: dict[str, dict[str, Any]]) -> Iterable[list[str]]:
+    together: dict[tuple[str, str, str], list[str]] = {}
     for name, run in runs.items():
-        yield [f"`{name}`", run["date"], f"{run['load_before']:.1f}", run["machine"], run["versions"]]
+        about = (run["date"], run["machine"], run["versions"])
+        together.setdefault(about, []).append(f"`{name}` {run['load_before']:.1f}")
+    for about, names in sorted(together.items()):
+        yield [*about, ", ".join(names)]
 
 
 def _missed(runs: dict[str, dict[str, Any]]) -> Iterable[list[str]]:

@@ -49,10 +49,13 @@ def with_tables(page: str) -> str:
 
 
 def _services(faults: Iterable[Fault]) -> Iterable[list[str]]:
+    together: dict[tuple[str, ...], list[str]] = {}
     for fault in faults:
         row = TABLE[fault.name]
-        cells = (_cell(row.of(kind)) if _is_met(kind, fault) else NOTHING for kind in _KINDS.values())
-        yield [fault.name, *cells]
+        cells = tuple(_cell(row.of(kind)) if _is_met(kind, fault) else NOTHING for kind in _KINDS.values())
+        together.setdefault(cells, []).append(fault.name)
+    for cells, names in together.items():
+        yield ["; ".join(names), *cells]
 
 
 def _is_met(kind: str, fault: Fault) -> bool:
